@@ -1,0 +1,30 @@
+FROM python:3.11-slim AS build
+
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+# An index with CPU builds of torch; elsewhere the same version may bring gigabytes of CUDA packages. May be empty.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+
+RUN python -m venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH
+WORKDIR /build
+COPY constraints.txt ./
+RUN pip install --constraint constraints.txt ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} torch==2.13.0
+COPY . .
+RUN pip install --constraint constraints.txt '.[offline]'
+
+
+FROM python:3.11-slim
+
+RUN useradd --create-home --uid 10001 softseek && install --directory --owner=softseek --group=softseek /data
+COPY --from=build /opt/venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
+USER softseek
+WORKDIR /home/softseek
+VOLUME /data
+EXPOSE 8080
+
+# urlopen raises on 503, so a server that is not ready is not healthy.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/readyz', timeout=4)"]
+
+CMD ["softseek", "serve", "--data", "/data", "--host", "0.0.0.0", "--port", "8080"]

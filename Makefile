@@ -1,0 +1,39 @@
+# One word each. `make setup` is quick when nothing changed; the other words start with it.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+WORKERS ?= 2
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+# One native thread in each worker: more only make the workers wait for each other.
+PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -n $(WORKERS) --dist loadfile
+
+.PHONY: setup demo serve test check format
+
+setup: $(STAMP)
+
+# torch first and alone, pinned: installed along with the rest, pip may choose a CUDA build.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --constraint constraints.txt torch==2.13.0
+	$(BIN)/pip install --constraint constraints.txt --editable '.[offline,dev,bench]'
+	@touch $@
+
+demo: setup
+	$(BIN)/softseek demo
+
+serve: setup
+	$(BIN)/softseek serve
+
+test: setup
+	$(PYTEST)
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+	$(PYTEST)
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .

@@ -1,0 +1,1 @@
+"""The Softseek library: text, arrays, tensors and files. It knows no HTTP, no SQL and no environment."""

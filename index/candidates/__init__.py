@@ -1,0 +1,1 @@
+"""Candidate indexes: one contract, an exact reference, and faiss."""

@@ -1,0 +1,142 @@
+"""One search: candidates, exact evidence, soft attention, and the ranking with its explanation.
+
+Sees one generation and one head, both immutable, so any number of searches may run at once.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from index.attention import EVIDENCE, AttentionHead
+from index.generation import Generation, Memory
+from index.records import Floats, Ints, KeyKind, Mask
+from index.retrieval import CandidateSet, Mode, assemble, retrieve
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query as the index sees it: its text for words, its unit vector (D,), and how to search."""
+
+    text: str
+    vector: Floats
+    mode: Mode = Mode.HYBRID
+    count: int = 200
+    """Candidates wanted from keys and from words each; their union is attended to."""
+    allowed: Mask | None = None
+    """(N,) bool over the generation's places: what a filter lets through."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """All candidates of a query, best first; ties go to the document that came first.
+
+    places, logits, weights (N,); parts (N, len(EVIDENCE)) add up to the logits; the weights and null_weight sum to 1.
+    """
+
+    places: Ints
+    logits: Floats
+    weights: Floats
+    parts: Floats
+    null_weight: float
+    temperature: float
+    candidates: CandidateSet
+    retrieve_ms: float
+    attend_ms: float
+
+    @property
+    def entropy(self) -> float:
+        """Entropy in nats of the weights over candidates and null slot: low = sure, high = undecided."""
+        weights = np.append(self.weights, self.null_weight).astype(float)
+        positive = weights[weights > 0]
+        return float(-(positive * np.log(positive)).sum())
+
+
+@dataclass(frozen=True)
+class KeyShare:
+    """A key's part in a hit: the cosine that it was matched with and its share of its kind's pooled score.
+
+    memory_id is set for a past query; start and end are characters of the document's text for its own keys.
+    """
+
+    kind: KeyKind
+    score: float
+    share: float
+    start: int = 0
+    end: int = 0
+    memory_id: int | None = None
+
+
+def project(head: AttentionHead, vector: Floats) -> Floats:
+    """Return the vectors (H, D) that keys are matched with for a unit query (D,)."""
+    with torch.inference_mode():
+        projected: Floats = head.project(torch.from_numpy(vector)[None])[0].numpy()
+        return projected
+
+
+def search(generation: Generation, head: AttentionHead, query: Query, memory: Memory | None = None) -> Ranking:
+    """Return the ranking of one query; memory replaces the generation's own where a held-out query is measured."""
+    started = time.perf_counter()
+    candidates = retrieve(
+        generation,
+        project(head, query.vector),
+        query.vector,
+        query.text,
+        query.count,
+        mode=query.mode,
+        allowed=query.allowed,
+        memory=memory,
+    )
+    retrieved = time.perf_counter()
+    with torch.inference_mode():
+        attention = head(torch.from_numpy(query.vector)[None], assemble(generation, [candidates], query.mode))
+    logits = attention.logits[0].numpy()
+    order = np.lexsort((candidates.places, -logits[:-1]))
+    return Ranking(
+        places=candidates.places[order],
+        logits=logits[:-1][order],
+        weights=attention.weights[0, :-1].numpy()[order],
+        parts=attention.parts[0].numpy()[order],
+        null_weight=float(attention.weights[0, -1]),
+        temperature=float(torch.exp(-head.log_inverse_temperature.detach())),
+        candidates=candidates,
+        retrieve_ms=1000 * (retrieved - started),
+        attend_ms=1000 * (time.perf_counter() - retrieved),
+    )
+
+
+def explain_parts(ranking: Ranking, position: int) -> dict[str, float]:
+    """Return the parts of the logit of the hit at a 0-based position, by name; they add up to it."""
+    return {name: float(part) for name, part in zip(EVIDENCE, ranking.parts[position], strict=True)}
+
+
+def explain_keys(
+    generation: Generation, head: AttentionHead, query: Query, ranking: Ranking, position: int
+) -> list[KeyShare]:
+    """Return the keys behind the hit at a 0-based position: its own, then the past queries that confirm it."""
+    place = int(ranking.places[position])
+    shares = [] if query.mode is Mode.WORDS else _own_keys(generation, head, query, place)
+    found = ranking.candidates
+    mine = found.places[found.memory_candidate] == place
+    near = np.exp(float(head.log_memory_sharpness.detach().exp()) * (found.memory_cosine[mine] - 1))
+    weight = found.memory_weight[mine] * near
+    total = float(np.abs(weight).sum()) or 1.0
+    for key, cosine, part in zip(found.memory_key[mine], found.memory_cosine[mine], weight, strict=True):
+        memory_id = int(generation.memory.ids[key])
+        shares.append(KeyShare(KeyKind.QUERY, float(cosine), float(part) / total, memory_id=memory_id))
+    return shares
+
+
+def _own_keys(generation: Generation, head: AttentionHead, query: Query, place: int) -> list[KeyShare]:
+    keys = slice(int(generation.first_key[place]), int(generation.first_key[place + 1]))
+    scores = (generation.keys[keys] @ project(head, query.vector).T).mean(axis=1)
+    kinds = generation.key_kind[keys]
+    shares = []
+    for kind in np.unique(kinds):
+        of_kind = np.flatnonzero(kinds == kind)
+        weight = np.exp(head.config.sharpness * (scores[of_kind] - scores[of_kind].max()))
+        for offset, share in zip(of_kind, weight / weight.sum(), strict=True):
+            start, end = (int(side[keys.start + offset]) for side in (generation.key_start, generation.key_end))
+            shares.append(KeyShare(KeyKind(int(kind)), float(scores[offset]), float(share), start, end))
+    return shares

@@ -1,0 +1,140 @@
+"""The database: one writer that alone checkpoints, many readers that cannot write, and the lock on the directory.
+
+SQLite up to 3.51.2 can lose a commit when two connections write or checkpoint at once, so there is one writing
+connection, behind a lock, in the one process that owns the directory.
+"""
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import QueuePool, StaticPool
+
+DATABASE_FILE = "softseek.db"
+LOCK_FILE = "owner.lock"
+BUSY_SECONDS = 30
+READERS = 16
+
+
+class DirectoryOwned(Exception):
+    """Another process owns the data directory."""
+
+    def __init__(self, directory: Path, pid: str) -> None:
+        super().__init__(f"the data directory {directory} is owned by process {pid}")
+        self.pid = pid
+
+
+class OwnerLock:
+    """Exclusive ownership of a data directory, held as long as the process lives; the file names the owner's PID."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pid = os.read(self._file, 20).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._file)
+            raise DirectoryOwned(directory, pid) from None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, str(os.getpid()).encode(), 0)
+
+    def release(self) -> None:
+        """Give the directory up."""
+        os.close(self._file)
+
+
+class Database:
+    """Connections to one SQLite file. Writing goes through `write`, one transaction at a time; reading through `read`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._write_lock = threading.RLock()
+        self._writer = _engine(path, writer=True)
+        self._readers = _engine(path, writer=False)
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Give the writing connection inside BEGIN IMMEDIATE; commit is durable (synchronous=FULL) before it returns."""
+        with self._write_lock, self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Give a connection that sees one snapshot and cannot write."""
+        with self._readers.connect() as connection:
+            yield connection
+
+    def migrate(self) -> None:
+        """Bring the schema to the newest revision; the caller holds the owner lock."""
+        with self._write_lock, self._writer.connect() as connection:
+            command.upgrade(alembic_config(connection), "head")
+            connection.commit()
+
+    def close(self) -> None:
+        """Checkpoint the write-ahead log and close every connection."""
+        self._readers.dispose()
+        with self._write_lock, self._writer.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._writer.dispose()
+
+
+def alembic_config(connection: Connection) -> Config:
+    """Return Alembic's configuration for this connection; nothing is read from the environment or the folder."""
+    config = Config()
+    config.set_main_option("script_location", "migrations:")
+    config.attributes["connection"] = connection
+    return config
+
+
+def now() -> str:
+    """Return the time as RFC 3339 text in UTC, to the millisecond."""
+    return rfc3339(datetime.now(UTC))
+
+
+def rfc3339(moment: datetime) -> str:
+    """Return a moment as RFC 3339 text in UTC, to the millisecond, so that text order is time order."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_id() -> str:
+    """Return a UUIDv7 (RFC 9562): 48 bits of milliseconds, then random bits, so that ids sort by time."""
+    milliseconds = time.time_ns() // 1_000_000
+    number = (milliseconds << 80) | int.from_bytes(os.urandom(10), "big")
+    number = (number & ~(0xF << 76)) | (0x7 << 76)
+    number = (number & ~(0x3 << 62)) | (0x2 << 62)
+    text = f"{number:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _engine(path: Path, writer: bool) -> Engine:
+    pool = {"poolclass": StaticPool} if writer else {"poolclass": QueuePool, "pool_size": READERS}
+    engine = create_engine(
+        f"sqlite:///{path}",
+        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False, "isolation_level": None},
+        **pool,  # type: ignore[arg-type]
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(connection, _record) -> None:  # type: ignore[no-untyped-def]
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.execute(f"PRAGMA query_only={0 if writer else 1}")
+        cursor.execute(f"PRAGMA wal_autocheckpoint={1000 if writer else 0}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writer else "BEGIN")
+
+    return engine

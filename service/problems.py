@@ -1,0 +1,126 @@
+"""Errors as the outside sees them: RFC 9457 problems with a stable code, and one table from domain error to problem.
+
+An answer never echoes the input back: it names the place (a JSON pointer) and what was wanted there.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFeedback
+
+TITLES = {
+    400: "Bad request",
+    401: "Unauthorized",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    411: "Length required",
+    413: "Payload too large",
+    415: "Unsupported media type",
+    422: "Unprocessable content",
+    500: "Internal error",
+    503: "Service unavailable",
+    507: "Insufficient storage",
+}
+
+
+class Problem(Exception):
+    """An answer that is an error: status, stable code, one sentence, and where in the input it was."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        errors: Sequence[dict[str, Any]] = (),
+        headers: dict[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = list(errors)
+        self.headers = headers or {}
+        self.more = more
+
+    def body(self, instance: str) -> dict[str, Any]:
+        """Return the problem object; instance is the path of the request."""
+        return {
+            "type": f"urn:softseek:problem:{self.code}",
+            "title": TITLES.get(self.status, "Error"),
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            "instance": instance,
+            "errors": self.errors,
+            **self.more,
+        }
+
+
+def not_found(what: str) -> Problem:
+    """Return the 404 of a thing that is not there, such as `collection`; its code is `collection_not_found`."""
+    return Problem(404, f"{what}_not_found", f"there is no such {what.replace('_', ' ')}")
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return the problem that an error is at the edge; anything unexpected is a 500 without details."""
+    match error:
+        case Problem():
+            return error
+        case FilterSyntax():
+            where = [{"pointer": "/filter", "detail": str(error), "position": error.position}]
+            return Problem(422, "invalid_filter", f"{error} at position {error.position}", where)
+        case NotEnoughFeedback():
+            return Problem(422, "not_enough_feedback", str(error), have=error.have, need=error.need)
+        case EncoderMismatch():
+            return Problem(409, "encoder_mismatch", str(error))
+        case DamagedFile():
+            return Problem(409, "model_damaged", str(error))
+        case RequestValidationError():
+            return _validation_problem(error)
+        case HTTPException():
+            code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
+            headers = dict(error.headers or {})
+            return Problem(error.status_code, code, str(error.detail), headers=headers)
+    return Problem(500, "internal_error", "an unexpected error; the log has the details under this request's path")
+
+
+def answer(problem: Problem, instance: str) -> Response:
+    """Return the problem as a response."""
+    return Response(
+        orjson.dumps(problem.body(instance)),
+        problem.status,
+        headers=problem.headers,
+        media_type="application/problem+json",
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of this app a problem."""
+
+    async def handle(request: Request, error: Exception) -> Response:
+        return answer(problem_of(error), request.url.path)
+
+    handled = (Problem, FilterSyntax, NotEnoughFeedback, EncoderMismatch, DamagedFile)
+    for kind in (*handled, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, handle)
+
+
+def pointer(location: Sequence[str | int]) -> str:
+    """Return the JSON pointer (RFC 6901) of a place in the input."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in location)
+
+
+def _validation_problem(error: RequestValidationError) -> Problem:
+    found = error.errors()
+    if any(one["type"] == "json_invalid" for one in found):
+        return Problem(400, "invalid_json", "the body is not valid JSON (NaN, Infinity and lone surrogates are not)")
+    errors = [{"pointer": pointer(one["loc"][1:]), "detail": one["msg"]} for one in found[:20]]
+    return Problem(422, "invalid_request", f"{len(found)} part(s) of the request are not as documented", errors)

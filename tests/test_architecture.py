@@ -1,0 +1,275 @@
+"""Imports point down: a module imports modules of lower floors only, and files of its own slice.
+
+The source is read with `ast`; nothing of it is imported or run.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# One line per module. The name of a folder stands for all its files, which may import each other: a slice.
+# A new module gets the lowest floor above everything that it imports; halves are floors like any other.
+FLOORS: dict[str, float] = {
+    # index: the library
+    "index.errors": 0,
+    "index.records": 0,
+    "index.files": 0.5,
+    "index.attention": 1,
+    "index.candidates.base": 1,
+    "index.filters": 1,
+    "index.lexical": 1,
+    "index.losses": 1,
+    "index.passages": 1,
+    "index.promotion": 1,
+    "index.candidates.exact": 1.5,
+    "index.candidates.faiss": 1.5,
+    "index.encoder": 1.5,
+    "index.evaluate": 1.5,
+    "index.generation": 2,
+    "index.retrieval": 2.5,
+    "index.examples": 3,
+    "index.search": 3,
+    "index.train": 3.5,
+    # service: the application
+    "service.problems": 4,
+    "service.settings": 4,
+    "service.tables": 4,
+    "service.database": 5,
+    "service.filters": 5,
+    "service.records": 5,
+    "service.collections": 6,
+    "service.documents": 6,
+    "service.feedback": 6,
+    "service.health": 6,
+    "service.models": 6,
+    "service.search": 6,
+    "service.tasks": 6,
+    "service.training": 6,
+    "service.demo": 7,
+    "service.jobs": 7,
+    "service.web": 7,
+    "service.app": 7.5,
+    "service.cli": 8,
+}
+
+PACKAGES = {"index", "service"}
+FOREIGN_TO_INDEX = {
+    "alembic", "fastapi", "pydantic", "pydantic_settings", "service", "sqlalchemy", "starlette", "typer", "uvicorn",
+}  # fmt: skip
+"""HTTP, SQL and configuration: what the library does not know."""
+
+ENVIRONMENT = {"environ", "environb", "getenv"}
+ACTIONS = {
+    "Settings", "basicConfig", "dictConfig", "load_encoder", "omp_set_num_threads", "set_num_interop_threads",
+    "set_num_threads", "structlog.configure",
+}  # fmt: skip
+"""Calls that belong to the edge, in a function: not to the moment at which a module is imported."""
+
+
+def modules() -> dict[str, Path]:
+    """Return every module of both packages: dotted name -> file; a package is named by its folder."""
+    files = (path for package in sorted(PACKAGES) for path in sorted((ROOT / package).rglob("*.py")))
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+
+
+MODULES = modules()
+
+
+def place(name: str) -> str | None:
+    """Return the line of FLOORS that a dotted name belongs to: its own, or that of the nearest folder above."""
+    parts = name.split(".")
+    prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((prefix for prefix in prefixes if prefix in FLOORS), None)
+
+
+def imports(name: str, source: str, is_package: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield the line and full dotted name of every import, wherever in the file it stands."""
+    folder = name.split(".") if is_package else name.split(".")[:-1]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = folder[: len(folder) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def upward_imports(name: str, source: str, is_package: bool = False) -> list[str]:
+    """Return a sentence for each import that does not point down from this module's floor."""
+    own = place(name)
+    if own is None:
+        return []
+    faults = []
+    for line, target in imports(name, source, is_package):
+        other = place(target)
+        if target.split(".")[0] not in PACKAGES or other == own:
+            continue
+        if other is None:
+            faults.append(f"{name}:{line} imports {target}, which is on no floor: import from a module, not a package")
+        elif FLOORS[other] >= FLOORS[own]:
+            faults.append(f"{name}:{line} on floor {FLOORS[own]} imports {target} on floor {FLOORS[other]}")
+    return faults
+
+
+def foreign_imports(name: str, source: str, is_package: bool = False) -> list[str]:
+    """Return a sentence for each import that the library must not have."""
+    return [
+        f"{name}:{line} imports {target}"
+        for line, target in imports(name, source, is_package)
+        if target.split(".")[0] in FOREIGN_TO_INDEX
+    ]
+
+
+class ImportTime(ast.NodeVisitor):
+    """Collects what a module does while it is being imported; the bodies of its functions run later."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, str]] = []
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for part in [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]:
+            self.visit(part)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self.visit_FunctionDef(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        for part in [*node.args.defaults, *filter(None, node.args.kw_defaults)]:
+            self.visit(part)
+
+    def visit_If(self, node: ast.If) -> None:
+        if ast.unparse(node.test) != "__name__ == '__main__'":
+            self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if node.id in ENVIRONMENT:
+            self.found.append((node.lineno, node.id))
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if node.attr in ENVIRONMENT:
+            self.found.append((node.lineno, ast.unparse(node)))
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called = ast.unparse(node.func)
+        if any(f".{called}".endswith(f".{action}") for action in ACTIONS):
+            self.found.append((node.lineno, called))
+        self.generic_visit(node)
+
+
+def import_effects(source: str) -> list[tuple[int, str]]:
+    """Return the line and name of each effect that importing this source would have."""
+    visitor = ImportTime()
+    visitor.visit(ast.parse(source))
+    return visitor.found
+
+
+def source_of(name: str) -> tuple[str, bool]:
+    """Return a module's source, and whether it is a package."""
+    path = MODULES[name]
+    return path.read_text(encoding="utf-8"), path.name == "__init__.py"
+
+
+every_module = pytest.mark.parametrize("name", MODULES)
+every_library_module = pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] == "index"])
+
+
+@every_module
+def test_module_has_a_floor(name: str) -> None:
+    _, is_package = source_of(name)
+    assert is_package or place(name), f"give {name} a floor: one line in FLOORS of tests/test_architecture.py"
+
+
+@every_module
+def test_imports_point_down(name: str) -> None:
+    assert upward_imports(name, *source_of(name)) == []
+
+
+@every_library_module
+def test_library_knows_nothing_of_the_application(name: str) -> None:
+    assert foreign_imports(name, *source_of(name)) == []
+
+
+@every_library_module
+def test_library_reads_no_environment(name: str) -> None:
+    tree = ast.parse(source_of(name)[0])
+    named = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in ast.walk(tree)}
+    assert not named & ENVIRONMENT
+
+
+@every_module
+def test_importing_has_no_effects(name: str) -> None:
+    assert import_effects(source_of(name)[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("index.records", "from index.search import Searcher"),
+        ("index.records", "import index.search"),
+        ("index.records", "def late():\n    from index import search"),
+        ("index.records", "from index.errors import SearchError"),
+        ("index.candidates.exact", "from .faiss import FaissIndex"),
+        ("service.search.routes", "from service.documents.queries import rows"),
+        ("service.search.routes", "from ..documents import queries"),
+        ("service.search.routes", "from index import Searcher"),
+    ],
+)
+def test_upward_and_sibling_imports_are_found(name: str, source: str) -> None:
+    assert len(upward_imports(name, source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("index.search", "from index.records import Floats"),
+        ("index.candidates.exact", "from .base import MISSING"),
+        ("service.search.routes", "from . import queries"),
+        ("service.search.routes", "from service.search.queries import rows"),
+        ("service.search.routes", "from index.search import Searcher"),
+        ("service.search.routes", "from fastapi import APIRouter"),
+    ],
+)
+def test_imports_that_point_down_are_allowed(name: str, source: str) -> None:
+    assert upward_imports(name, source) == []
+
+
+def test_a_slice_is_one_even_in_its_package_file() -> None:
+    assert upward_imports("service.search", "from .queries import rows", is_package=True) == []
+    assert len(upward_imports("service.search", "from ..documents import queries", is_package=True)) == 1
+
+
+def test_a_foreign_import_is_found() -> None:
+    assert len(foreign_imports("index.search", "import numpy\nfrom service.tables import Row\nimport fastapi")) == 2
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os\nDATA = os.environ['DATA']",
+        "from os import getenv\nDATA = getenv('DATA')",
+        "import logging\nlogging.basicConfig()",
+        "import torch\nif True:\n    torch.set_num_threads(1)",
+        "def encode(encoder=load_encoder('hashing')): ...",
+        "class Search:\n    settings = Settings()",
+    ],
+)
+def test_an_effect_at_import_is_found(source: str) -> None:
+    assert len(import_effects(source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def main():\n    torch.set_num_threads(1)\n    return load_encoder(os.environ['MODEL'])",
+        "later = lambda: Settings()",
+        "if __name__ == '__main__':\n    logging.basicConfig()",
+        "class Search:\n    settings: Settings",
+    ],
+)
+def test_an_effect_in_a_function_is_allowed(source: str) -> None:
+    assert import_effects(source) == []
