@@ -59,6 +59,11 @@ class Batch:
     log_propensity: Tensor
 
 
+def examination(position: float) -> float:
+    """Return the chance that the 1-based position of a shown list is looked at."""
+    return float(position**-EXAMINATION_DECAY)
+
+
 def fold_of(source: str) -> int:
     """Return the fold in [0, FOLDS) of a query text: the same on every machine, for ever."""
     return int.from_bytes(hashlib.sha256(source.encode("utf-8", "replace")).digest()[:8], "big") % FOLDS

@@ -24,7 +24,7 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final, Literal, cast
 
 from lark import Lark, Token, Transformer, Tree, v_args
-from lark.exceptions import UnexpectedCharacters, UnexpectedToken, VisitError
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, VisitError
 
 from index.errors import FilterSyntax
 from index.records import MetadataValue
@@ -40,10 +40,7 @@ Operator = Literal["=", "!=", ">", ">=", "<", "<="]
 
 @dataclass(frozen=True)
 class Value:
-    """What a filter compares with: the text as the user meant it, and the number that it spells, if it spells one.
-
-    `number` is an integer of 64 bit or a finite float.
-    """
+    """What a filter compares with: a text, and the number that it spells, if any (64-bit integer or finite float)."""
 
     text: str
     number: Number | None = None
@@ -133,6 +130,7 @@ FilterNode = ElementTest | Exists | IsNull | IsEmpty | Not | And | Or
 
 # --- The meaning ---
 
+_64_BIT = range(-(2**63), 2**63)
 _FOLDING = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
@@ -156,8 +154,8 @@ def matches(node: FilterNode, metadata: Mapping[str, MetadataValue | None]) -> b
             return field in metadata and metadata[field] is None
         case IsEmpty(field):
             return metadata.get(field) in ("", [])
-        case Compare(field, "!=", value):
-            return not matches(In(field, (value,)), metadata)
+        case Compare(field, "=" | "!=" as op, value):
+            return matches(In(field, (value,)), metadata) == (op == "=")
         case _:
             return any(_passes(node, element) for element in _elements(metadata.get(node.field)))
 
@@ -176,8 +174,6 @@ def _passes(test: ElementTest, element: str | Number) -> bool:
             return isinstance(element, str) and fold(text) in fold(element)
         case In(_, values):
             return any(_equal(value, element) for value in values)
-        case Compare(_, "=", value):
-            return _equal(value, element)
         case Range(_, low, high):
             number = _number_held(element)
             return number is not None and low <= number <= high
@@ -203,7 +199,7 @@ def _number_held(element: str | Number) -> Number | None:
     """The number that a document holds, if it is one; an integer beyond 64 bit as a float, which SQLite makes of it."""
     if isinstance(element, (str, bool)):
         return None
-    if isinstance(element, float) or _fits_64_bit(element):
+    if isinstance(element, float) or element in _64_BIT:
         return element
     try:
         return float(element)
@@ -211,30 +207,19 @@ def _number_held(element: str | Number) -> Number | None:
         return math.inf if element > 0 else -math.inf
 
 
-def _fits_64_bit(number: int) -> bool:
-    return -(2**63) <= number < 2**63
-
-
 # --- From text to nodes ---
 
-_NOT_FINITE = {"nan", "inf", "infinity", "-nan", "-inf", "-infinity"}
-
-_ANY_CONDITION = "a condition (a field, NOT or an opening parenthesis)"
-_ANY_OPERATOR = "an operator (=, !=, >, >=, <, <=, IN, NOT IN, CONTAINS, EXISTS, IS NULL, IS EMPTY or a range with TO)"
 _PLAIN_WORDS = {
+    "_LPAR": "a condition (a field, NOT or an opening parenthesis)",
+    "COMPARISON": (
+        "an operator (=, !=, >, >=, <, <=, IN, NOT IN, CONTAINS, EXISTS, IS NULL, IS EMPTY or a range with TO)"
+    ),
     "NUMBER": "a value (in quotes if it is a reserved word, or has other signs than letters, digits, _, - and .)",
     "_LSQB": "[",
     "_COMMA": "a comma",
     "_RSQB": "]",
     "NOT": "NOT",
-    "_IN": "IN",
-    "_CONTAINS": "CONTAINS",
-    "_EXISTS": "EXISTS",
-    "_NULL": "NULL",
-    "_EMPTY": "EMPTY",
-    "_TO": "TO",
-    "_AND": "AND",
-    "_OR": "OR",
+    **{f"_{keyword}": keyword for keyword in ("IN", "CONTAINS", "EXISTS", "NULL", "EMPTY", "TO", "AND", "OR")},
     "_RPAR": "a closing parenthesis",
     "$END": "the end of the filter",
 }
@@ -253,20 +238,15 @@ def parse_filter(text: str, filterable: Collection[str]) -> FilterNode:
     fault, and nothing else, whatever the text; its message never repeats the text. An empty filter is a fault too:
     what it should mean (everything, or nothing to do) is for the caller to say.
     """
-    _check_characters(text)
+    if len(text) > MAX_CHARACTERS:
+        raise FilterSyntax(f"expected at most {MAX_CHARACTERS} characters", MAX_CHARACTERS)
+    # Neither survives the way to the database: SQLite ends a JSON string at the one, and refuses the other.
+    if unusable := re.search("[\0\ud800-\udfff]", text):
+        raise FilterSyntax("expected no NUL characters and no halves of surrogate pairs", unusable.start())
     try:
         return cast(FilterNode, _Builder(filterable).transform(_tree(text)))
     except VisitError as fault:
         raise fault.orig_exc from None
-
-
-def _check_characters(text: str) -> None:
-    if len(text) > MAX_CHARACTERS:
-        raise FilterSyntax(f"expected at most {MAX_CHARACTERS} characters", MAX_CHARACTERS)
-    # Neither survives the way to the database: SQLite refuses the one, and ends a JSON string at the other.
-    unusable = re.search("[\0\ud800-\udfff]", text)
-    if unusable:
-        raise FilterSyntax("expected text, found a NUL character or half of a surrogate pair", unusable.start())
 
 
 def _tree(text: str) -> Tree[Token]:
@@ -278,18 +258,14 @@ def _tree(text: str) -> Tree[Token]:
             if _depth(token.type, previous, negations) > MAX_DEPTH:
                 raise FilterSyntax(f"expected at most {MAX_DEPTH} levels of parentheses and NOT", _position(token))
             previous = token.type
-        return cast(Tree[Token], parser.feed_eof())
-    except UnexpectedCharacters as fault:
+        return cast(Tree[Token], parser.feed_token(Token("$END", "", start_pos=len(text))))
+    except UnexpectedInput as fault:
         at = cast(int, fault.pos_in_stream)
-        message = "expected a closing quote" if text[at] in "\"'" else _expected(parser.accepts())
-        raise FilterSyntax(message, at) from None
-    except UnexpectedToken as fault:
-        at = len(text) if fault.token.type == "$END" else _position(fault.token)
-        raise FilterSyntax(_expected(parser.accepts()), at) from None
+        unclosed = isinstance(fault, UnexpectedCharacters) and text[at] in "\"'"
+        raise FilterSyntax("expected a closing quote" if unclosed else _expected(parser.accepts()), at) from None
 
 
 def _position(token: Token) -> int:
-    """Where the token begins in the filter. (Its type allows None for tokens that were not read from a text.)"""
     return cast(int, token.start_pos)
 
 
@@ -310,17 +286,12 @@ def _depth(kind: str, previous: str, negations: list[int]) -> int:
     return len(negations) - 1 + sum(negations)
 
 
-def _expected(terminals: Collection[str]) -> str:
-    """What could have stood at the fault, in words."""
-    if "_LPAR" in terminals:
-        return f"expected {_ANY_CONDITION}"
-    if "COMPARISON" in terminals:
-        return f"expected {_ANY_OPERATOR}"
-    return "expected " + " or ".join(words for terminal, words in _PLAIN_WORDS.items() if terminal in terminals)
+def _expected(terminals: set[str]) -> str:
+    telling = {"_LPAR", "COMPARISON"} & terminals or terminals  # the words for these two cover all that goes with them
+    return "expected " + " or ".join(words for terminal, words in _PLAIN_WORDS.items() if terminal in telling)
 
 
-Placed = tuple[Value, int]
-"""A value and its position in the filter."""
+Placed = tuple[Value, int]  # a value and its position in the filter
 
 
 @v_args(inline=True)
@@ -362,22 +333,26 @@ class _Builder(Transformer[Token, Any]):
         return Range(field, _number_wanted(low), _number_wanted(high))
 
     def is_in(self, field: str, negation: Token | None, values: tuple[Value, ...]) -> FilterNode:
-        return _unless(negation, In(field, values))
+        return self._unless(negation, In(field, values))
 
     def contains(self, field: str, negation: Token | None, placed: Placed) -> FilterNode:
-        return _unless(negation, Contains(field, placed[0].text))
+        return self._unless(negation, Contains(field, placed[0].text))
 
     def exists(self, field: str, negation: Token | None) -> FilterNode:
-        return _unless(negation, Exists(field))
+        return self._unless(negation, Exists(field))
 
     def is_null(self, field: str, negation: Token | None) -> FilterNode:
-        return _unless(negation, IsNull(field))
+        return self._unless(negation, IsNull(field))
 
     def is_empty(self, field: str, negation: Token | None) -> FilterNode:
-        return _unless(negation, IsEmpty(field))
+        return self._unless(negation, IsEmpty(field))
 
     def negated(self, _: Token, node: FilterNode) -> Not:
         return Not(node)
+
+    @staticmethod
+    def _unless(negation: Token | None, node: FilterNode) -> FilterNode:
+        return node if negation is None else Not(node)
 
     def conjunction(self, *nodes: FilterNode) -> And:
         return And(nodes)
@@ -386,17 +361,13 @@ class _Builder(Transformer[Token, Any]):
         return Or(nodes)
 
 
-def _unless(negation: Token | None, node: FilterNode) -> FilterNode:
-    return node if negation is None else Not(node)
-
-
 def _value(token: Token) -> Value:
     """A quoted value spells a number if it can; a bare one that looks like a number must be one."""
     if token.type == "STRING":
         text = _unquoted(token)
         return Value(text, _number_spelled(text))
     number = _number_spelled(token)
-    if number is None and (token.type == "NUMBER" or token.lower() in _NOT_FINITE):
+    if number is None and (token.type == "NUMBER" or re.fullmatch("-?(nan|inf|infinity)", token, re.IGNORECASE)):
         message = "expected a finite number, of at most 64 bit if it is an integer (or quotes, if it is text)"
         raise FilterSyntax(message, _position(token))
     return Value(str(token), number)
@@ -416,7 +387,7 @@ def _number_spelled(text: str) -> Number | None:
         return None
     if set(text) <= set("-0123456789"):
         whole = int(text)
-        return whole if _fits_64_bit(whole) else None
+        return whole if whole in _64_BIT else None
     number = float(text)
     return number if math.isfinite(number) else None
 

@@ -201,14 +201,17 @@ class GenerationStore:
         store._buffer = store.current.keys
         return store
 
-    def save(self, language: str) -> None:
-        """Write the current generation to the directory, described by a manifest, so that `open` finds it."""
+    def save(self, language: str, watermark: int) -> None:
+        """Write the current documents to the directory, described by a manifest, so that `open` finds them.
+
+        watermark is that of the last change to documents; memory is not saved here.
+        """
         self._words.close()
         for name in ARRAYS:
             np.save(self._directory / f"{name}.npy", getattr(self.current, name), allow_pickle=False)
         self.current.sealed.save(self._directory / DENSE_FILE)
         words = [f"{WORDS_FOLDER}/{path.name}" for path in (self._directory / WORDS_FOLDER).iterdir() if _kept(path)]
-        facts = {"watermark": self.current.watermark, "dim": self.current.dim, "language": language}
+        facts = {"watermark": watermark, "dim": self.current.dim, "language": language}
         write_manifest(self._directory, [*(f"{name}.npy" for name in ARRAYS), DENSE_FILE, *words], facts)
 
     def apply(

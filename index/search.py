@@ -71,7 +71,7 @@ class KeyShare:
 def project(head: AttentionHead, vector: Floats) -> Floats:
     """Return the vectors (H, D) that keys are matched with for a unit query (D,)."""
     with torch.inference_mode():
-        projected: Floats = head.project(torch.from_numpy(vector)[None])[0].numpy()
+        projected: Floats = head.project(torch.tensor(vector)[None])[0].numpy()
         return projected
 
 
@@ -90,7 +90,7 @@ def search(generation: Generation, head: AttentionHead, query: Query, memory: Me
     )
     retrieved = time.perf_counter()
     with torch.inference_mode():
-        attention = head(torch.from_numpy(query.vector)[None], assemble(generation, [candidates], query.mode))
+        attention = head(torch.tensor(query.vector)[None], assemble(generation, [candidates], query.mode))
     logits = attention.logits[0].numpy()
     order = np.lexsort((candidates.places, -logits[:-1]))
     return Ranking(

@@ -82,8 +82,10 @@ class Database:
     def close(self) -> None:
         """Checkpoint the write-ahead log and close every connection."""
         self._readers.dispose()
-        with self._write_lock, self._writer.connect() as connection:
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self._write_lock:
+            raw = self._writer.raw_connection()  # a checkpoint cannot run inside a transaction
+            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+            raw.close()
         self._writer.dispose()
 
 

@@ -48,6 +48,8 @@ def to_sql(node: FilterNode, metadata_column: ColumnElement[Any]) -> ColumnEleme
             return or_(false(), *(to_sql(each, metadata_column) for each in nodes))
         case Not(inner):
             return not_(to_sql(inner, metadata_column))
+        case Compare(field, "=", value):
+            return to_sql(In(field, (value,)), metadata_column)
         case Compare(field, "!=", value):
             return not_(to_sql(In(field, (value,)), metadata_column))
         case Exists() | IsNull() | IsEmpty():
@@ -96,8 +98,6 @@ def _element_test(node: ElementTest, element: TableValuedAlias) -> ColumnElement
             return and_(element.c.type == "text", func.instr(func.lower(element.c.value), fold(text)) > 0)
         case In(_, values):
             return _equal_to_any(values, element)
-        case Compare(_, "=", value):
-            return _equal_to_any((value,), element)
         case Range(_, low, high):
             return and_(_is_number(element), element.c.value >= _number(low), element.c.value <= _number(high))
         case Compare(_, op, value):

@@ -1,0 +1,23 @@
+"""Runs migrations on the connection that the service hands over, or on the database named with -x database=PATH."""
+
+from alembic import context
+from sqlalchemy import Connection, create_engine
+
+from service.tables import Base
+
+
+def run(connection: Connection) -> None:
+    """Run the migrations in one transaction."""
+    context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True, compare_type=True)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+given = context.config.attributes.get("connection")
+if given is not None:
+    run(given)
+else:
+    path = context.get_x_argument(as_dictionary=True).get("database", "data/softseek.db")
+    with create_engine(f"sqlite:///{path}").connect() as opened:
+        run(opened)
+        opened.commit()

@@ -1,0 +1,107 @@
+"""Puts the service together: one function that reads as a list."""
+
+import logging
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import structlog
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service import health, problems
+from service.collections import routes as collections
+from service.documents import routes as documents
+from service.documents.actions import resume_pending
+from service.documents.schemas import DocumentIn
+from service.feedback import routes as feedback
+from service.feedback.schemas import EventIn, JudgmentIn
+from service.housekeeping import Housekeeping
+from service.idempotency import Idempotency
+from service.inputs import BodyLimit
+from service.metrics import REQUESTS
+from service.models import routes as models
+from service.runtime import Runtime
+from service.search import routes as search
+from service.settings import Settings
+from service.tasks import routes as tasks
+from service.training import routes as training
+
+DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
+SLICES = (collections, documents, search, feedback, training, models, tasks, health)
+
+
+def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
+    """Return the application; without a runtime it opens one on the data directory at start and closes it at the end."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        opened = runtime or await run_in_threadpool(Runtime.open, settings)
+        app.state.runtime = opened
+        await run_in_threadpool(resume_pending, opened)
+        housekeeping = Housekeeping(opened)
+        try:
+            yield
+        finally:
+            await run_in_threadpool(housekeeping.stop)
+            if runtime is None:
+                await run_in_threadpool(opened.close)
+
+    configure_logging(settings.log_level)
+    app = FastAPI(title="Softseek", version="1", description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False)
+    problems.install(app)
+    for one in SLICES:
+        app.include_router(one.router)
+    app.add_middleware(Idempotency)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(RequestCounter)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+class RequestCounter:
+    """Counts answers by status class."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                REQUESTS.labels(status=f"{message['status'] // 100}xx").inc()
+            await send(message)
+
+        await self.app(scope, receive, counted if scope["type"] == "http" else send)
+
+
+def configure_logging(level: str) -> None:
+    """Log one line of JSON an event to stderr."""
+    number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """Return the schema, with the items that are checked one by one and the problem that every error is."""
+    if app.openapi_schema is None:
+        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        known = schema.setdefault("components", {}).setdefault("schemas", {})
+        for model in (DocumentIn, EventIn, JudgmentIn):
+            described = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            known |= described.pop("$defs", {})
+            known[model.__name__] = described
+        app.openapi_schema = schema
+    return app.openapi_schema

@@ -1,0 +1,81 @@
+"""The command line. Every command speaks HTTP: to a server at --url, or to the service opened in this process.
+
+Data goes to stdout, everything else to stderr; the exit code says how it ended (`failures`).
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn, TextIO
+
+import typer
+
+from service.cli import content, feedback, learning, operating, show
+from service.cli.failures import DONE, ERROR, INTERRUPTED, TERMINATED, USAGE, Failure
+
+app = typer.Typer(
+    name="softseek",
+    help="A search engine that learns from feedback.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(operating.serve)
+app.command()(operating.demo)
+app.command()(content.ingest)
+app.command()(content.search)
+app.add_typer(feedback.events, name="events")
+app.add_typer(feedback.judgments, name="judgments")
+app.command()(learning.train)
+app.add_typer(learning.models, name="models")
+app.command()(learning.evaluate)
+app.command()(operating.doctor)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and end the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        signal.signal(signal.SIGTERM, terminate)
+        sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        silence(sys.stdout)
+        sys.exit(ERROR)
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit code."""
+    try:
+        refuse_surrogates(arguments)
+        app(arguments, prog_name="softseek")
+    except Failure as failure:
+        for line in failure.lines:
+            show.notice(line)
+        return failure.exit_code
+    return DONE
+
+
+def refuse_surrogates(arguments: list[str]) -> None:
+    """Raise Failure USAGE for an argument whose bytes were not UTF-8."""
+    for place, argument in enumerate(arguments, 1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise Failure(USAGE, f"argument {place} is not UTF-8") from error
+
+
+def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+    """End on SIGTERM as on any error: whatever is open gets closed."""
+    raise SystemExit(TERMINATED)
+
+
+def silence(stream: TextIO) -> None:
+    """Send what is left in a stream's buffer nowhere, so that flushing it at exit raises nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

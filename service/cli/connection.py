@@ -1,0 +1,227 @@
+"""How a command reaches the service: always HTTP, to a server at --url or to one in this process.
+
+Without --url the data directory is opened here: the same application answers on a Unix socket in a private folder, so
+that there is one implementation of everything. Closing stops it, saves the indexes and gives the directory up.
+"""
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import httpx
+import orjson
+
+from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+    from service.settings import Settings
+
+DEFAULT_COLLECTION = "default"
+"""Exists from the start."""
+TIMEOUT = httpx.Timeout(300, connect=10)
+"""Seconds; an answer may take long where a large batch is encoded."""
+IDLE_SECONDS = 2
+"""A connection idle for longer is not used again: a server may be closing it at that very moment."""
+LONGEST_SOCKET_BYTES = 100
+"""A socket's path has at most 107 bytes on Linux, 103 elsewhere."""
+START_SECONDS = 30
+BUSY_TRIES = 10
+BUSY_SECONDS = 10
+
+
+class Service:
+    """The HTTP API, as a command sees it: a call returns the decoded answer or raises a Failure."""
+
+    def __init__(self, client: httpx.Client, place: str, local: bool) -> None:
+        self._client = client
+        self._place = place
+        self.local = local
+        """Whether the service lives in this process, and ends with it."""
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        params: Mapping[str, Any] | None = None,
+        raw: bytes | None = None,
+    ) -> Any:
+        """Return the answer to a request; `raw` is a JSON body already written. A busy service (503) is asked again.
+
+        Raises Refused where the service answers with a problem, and Failure where it cannot be reached.
+        """
+        content = orjson.dumps(body) if body is not None else raw
+        headers = {"Content-Type": "application/json"} if content is not None else {}
+        for attempt in range(BUSY_TRIES):
+            response = self._send(method, path, content=content, params=params, headers=headers)
+            wait_seconds = response.headers.get("Retry-After", "")
+            if response.status_code != 503 or not wait_seconds.isdigit() or attempt == BUSY_TRIES - 1:
+                break
+            time.sleep(min(int(wait_seconds), BUSY_SECONDS))
+        return decode(response)
+
+    def upload(self, path: str, lines: Iterable[bytes]) -> Any:
+        """Return the answer to a streamed NDJSON body; raises as `call` does, and what reading the lines raises."""
+        return decode(self._send("POST", path, content=lines, headers={"Content-Type": "application/x-ndjson"}))
+
+    def get_text(self, path: str) -> tuple[int, str]:
+        """Return status and text of an address that does not answer with JSON, such as /metrics."""
+        response = self._send("GET", path)
+        return response.status_code, response.text
+
+    def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            return self._client.request(method, path, **more)
+        except httpx.TimeoutException as error:
+            raise Failure(ERROR, f"no answer from {self._place} in time") from error
+        except httpx.ConnectError as error:
+            raise Failure(ERROR, f"no server at {self._place}") from error
+        except httpx.TransportError as error:
+            raise Failure(ERROR, f"the connection to {self._place} broke: {error}") from error
+
+
+def collection_path(collection: str, *parts: str) -> str:
+    """Return the path of a collection, or of something in it."""
+    return "/".join(["/v1/collections", *(quote(part, safe="") for part in (collection, *parts))])
+
+
+def decode(response: httpx.Response) -> Any:
+    """Return the JSON of an answer, None for 204; raises Refused for a problem and Failure for what is neither."""
+    if response.status_code == 204:
+        return None
+    try:
+        body = orjson.loads(response.content)
+    except orjson.JSONDecodeError:
+        body = None
+    if response.is_success and body is not None:
+        return body
+    if not response.is_success and isinstance(body, dict) and "code" in body:
+        places = [f"  {one.get('pointer', '')}: {one.get('detail', '')}" for one in body.get("errors") or []]
+        raise Refused(response.status_code, str(body["code"]), str(body.get("detail", "")), places)
+    raise Failure(ERROR, f"status {response.status_code} without the JSON that a Softseek server answers with")
+
+
+@contextmanager
+def connect(data: Path | None, url: str | None) -> Iterator[Service]:
+    """Give the service at `url`, or that of the data directory, opened in this process and closed afterwards.
+
+    Raises Failure: OWNED where another process has the directory, USAGE for a wrong address or setting.
+    """
+    settings = settings_from(data=data)
+    if url is None:
+        settings = quiet(settings)
+        with open_runtime(settings) as runtime, serve_in_thread(settings, runtime) as client:
+            yield Service(client, f"the data directory {settings.data}", local=True)
+    elif data is not None:
+        raise Failure(USAGE, "--data and --url exclude each other: a server has its own data directory")
+    else:
+        with client_for(url) as client:
+            yield Service(client, url, local=False)
+
+
+def client_for(url: str) -> httpx.Client:
+    """Return a client of the server at this address; raises Failure USAGE for what is no HTTP address."""
+    try:
+        address = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise Failure(USAGE, f"--url: not an address: {error}") from error
+    if address.scheme not in ("http", "https") or not address.host:
+        raise Failure(USAGE, "--url: an address such as http://127.0.0.1:8080 is wanted")
+    direct = dict.fromkeys(["all://127.0.0.1", "all://localhost", "all://[::1]"])  # no proxy stands in between
+    return httpx.Client(
+        base_url=address, timeout=TIMEOUT, limits=httpx.Limits(keepalive_expiry=IDLE_SECONDS), mounts=direct
+    )
+
+
+def settings_from(**flags: object) -> "Settings":
+    """Return the settings, flags first; raises Failure USAGE, naming the one that is unknown or out of range."""
+    from pydantic import ValidationError
+
+    from service.settings import UnknownSetting, load_settings
+
+    try:
+        return load_settings(**flags)
+    except UnknownSetting as error:
+        raise Failure(USAGE, str(error)) from error
+    except ValidationError as error:
+        faults = [f"setting {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        raise Failure(USAGE, faults[0], faults[1:]) from error
+
+
+def quiet(settings: "Settings") -> "Settings":
+    """Return the settings of a command that is no server: it logs errors alone, unless a level was asked for."""
+    return settings if "log_level" in settings.model_fields_set else settings.model_copy(update={"log_level": "error"})
+
+
+@contextmanager
+def open_runtime(settings: "Settings") -> Iterator["Runtime"]:
+    """Give the opened data directory; saves and releases it afterwards."""
+    from alembic.util import CommandError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from index.errors import SearchError
+    from service.app import configure_logging
+    from service.database import DirectoryOwned
+    from service.runtime import Runtime
+
+    configure_logging(settings.log_level)
+    try:
+        runtime = Runtime.open(settings)
+    except DirectoryOwned as error:
+        raise Failure(OWNED, f"{error}; --url talks to its server") from error
+    except (SearchError, SQLAlchemyError, CommandError, OSError) as error:
+        raise Failure(ERROR, f"the data directory {settings.data} cannot be opened: {error}") from error
+    try:
+        yield runtime
+    finally:
+        runtime.close()
+
+
+@contextmanager
+def serve_in_thread(settings: "Settings", runtime: "Runtime") -> Iterator[httpx.Client]:
+    """Give a client of the application, which answers in a thread of this process until the end."""
+    import uvicorn
+
+    from service.app import create_app
+
+    with socket_path() as path:
+        config = uvicorn.Config(
+            create_app(settings, runtime), uds=path, loop="uvloop", http="httptools", log_config=None, access_log=False
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, name="server", daemon=True)
+        thread.start()
+        try:
+            await_start(server, thread)
+            transport = httpx.HTTPTransport(uds=path)
+            with httpx.Client(transport=transport, base_url="http://softseek", timeout=TIMEOUT) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def socket_path() -> Iterator[str]:
+    """Give a path for a socket, in a folder that only this user can enter."""
+    folder = tempfile.gettempdir()
+    if len(os.fsencode(folder)) > LONGEST_SOCKET_BYTES - len("/softseek-12345678/http"):
+        folder = "/tmp"
+    with tempfile.TemporaryDirectory(prefix="softseek-", dir=folder) as private:
+        yield f"{private}/http"
+
+
+def await_start(server: Any, thread: threading.Thread) -> None:
+    """Return when the server answers; raises Failure where it does not come up."""
+    deadline = time.monotonic() + START_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > deadline:
+            raise Failure(ERROR, "the service did not start")
+        time.sleep(0.01)

@@ -1,0 +1,41 @@
+"""Follows work that outlives its request, a task or a training run, until it ends."""
+
+import time
+from typing import Any
+
+from service.cli import show
+from service.cli.connection import Service
+from service.cli.failures import ERROR, Failure
+
+UNFINISHED = ("enqueued", "processing")
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 1.0
+
+
+def follow(service: Service, path: str, label: str) -> dict[str, Any]:
+    """Return the task or run at `path` when it has ended; raises Failure unless it succeeded."""
+    try:
+        ended = watch(service, path, label)
+    except KeyboardInterrupt:
+        if not service.local:
+            show.notice(f"the server goes on with it: GET {path}")
+        raise
+    if ended["status"] != "succeeded":
+        error = ended.get("error") or {"code": ended["status"], "detail": f"the work at {path} was {ended['status']}"}
+        raise Failure(ERROR, f"{error.get('code')}: {error.get('detail')}")
+    return ended
+
+
+def watch(service: Service, path: str, label: str) -> dict[str, Any]:
+    """Return the task or run at `path` when it has ended; shows a progress bar until then."""
+    wait_seconds = FIRST_WAIT_SECONDS
+    with show.progress(label) as bar:
+        while True:
+            state: dict[str, Any] = service.call("GET", path)
+            if state["status"] not in UNFINISHED:
+                return state
+            progress, steps = state.get("progress") or {}, state.get("steps") or []
+            phase = f"{label}: {steps[-1]['phase']}" if steps and "phase" in steps[-1] else label
+            bar.show(phase, progress.get("done", 0), progress.get("total"))
+            time.sleep(wait_seconds)
+            wait_seconds = min(1.5 * wait_seconds, LONGEST_WAIT_SECONDS)

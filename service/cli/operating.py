@@ -1,0 +1,175 @@
+"""`serve`, `demo` and `doctor`: run the service, show it off, and see whether all is well with it."""
+
+import platform
+import shutil
+import signal
+import socket
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli import show
+from service.cli.connection import Service, connect, open_runtime, quiet, settings_from
+from service.cli.failures import ERROR, OWNED, Failure, Refused
+from service.cli.options import DataOption, JsonOption, UrlOption
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from service.settings import Settings
+
+BACKLOG = 2048
+DRAIN_SECONDS = 10
+"""A request, or an open stream, gets this long to end when the server stops."""
+LIBRARIES = ("torch", "sentence-transformers", "faiss-cpu", "tantivy", "sqlalchemy", "fastapi", "numpy")
+LEAST_FREE_BYTES = 1024**3
+
+
+class StopSignal:
+    """SIGTERM and SIGINT end the server in order; before it runs, they end the process."""
+
+    def __init__(self) -> None:
+        self.server: uvicorn.Server | None = None
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self)
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        if self.server is None:
+            raise SystemExit(0)
+        self.server.should_exit = True
+
+
+def serve(
+    data: DataOption = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1.", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The port; 8080. 0 takes a free one.", show_default=False)
+    ] = None,
+    json_out: JsonOption = False,
+) -> None:
+    """Run the server until SIGTERM or Ctrl-C."""
+    stop = StopSignal()
+    settings = settings_from(data=data, host=host, port=port)
+    with bind(settings.host, settings.port) as listening, open_runtime(settings) as runtime:
+        import uvicorn
+
+        from service.app import create_app
+
+        config = uvicorn.Config(
+            create_app(settings, runtime),
+            loop="uvloop",
+            http="httptools",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+        )
+        stop.server = uvicorn.Server(config)
+        listening.listen(BACKLOG)  # who connects between this line and the server's start waits, and is not refused
+        announce(settings, listening, json_out)
+        stop.server.run(sockets=[listening])
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket bound to the address; raises Failure where it cannot be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        raise Failure(ERROR, f"cannot listen on {host}, port {port}: {error.strerror}") from error
+    return bound
+
+
+def announce(settings: "Settings", listening: socket.socket, json_out: bool) -> None:
+    """Say where the server listens."""
+    port = listening.getsockname()[1]
+    url = f"http://[{settings.host}]:{port}" if ":" in settings.host else f"http://{settings.host}:{port}"
+    show.notice(f"Softseek listens on {url}, data directory {settings.data}")
+    if json_out:
+        show.data({"url": url, "data": str(settings.data)})
+
+
+def demo(data: DataOption = None, json_out: JsonOption = False) -> None:
+    """Show, on documents that come along, how searches get better with feedback."""
+    from service.demo.loop import run_demo
+
+    result = run_demo(data, show.stderr() if json_out else show.stdout(), json_out)
+    if json_out:
+        show.data(result)
+
+
+def doctor(data: DataOption = None, url: UrlOption = None, json_out: JsonOption = False) -> None:
+    """Check the installation and the data directory, or a running server."""
+    checks = [versions()]
+    if url is None:
+        checks += check_directory(data)
+    else:
+        with connect(data, url) as service:
+            checks += check_server(service)
+    sound = all(check["ok"] for check in checks)
+    if json_out:
+        show.data({"ok": sound, "checks": checks})
+    else:
+        show.table(
+            ("check", "", "detail"), [(one["name"], "ok" if one["ok"] else "FAILED", one["detail"]) for one in checks]
+        )
+    if not sound:
+        raise typer.Exit(ERROR)
+
+
+def versions() -> dict[str, Any]:
+    """Return the check that Python and the libraries are there, with their versions."""
+    found, missing = [f"Python {platform.python_version()}"], []
+    for name in LIBRARIES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(f"{name} is missing")
+    return check("versions", not missing, ", ".join(missing + found))
+
+
+def check(name: str, ok: bool, detail: str) -> dict[str, Any]:
+    """Return one check."""
+    return {"name": name, "ok": ok, "detail": detail}
+
+
+def check_directory(data: Path | None) -> list[dict[str, Any]]:
+    """Return the checks of the data directory, opened for them. Raises Failure where another process has it."""
+    from service.health import diagnose
+
+    settings = quiet(settings_from(data=data))
+    try:
+        with open_runtime(settings) as runtime:
+            found = list(diagnose(runtime))
+    except Failure as failure:
+        if failure.exit_code == OWNED:
+            raise
+        return [check("data directory", False, " ".join(failure.lines))]
+    return [*found, free_disk(settings.data)]
+
+
+def free_disk(data: Path) -> dict[str, Any]:
+    """Return the check that the disk has room."""
+    free_bytes = shutil.disk_usage(data).free
+    return check("free disk", free_bytes >= LEAST_FREE_BYTES, f"{free_bytes / 1024**3:.1f} GiB free, 1 is wanted")
+
+
+def check_server(service: Service) -> list[dict[str, Any]]:
+    """Return the checks of a server."""
+    found = []
+    try:
+        service.call("GET", "/readyz")
+        found.append(check("ready", True, "the server takes requests"))
+    except Refused as refused:
+        found.append(check("ready", False, " ".join(refused.lines)))
+    for one in service.call("GET", "/v1/collections")["collections"]:
+        counts = ", ".join(f"{name} {count}" for name, count in (one.get("counts") or {}).items())
+        found.append(check(f"collection {one['name']}", True, counts))
+    status, text = service.get_text("/metrics")
+    samples = sum(1 for line in text.splitlines() if line and not line.startswith("#"))
+    found.append(check("metrics", status == 200 and samples > 0, f"status {status}, {samples} samples"))
+    return found

@@ -1,0 +1,1 @@
+"""Collections: create, show, list, delete."""

@@ -1,0 +1,104 @@
+"""Creates, changes, shows and deletes collections."""
+
+import shutil
+from dataclasses import asdict, replace
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+
+from index.records import KeyKind
+from service.collections.schemas import CollectionIn
+from service.jobs import Progress
+from service.problems import Problem
+from service.runtime import DEFAULT_COLLECTION, TOMBSTONE, Runtime
+from service.state import CollectionSettings, CollectionState
+from service.tables import Alias, Collection, Document, Event, Judgment, Key, Model, PendingDocument
+
+FIXED = ("language", "keys")
+"""Settings that decide what is indexed: they cannot change once documents are there."""
+
+
+def put(runtime: Runtime, name: str, wanted: CollectionIn) -> tuple[dict[str, Any], bool]:
+    """Create a collection or change its settings; return its body and whether it was created."""
+    changes = wanted.model_dump(exclude_unset=True)
+    state = runtime.collections.get(name)
+    if state is None:
+        settings = CollectionSettings(**{key: value for key, value in changes.items() if value is not None})
+        state = runtime.create_collection(name, settings)
+        return show(runtime, state), True
+    _change(runtime, state, {key: value for key, value in changes.items() if _given(key, value)})
+    return show(runtime, state), False
+
+
+def _given(key: str, value: Any) -> bool:
+    return value is not None or key == "retention_days"
+
+
+def _change(runtime: Runtime, state: CollectionState, changes: dict[str, Any]) -> None:
+    settings = replace(state.settings, **changes)
+    frozen = [key for key in FIXED if getattr(settings, key) != getattr(state.settings, key)]
+    with state.lock, runtime.database.write() as connection:
+        if frozen:
+            raise Problem(
+                409, "setting_is_fixed", f"{frozen[0]} decides what is indexed: make a new collection to change it"
+            )
+        connection.execute(update(Collection).where(Collection.id == state.id).values(settings=asdict(settings)))
+        state.settings = settings
+
+
+def show(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
+    """Return a collection's settings, counts and champion."""
+    with runtime.database.read() as connection:
+        row = connection.execute(select(Collection.__table__).where(Collection.id == state.id)).mappings().one()
+
+        def count(table: Any) -> int:
+            wanted = select(func.count()).select_from(table).where(table.collection_id == state.id)
+            return int(connection.execute(wanted).scalar_one())
+
+        kinds = connection.execute(
+            select(Key.kind, func.count()).where(Key.collection_id == state.id).group_by(Key.kind)
+        ).all()
+        champion = connection.execute(
+            select(Alias.version).where(Alias.collection_id == state.id, Alias.name == "champion")
+        ).scalar_one()
+        by_kind = {kind.label: 0 for kind in KeyKind} | {KeyKind(kind).label: number for kind, number in kinds}
+        return {
+            "name": state.name,
+            "settings": asdict(state.settings),
+            "encoder": {"model": row["encoder"], "fingerprint": row["fingerprint"], "dim": row["dim"]},
+            "counts": {
+                "documents": count(Document),
+                "pending": count(PendingDocument),
+                "keys": by_kind,
+                "events": count(Event),
+                "judgments": count(Judgment),
+                "models": count(Model),
+            },
+            "champion": champion,
+            "generation": row["watermark"],
+            "created_at": row["created_at"],
+        }
+
+
+def remove(runtime: Runtime, name: str) -> str:
+    """Take a collection out of use at once and delete what it holds in a task; return the task's id."""
+    if name == DEFAULT_COLLECTION:
+        raise Problem(409, "collection_is_default", "the default collection is always there; delete its documents")
+    state = runtime.collection(name)
+    with runtime.collections_lock:
+        runtime.collections.pop(name, None)
+
+    def work(progress: Progress) -> dict[str, Any]:
+        with state.lock:
+            with runtime.database.write() as connection:
+                connection.execute(delete(Key).where(Key.collection_id == state.id))
+                connection.execute(delete(Collection).where(Collection.id == state.id))
+            state.store.close()
+            shutil.rmtree(state.directory, ignore_errors=True)
+            shutil.rmtree(runtime.settings.data / "models" / str(state.id), ignore_errors=True)
+        return {"deleted": name}
+
+    with runtime.database.write() as connection:  # from here on a restart does not bring the collection back
+        tombstone = f"{TOMBSTONE}{state.id}"
+        connection.execute(update(Collection).where(Collection.id == state.id).values(name=tombstone))
+    return runtime.jobs.start("collection_deletion", name, work)

@@ -1,0 +1,40 @@
+"""HTTP of collections."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path
+from fastapi.responses import JSONResponse, Response
+
+from service.collections import actions
+from service.collections.schemas import NAME_PATTERN, CollectionIn
+from service.inputs import Running, StrictRoute
+
+router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=StrictRoute)
+Name = Annotated[str, Path(pattern=NAME_PATTERN)]
+
+
+@router.put("/{collection}", responses={201: {"description": "Created"}})
+def put_collection(
+    runtime: Running, collection: Name, settings: Annotated[CollectionIn | None, Body()] = None
+) -> Response:
+    """Create a collection, or change the settings of one."""
+    body, created = actions.put(runtime, collection, settings or CollectionIn())
+    return JSONResponse(body, 201 if created else 200)
+
+
+@router.get("")
+def list_collections(runtime: Running) -> dict[str, Any]:
+    """List the collections with their counts."""
+    return {"collections": [actions.show(runtime, state) for _, state in sorted(runtime.collections.items())]}
+
+
+@router.get("/{collection}")
+def get_collection(runtime: Running, collection: Name) -> dict[str, Any]:
+    """Show a collection: settings, counts, champion."""
+    return actions.show(runtime, runtime.collection(collection))
+
+
+@router.delete("/{collection}", status_code=202)
+def delete_collection(runtime: Running, collection: Name) -> Response:
+    """Delete a collection with all it holds; it is out of use on return."""
+    return runtime.accepted(actions.remove(runtime, collection))

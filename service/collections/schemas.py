@@ -1,0 +1,34 @@
+"""What a collection is asked and shown."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from index.lexical import LANGUAGES
+from service.inputs import Strict
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$"
+FieldName = Annotated[str, Field(min_length=1, max_length=128, pattern=r'^[^"\x00]+$')]
+
+
+class CollectionIn(Strict):
+    """Settings of a collection; those left out keep their value, or take the default in a new collection."""
+
+    filterable: Annotated[list[FieldName], Field(max_length=64)] | None = None
+    language: str | None = None
+    retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+    keys: Annotated[list[Literal["title", "passage", "sentence"]], Field(min_length=1)] | None = None
+
+    @field_validator("language")
+    @classmethod
+    def _known_language(cls, language: str | None) -> str | None:
+        if language not in (None, "none", *LANGUAGES):
+            raise ValueError(f"must be none or one of {', '.join(LANGUAGES)}")
+        return language
+
+    @field_validator("keys")
+    @classmethod
+    def _with_passages(cls, keys: list[str] | None) -> list[str] | None:
+        if keys is not None and "passage" not in keys:
+            raise ValueError("must hold passage: documents without another kind are scored by it")
+        return keys

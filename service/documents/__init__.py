@@ -1,0 +1,1 @@
+"""Documents: accept durably, encode, make searchable, show, delete."""

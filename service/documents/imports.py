@@ -1,0 +1,102 @@
+"""Streams newline-delimited JSON of any size to the disk, then takes it in line by line, a thousand at a time."""
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+from starlette.concurrency import run_in_threadpool
+
+from service.documents.actions import accept, make_searchable
+from service.documents.schemas import MAX_BATCH
+from service.jobs import Progress
+from service.runtime import Runtime
+from service.state import CollectionState
+
+MAX_LINE_BYTES = 8 * 1024 * 1024
+MAX_ERRORS = 1000
+"""Failed lines that a task's result names; all of them are counted."""
+
+
+async def spool(runtime: Runtime, body: AsyncIterator[bytes]) -> Path:
+    """Write a body to a file of the data directory, durably, as it comes in."""
+    descriptor, name = tempfile.mkstemp(suffix=".ndjson", dir=runtime.imports)
+    path = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            async for part in body:
+                await run_in_threadpool(file.write, part)
+            file.flush()
+            await run_in_threadpool(os.fsync, file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def start_import(runtime: Runtime, state: CollectionState, path: Path) -> str:
+    """Start the task that takes a spooled file in; the file is deleted when the task ends."""
+
+    def work(progress: Progress) -> dict[str, Any]:
+        try:
+            return _import(runtime, state, path, progress)
+        finally:
+            path.unlink(missing_ok=True)
+
+    return runtime.jobs.start("documents_import", state.name, work)
+
+
+def _import(runtime: Runtime, state: CollectionState, path: Path, progress: Progress) -> dict[str, Any]:
+    with path.open("rb") as file:
+        progress.expect(sum(1 for line in _lines(file) if line.strip()))
+    total = failed = 0
+    errors: list[dict[str, Any]] = []
+    with path.open("rb") as file:
+        for items, bad in _batches(file):
+            accepted = accept(runtime, state, [item for _, item in items])
+            for outcome in accepted.items:
+                outcome["index"] = items[outcome["index"]][0]
+            wrong = [*bad, *(outcome for outcome in accepted.items if outcome["code"] is not None)]
+            total, failed = total + len(items) + len(bad), failed + len(wrong)
+            errors += sorted(wrong, key=lambda one: int(one["index"]))[: MAX_ERRORS - len(errors)]
+            make_searchable(runtime, state, accepted.sequences, progress.advance)
+            progress.advance(len(items) + len(bad) - len(accepted.sequences))
+    return {"items_total": total, "succeeded": total - failed, "failed": failed, "errors": errors}
+
+
+def _batches(file: BinaryIO) -> Iterator[tuple[list[tuple[int, Any]], list[dict[str, Any]]]]:
+    """Yield (index, item) pairs of up to MAX_BATCH lines, and the outcomes of lines that are no JSON."""
+    items: list[tuple[int, Any]] = []
+    bad: list[dict[str, Any]] = []
+    index = 0
+    for line in _lines(file):
+        if not line.strip():
+            continue
+        if len(line) >= MAX_LINE_BYTES:
+            bad.append(_failed(index, "document_too_large", f"a line has at most {MAX_LINE_BYTES} bytes"))
+        else:
+            try:
+                items.append((index, orjson.loads(line)))
+            except orjson.JSONDecodeError:
+                bad.append(_failed(index, "invalid_json", "the line is not valid JSON"))
+        index += 1
+        if len(items) + len(bad) >= MAX_BATCH:
+            yield items, bad
+            items, bad = [], []
+    if items or bad:
+        yield items, bad
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield lines, cut at MAX_LINE_BYTES; the rest of a longer line is read past, never held."""
+    while line := file.readline(MAX_LINE_BYTES):
+        yield line
+        rest = line
+        while rest and not rest.endswith(b"\n"):
+            rest = file.readline(MAX_LINE_BYTES)
+
+
+def _failed(index: int, code: str, detail: str) -> dict[str, Any]:
+    return {"index": index, "id": None, "status": 422, "code": code, "detail": detail}

@@ -1,0 +1,116 @@
+"""HTTP of documents."""
+
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from index.filters import parse_filter
+from service.documents import actions, imports
+from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody
+from service.inputs import Running, StrictRoute
+from service.jobs import Progress
+from service.problems import Problem
+from service.runtime import Runtime
+from service.selection import matching_ids
+
+router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], route_class=StrictRoute)
+
+
+@router.post("/import", status_code=202)
+async def import_documents(runtime: Running, collection: str, request: Request) -> Response:
+    """Take in newline-delimited JSON of any size, streamed; the task tells how each line fared."""
+    state = runtime.collection(collection)
+    path = await imports.spool(runtime, request.stream())
+    return await run_in_threadpool(lambda: runtime.accepted(imports.start_import(runtime, state, path)))
+
+
+@router.post("/delete", status_code=202)
+def delete_documents(runtime: Running, collection: str, deletion: Deletion) -> Response:
+    """Delete documents by id or by filter; they are gone from search on return."""
+    state = runtime.collection(collection)
+    if (deletion.ids is None) == (deletion.filter is None):
+        raise Problem(422, "invalid_request", "give either ids or filter")
+    ids = deletion.ids
+    if ids is None:
+        ids = matching_ids(runtime, state, parse_filter(deletion.filter or "", state.settings.filterable))
+    deleted = actions.delete_documents(runtime, state, ids)
+
+    def work(progress: Progress) -> dict[str, Any]:
+        progress.expect(deleted)
+        progress.advance(deleted)
+        return {"deleted": deleted}
+
+    return _finished(runtime, runtime.jobs.start("documents_deletion", state.name, work))
+
+
+@router.post("", responses={202: {"description": "The task"}, 207: {"description": "Some failed"}})
+def post_documents(
+    runtime: Running,
+    collection: str,
+    batch: DocumentBatch,
+    wait: Annotated[float | None, Query(ge=0, le=600, allow_inf_nan=False)] = None,
+) -> Response:
+    """Take in up to 1,000 documents, durable on any 2xx; with wait, the answer comes when they are searchable."""
+    state = runtime.collection(collection)
+    if len(batch.documents) > MAX_BATCH:
+        detail = f"a batch has at most {MAX_BATCH} documents; send several, or stream them to /import"
+        raise Problem(422, "too_many_documents", detail, [{"pointer": "/documents", "detail": detail}])
+    accepted = actions.accept(runtime, state, batch.documents)
+    task_id = actions.start_indexing(runtime, state, accepted)
+    if wait is None or not runtime.jobs.wait(task_id, wait):
+        return runtime.accepted(task_id)
+    task = runtime.jobs.show(task_id)
+    if task["status"] != "succeeded":
+        raise Problem(500, "indexing_failed", "the documents are stored; encoding them failed and is tried at next start")
+    body = {"task_id": task_id, **task["result"]}
+    return Response(orjson.dumps(body), 207 if body["failed"] else 200, media_type="application/json")
+
+
+@router.get("")
+def list_documents(
+    runtime: Running,
+    collection: str,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 20,
+    cursor: Annotated[str, Query(pattern=r"^\d{0,18}$")] = "",
+) -> dict[str, Any]:
+    """List documents in the order of arrival."""
+    return actions.list_documents(runtime, runtime.collection(collection), limit, int(cursor or 0))
+
+
+@router.put("/{document_id:path}", responses={201: {"description": "Created"}})
+def put_document(runtime: Running, collection: str, document_id: str, document: DocumentBody) -> Response:
+    """Store a document, searchable on return."""
+    state = runtime.collection(collection)
+    if document.id not in (None, document_id):
+        raise Problem(422, "invalid_request", "the id differs from the address", [{"pointer": "/id", "detail": "differs"}])
+    item = document.model_dump(exclude_unset=True) | {"id": document_id}
+    accepted = actions.accept(runtime, state, [item])
+    outcome = accepted.items[0]
+    if outcome["code"]:
+        raise Problem(422, outcome["code"], outcome["detail"])
+    actions.make_searchable(runtime, state, accepted.sequences)
+    body = actions.show_document(runtime, state, document_id)
+    return Response(orjson.dumps(body), outcome["status"], media_type="application/json")
+
+
+@router.get("/{document_id:path}")
+def get_document(runtime: Running, collection: str, document_id: str) -> dict[str, Any]:
+    """Show a document."""
+    return actions.show_document(runtime, runtime.collection(collection), document_id)
+
+
+@router.delete("/{document_id:path}", status_code=204)
+def delete_document(runtime: Running, collection: str, document_id: str) -> Response:
+    """Delete a document; it is gone from search on return."""
+    state = runtime.collection(collection)
+    actions.show_document(runtime, state, document_id)
+    actions.delete_documents(runtime, state, [document_id])
+    return Response(status_code=204)
+
+
+def _finished(runtime: Runtime, task_id: str) -> Response:
+    runtime.jobs.wait(task_id, 5)
+    return runtime.accepted(task_id)

@@ -1,0 +1,1 @@
+"""Feedback: events and judgments in, joined to their query, remembered at once, taken back exactly."""

@@ -1,0 +1,52 @@
+"""HTTP of feedback."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+
+from service.feedback import actions
+from service.feedback.schemas import EventDeletion, JudgmentBatch
+from service.inputs import Running, StrictRoute
+from service.problems import Problem
+
+router = APIRouter(prefix="/v1/collections/{collection}", tags=["feedback"], route_class=StrictRoute)
+EVENTS_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "oneOf": [
+                        {"$ref": "#/components/schemas/EventIn"},
+                        {"type": "array", "items": {"$ref": "#/components/schemas/EventIn"}, "maxItems": 1000},
+                    ]
+                }
+            },
+            "application/x-ndjson": {"schema": {"type": "string"}},
+        },
+    }
+}
+
+
+@router.post("/events", status_code=202, openapi_extra=EVENTS_BODY)
+async def post_events(runtime: Running, collection: str, request: Request) -> dict[str, Any]:
+    """Take in UBI 1.3.0 events: one object, an array, or newline-delimited JSON; the next search uses them."""
+    state = runtime.collection(collection)
+    items = actions.read_events(await request.body())
+    return await run_in_threadpool(actions.take_events, runtime, state, items)
+
+
+@router.post("/events/delete")
+def delete_events(runtime: Running, collection: str, deletion: EventDeletion) -> dict[str, Any]:
+    """Take back the events of a search or of a client, and the memory they made."""
+    state = runtime.collection(collection)
+    if (deletion.query_id is None) == (deletion.client_id is None):
+        raise Problem(422, "invalid_request", "give either query_id or client_id")
+    return {"deleted": actions.delete_events(runtime, state, deletion.query_id, deletion.client_id)}
+
+
+@router.post("/judgments")
+def post_judgments(runtime: Running, collection: str, batch: JudgmentBatch) -> dict[str, Any]:
+    """Take in judgments; the same query, document and rater again replaces one, rating null takes it back."""
+    return actions.take_judgments(runtime, runtime.collection(collection), batch.judgments)

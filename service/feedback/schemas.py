@@ -1,0 +1,107 @@
+"""What feedback must be to be accepted: UBI 1.3.0 events, and judgments."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictInt, StrictStr
+
+from service.inputs import Strict
+
+MAX_ITEMS = 1000
+GRADES = {
+    "impression": 0.0,
+    "click": 1.0,
+    "watch": 1.0,
+    "add_to_cart": 2.0,
+    "purchase": 3.0,
+    "thumbs_up": 3.0,
+    "thumbs_down": -1.0,
+}
+"""Action -> grade; other actions are stored and not learned from."""
+
+Short = Annotated[StrictStr, Field(max_length=512)]
+Text = Annotated[StrictStr, Field(min_length=1, max_length=2048)]
+
+
+class Open(BaseModel):
+    """A part of the UBI schema, which allows more fields than it names."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+
+class EventObject(Open):
+    """What an event was about."""
+
+    object_id: Annotated[str, Field(min_length=1, max_length=512)]
+    object_id_field: Short | None = None
+
+
+class EventPosition(Open):
+    """Where it happened: a place in the list, or on the screen."""
+
+    ordinal: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = None
+    xy: dict[str, Any] | None = None
+
+
+class EventAttributes(Open):
+    """The attributes of an event. UBI wants a position here; the common event without one is taken as well."""
+
+    object: EventObject | None = None
+    position: EventPosition | None = None
+
+
+class EventIn(Open):
+    """One line of the feedback log."""
+
+    action_name: Annotated[StrictStr, Field(min_length=1, max_length=100)]
+    timestamp: AwareDatetime
+    query_id: Short | None = None
+    user_query: Text | None = None
+    client_id: Short | None = None
+    session_id: Short | None = None
+    event_attributes: EventAttributes | None = None
+
+    @property
+    def moment(self) -> datetime:
+        """When it happened."""
+        return self.timestamp
+
+    @property
+    def document_id(self) -> str | None:
+        """The document that it was about."""
+        attributes = self.event_attributes
+        return attributes.object.object_id if attributes and attributes.object else None
+
+    @property
+    def position(self) -> int | None:
+        """The 1-based place in the list where it happened, where it was told."""
+        attributes = self.event_attributes
+        return attributes.position.ordinal if attributes and attributes.position else None
+
+
+class JudgmentIn(Strict):
+    """A grade that a rater gives to a document for a query; null takes it back."""
+
+    query: Text
+    document_id: Annotated[str, Field(min_length=1, max_length=512)]
+    rating: Annotated[StrictInt, Field(ge=0, le=4)] | None
+    rater: Annotated[str, Field(max_length=256)] = ""
+
+
+class JudgmentBatch(Strict):
+    """Up to 1,000 judgments; each is checked by itself."""
+
+    judgments: Annotated[
+        list[Any],
+        Field(
+            min_length=1,
+            json_schema_extra={"maxItems": MAX_ITEMS, "items": {"$ref": "#/components/schemas/JudgmentIn"}},
+        ),
+    ]
+
+
+class EventDeletion(Strict):
+    """Whose events to take back: those of one search, or of one client."""
+
+    query_id: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    client_id: Annotated[str, Field(min_length=1, max_length=512)] | None = None

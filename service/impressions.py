@@ -1,0 +1,55 @@
+"""What was shown, written by one thread in batches, so that a search does not wait for the disk."""
+
+import queue
+import threading
+from typing import Any
+
+import structlog
+from sqlalchemy import insert
+
+from service.database import Database
+from service.tables import Query
+
+BATCH = 500
+log = structlog.get_logger()
+
+
+class ImpressionLog:
+    """Takes impressions at once and writes them soon; `flush` returns when all that were taken are durable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(maxsize=20 * BATCH)
+        self._thread = threading.Thread(target=self._write_all, name="impressions", daemon=True)
+        self._thread.start()
+
+    def add(self, impression: dict[str, Any]) -> None:
+        """Take one row of `queries`; waits when the disk is far behind."""
+        self._queue.put(impression)
+
+    def flush(self) -> None:
+        """Wait until everything that was taken is committed."""
+        self._queue.join()
+
+    def close(self) -> None:
+        """Write what is left and end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _write_all(self) -> None:
+        ended = False
+        while not ended:
+            taken = [self._queue.get()]
+            while len(taken) < BATCH and not self._queue.empty():
+                taken.append(self._queue.get_nowait())
+            rows = [one for one in taken if one is not None]
+            ended = len(rows) < len(taken)
+            try:
+                if rows:
+                    with self._database.write() as connection:
+                        connection.execute(insert(Query), rows)
+            except Exception:
+                log.exception("impressions_lost", count=len(rows))
+            finally:
+                for _ in taken:
+                    self._queue.task_done()

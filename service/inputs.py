@@ -1,0 +1,92 @@
+"""How input is read at the edge: strict JSON, bounded bodies, one base for request models."""
+
+from typing import Annotated, Any
+
+import orjson
+from fastapi import Depends, Request
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.problems import Problem, answer, pointer
+from service.runtime import Runtime
+
+MAX_BODY_BYTES = 8 * 1024 * 1024
+STREAMED = "/documents/import"
+"""The end of the only path whose body has no limit: it is read line by line."""
+
+
+class Strict(BaseModel):
+    """A request body: unknown fields are errors, types are as documented, numbers are finite."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class StrictRequest(Request):
+    """Reads JSON with orjson, which refuses NaN, Infinity and lone surrogates where the standard library lets them in."""
+
+    async def json(self) -> Any:
+        return orjson.loads(await self.body())
+
+
+class StrictRoute(APIRoute):
+    """A route whose body is JSON whatever its Content-Type says, as curl's default does not."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        options["strict_content_type"] = False
+        super().__init__(*arguments, **options)
+
+    def get_route_handler(self) -> Any:
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Any:
+            return await handler(StrictRequest(request.scope, request.receive))
+
+        return handle
+
+
+class BodyLimit:
+    """Refuses a body over MAX_BODY_BYTES before any work: by its announced length, or as soon as it runs over."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].endswith(STREAMED):
+            await self.app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        announced = headers.get(b"content-length", b"0")
+        if announced.isdigit() and int(announced) > MAX_BODY_BYTES:
+            await answer(_too_large(), scope["path"])(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > MAX_BODY_BYTES:
+                raise _too_large()
+            return message
+
+        await self.app(scope, counted, send)
+
+
+def _too_large() -> Problem:
+    return Problem(413, "payload_too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
+
+
+def runtime_of(request: Request) -> Runtime:
+    """Return the runtime that the app was made with."""
+    runtime: Runtime = request.app.state.runtime
+    return runtime
+
+
+Running = Annotated[Runtime, Depends(runtime_of)]
+
+
+def first_error(error: ValidationError) -> str:
+    """Return where and why an item is not as documented, without repeating what it holds."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return f"{pointer(found['loc']) or '/'}: {found['msg']}"

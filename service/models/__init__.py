@@ -1,0 +1,1 @@
+"""Models: list, compare, evaluate, promote, roll back."""

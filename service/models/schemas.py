@@ -1,0 +1,38 @@
+"""What is asked of models."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from service.inputs import Strict
+
+Version = Annotated[int, Field(ge=0, le=2**31)]
+Measure = Annotated[str, Field(max_length=40, pattern=r"^[A-Za-z]+(\(rel=\d\))?(@\d{1,4})?$")]
+Grade = Annotated[int, Field(ge=-1, le=1000)]
+
+
+class Promotion(Strict):
+    """Which version to make live, why, and whether against the gate."""
+
+    version: Version
+    reason: Annotated[str, Field(max_length=1000)] = ""
+    force: bool = False
+
+
+class EvaluationIn(Strict):
+    """What to measure: models on qrels (query text -> document id -> grade), or on the stored held-out feedback."""
+
+    models: Annotated[list[Version], Field(min_length=1, max_length=10)] | None = None
+    measures: Annotated[list[Measure], Field(min_length=1, max_length=20)] = Field(
+        default_factory=lambda: ["nDCG@10", "R@100"]
+    )
+    qrels: (
+        Annotated[
+            dict[
+                Annotated[str, Field(min_length=1, max_length=2048)],
+                Annotated[dict[Annotated[str, Field(min_length=1, max_length=512)], Grade], Field(max_length=10_000)],
+            ],
+            Field(min_length=1, max_length=10_000),
+        ]
+        | None
+    ) = None

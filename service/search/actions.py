@@ -1,0 +1,205 @@
+"""The path of a query: encode, candidates, attention, hits; then the impression is logged."""
+
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import select
+
+from index.attention import AttentionHead
+from index.filters import parse_filter
+from index.generation import Generation
+from index.records import KeyKind
+from index.retrieval import Mode
+from index.search import Query, Ranking, explain_keys, explain_parts, search
+from service.database import new_id, now
+from service.problems import not_found
+from service.runtime import Runtime
+from service.search.highlights import Highlighter
+from service.search.schemas import SearchIn
+from service.selection import matching_places
+from service.sources import normalise
+from service.state import CollectionState, Serving, load_version
+from service.tables import Alias, Document, Event, Judgment, Key, Model
+
+highlighter_for = lru_cache(32)(Highlighter)
+
+
+@dataclass(frozen=True)
+class Searched:
+    """One search with all that its answer is made from."""
+
+    generation: Generation
+    serving: Serving
+    query: Query
+    ranking: Ranking
+    encode_ms: float
+
+
+def answer(runtime: Runtime, state: CollectionState, request: SearchIn) -> dict[str, Any]:
+    """Return the answer of a search; its impression is on its way to the log."""
+    started = time.perf_counter()
+    searched = _search(runtime, state, request)
+    page = slice(request.offset, request.offset + request.limit)
+    hits = _hits(runtime, state, request, searched, page)
+    query_id = new_id()
+    ranking = searched.ranking
+    body = {
+        "query_id": query_id,
+        "hits": hits,
+        "score_kind": "attention_weight",
+        "attention": {
+            "temperature": ranking.temperature,
+            "entropy": ranking.entropy,
+            "null_weight": ranking.null_weight,
+            "shown_mass": float(ranking.weights[page].sum()),
+            "candidates": len(ranking.places),
+        },
+        "page": {"limit": request.limit, "offset": request.offset, "has_more": len(ranking.places) > page.stop},
+        "model": {"version": searched.serving.version, "alias": _alias(request)},
+        "generation": searched.generation.watermark,
+        "degraded": list(searched.serving.degraded),
+        "took_ms": round(1000 * (time.perf_counter() - started), 3),
+        "timings_ms": {
+            "encode": round(searched.encode_ms, 3),
+            "retrieve": round(ranking.retrieve_ms, 3),
+            "attend": round(ranking.attend_ms, 3),
+        },
+    }
+    if request.log:
+        runtime.impressions.add(_impression(state, request, searched, body))
+    return body
+
+
+def _search(runtime: Runtime, state: CollectionState, request: SearchIn) -> Searched:
+    generation = state.generation
+    serving = _serving(runtime, state, request)
+    allowed = None
+    if request.filter and request.filter.strip():
+        node = parse_filter(request.filter, state.settings.filterable)
+        allowed = matching_places(runtime, state, generation, node)
+    state.require_encoder(runtime.encoder)
+    before = time.perf_counter()
+    vector = runtime.query_vector(request.q)
+    encode_ms = 1000 * (time.perf_counter() - before)
+    count = max(request.candidates, request.offset + request.limit + 1)
+    query = Query(request.q, vector, Mode(request.mode), count, allowed)
+    return Searched(generation, serving, query, search(generation, serving.head, query), encode_ms)
+
+
+def _serving(runtime: Runtime, state: CollectionState, request: SearchIn) -> Serving:
+    if request.model == "champion":
+        return state.serving
+    version = request.model
+    with runtime.database.read() as connection:
+        if version == "challenger":
+            version = connection.execute(
+                select(Alias.version).where(Alias.collection_id == state.id, Alias.name == "challenger")
+            ).scalar()
+        known = connection.execute(
+            select(Model.version).where(Model.collection_id == state.id, Model.version == version)
+        ).scalar()
+    if known is None:
+        raise not_found("model")
+    return Serving(known, _head(state.id, state.dim, known, runtime))
+
+
+@lru_cache(16)
+def _head(collection_id: int, dim: int, version: int, runtime: Runtime) -> AttentionHead:
+    return load_version(collection_id, dim, version, runtime.settings.data)
+
+
+def _alias(request: SearchIn) -> str | None:
+    return request.model if isinstance(request.model, str) else None
+
+
+def _hits(
+    runtime: Runtime, state: CollectionState, request: SearchIn, searched: Searched, page: slice
+) -> list[dict[str, Any]]:
+    ranking = searched.ranking
+    rows = [int(row) for row in searched.generation.rows[ranking.places[page]]]
+    stored = _stored(runtime, rows)
+    highlighter = highlighter_for(state.settings.language)
+    hits: list[dict[str, Any]] = []
+    for place, row in enumerate(rows, request.offset):
+        document = stored.get(row)
+        if document is None:
+            continue  # deleted since this generation was published
+        hit = {
+            "id": document.id,
+            "position": place + 1,
+            "score": float(ranking.weights[place]),
+            "logit": float(ranking.logits[place]),
+            "title": document.title,
+            "text": document.text,
+            "url": document.url,
+            "metadata": document.metadata,
+            "highlights": highlighter.find(request.q, {"title": document.title, "text": document.text}),
+        }
+        if request.explain:
+            hit["explain"] = _explain(runtime, searched, place)
+        hits.append(hit)
+    return hits
+
+
+def _stored(runtime: Runtime, rows: list[int]) -> dict[int, Any]:
+    table = Document.__table__.c
+    wanted = select(table.row, table.id, table.title, table.text, table.url, table.metadata)
+    with runtime.database.read() as connection:
+        return {row.row: row for row in connection.execute(wanted.where(table.row.in_(rows)))}
+
+
+def _explain(runtime: Runtime, searched: Searched, place: int) -> dict[str, Any]:
+    keys = explain_keys(searched.generation, searched.serving.head, searched.query, searched.ranking, place)
+    past = _past_queries(runtime, [key.memory_id for key in keys if key.memory_id is not None])
+    shown = []
+    for key in keys:
+        one: dict[str, Any] = {"kind": key.kind.label, "cosine": key.score, "share": key.share}
+        if key.kind is KeyKind.QUERY:
+            one |= past.get(key.memory_id or 0, {})
+        else:
+            one |= {"start": key.start, "end": key.end}
+        shown.append(one)
+    return {"parts": explain_parts(searched.ranking, place), "keys": shown}
+
+
+def _past_queries(runtime: Runtime, ids: list[int]) -> dict[int, dict[str, Any]]:
+    """Return what a past query was and which feedback confirmed it, by key."""
+    if not ids:
+        return {}
+    wanted = (
+        select(Key.id, Key.source, Event.query_id, Event.action_name, Judgment.rater)
+        .join(Event, Event.id == Key.event_id, isouter=True)
+        .join(Judgment, Judgment.id == Key.judgment_id, isouter=True)
+        .where(Key.id.in_(ids))
+    )
+    with runtime.database.read() as connection:
+        return {
+            row.id: {
+                "query": row.source,
+                "from": "event" if row.action_name else "judgment",
+                "query_id": row.query_id,
+            }
+            for row in connection.execute(wanted)
+        }
+
+
+def _impression(
+    state: CollectionState, request: SearchIn, searched: Searched, body: dict[str, Any]
+) -> dict[str, Any]:
+    shown = [{name: hit[name] for name in ("id", "position", "logit", "score")} for hit in body["hits"]]
+    return {
+        "query_id": body["query_id"],
+        "collection_id": state.id,
+        "text": request.q,
+        "source": normalise(request.q),
+        "client_id": request.client_id,
+        "session_id": request.session_id,
+        "request": request.model_dump(include={"limit", "offset", "filter", "mode", "candidates"}),
+        "shown": shown,
+        "null_weight": body["attention"]["null_weight"],
+        "model_version": searched.serving.version,
+        "generation": searched.generation.watermark,
+        "created_at": now(),
+    }

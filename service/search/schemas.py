@@ -1,0 +1,35 @@
+"""What a search is asked."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from service.inputs import Strict
+
+MAX_WINDOW = 10_000
+Version = Annotated[int, Field(ge=0, le=2**31)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class SearchIn(Strict):
+    """A search; only q is required."""
+
+    q: Annotated[str, Field(min_length=1, max_length=2048)]
+    limit: Annotated[int, Field(ge=1, le=1000)] = 10
+    offset: Annotated[int, Field(ge=0, le=MAX_WINDOW)] = 0
+    filter: Annotated[str, Field(max_length=4096)] | None = None
+    mode: Literal["hybrid", "dense", "words"] = "hybrid"
+    candidates: Annotated[int, Field(ge=1, le=2000)] = 200
+    model: Literal["champion", "challenger"] | Version = "champion"
+    explain: bool = False
+    log: bool = True
+    client_id: Name | None = None
+    session_id: Name | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "SearchIn":
+        if self.offset + self.limit > MAX_WINDOW:
+            raise ValueError(f"offset + limit is at most {MAX_WINDOW}")
+        if not self.q.strip():
+            raise ValueError("q must hold more than white space")
+        return self

@@ -1,0 +1,1 @@
+"""Tasks: look at them and stop them."""

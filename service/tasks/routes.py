@@ -1,0 +1,24 @@
+"""HTTP of tasks."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from service.inputs import Running, StrictRoute
+
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=StrictRoute)
+
+
+@router.get("/{task_id}")
+def get_task(runtime: Running, task_id: str) -> dict[str, Any]:
+    """Show a task: its status, progress, result or error."""
+    return runtime.jobs.show(task_id)
+
+
+@router.post("/{task_id}/cancel", status_code=202)
+def cancel_task(runtime: Running, task_id: str) -> Response:
+    """Ask a task to stop at its next step; what it has done stays done."""
+    runtime.jobs.show(task_id)
+    runtime.jobs.cancel(task_id)
+    return runtime.accepted(task_id)

@@ -1,0 +1,1 @@
+"""Training runs: a child process fits, a gate decides."""

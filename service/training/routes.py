@@ -1,0 +1,69 @@
+"""HTTP of training runs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Body
+from fastapi.responses import Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from service.inputs import Running, StrictRoute
+from service.training import actions
+from service.training.schemas import TrainingIn
+
+router = APIRouter(prefix="/v1/collections/{collection}/training-runs", tags=["training"], route_class=StrictRoute)
+POLL_SECONDS = 0.3
+
+
+@router.post("", status_code=202)
+def post_training_run(
+    runtime: Running, collection: str, training: Annotated[TrainingIn | None, Body()] = None
+) -> Response:
+    """Fit the attention to the stored feedback, in a process of its own."""
+    record = actions.start(runtime, runtime.collection(collection), training or TrainingIn())
+    location = f"/v1/collections/{collection}/training-runs/{record['id']}"
+    return Response(orjson.dumps(record), 202, {"Location": location}, "application/json")
+
+
+@router.get("")
+def list_training_runs(runtime: Running, collection: str) -> dict[str, Any]:
+    """List the runs, newest first."""
+    return actions.list_runs(runtime, runtime.collection(collection))
+
+
+@router.get("/{run_id}")
+def get_training_run(runtime: Running, collection: str, run_id: str) -> dict[str, Any]:
+    """Show a run: its steps, the data it used, the decision and its reasons."""
+    return actions.show(runtime, runtime.collection(collection), run_id)
+
+
+@router.get("/{run_id}/stream")
+async def stream_training_run(runtime: Running, collection: str, run_id: str) -> StreamingResponse:
+    """Follow a run as server-sent events: a `step` for each step, an `end` with the whole record."""
+    state = runtime.collection(collection)
+    await run_in_threadpool(actions.show, runtime, state, run_id)
+
+    async def events() -> AsyncIterator[bytes]:
+        told = 0
+        last: Any = None
+        while True:
+            record = await run_in_threadpool(actions.show, runtime, state, run_id)
+            steps = record["steps"]
+            if steps and steps[-1] != last:
+                for step in steps[max(0, min(told, len(steps) - 1)) :]:
+                    yield b"event: step\ndata: " + orjson.dumps(step) + b"\n\n"
+                told, last = len(steps), steps[-1]
+            if record["status"] in actions.ENDED:
+                yield b"event: end\ndata: " + orjson.dumps(record) + b"\n\n"
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+@router.post("/{run_id}/cancel", status_code=202)
+def cancel_training_run(runtime: Running, collection: str, run_id: str) -> dict[str, Any]:
+    """Ask a run to stop; nothing it did stays."""
+    return actions.cancel(runtime, runtime.collection(collection), run_id)

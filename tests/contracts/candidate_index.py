@@ -1,0 +1,145 @@
+"""What every candidate index promises (index/candidates/base.py). Brute force in this file is the truth.
+
+A backend joins with a subclass of `CandidateIndexContract` that says how it is built and how near to exact it is.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from index.candidates.base import MISSING, CandidateIndex
+from index.records import Floats, Ints, Mask
+
+AXES = np.eye(4, dtype=np.float32)
+"""Four keys, each along an axis of its own: the score of a query with key i is the query's number i."""
+
+
+def brute_force(keys: Floats, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Floats, Ints]:
+    """Return what `search` should, by a loop over queries and keys."""
+    scores = np.full((len(queries), k), -np.inf, np.float32)
+    positions = np.full((len(queries), k), MISSING, np.int64)
+    for b, query in enumerate(queries):
+        products = [
+            (-sum(float(x) * float(y) for x, y in zip(query, key, strict=True)), position)
+            for position, key in enumerate(keys)
+            if allowed is None or allowed[position]
+        ]
+        for place, (product, position) in enumerate(sorted(products)[:k]):
+            scores[b, place], positions[b, place] = -product, position
+    return scores, positions
+
+
+def random_unit(count: int, dim: int, seed: int) -> Floats:
+    """Return unit vectors (count, dim) in no particular direction."""
+    vectors = np.random.default_rng(seed).normal(size=(count, dim))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+class CandidateIndexContract:
+    """Every promise of `CandidateIndex`."""
+
+    tolerance = 1e-6
+    """How far a score of unit vectors may lie from the exact inner product."""
+
+    def build(self, keys: Floats) -> CandidateIndex:
+        """Return an index over these keys (K, D)."""
+        raise NotImplementedError
+
+    def test_it_counts_its_keys(self) -> None:
+        assert self.build(AXES).count == 4
+        assert self.build(AXES[:0]).count == 0
+
+    def test_the_best_key_comes_first(self) -> None:
+        scores, positions = self.build(AXES).search(np.asarray([[0.1, 0.8, -0.5, 0.3]], np.float32), 4)
+        assert positions.tolist() == [[1, 3, 0, 2]]
+        assert scores[0] == pytest.approx([0.8, 0.3, 0.1, -0.5], abs=1e-3)
+
+    def test_fewer_than_all_are_the_best_ones(self) -> None:
+        _, positions = self.build(AXES).search(np.asarray([[0.1, 0.8, -0.5, 0.3]], np.float32), 2)
+        assert positions.tolist() == [[1, 3]]
+
+    def test_a_key_of_negative_score_is_still_found(self) -> None:
+        scores, positions = self.build(AXES[:2]).search(np.asarray([[-1, -0.5, 0, 0]], np.float32), 2)
+        assert positions.tolist() == [[1, 0]]
+        assert scores[0] == pytest.approx([-0.5, -1.0], abs=1e-3)
+
+    def test_results_have_the_types_that_are_promised(self) -> None:
+        scores, positions = self.build(AXES).search(AXES[:1], 2)
+        assert (scores.dtype, positions.dtype) == (np.float32, np.int64)
+
+    def test_more_than_there_are_is_padded(self) -> None:
+        scores, positions = self.build(AXES[:2]).search(AXES[:1], 4)
+        assert positions.tolist() == [[0, 1, MISSING, MISSING]]
+        assert scores[0, 2:].tolist() == [-np.inf, -np.inf]
+
+    def test_an_empty_index_answers_with_padding(self) -> None:
+        for allowed in (None, np.zeros(0, np.bool_)):
+            scores, positions = self.build(AXES[:0]).search(AXES[:2], 3, allowed)
+            assert positions.tolist() == [[MISSING] * 3] * 2
+            assert scores.tolist() == [[-np.inf] * 3] * 2
+
+    def test_only_allowed_keys_are_found(self) -> None:
+        query = np.asarray([[0.1, 0.8, 0.5, 0.3]], np.float32)
+        scores, positions = self.build(AXES).search(query, 3, np.asarray([True, False, False, True]))
+        assert positions.tolist() == [[3, 0, MISSING]]
+        assert scores[0] == pytest.approx([0.3, 0.1, -np.inf], abs=1e-3)
+
+    def test_a_mask_that_is_not_a_multiple_of_eight_long_is_read_right(self) -> None:
+        keys = random_unit(19, 4, seed=1)
+        for position in range(19):
+            _, positions = self.build(keys).search(keys[:1], 2, np.arange(19) == position)
+            assert positions.tolist() == [[position, MISSING]]
+
+    def test_nothing_allowed_finds_nothing(self) -> None:
+        scores, positions = self.build(AXES).search(AXES[:1], 2, np.zeros(4, np.bool_))
+        assert positions.tolist() == [[MISSING, MISSING]]
+        assert scores.tolist() == [[-np.inf, -np.inf]]
+
+    def test_everything_allowed_is_as_without_a_mask(self) -> None:
+        index, queries = self.build(random_unit(50, 8, seed=2)), random_unit(3, 8, seed=3)
+        plain, masked = index.search(queries, 5), index.search(queries, 5, np.ones(50, np.bool_))
+        assert np.array_equal(plain[0], masked[0])
+        assert np.array_equal(plain[1], masked[1])
+
+    def test_each_query_has_a_row_of_its_own(self) -> None:
+        _, positions = self.build(AXES).search(AXES[[2, 0, 3]], 1)
+        assert positions.tolist() == [[2], [0], [3]]
+
+    def test_no_queries_have_no_rows(self) -> None:
+        scores, positions = self.build(AXES).search(AXES[:0], 2)
+        assert scores.shape == positions.shape == (0, 2)
+
+    def test_a_query_need_not_be_unit(self) -> None:
+        scores, positions = self.build(AXES).search(np.asarray([[0, 30, 40, 0]], np.float32), 2)
+        assert positions.tolist() == [[2, 1]]
+        assert scores[0] == pytest.approx([40.0, 30.0], rel=1e-3)
+
+    def test_neither_queries_nor_mask_are_changed(self) -> None:
+        queries, allowed = AXES[:1].copy(), np.asarray([True, False, True, True])
+        self.build(AXES).search(queries, 2, allowed)
+        assert np.array_equal(queries, AXES[:1])
+        assert allowed.tolist() == [True, False, True, True]
+
+    @pytest.mark.parametrize("share_allowed", [None, 0.5, 0.02])
+    def test_agrees_with_brute_force(self, share_allowed: float | None) -> None:
+        keys, queries = random_unit(300, 16, seed=4), random_unit(5, 16, seed=5)
+        allowed = None if share_allowed is None else np.random.default_rng(6).random(300) < share_allowed
+        scores, positions = self.build(keys).search(queries, 12, allowed)
+        expected, truth = brute_force(keys, queries, 12, allowed)
+        assert np.array_equal(positions == MISSING, truth == MISSING)
+        found = truth != MISSING
+        assert np.abs(scores[found] - expected[found]).max() <= self.tolerance
+        exact = np.einsum("bd,bkd->bk", queries, keys[positions])
+        assert np.abs(exact[found] - expected[found]).max() <= 2 * self.tolerance  # a near tie may change places
+
+    def test_answers_are_the_same_from_many_threads_at_once(self) -> None:
+        index, queries = self.build(random_unit(500, 16, seed=7)), random_unit(64, 16, seed=8)
+        mask = np.random.default_rng(9).random(500) < 0.5
+        masks = [mask if b % 2 else ~mask for b in range(64)]
+        alone = [index.search(queries[b : b + 1], 10, masks[b]) for b in range(64)]
+        with ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(lambda b: index.search(queries[b : b + 1], 10, masks[b]), range(64)))
+        for (scores, positions), (other_scores, other_positions) in zip(alone, together, strict=True):
+            assert np.array_equal(scores, other_scores)
+            assert np.array_equal(positions, other_positions)

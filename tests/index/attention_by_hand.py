@@ -1,0 +1,91 @@
+"""The ranking function written out by hand: plain Python, one loop per sum. What `index.attention` is compared with."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from index.attention import Candidates, HeadConfig
+
+TITLE, PASSAGE, SENTENCE = range(3)
+Vector = Sequence[float]
+
+
+@dataclass(frozen=True)
+class ToyDocument:
+    """A candidate: keys as (kind, vector), its share of BM25, and past queries as (cosine with this one, weight)."""
+
+    keys: Sequence[tuple[int, Vector]]
+    words: float = 0.0
+    memory: Sequence[tuple[float, float]] = ()
+
+
+def dot(a: Vector, b: Vector) -> float:
+    return sum(float(x) * float(y) for x, y in zip(a, b, strict=True))
+
+
+def soft_maximum_by_hand(scores: Sequence[float], sharpness: float) -> float:
+    weights = [math.exp(sharpness * score) for score in scores]
+    return sum(weight * score for weight, score in zip(weights, scores, strict=True)) / sum(weights)
+
+
+def logit_by_hand(config: HeadConfig, query: Vector, document: ToyDocument) -> float:
+    """T (sum_kind beta_kind softmax-mean_i e.k_i + beta_words words + beta_memory sign(m) log(1 + c |m|))."""
+    of_kind: dict[int, float] = {}
+    for kind in (TITLE, PASSAGE, SENTENCE):
+        scores = [dot(query, key) for other, key in document.keys if other == kind]
+        if scores:
+            of_kind[kind] = soft_maximum_by_hand(scores, config.sharpness)
+    passage = of_kind.get(PASSAGE, 0.0)
+    remembered = sum(weight * math.exp(config.memory_sharpness * (cosine - 1)) for cosine, weight in document.memory)
+    memory = math.copysign(math.log(1 + config.memory_gain * abs(remembered)), remembered)
+    evidence = [of_kind.get(kind, passage) for kind in (TITLE, PASSAGE, SENTENCE)] + [document.words, memory]
+    return config.inverse_temperature * dot(config.beta, evidence)
+
+
+def weights_by_hand(config: HeadConfig, logits: Sequence[float]) -> list[float]:
+    """Softmax over the documents and the null slot, which stands last."""
+    exponentials = [math.exp(logit) for logit in [*logits, config.inverse_temperature * config.null_evidence]]
+    return [one / sum(exponentials) for one in exponentials]
+
+
+def flatten(queries: Sequence[Sequence[ToyDocument]], dim: int, dtype: torch.dtype = torch.float32) -> Candidates:
+    """Return the candidates of several queries as the flat arrays that attention reads."""
+    width = max(map(len, queries))
+    keys: list[Vector] = []
+    pairs: list[tuple[int, int, int, int]] = []
+    words, mask = torch.zeros(len(queries), width, dtype=dtype), torch.zeros(len(queries), width, dtype=torch.bool)
+    memory: list[tuple[int, float, float]] = []
+    for b, documents in enumerate(queries):
+        for n, document in enumerate(documents):
+            slot = b * width + n
+            for kind, key in document.keys:
+                pairs.append((b, len(keys), slot, kind))
+                keys.append(key)
+            words[b, n], mask[b, n] = document.words, True
+            memory += [(slot, cosine, weight) for cosine, weight in document.memory]
+    pair = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 4)
+    past = torch.tensor(memory, dtype=dtype).reshape(-1, 3)
+    key_table = torch.as_tensor(np.asarray(keys, float).reshape(-1, dim)).to(dtype)
+    return Candidates(key_table, *pair.T, words, mask, past[:, 0].to(torch.int64), past[:, 1], past[:, 2])
+
+
+def random_unit(generator: np.random.Generator, dim: int) -> list[float]:
+    vector = generator.normal(size=dim)
+    return [float(x) for x in vector / np.linalg.norm(vector)]
+
+
+def random_documents(seed: int, count: int, dim: int) -> list[ToyDocument]:
+    """Return documents with up to three keys of each kind, some without a title, some with memory, some with words."""
+    generator = np.random.default_rng(seed)
+    documents = []
+    for _ in range(count):
+        kinds = [kind for kind in (TITLE, PASSAGE, SENTENCE) for _ in range(generator.integers(0, 4))]
+        keys = [(kind, random_unit(generator, dim)) for kind in kinds]
+        words = float(generator.random() * generator.integers(0, 2))
+        times = generator.integers(0, 3)
+        memory = [(float(generator.uniform(0.6, 1)), float(generator.uniform(-1, 2))) for _ in range(times)]
+        documents.append(ToyDocument(keys, words, memory))
+    return documents

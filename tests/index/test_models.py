@@ -1,0 +1,98 @@
+"""Model files: what is loaded is what was saved, to the bit, or it is not loaded."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from index.attention import AttentionHead, HeadConfig
+from index.errors import DamagedFile
+from index.files import MANIFEST
+from index.models import WEIGHTS, load_head, save_head
+
+CONFIG = HeadConfig(dim=3, rank=2, heads=2, beta=(0.1, 0.7, 0.05, 0.4, 0.2), sharpness=11.0, seed=4)
+
+
+@pytest.fixture
+def head() -> AttentionHead:
+    """A head that was trained: no parameter has its birth value."""
+    head = AttentionHead(CONFIG)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter += torch.randn(parameter.shape, generator=generator)
+    return head
+
+
+@pytest.fixture
+def folder(tmp_path: Path, head: AttentionHead) -> Path:
+    save_head(tmp_path / "1", head, {"seed": 4})
+    return tmp_path / "1"
+
+
+def unnoticed_flips(folder: Path, name: str) -> list[bytes]:
+    """Return the surroundings of every byte of a file that may be flipped and the head still loads."""
+    body = (folder / name).read_bytes()
+    unnoticed = []
+    for at in range(len(body)):
+        (folder / name).write_bytes(body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :])
+        try:
+            load_head(folder)
+        except DamagedFile:
+            continue
+        unnoticed.append(body[max(0, at - 12) : at + 12])
+    return unnoticed
+
+
+def test_a_head_comes_back_with_the_same_bits_and_shape(folder: Path, head: AttentionHead) -> None:
+    loaded = load_head(folder)
+    assert loaded.config == CONFIG
+    assert loaded.state_dict().keys() == head.state_dict().keys()
+    for name, tensor in head.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor), name
+
+
+def test_a_loaded_head_is_for_serving_only(folder: Path) -> None:
+    loaded = load_head(folder)
+    assert not loaded.training
+    assert not any(parameter.requires_grad for parameter in loaded.parameters())
+
+
+def test_the_manifest_tells_where_a_head_came_from(folder: Path) -> None:
+    assert json.loads((folder / MANIFEST).read_bytes())["lineage"] == {"seed": 4}
+
+
+def test_a_saved_head_is_never_written_over(folder: Path, head: AttentionHead) -> None:
+    before = (folder / WEIGHTS).read_bytes()
+    with pytest.raises(FileExistsError):
+        save_head(folder, AttentionHead(replace(CONFIG, seed=5)), {})
+    assert (folder / WEIGHTS).read_bytes() == before
+
+
+def test_a_flipped_bit_in_any_byte_of_the_weights_is_damage(folder: Path) -> None:
+    assert unnoticed_flips(folder, WEIGHTS) == []
+
+
+def test_a_flipped_bit_in_any_byte_of_the_manifest_is_damage(folder: Path) -> None:
+    assert unnoticed_flips(folder, MANIFEST) == []
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, MANIFEST])
+def test_a_missing_file_is_damage(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(DamagedFile):
+        load_head(folder)
+
+
+def test_a_missing_folder_is_damage(tmp_path: Path) -> None:
+    with pytest.raises(DamagedFile):
+        load_head(tmp_path / "nowhere")
+
+
+def test_a_head_whose_saving_was_cut_short_is_not_loaded(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes())
+    with pytest.raises(DamagedFile, match="no readable manifest"):
+        load_head(tmp_path / "2")

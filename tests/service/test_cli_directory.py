@@ -1,0 +1,188 @@
+"""The command line on a real data directory: opened in this process, or served by another."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from service.cli import main
+
+ROOT = Path(__file__).parents[2]
+ANIMALS = (
+    "aardvark badger camel dingo echidna ferret gibbon hedgehog ibex jackal koala lemur marmot narwhal ocelot panda "
+    "quokka rabbit salmon tapir urchin vole walrus xerus yak zebra alpaca bison cheetah dolphin"
+).split()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int | str | None
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        """The JSON on stdout."""
+        return json.loads(self.out)
+
+
+class Run(Protocol):
+    def __call__(self, *arguments: Any) -> Ended: ...
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Run]:
+    """Run a command in this process on the default data directory of an empty folder, without weights."""
+    for name in [name for name in os.environ if name.upper().startswith("SOFTSEEK_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
+    monkeypatch.chdir(tmp_path)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def command(*arguments: Any) -> Ended:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as raised:
+            main([str(argument) for argument in arguments])
+        return Ended(raised.value.code, *capsys.readouterr())
+
+    yield command
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    """A document for each animal."""
+    path = tmp_path / "animals.ndjson"
+    lines = [{"id": name, "text": f"a {name} is an animal", "metadata": {"letter": name[0]}} for name in ANIMALS]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def qrels(tmp_path: Path) -> Path:
+    """A judgment for each animal, in BEIR's layout."""
+    (tmp_path / "qrels").mkdir()
+    lines = [json.dumps({"_id": f"q{at}", "text": f"what is a {name}"}) for at, name in enumerate(ANIMALS)]
+    (tmp_path / "queries.jsonl").write_text("\n".join(lines))
+    path = tmp_path / "qrels" / "train.tsv"
+    graded = "".join(f"q{at}\t{name}\t2\n" for at, name in enumerate(ANIMALS))
+    path.write_text(f"query-id\tcorpus-id\tscore\n{graded}")
+    return path
+
+
+def test_documents_are_found_after_the_process_that_took_them_in(run: Run, documents: Path) -> None:
+    taken = run("ingest", documents, "--collection", "zoo", "--filterable", "letter", "--json")
+    assert (taken.code, taken.value["succeeded"]) == (0, len(ANIMALS))
+    found = run("search", "walrus", "--collection", "zoo", "--filter", 'letter = "w"', "--explain", "--json")
+    assert found.value["hits"][0]["id"] == "walrus"
+    shown = run("search", "walrus", "--collection", "zoo", "--explain")
+    assert (shown.code, shown.out.split()[:2]) == (0, ["1", "walrus"])
+    assert run("search", "walrus", "--collection", "zoo", "--filter", "size = 2").err.startswith("invalid_filter: ")
+
+
+def test_bad_documents_are_named_by_their_line(run: Run, documents: Path) -> None:
+    with documents.open("a") as file:
+        file.write('{"id": "no text"}\n')
+    taken = run("ingest", documents)
+    assert taken.code == 3
+    assert f"line {len(ANIMALS) + 1} (no text): invalid_document" in taken.err
+
+
+def test_feedback_trains_a_model_that_is_listed_and_measured(run: Run, documents: Path, qrels: Path) -> None:
+    assert run("ingest", documents).code == 0
+    few = run("train")
+    assert (few.code, few.err.split(":")[0]) == (1, "not_enough_feedback")
+    judged = run("judgments", "import", qrels, "--json")
+    assert (judged.code, judged.value) == (0, {"accepted": len(ANIMALS), "rejected": []})
+    trained = run("train", "--seed", 3)
+    assert trained.code == 0
+    assert "nDCG@10" in trained.out
+    listed = run("models", "list", "--json").value
+    assert [one["version"] for one in listed["models"]] == [0, 1]
+    for command in (["list"], ["show", 1], ["show", 0], ["compare", 0, 1]):
+        assert run("models", *command).code == 0
+    forced = run("models", "promote", 1, "--force", "--reason", "to see it")
+    assert (forced.code, forced.out) == (0, "champion: model 1\n")
+    assert run("models", "rollback").out == "champion: model 0\n"
+    measured = run("evaluate", "--models", "0,1", "--measures", "nDCG@10", "--qrels", qrels, "--json")
+    assert measured.value["queries"] == len(ANIMALS)
+    shown = run("evaluate", "--models", "0,1")
+    assert (shown.code, "model 1" in shown.out) == (0, True)
+
+
+def test_events_are_imported_and_refused_one_by_one(run: Run, documents: Path, tmp_path: Path) -> None:
+    assert run("ingest", documents).code == 0
+    click = {
+        "action_name": "click",
+        "user_query": "striped",
+        "timestamp": "2026-01-01T00:00:00Z",
+        "event_attributes": {"object": {"object_id": "zebra"}},
+    }
+    path = tmp_path / "events.json"
+    path.write_text(json.dumps([click, {"action_name": "click"}]))
+    taken = run("events", "import", path, "--json")
+    assert (taken.code, taken.value["accepted"], taken.value["rejected"][0]["item"]) == (3, 1, 2)
+    assert run("search", "striped", "--json").value["hits"][0]["id"] == "zebra"
+
+
+def test_doctor_finds_a_new_directory_sound(run: Run) -> None:
+    looked = run("doctor", "--json")
+    assert looked.code == 0
+    assert looked.value["ok"]
+    assert run("doctor").code == 0
+
+
+def test_a_directory_that_cannot_be_opened_is_an_error_without_a_traceback(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "softseek.db").write_bytes(b"this is no database, however long one looks at it" * 100)
+    for command in (["search", "x"], ["doctor"]):
+        ended = run(*command)
+        assert ended.code == 1
+        assert "cannot be opened" in ended.out + ended.err
+
+
+@pytest.fixture
+def served(run: Run, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server of ./data in a process of its own."""
+    command = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--port", "0", "--json"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())["url"], process
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def test_a_served_directory_belongs_to_the_server(
+    run: Run, served: tuple[str, subprocess.Popen[str]], documents: Path
+) -> None:
+    url, process = served
+    assert run("ingest", documents, "--url", url).code == 0
+    assert run("search", "yak", "--url", url, "--json").value["hits"][0]["id"] == "yak"
+    assert run("doctor", "--url", url).code == 0
+    owned = run("search", "yak")
+    assert (owned.code, owned.out) == (73, "")
+    assert f"process {process.pid}" in owned.err
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    assert run("search", "yak", "--json").value["hits"][0]["id"] == "yak"
+
+
+def test_a_port_that_is_taken_is_an_error(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ended = run("serve", "--port", taken.getsockname()[1])
+    assert ended.code == 1
+    assert "cannot listen on 127.0.0.1" in ended.err
