@@ -128,7 +128,7 @@ class Generation:
         reachable = int(np.count_nonzero(allowed & (np.diff(self.first_key) > 0)))
         wanted, asked = min(count, reachable), 2 * count
         while True:
-            scores, found = self._nearest_keys(queries, min(asked, len(self.keys)), key_allowed)
+            found = self._nearest_keys(queries, min(asked, len(self.keys)), key_allowed)
             places = [self._distinct_places(row) for row in found]
             if min(map(len, places)) >= wanted or asked >= len(self.keys):
                 return [row[:count] for row in places]
@@ -140,9 +140,10 @@ class Generation:
         distinct: Ints = places[np.sort(first)]
         return distinct
 
-    def _nearest_keys(self, queries: Floats, k: int, allowed: Mask) -> tuple[Floats, Ints]:
+    def _nearest_keys(self, queries: Floats, k: int, allowed: Mask) -> Ints:
+        """Return the positions (H, k) of the nearest allowed keys, sealed and tail together, best first."""
         if k == 0:
-            return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
+            return np.empty((len(queries), 0), np.int64)
         cut = self.sealed.count
         all_allowed = bool(allowed[:cut].all())
         scores, found = self.sealed.search(queries, k, None if all_allowed else allowed[:cut])
@@ -151,8 +152,8 @@ class Generation:
             tail_found = np.where(tail_found == MISSING, MISSING, tail_found + cut)
             scores, found = np.hstack([scores, tail_scores]), np.hstack([found, tail_found])
             order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-            scores, found = (np.take_along_axis(array, order, axis=1) for array in (scores, found))
-        return scores, found
+            return np.take_along_axis(found, order, axis=1)
+        return found
 
 
 class GenerationStore:
@@ -214,9 +215,7 @@ class GenerationStore:
         facts = {"watermark": watermark, "dim": self.current.dim, "language": language}
         write_manifest(self._directory, [*(f"{name}.npy" for name in ARRAYS), DENSE_FILE, *words], facts)
 
-    def apply(
-        self, watermark: int, added: Sequence[IndexedDocument], removed: Sequence[int] = ()
-    ) -> Generation:
+    def apply(self, watermark: int, added: Sequence[IndexedDocument], removed: Sequence[int] = ()) -> Generation:
         """Publish a generation with these documents added and these rows removed.
 
         added must have rows above all rows so far, ascending.

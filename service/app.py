@@ -21,7 +21,7 @@ from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.housekeeping import Housekeeping
 from service.idempotency import Idempotency
-from service.inputs import BodyLimit
+from service.inputs import MAX_BODY_BYTES, AnnouncedLength
 from service.metrics import REQUESTS
 from service.models import routes as models
 from service.runtime import Runtime
@@ -35,11 +35,11 @@ SLICES = (collections, documents, search, feedback, training, models, tasks, hea
 
 
 def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
-    """Return the application; without a runtime it opens one on the data directory at start and closes it at the end."""
+    """Return the application; without a runtime it opens one at start and closes it at the end."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        opened = runtime or await run_in_threadpool(Runtime.open, settings)
+        opened = runtime if runtime is not None else await run_in_threadpool(lambda: Runtime.open(settings))
         app.state.runtime = opened
         await run_in_threadpool(resume_pending, opened)
         housekeeping = Housekeeping(opened)
@@ -51,12 +51,18 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
                 await run_in_threadpool(opened.close)
 
     configure_logging(settings.log_level)
-    app = FastAPI(title="Softseek", version="1", description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False)
+    app = FastAPI(
+        title="Softseek",
+        version="1",
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
     problems.install(app)
     for one in SLICES:
-        app.include_router(one.router)
+        app.include_router(one.router, max_body_size=MAX_BODY_BYTES)
     app.add_middleware(Idempotency)
-    app.add_middleware(BodyLimit)
+    app.add_middleware(AnnouncedLength)
     app.add_middleware(RequestCounter)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

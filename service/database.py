@@ -53,7 +53,7 @@ class OwnerLock:
 
 
 class Database:
-    """Connections to one SQLite file. Writing goes through `write`, one transaction at a time; reading through `read`."""
+    """Connections to one SQLite file. `write` is one transaction at a time, `read` a snapshot."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -63,7 +63,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Give the writing connection inside BEGIN IMMEDIATE; commit is durable (synchronous=FULL) before it returns."""
+        """Give the writing connection inside BEGIN IMMEDIATE; the commit is durable before it returns."""
         with self._write_lock, self._writer.begin() as connection:
             yield connection
 
@@ -122,7 +122,7 @@ def _engine(path: Path, writer: bool) -> Engine:
     engine = create_engine(
         f"sqlite:///{path}",
         connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False, "isolation_level": None},
-        **pool,  # type: ignore[arg-type]
+        **pool,
     )
 
     @event.listens_for(engine, "connect")

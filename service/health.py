@@ -56,7 +56,9 @@ def diagnose(runtime: Runtime) -> list[dict[str, Any]]:
     """Return what was checked of an installation and its data: name, ok, detail."""
     checks = [_check("python", sys.version_info[:2] == (3, 11), sys.version.split()[0])]
     checks += [_check(name, True, version(name)) for name in LIBRARIES]
-    checks.append(_check("encoder", True, f"{runtime.settings.encoder}, fingerprint {runtime.encoder.fingerprint[:12]}"))
+    checks.append(
+        _check("encoder", True, f"{runtime.settings.encoder}, fingerprint {runtime.encoder.fingerprint[:12]}")
+    )
     with runtime.database.read() as connection:
         integrity = connection.exec_driver_sql("PRAGMA integrity_check").scalar_one()
         orphans = connection.exec_driver_sql("PRAGMA foreign_key_check").all()

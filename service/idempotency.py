@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.database import now, rfc3339
-from service.inputs import STREAMED
+from service.inputs import MAX_BODY_BYTES, STREAMED
 from service.problems import Problem, answer
 from service.runtime import Runtime
 from service.tables import IdempotentAnswer
@@ -49,7 +49,7 @@ class Idempotency:
         if not 1 <= len(key) <= MAX_KEY:
             raise Problem(422, "invalid_request", f"an Idempotency-Key has 1 to {MAX_KEY} characters")
         runtime: Runtime = request.app.state.runtime
-        body = await request.body()
+        body = await _limited_body(request)
         asked = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
         known = await run_in_threadpool(_find, runtime, key)
         if known is not None:
@@ -58,16 +58,16 @@ class Idempotency:
             await Response(known.body, known.status, known.headers)(request.scope, request.receive, send)
             return
         if key in self._in_flight:
-            raise Problem(409, "idempotency_in_flight", "the first request with this Idempotency-Key is not answered yet")
+            raise Problem(
+                409, "idempotency_in_flight", "the first request with this Idempotency-Key is not answered yet"
+            )
         self._in_flight.add(key)
         try:
             await self._first(runtime, key, asked, body, request, send)
         finally:
             self._in_flight.discard(key)
 
-    async def _first(
-        self, runtime: Runtime, key: str, asked: str, body: bytes, request: Request, send: Send
-    ) -> None:
+    async def _first(self, runtime: Runtime, key: str, asked: str, body: bytes, request: Request, send: Send) -> None:
         held: list[Message] = []
 
         async def replay() -> Message:
@@ -84,6 +84,15 @@ class Idempotency:
             await run_in_threadpool(_keep, runtime, key, asked, start["status"], headers, content)
         for message in held:
             await send(message)
+
+
+async def _limited_body(request: Request) -> bytes:
+    parts: list[bytes] = []
+    async for part in request.stream():
+        parts.append(part)
+        if sum(map(len, parts)) > MAX_BODY_BYTES:
+            raise Problem(413, "payload_too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
+    return b"".join(parts)
 
 
 def _find(runtime: Runtime, key: str) -> Any:

@@ -1,4 +1,4 @@
-"""How input is read at the edge: strict JSON, bounded bodies, one base for request models."""
+"""How input is read at the edge: strict JSON, limits, one base for request models."""
 
 from typing import Annotated, Any
 
@@ -6,14 +6,16 @@ import orjson
 from fastapi import Depends, Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, ValidationError
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.problems import Problem, answer, pointer
 from service.runtime import Runtime
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 STREAMED = "/documents/import"
-"""The end of the only path whose body has no limit: it is read line by line."""
+"""The end of the one path whose body has no limit."""
+UNLIMITED = 2**62
+"""For the one body that is streamed to the disk and read line by line."""
 
 
 class Strict(BaseModel):
@@ -23,7 +25,7 @@ class Strict(BaseModel):
 
 
 class StrictRequest(Request):
-    """Reads JSON with orjson, which refuses NaN, Infinity and lone surrogates where the standard library lets them in."""
+    """Reads JSON with orjson, which refuses NaN, Infinity and lone surrogates; the standard library does not."""
 
     async def json(self) -> Any:
         return orjson.loads(await self.body())
@@ -45,36 +47,20 @@ class StrictRoute(APIRoute):
         return handle
 
 
-class BodyLimit:
-    """Refuses a body over MAX_BODY_BYTES before any work: by its announced length, or as soon as it runs over."""
+class AnnouncedLength:
+    """Answers a body that announces too many bytes with a problem; FastAPI counts the others as they come in."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].endswith(STREAMED):
-            await self.app(scope, receive, send)
+        announced = dict(scope.get("headers", ())).get(b"content-length", b"")
+        limited = scope["type"] == "http" and not scope["path"].endswith(STREAMED)
+        if limited and announced.isdigit() and int(announced) > MAX_BODY_BYTES:
+            problem = Problem(413, "payload_too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
+            await answer(problem, scope["path"])(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        announced = headers.get(b"content-length", b"0")
-        if announced.isdigit() and int(announced) > MAX_BODY_BYTES:
-            await answer(_too_large(), scope["path"])(scope, receive, send)
-            return
-        seen = 0
-
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > MAX_BODY_BYTES:
-                raise _too_large()
-            return message
-
-        await self.app(scope, counted, send)
-
-
-def _too_large() -> Problem:
-    return Problem(413, "payload_too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
+        await self.app(scope, receive, send)
 
 
 def runtime_of(request: Request) -> Runtime:

@@ -30,9 +30,7 @@ def gather_feedback(connection: Connection, collection_id: int) -> list[Feedback
     """Return the feedback of every query text with a confirmed document that is still there."""
     rows = {
         row.id: row.row
-        for row in connection.execute(
-            select(Document.id, Document.row).where(Document.collection_id == collection_id)
-        )
+        for row in connection.execute(select(Document.id, Document.row).where(Document.collection_id == collection_id))
     }
     told: dict[str, Told] = {}
     _add_judgments(connection, collection_id, rows, told)
@@ -44,9 +42,7 @@ def gather_feedback(connection: Connection, collection_id: int) -> list[Feedback
 
 def confirmed_count(connection: Connection, collection_id: int) -> int:
     """Return how many query texts have a confirmed document: what a training run needs."""
-    wanted = select(Key.source).where(
-        Key.collection_id == collection_id, Key.kind == KeyKind.QUERY, Key.weight > 0
-    )
+    wanted = select(Key.source).where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY, Key.weight > 0)
     return len(set(connection.execute(wanted.distinct()).scalars()))
 
 

@@ -86,7 +86,9 @@ def problem_of(error: Exception) -> Problem:
         case RequestValidationError():
             return _validation_problem(error)
         case HTTPException():
-            code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
+            code = {404: "not_found", 405: "method_not_allowed", 413: "payload_too_large"}.get(
+                error.status_code, "bad_request"
+            )
             headers = dict(error.headers or {})
             return Problem(error.status_code, code, str(error.detail), headers=headers)
     return Problem(500, "internal_error", "an unexpected error; the log has the details under this request's path")

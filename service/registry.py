@@ -93,11 +93,13 @@ def require_gate(connection: Connection, state: CollectionState, version: int) -
         return
     failing = [check for check in row.decision.get("checks", []) if not check["passed"]]
     errors = [{"pointer": "/version", "detail": check["reason"]} for check in failing]
-    raise Problem(409, "promotion_gate_failed", "the model did not pass the gate; force to promote it all the same", errors)
+    raise Problem(
+        409, "promotion_gate_failed", "the model did not pass the gate; force to promote it all the same", errors
+    )
 
 
 def previous_champion(connection: Connection, state: CollectionState) -> int:
-    """Return the version that was champion before the present one came to be; raises Problem 409 where there is none."""
+    """Return the version that was champion before the present one; raises Problem 409 where there is none."""
     current = champion_version(connection, state)
     came = connection.execute(
         select(AliasChange.from_version)

@@ -50,7 +50,7 @@ class Runtime:
         self.collections: dict[str, CollectionState] = {}
         self.collections_lock = threading.Lock()
         self.training: dict[str, threading.Thread] = {}
-        self.training_children: dict[str, "subprocess.Popen[bytes]"] = {}
+        self.training_children: dict[str, subprocess.Popen[bytes]] = {}
         self.canceled_training: set[str] = set()
         self._lock = lock
         self._search_pool = ThreadPoolExecutor(settings.search_threads, "search", initializer=_one_native_thread)
@@ -117,14 +117,14 @@ class Runtime:
                 "documents_watermark": 0,
                 "created_at": now(),
             }
-            collection_id = connection.execute(insert(Collection).values(values)).inserted_primary_key[0]
+            collection_id = connection.execute(insert(Collection).values(values).returning(Collection.id)).scalar_one()
             of = {"collection_id": collection_id}
             born: dict[str, Any] = {"lineage": {"kind": "birth"}, "report": {}, "decision": {}, "created_at": now()}
             connection.execute(insert(Model).values(version=0, **of, **born))
             connection.execute(insert(Alias).values(name="champion", version=0, **of))
-            row = connection.execute(
-                select(Collection.__table__).where(Collection.id == collection_id)
-            ).mappings().one()
+            row = (
+                connection.execute(select(Collection.__table__).where(Collection.id == collection_id)).mappings().one()
+            )
         state = self.collections[name] = load_state(self.database, row, self.settings.data)
         return state
 

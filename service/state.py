@@ -115,7 +115,7 @@ class CollectionState:
 
 
 def load_state(database: Database, row: RowMapping, data: Path) -> CollectionState:
-    """Return the state of a stored collection; an index that is missing, older or damaged is rebuilt from the tables."""
+    """Return the state of a stored collection; an index missing, older or damaged is rebuilt."""
     directory = data / "indexes" / str(row["id"])
     language, watermark = row["settings"]["language"], row["documents_watermark"]
     with database.read() as connection:
@@ -187,7 +187,7 @@ def memory_keys(connection: Connection, collection_id: int, ids: Iterable[int] |
     ]
 
 
-def memory_selection() -> Select[Any]:
+def memory_selection() -> Select[*tuple[Any, ...]]:
     """Return the columns that a memory key is made from."""
     return select(KeyRow.id, KeyRow.document_row, KeyRow.vector, KeyRow.weight, KeyRow.source)
 

@@ -44,7 +44,7 @@ class Collection(Base):
 
 
 class Document(Base):
-    """A document that can be found. A replaced document comes back as a new row, so row order is the order of arrival."""
+    """A document that can be found. A replaced one comes back as a new row: row order is order of arrival."""
 
     __tablename__ = "documents"
     __table_args__ = (UniqueConstraint("collection_id", "id"), {"sqlite_autoincrement": True})

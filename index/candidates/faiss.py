@@ -17,7 +17,9 @@ class FaissIndex:
 
     def __init__(self, keys: Floats) -> None:
         self.count, dim = keys.shape
-        self._index = faiss.IndexScalarQuantizer(dim, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
+        self._index: faiss.Index = faiss.IndexScalarQuantizer(
+            dim, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
+        )
         self._index.train(keys[:1] if self.count else np.zeros((1, dim), np.float32))
         if self.count:
             self._index.add(np.ascontiguousarray(keys))
@@ -28,7 +30,7 @@ class FaissIndex:
         if allowed is not None:
             bitmap = np.packbits(allowed, bitorder="little")
             selector = faiss.IDSelectorBitmap(self.count, faiss.swig_ptr(bitmap))
-            parameters = faiss.SearchParameters(sel=selector)
+            parameters = faiss.SearchParameters(sel=selector)  # type: ignore[call-arg]  # faiss's stub lacks it
         scores, found = self._index.search(np.ascontiguousarray(queries), k, params=parameters)
         scores[found < 0] = -np.inf
         return scores, found

@@ -1,7 +1,6 @@
 """`serve`, `demo` and `doctor`: run the service, show it off, and see whether all is well with it."""
 
 import platform
-import shutil
 import signal
 import socket
 from importlib.metadata import PackageNotFoundError, version
@@ -25,7 +24,6 @@ BACKLOG = 2048
 DRAIN_SECONDS = 10
 """A request, or an open stream, gets this long to end when the server stops."""
 LIBRARIES = ("torch", "sentence-transformers", "faiss-cpu", "tantivy", "sqlalchemy", "fastapi", "numpy")
-LEAST_FREE_BYTES = 1024**3
 
 
 class StopSignal:
@@ -77,9 +75,13 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise Failure(ERROR, f"cannot listen on {host}: {error.strerror}") from error
+    try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except OSError as error:
+        bound.close()
         raise Failure(ERROR, f"cannot listen on {host}, port {port}: {error.strerror}") from error
     return bound
 
@@ -90,7 +92,7 @@ def announce(settings: "Settings", listening: socket.socket, json_out: bool) -> 
     url = f"http://[{settings.host}]:{port}" if ":" in settings.host else f"http://{settings.host}:{port}"
     show.notice(f"Softseek listens on {url}, data directory {settings.data}")
     if json_out:
-        show.data({"url": url, "data": str(settings.data)})
+        show.data({"url": url, "data": str(settings.data)}, on_one_line=True)
 
 
 def demo(data: DataOption = None, json_out: JsonOption = False) -> None:
@@ -104,12 +106,11 @@ def demo(data: DataOption = None, json_out: JsonOption = False) -> None:
 
 def doctor(data: DataOption = None, url: UrlOption = None, json_out: JsonOption = False) -> None:
     """Check the installation and the data directory, or a running server."""
-    checks = [versions()]
     if url is None:
-        checks += check_directory(data)
+        checks = check_directory(data)
     else:
         with connect(data, url) as service:
-            checks += check_server(service)
+            checks = check_server(service)
     sound = all(check["ok"] for check in checks)
     if json_out:
         show.data({"ok": sound, "checks": checks})
@@ -138,24 +139,22 @@ def check(name: str, ok: bool, detail: str) -> dict[str, Any]:
 
 
 def check_directory(data: Path | None) -> list[dict[str, Any]]:
-    """Return the checks of the data directory, opened for them. Raises Failure where another process has it."""
-    from service.health import diagnose
+    """Return the checks of the installation and of the data directory, which is opened for them.
 
+    Raises Failure where another process has it, or a setting is wrong.
+    """
     settings = quiet(settings_from(data=data))
     try:
+        from service.health import diagnose
+
         with open_runtime(settings) as runtime:
-            found = list(diagnose(runtime))
+            return list(diagnose(runtime))
+    except ImportError as error:
+        return [versions(), check("installation", False, f"a library does not load: {error}")]
     except Failure as failure:
         if failure.exit_code == OWNED:
             raise
-        return [check("data directory", False, " ".join(failure.lines))]
-    return [*found, free_disk(settings.data)]
-
-
-def free_disk(data: Path) -> dict[str, Any]:
-    """Return the check that the disk has room."""
-    free_bytes = shutil.disk_usage(data).free
-    return check("free disk", free_bytes >= LEAST_FREE_BYTES, f"{free_bytes / 1024**3:.1f} GiB free, 1 is wanted")
+        return [versions(), check("data directory", False, " ".join(failure.lines))]
 
 
 def check_server(service: Service) -> list[dict[str, Any]]:

@@ -19,9 +19,9 @@ MOST_FAULTS = 20
 """Faults told one by one; the rest are counted."""
 
 
-def data(value: Any) -> None:
+def data(value: Any, on_one_line: bool = False) -> None:
     """Write a value to stdout as JSON."""
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+    sys.stdout.write(orjson.dumps(value, option=0 if on_one_line else orjson.OPT_INDENT_2).decode() + "\n")
     sys.stdout.flush()
 
 
@@ -148,7 +148,7 @@ def comparisons(found: Iterable[Mapping[str, Any]], a: str, b: str) -> None:
             one["b"],
             f"{one['difference']:+.4f}",
             f"[{one['low']:+.4f}, {one['high']:+.4f}]",
-            one["p_value"],
+            "<0.0001" if one["p_value"] < 0.0001 else one["p_value"],
             one["queries"],
         )
         for one in found

@@ -85,7 +85,9 @@ def _store_pending(connection: Connection, state: CollectionState, documents: li
 def _mark_replacements(connection: Connection, state: CollectionState, outcomes: list[dict[str, Any]]) -> None:
     ids = [outcome["id"] for outcome in outcomes if outcome["code"] is None]
     known = set(
-        connection.execute(select(Document.id).where(Document.collection_id == state.id, Document.id.in_(ids))).scalars()
+        connection.execute(
+            select(Document.id).where(Document.collection_id == state.id, Document.id.in_(ids))
+        ).scalars()
     )
     for outcome in outcomes:
         if outcome["code"] is None and outcome["id"] in known:
@@ -95,7 +97,7 @@ def _mark_replacements(connection: Connection, state: CollectionState, outcomes:
 def make_searchable(
     runtime: Runtime, state: CollectionState, sequences: Sequence[int], advance: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Encode pending documents and publish them, a chunk at a time; advance is told of each chunk that is searchable."""
+    """Encode pending documents and publish them, a chunk at a time; advance is told of each chunk."""
     for start in range(0, len(sequences), CHUNK):
         chunk = sequences[start : start + CHUNK]
         with runtime.database.read() as connection:
@@ -148,7 +150,8 @@ def _write_document(
         connection.execute(delete(Key).where(Key.document_row == old[0], Key.kind != KeyKind.QUERY))
         connection.execute(delete(Document).where(Document.row == old[0]))
     row = connection.execute(
-        insert(Document).values(
+        insert(Document)
+        .values(
             collection_id=state.id,
             id=record.id,
             title=record.title,
@@ -157,7 +160,8 @@ def _write_document(
             metadata_=dict(record.metadata),
             created_at=now(),
         )
-    ).inserted_primary_key[0]
+        .returning(Document.row)
+    ).scalar_one()
     if old:
         connection.execute(update(Key).where(Key.document_row == old[0]).values(document_row=row))
     own: dict[str, Any] = {"collection_id": state.id, "document_row": row, "source": None}
@@ -232,7 +236,9 @@ def delete_documents(runtime: Runtime, state: CollectionState, ids: Sequence[str
     return count
 
 
-def _delete_part(connection: Connection, state: CollectionState, ids: Sequence[str]) -> tuple[list[int], list[int], int]:
+def _delete_part(
+    connection: Connection, state: CollectionState, ids: Sequence[str]
+) -> tuple[list[int], list[int], int]:
     """Return the rows and the memory keys that were deleted, and how many documents that was, pending ones included."""
     mine = (Document.collection_id == state.id, Document.id.in_(ids))
     waiting = (PendingDocument.collection_id == state.id, PendingDocument.id.in_(ids))

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from index.filters import parse_filter
 from service.documents import actions, imports
 from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody
-from service.inputs import Running, StrictRoute
+from service.inputs import UNLIMITED, Running, StrictRoute
 from service.jobs import Progress
 from service.problems import Problem
 from service.runtime import Runtime
@@ -19,7 +19,7 @@ from service.selection import matching_ids
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], route_class=StrictRoute)
 
 
-@router.post("/import", status_code=202)
+@router.post("/import", status_code=202, max_body_size=UNLIMITED)
 async def import_documents(runtime: Running, collection: str, request: Request) -> Response:
     """Take in newline-delimited JSON of any size, streamed; the task tells how each line fared."""
     state = runtime.collection(collection)
@@ -64,7 +64,9 @@ def post_documents(
         return runtime.accepted(task_id)
     task = runtime.jobs.show(task_id)
     if task["status"] != "succeeded":
-        raise Problem(500, "indexing_failed", "the documents are stored; encoding them failed and is tried at next start")
+        raise Problem(
+            500, "indexing_failed", "the documents are stored; encoding them failed and is tried at next start"
+        )
     body = {"task_id": task_id, **task["result"]}
     return Response(orjson.dumps(body), 207 if body["failed"] else 200, media_type="application/json")
 
@@ -85,7 +87,9 @@ def put_document(runtime: Running, collection: str, document_id: str, document: 
     """Store a document, searchable on return."""
     state = runtime.collection(collection)
     if document.id not in (None, document_id):
-        raise Problem(422, "invalid_request", "the id differs from the address", [{"pointer": "/id", "detail": "differs"}])
+        raise Problem(
+            422, "invalid_request", "the id differs from the address", [{"pointer": "/id", "detail": "differs"}]
+        )
     item = document.model_dump(exclude_unset=True) | {"id": document_id}
     accepted = actions.accept(runtime, state, [item])
     outcome = accepted.items[0]

@@ -39,7 +39,10 @@ class DocumentBatch(Strict):
 
     documents: Annotated[
         list[Any],
-        Field(min_length=1, json_schema_extra={"maxItems": MAX_BATCH, "items": {"$ref": "#/components/schemas/DocumentIn"}}),
+        Field(
+            min_length=1,
+            json_schema_extra={"maxItems": MAX_BATCH, "items": {"$ref": "#/components/schemas/DocumentIn"}},
+        ),
     ]
 
 

@@ -136,7 +136,9 @@ def delete_events(
     return int(count)
 
 
-def _checked(model: type[BaseModel], items: Sequence[Any], code: str) -> tuple[list[tuple[int, Any]], list[dict[str, Any]]]:
+def _checked(
+    model: type[BaseModel], items: Sequence[Any], code: str
+) -> tuple[list[tuple[int, Any]], list[dict[str, Any]]]:
     good: list[tuple[int, Any]] = []
     bad: list[dict[str, Any]] = []
     for index, item in enumerate(items):
@@ -203,7 +205,7 @@ def _store_event(
         "body": event.model_dump(mode="json"),
         "created_at": now(),
     }
-    event_id = connection.execute(insert(Event).values(values)).inserted_primary_key[0]
+    event_id = connection.execute(insert(Event).values(values).returning(Event.id)).scalar_one()
     row = rows.get(event.document_id or "")
     if not grade or row is None:
         return None
@@ -242,7 +244,7 @@ def _store_judgment(
         "rater": judgment.rater,
         "created_at": now(),
     }
-    judgment_id = connection.execute(insert(Judgment).values(values)).inserted_primary_key[0]
+    judgment_id = connection.execute(insert(Judgment).values(values).returning(Judgment.id)).scalar_one()
     if rating == 0:
         return None
     weight = memory_weight(float(rating))
@@ -266,7 +268,7 @@ def _store_keys(connection: Connection, state: CollectionState, remembered: Iter
             "event_id": one.event_id,
             "judgment_id": one.judgment_id,
         }
-        ids.append(int(connection.execute(insert(Key).values(values)).inserted_primary_key[0]))
+        ids.append(int(connection.execute(insert(Key).values(values).returning(Key.id)).scalar_one()))
     return ids
 
 

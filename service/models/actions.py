@@ -97,14 +97,14 @@ def start_evaluation(runtime: Runtime, state: CollectionState, wanted: Evaluatio
         try:
             parse_measure(name)
         except ValueError as error:
-            raise Problem(422, "unknown_measure", str(error), [{"pointer": "/measures", "detail": str(error)}]) from None
+            raise Problem(
+                422, "unknown_measure", str(error), [{"pointer": "/measures", "detail": str(error)}]
+            ) from None
     versions = wanted.models if wanted.models is not None else [state.serving.version]
     for version in versions:
         show_model(runtime, state, version)
     state.require_encoder(runtime.encoder)
-    heads = {
-        version: load_version(state.id, state.dim, version, runtime.settings.data) for version in versions
-    }
+    heads = {version: load_version(state.id, state.dim, version, runtime.settings.data) for version in versions}
 
     def work(progress: Progress) -> dict[str, Any]:
         return _evaluate(runtime, state, wanted, heads, progress)
@@ -122,7 +122,9 @@ def _evaluate(
     """Return measures per model and paired comparisons of neighbours; a query never sees its own memory."""
     asked, qrels, origin = _asked(runtime, state, wanted)
     if not asked:
-        raise Problem(422, "not_enough_feedback", "there is no held-out query with a confirmed document", have=0, need=1)
+        raise Problem(
+            422, "not_enough_feedback", "there is no held-out query with a confirmed document", have=0, need=1
+        )
     progress.expect(len(asked) * len(heads))
     measured: dict[int, dict[str, dict[str, float]]] = {}
     for version, head in heads.items():
@@ -159,15 +161,11 @@ def _asked(
     with runtime.database.read() as connection:
         if wanted.qrels is None:
             _, held_out = split(gather_feedback(connection, state.id))
-            qrels = {
-                one.source: {str(row): max(0, round(gain)) for row, gain in one.gains.items()} for one in held_out
-            }
+            qrels = {one.source: {str(row): max(0, round(gain)) for row, gain in one.gains.items()} for one in held_out}
             return held_out, qrels, "stored feedback, held-out queries"
         rows = {
             row.id: str(row.row)
-            for row in connection.execute(
-                select(Document.id, Document.row).where(Document.collection_id == state.id)
-            )
+            for row in connection.execute(select(Document.id, Document.row).where(Document.collection_id == state.id))
         }
     asked, qrels = [], {}
     texts = sorted(wanted.qrels)

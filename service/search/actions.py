@@ -91,9 +91,9 @@ def _search(runtime: Runtime, state: CollectionState, request: SearchIn) -> Sear
 def _serving(runtime: Runtime, state: CollectionState, request: SearchIn) -> Serving:
     if request.model == "champion":
         return state.serving
-    version = request.model
+    version: int | None = None if request.model == "challenger" else request.model
     with runtime.database.read() as connection:
-        if version == "challenger":
+        if version is None:
             version = connection.execute(
                 select(Alias.version).where(Alias.collection_id == state.id, Alias.name == "challenger")
             ).scalar()
@@ -185,9 +185,7 @@ def _past_queries(runtime: Runtime, ids: list[int]) -> dict[int, dict[str, Any]]
         }
 
 
-def _impression(
-    state: CollectionState, request: SearchIn, searched: Searched, body: dict[str, Any]
-) -> dict[str, Any]:
+def _impression(state: CollectionState, request: SearchIn, searched: Searched, body: dict[str, Any]) -> dict[str, Any]:
     shown = [{name: hit[name] for name in ("id", "position", "logit", "score")} for hit in body["hits"]]
     return {
         "query_id": body["query_id"],

@@ -47,9 +47,7 @@ def run(specification: dict[str, Any]) -> None:
     database = Database(data / DATABASE_FILE)
     with database.read() as connection:
         collection_id = specification["collection_id"]
-        row = connection.execute(
-            select(Collection.__table__).where(Collection.id == collection_id)
-        ).mappings().one()
+        row = connection.execute(select(Collection.__table__).where(Collection.id == collection_id)).mappings().one()
         store = GenerationStore(staging / "index", row["dim"], row["settings"]["language"])
         store.apply(row["watermark"], indexed_documents(connection, collection_id))
         generation = store.remember(row["watermark"], memory_keys(connection, collection_id))

@@ -1,0 +1,57 @@
+"""Vectors of benchmark texts, encoded once and kept: the same encoder, so the same numbers, without the wait.
+
+Used where quality is measured. Where speed is measured, nothing is taken from here.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from index.encoder import Encoder
+from index.records import Floats
+
+CACHE = Path(__file__).parent / ".cache"
+
+
+class CachedEncoder:
+    """An encoder that asks another one only for texts that it has not seen in any run."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self.dim = encoder.dim
+        self.fingerprint = encoder.fingerprint
+        self.cutter = encoder.cutter
+        CACHE.mkdir(exist_ok=True)
+        self._path = CACHE / f"{encoder.fingerprint}.sqlite"
+        with self._connection() as connection:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS vectors (sha256 BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID"
+            )
+
+    def encode(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> Floats:
+        """Return unit vectors (len(texts), D)."""
+        names = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in texts]
+        with self._connection() as connection:
+            known = {}
+            for name in set(names):
+                row = connection.execute("SELECT vector FROM vectors WHERE sha256 = ?", (name,)).fetchone()
+                if row:
+                    known[name] = np.frombuffer(row[0], "<f4")
+        missing = [at for at, name in enumerate(names) if name not in known]
+        if missing:
+            fresh = self._encoder.encode([texts[at] for at in missing])
+            with self._connection() as connection:
+                connection.executemany(
+                    "INSERT OR REPLACE INTO vectors VALUES (?, ?)",
+                    [(names[at], vector.astype("<f4").tobytes()) for at, vector in zip(missing, fresh, strict=True)],
+                )
+            known |= {names[at]: vector for at, vector in zip(missing, fresh, strict=True)}
+        if progress:
+            progress(len(texts))
+        return np.stack([known[name] for name in names]) if texts else np.empty((0, self.dim), np.float32)
+
+    def _connection(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=60)

@@ -1,0 +1,156 @@
+"""Saved generations: what is opened is what was saved, or it is not opened."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.errors import DamagedFile
+from index.files import MANIFEST, read_manifest
+from index.generation import ARRAYS, GenerationStore
+from tests.index.toys import passages, random_vectors, remembered, store_of
+
+VECTORS = random_vectors(12, 3, seed=1)
+DOCUMENTS = [passages(row, f"word{row} cat", *VECTORS[2 * row : 2 * row + 2]) for row in range(6)]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """The folder of a store that was saved at watermark 2, with documents removed, and closed."""
+    directory = tmp_path / "saved"
+    store = store_of(directory, DOCUMENTS, 3)
+    store.apply(2, [], removed=[4])
+    store.save("none", 2)
+    store.close()
+    return directory
+
+
+def opened(directory: Path, watermark: int = 2, dim: int = 3, language: str = "none") -> GenerationStore:
+    return GenerationStore.open(directory, dim, language, watermark)
+
+
+def test_an_opened_generation_is_the_one_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.generation.TAIL_KEYS", 3)  # so that there is something sealed to save
+    store = store_of(tmp_path, DOCUMENTS[:5], 3)
+    store.apply(2, DOCUMENTS[5:], removed=[1])
+    store.save("none", 2)
+    before, after = store.current, opened(tmp_path).current
+    assert 0 < before.sealed.count == after.sealed.count
+    for name in ARRAYS:
+        assert np.array_equal(getattr(before, name), getattr(after, name)), name
+        assert getattr(before, name).dtype == getattr(after, name).dtype
+    assert (after.watermark, after.count) == (2, 5)
+    for query in VECTORS:
+        assert np.array_equal(
+            before.nearest(query[None], 4, before.alive)[0], after.nearest(query[None], 4, after.alive)[0]
+        )
+    for one, other in zip(before.words.search("cat word5", 9), after.words.search("cat word5", 9), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_memory_is_not_saved_since_the_database_has_it(tmp_path: Path) -> None:
+    store = store_of(tmp_path, DOCUMENTS, 3)
+    store.remember(7, [remembered(1, 1, VECTORS[0])])
+    store.save("none", 1)
+    assert opened(tmp_path, watermark=1).current.memory.ids.tolist() == []
+
+
+def test_an_opened_store_goes_on_where_the_saved_one_ended(saved: Path) -> None:
+    store = opened(saved)
+    held = store.current
+    before = held.keys.tobytes()
+    generation = store.apply(3, [passages(6, "copper", VECTORS[0])], removed=[0])
+    assert generation.rows[generation.alive].tolist() == [1, 2, 3, 5, 6]
+    assert generation.words.search("copper", 5)[0].tolist() == [6]
+    assert sorted(generation.words.search("cat", 9)[0].tolist()) == [1, 2, 3, 5]
+    assert held.keys.tobytes() == before
+    assert held.count == 5
+
+
+def test_a_store_may_be_saved_opened_and_saved_again(saved: Path) -> None:
+    store = opened(saved)
+    store.apply(3, [passages(6, "copper", VECTORS[0])])
+    store.save("none", 3)
+    again = opened(saved, watermark=3).current
+    assert again.rows[again.alive].tolist() == [0, 1, 2, 3, 5, 6]
+
+
+def test_an_empty_store_is_saved_like_any_other(tmp_path: Path) -> None:
+    store = GenerationStore(tmp_path, 3, "none")
+    store.save("none", 0)
+    assert opened(tmp_path, watermark=0).current.count == 0
+
+
+# --- What is not opened ---
+
+
+def test_the_first_write_takes_the_manifest_away(saved: Path) -> None:
+    store = opened(saved)
+    assert (saved / MANIFEST).exists()
+    store.remember(3, [])
+    assert (saved / MANIFEST).exists()
+    store.apply(3, [passages(6, "copper", VECTORS[0])])
+    assert not (saved / MANIFEST).exists()
+    store.close()
+    with pytest.raises(DamagedFile, match="no readable manifest"):
+        opened(saved)
+
+
+@pytest.mark.parametrize("wanted", [{"watermark": 3}, {"watermark": 1}, {"dim": 4}, {"language": "english"}])
+def test_a_state_of_another_watermark_width_or_language_is_not_opened(saved: Path, wanted: dict[str, object]) -> None:
+    with pytest.raises(DamagedFile, match=next(iter(wanted))):
+        opened(saved, **wanted)
+
+
+def test_a_folder_that_is_missing_or_empty_is_not_opened(tmp_path: Path) -> None:
+    with pytest.raises(DamagedFile):
+        opened(tmp_path)
+    with pytest.raises(DamagedFile):
+        opened(tmp_path / "nowhere")
+
+
+def test_every_file_of_the_state_is_in_the_manifest(saved: Path) -> None:
+    there = {path.relative_to(saved).as_posix() for path in saved.rglob("*") if path.is_file()}
+    unlisted = {name for name in there - set(read_manifest(saved)["files"]) if not name.endswith(".lock")}
+    assert unlisted == {MANIFEST}
+
+
+def test_a_flipped_bit_in_any_file_is_found(saved: Path) -> None:
+    names = read_manifest(saved)["files"]
+    assert len(names) > len(ARRAYS) + 2
+    for name, facts in names.items():
+        body = bytearray((saved / name).read_bytes())
+        if not facts["bytes"]:
+            continue
+        body[len(body) // 2] ^= 1
+        (saved / name).write_bytes(body)
+        with pytest.raises(DamagedFile, match=Path(name).name):
+            opened(saved)
+        body[len(body) // 2] ^= 1
+        (saved / name).write_bytes(body)
+    assert opened(saved).current.count == 5
+
+
+def test_a_missing_file_is_found(saved: Path) -> None:
+    for name in read_manifest(saved)["files"]:
+        body = (saved / name).read_bytes()
+        (saved / name).unlink()
+        with pytest.raises(DamagedFile, match=Path(name).name):
+            opened(saved)
+        (saved / name).write_bytes(body)
+    assert opened(saved).current.count == 5
+
+
+def test_a_state_whose_saving_was_cut_short_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_disk(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    store = store_of(tmp_path, DOCUMENTS, 3)
+    monkeypatch.setattr(np, "save", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        store.save("none", 1)
+    with pytest.raises(DamagedFile):
+        opened(tmp_path, watermark=1)
+    monkeypatch.undo()
+    store.save("none", 1)
+    assert opened(tmp_path, watermark=1).current.count == 6

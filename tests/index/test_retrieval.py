@@ -1,0 +1,244 @@
+"""Candidates: what is retrieved by keys, by words and by memory, and what attention is handed of it."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from index.attention import AttentionHead, HeadConfig
+from index.generation import Generation
+from index.records import Floats, MemoryKey
+from index.retrieval import MEMORY_RADIUS, CandidateSet, Mode, assemble, retrieve
+from tests.index.toys import generation_of, passages, random_vectors, remembered, store_of, unit
+
+X, Y, Z = np.eye(3, dtype=np.float32)
+DOCUMENTS = [
+    passages(1, "cat", X),
+    passages(2, "dog", unit(1, 1, 0)),
+    passages(3, "cat dog", Y),
+    passages(4, "copper", Z, unit(0, 1, 1)),
+    passages(5, "wordless"),
+]
+NEAR = unit(1, 0.1, 0)
+FAR = unit(MEMORY_RADIUS - 0.01, 0, (1 - (MEMORY_RADIUS - 0.01) ** 2) ** 0.5)
+"""Past queries a little inside and a little outside the radius of X."""
+
+
+def generation_with(directory: Path, *memory: MemoryKey) -> Generation:
+    return generation_of(directory, DOCUMENTS, memory, dim=3)
+
+
+@pytest.fixture
+def generation(tmp_path: Path) -> Generation:
+    return generation_with(tmp_path)
+
+
+def found(
+    generation: Generation,
+    vector: Floats,
+    text: str = "",
+    count: int = 2,
+    mode: Mode = Mode.HYBRID,
+    allowed: list[int] | None = None,
+    extra: list[int] | None = None,
+) -> CandidateSet:
+    """Return the candidates of a query; allowed and extra are rows."""
+    mask = None if allowed is None else np.isin(generation.rows, allowed)
+    places = None if extra is None else generation.places(np.asarray(extra))
+    return retrieve(generation, vector[None], vector, text, count, mode=mode, allowed=mask, extra=places)
+
+
+def rows(generation: Generation, candidates: CandidateSet) -> list[int]:
+    return generation.rows[candidates.places].tolist()
+
+
+# --- Who is a candidate ---
+
+
+def test_candidates_are_those_with_near_keys_and_those_with_the_words(generation: Generation) -> None:
+    assert rows(generation, found(generation, X, "copper", count=1)) == [1, 4]
+    assert rows(generation, found(generation, X, "", count=2)) == [1, 2]
+    assert rows(generation, found(generation, X, "wordless", count=1)) == [1, 5]
+
+
+def test_a_mode_uses_its_own_evidence_alone(generation: Generation) -> None:
+    assert rows(generation, found(generation, X, "copper", count=1, mode=Mode.DENSE)) == [1]
+    words = found(generation, X, "copper", count=1, mode=Mode.WORDS)
+    assert rows(generation, words) == [4]
+    assert words.words.tolist() == [1.0]
+    assert found(generation, X, "cat", mode=Mode.DENSE).words.tolist() == [0.0, 0.0]
+
+
+def test_candidates_stand_in_ascending_order_and_once(generation: Generation) -> None:
+    candidates = found(generation, unit(0, 1, 0.1), "cat dog copper wordless", count=5)
+    assert rows(generation, candidates) == [1, 2, 3, 4, 5]
+    assert all(len(getattr(candidates, name)) == 5 for name in ("places", "words"))
+
+
+def test_every_head_brings_its_own_candidates(generation: Generation) -> None:
+    candidates = retrieve(generation, np.stack([X, Z]), X, "", 1)
+    assert rows(generation, candidates) == [1, 4]
+
+
+def test_extra_documents_are_candidates_in_any_case(generation: Generation) -> None:
+    candidates = found(generation, X, "cat", count=1, extra=[4, 1])
+    assert rows(generation, candidates) == [1, 4]
+
+
+def test_nothing_is_retrieved_when_nothing_is_asked_for(generation: Generation) -> None:
+    assert rows(generation, found(generation, X, "cat", count=0)) == []
+    assert rows(generation, found(generation, X, "cat", count=0, extra=[3])) == [3]
+
+
+# --- Words ---
+
+
+def test_words_are_bm25_over_its_best_for_every_candidate_alike(generation: Generation) -> None:
+    candidates = found(generation, Z, "cat dog", count=5)
+    found_rows, scores = generation.words.search("cat dog", 5)
+    assert found_rows.tolist() == [3, 1, 2]
+    best, *rest = scores.tolist()
+    assert rows(generation, candidates) == [1, 2, 3, 4]
+    assert candidates.words.tolist() == pytest.approx([rest[0] / best, rest[1] / best, 1.0, 0.0])
+
+
+def test_a_document_found_by_keys_alone_still_has_its_words_counted(generation: Generation) -> None:
+    candidates = found(generation, X, "cat dog", count=1)
+    assert rows(generation, candidates) == [1, 3]
+    assert 0 < candidates.words[0] < candidates.words[1] == 1.0
+
+
+def test_a_query_without_known_words_has_no_words_evidence(generation: Generation) -> None:
+    assert found(generation, X, "nowhere").words.tolist() == [0.0, 0.0]
+
+
+# --- Filters ---
+
+
+def test_a_filter_is_obeyed_by_keys_words_and_memory(tmp_path: Path) -> None:
+    generation = generation_with(tmp_path, remembered(1, 1, X), remembered(2, 3, X))
+    candidates = found(generation, X, "cat copper", count=5, allowed=[2, 3])
+    assert rows(generation, candidates) == [2, 3]
+    assert candidates.memory_key.tolist() == [1]
+    assert rows(generation, found(generation, X, "cat", allowed=[])) == []
+
+
+def test_a_filter_leaves_as_many_candidates_as_are_wanted(tmp_path: Path) -> None:
+    vectors = random_vectors(200, 8, seed=1)
+    documents = [passages(row, "cat " * (1 + row % 7), vectors[row]) for row in range(200)]
+    generation = generation_of(tmp_path, documents, dim=8)
+    allowed = list(range(0, 200, 20))
+    for mode in (Mode.DENSE, Mode.WORDS):
+        candidates = found(generation, vectors[3], "cat", count=10, mode=mode, allowed=allowed)
+        assert rows(generation, candidates) == allowed
+
+
+def test_removed_documents_are_no_candidates(tmp_path: Path) -> None:
+    store = store_of(tmp_path, DOCUMENTS, 3)
+    store.remember(2, [remembered(1, 1, X), remembered(2, 3, X)])
+    generation = store.apply(3, [], removed=[1])
+    candidates = found(generation, X, "cat", count=5)
+    assert rows(generation, candidates) == [2, 3, 4]
+    assert candidates.memory_key.tolist() == [1]
+    assert max(candidates.words) == candidates.words[1] == 1.0
+
+
+# --- Memory ---
+
+
+def test_a_near_past_query_brings_its_document_in(tmp_path: Path) -> None:
+    generation = generation_with(tmp_path, remembered(1, 4, NEAR, weight=0.7))
+    candidates = found(generation, X, count=1)
+    assert rows(generation, candidates) == [1, 4]
+    assert candidates.memory_key.tolist() == [0]
+    assert candidates.memory_candidate.tolist() == [1]
+    assert candidates.memory_cosine.tolist() == pytest.approx([float(NEAR @ X)])
+    assert candidates.memory_weight.tolist() == pytest.approx([0.7])
+
+
+def test_a_past_query_outside_the_radius_changes_nothing_to_the_bit(tmp_path: Path) -> None:
+    without = generation_with(tmp_path / "without", remembered(2, 3, NEAR))
+    outside = generation_with(tmp_path / "with", remembered(1, 4, FAR), remembered(2, 3, NEAR), remembered(3, 1, -X))
+    one, other = found(without, X, "cat"), found(outside, X, "cat")
+    assert one.memory_key.tolist() == [0]
+    assert other.memory_key.tolist() == [1]
+    for name in ("places", "words", "memory_candidate", "memory_cosine", "memory_weight"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+@pytest.mark.parametrize("mode", [Mode.DENSE, Mode.WORDS])
+def test_memory_counts_in_hybrid_searches_only(tmp_path: Path, mode: Mode) -> None:
+    generation = generation_with(tmp_path, remembered(1, 4, X))
+    assert found(generation, X, "cat", count=1, mode=mode).memory_key.tolist() == []
+    assert rows(generation, found(generation, X, "dog", count=1, mode=mode)) in ([1], [2])
+
+
+def test_memory_can_be_replaced_for_one_search(tmp_path: Path) -> None:
+    generation = generation_with(tmp_path, remembered(1, 4, X, source="own"), remembered(2, 3, X, source="other"))
+    memory = generation.memory.without("own")
+    candidates = retrieve(generation, X[None], X, "", 1, memory=memory)
+    assert rows(generation, candidates) == [1, 3]
+
+
+def test_memory_of_a_document_that_is_not_there_is_left_out(tmp_path: Path) -> None:
+    generation = generation_with(tmp_path, remembered(1, 99, X))
+    assert found(generation, X, count=1).memory_key.tolist() == []
+    empty = generation_of(tmp_path / "empty", [], [remembered(1, 1, X)], dim=3)
+    assert found(empty, X, "cat").places.tolist() == []
+
+
+# --- What attention is handed ---
+
+
+def test_every_candidate_has_all_its_keys_whoever_found_it(generation: Generation) -> None:
+    found_rows = found(generation, X, "copper wordless")
+    assert rows(generation, found_rows) == [1, 2, 4, 5]
+    candidates = assemble(generation, [found_rows])
+    keys = [candidates.keys[candidates.pair_key[candidates.pair_slot == slot]].tolist() for slot in range(4)]
+    expected = [[X], [unit(1, 1, 0)], [Z, unit(0, 1, 1)], []]
+    assert keys == [[vector.tolist() for vector in vectors] for vectors in expected]
+
+
+def test_a_document_that_only_words_found_has_its_exact_dense_evidence(generation: Generation) -> None:
+    head = AttentionHead(HeadConfig(dim=3, rank=2, beta=(0.0, 1.0, 0.0, 0.0, 0.0), inverse_temperature=1.0))
+    query = unit(1, 2, 0)
+    candidates = found(generation, query, "cat", count=1)
+    logits = head(torch.from_numpy(query)[None], assemble(generation, [candidates])).logits[0].detach()
+    assert rows(generation, candidates) == [1, 2]
+    assert logits[:2].tolist() == pytest.approx([float(query @ X), float(query @ unit(1, 1, 0))])
+
+
+def test_without_keys_in_the_mode_attention_is_handed_none(generation: Generation) -> None:
+    candidates = assemble(generation, [found(generation, X, "cat", mode=Mode.WORDS)], Mode.WORDS)
+    assert (len(candidates.keys), len(candidates.pair_slot)) == (0, 0)
+    assert candidates.words.shape == (1, 2)
+
+
+def test_queries_with_different_numbers_of_candidates_share_one_grid(tmp_path: Path) -> None:
+    generation = generation_with(tmp_path, remembered(1, 4, Z), remembered(2, 3, X))
+    queries = [(X, "cat dog", 3), (Z, "", 1), (-Y, "nowhere", 0)]
+    sets = [found(generation, vector, text, count) for vector, text, count in queries]
+    together = assemble(generation, sets)
+    width = max(len(one.places) for one in sets)
+    assert together.mask.sum(1).tolist() == [len(one.places) for one in sets]
+    assert len(np.unique(together.keys.numpy(), axis=0)) == len(together.keys)
+    for b, one in enumerate(sets):
+        alone = assemble(generation, [one])
+        n = len(one.places)
+        assert torch.equal(together.words[b, :n], alone.words[0])
+        mine = together.pair_query == b
+        assert torch.equal(together.pair_slot[mine] - b * width, alone.pair_slot)
+        assert torch.equal(together.pair_kind[mine], alone.pair_kind)
+        assert torch.equal(together.keys[together.pair_key[mine]], alone.keys[alone.pair_key])
+        own = together.memory_slot // width == b
+        assert torch.equal(together.memory_slot[own] - b * width, alone.memory_slot)
+        assert torch.equal(together.memory_cosine[own], alone.memory_cosine)
+
+
+def test_no_queries_and_no_candidates_are_assembled_too(generation: Generation) -> None:
+    for sets in ([], [found(generation, X, count=0)]):
+        candidates = assemble(generation, sets)
+        assert candidates.words.shape == candidates.mask.shape == (len(sets), 0)
+        assert all(len(getattr(candidates, field.name)) == 0 for field in fields(candidates)[:5])
