@@ -91,7 +91,7 @@ def make_example(generation: Generation, feedback: Feedback, projected: Floats, 
         feedback.vector,
         feedback.text,
         0 if implicit else count,
-        memory=generation.memory.without(feedback.source),
+        unseen=feedback.source,
         extra=extra[extra >= 0],
     )
     if implicit:

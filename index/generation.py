@@ -63,14 +63,6 @@ class Memory:
             tuple(key.source for key in ordered),
         )
 
-    def without(self, source: str) -> "Memory":
-        """Return the memory without the keys of one source: a training example must not see its own."""
-        keep = np.asarray([other != source for other in self.sources], bool)
-        if keep.all():
-            return self
-        sources = tuple(other for other in self.sources if other != source)
-        return Memory(self.vectors[keep], self.rows[keep], self.weights[keep], self.ids[keep], sources)
-
 
 @dataclass(frozen=True)
 class Generation:

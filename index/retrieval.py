@@ -52,23 +52,26 @@ def retrieve(
     count: int,
     mode: Mode = Mode.HYBRID,
     allowed: Mask | None = None,
-    memory: Memory | None = None,
+    unseen: str | None = None,
     extra: Ints | None = None,
 ) -> CandidateSet:
     """Return the candidates of a query: `count` by keys, `count` by words, and all within the radius of memory.
 
-    projected (H, D) is what keys are matched with, vector (D,) the unit query; allowed (N,) bool; memory replaces the
-    generation's own, for training examples that must not see theirs; extra (E,) are places wanted in any case.
+    projected (H, D) is what keys are matched with, vector (D,) the unit query; allowed (N,) bool; unseen is a source
+    whose memory is left out: a training example or a held-out query must not see its own; extra (E,) are places wanted
+    in any case.
     """
     allowed = generation.alive if allowed is None else allowed & generation.alive
-    memory = generation.memory if memory is None else memory
+    memory = generation.memory
     found = [np.empty(0, np.int64) if extra is None else extra]
     if mode is not Mode.WORDS:
         found += generation.nearest(projected, count, allowed)
     if mode is not Mode.DENSE:
         rows, _ = generation.words.search(text, count, _allowed_rows(generation, allowed))
         found.append(_present(generation.places(rows)))
-    near, cosine = _near(memory, vector) if mode is Mode.HYBRID else (np.empty(0, np.int64), np.empty(0, np.float32))
+    near, cosine = (
+        _near(memory, vector, unseen) if mode is Mode.HYBRID else (np.empty(0, np.int64), np.empty(0, np.float32))
+    )
     place = generation.places(memory.rows[near])
     usable = (place != MISSING) & allowed[place]
     near, cosine, place = near[usable], cosine[usable], place[usable]
@@ -113,11 +116,13 @@ def _none() -> Floats:
     return np.empty(0, np.float32)
 
 
-def _near(memory: Memory, vector: Floats) -> tuple[Ints, Floats]:
+def _near(memory: Memory, vector: Floats, unseen: str | None) -> tuple[Ints, Floats]:
     if not len(memory.ids):
         return np.empty(0, np.int64), _none()
     cosine = np.einsum("md,d->m", memory.vectors, vector)  # row by row: the same bits whatever else is remembered
     near = np.flatnonzero(cosine >= MEMORY_RADIUS)
+    if unseen is not None:
+        near = near[np.asarray([memory.sources[at] != unseen for at in near], np.bool_)]
     return near, cosine[near]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from index.attention import EVIDENCE, AttentionHead
-from index.generation import Generation, Memory
+from index.generation import Generation
 from index.records import Floats, Ints, KeyKind, Mask
 from index.retrieval import CandidateSet, Mode, assemble, retrieve
 
@@ -75,8 +75,8 @@ def project(head: AttentionHead, vector: Floats) -> Floats:
         return projected
 
 
-def search(generation: Generation, head: AttentionHead, query: Query, memory: Memory | None = None) -> Ranking:
-    """Return the ranking of one query; memory replaces the generation's own where a held-out query is measured."""
+def search(generation: Generation, head: AttentionHead, query: Query, unseen: str | None = None) -> Ranking:
+    """Return the ranking of one query; unseen is the source whose memory a held-out query must not profit from."""
     started = time.perf_counter()
     candidates = retrieve(
         generation,
@@ -86,7 +86,7 @@ def search(generation: Generation, head: AttentionHead, query: Query, memory: Me
         query.count,
         mode=query.mode,
         allowed=query.allowed,
-        memory=memory,
+        unseen=unseen,
     )
     retrieved = time.perf_counter()
     with torch.inference_mode():

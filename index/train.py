@@ -3,8 +3,8 @@
 Sees a generation and feedback; writes nothing. `fit` is a generator that yields one record per step, so that whoever
 calls it can show, store or stop the work; its return value is the fitted head with its report.
 
-The recipe is chosen inside the queries to learn from, by cross-validation, and the simplest recipe within one standard
-error wins (Breiman et al. 1984): `birth` changes nothing, `weights` fits the few scalars, `rank` also turns the query.
+The recipe is chosen inside the queries to learn from, by cross-validation, and a richer recipe must be better by a share
+of its standard error (after Breiman et al. 1984): `birth` changes nothing, `weights` fits the few scalars, `rank` also turns the query.
 Little data therefore does no harm. AdamW (Loshchilov and Hutter 2019) decays towards birth, not towards zero.
 """
 
@@ -38,7 +38,7 @@ class FitConfig:
     """How to fit; the defaults were chosen on train queries (docs/experiments.md)."""
 
     seed: int = 0
-    candidates: int = 50
+    candidates: int = 40
     """Hard negatives asked of keys and of words each, per training query."""
     batch_queries: int = 64
     epochs: int = 12
@@ -52,10 +52,10 @@ class FitConfig:
     """Queries with a confirmed document that a run needs."""
     cross_validation_queries: int = 1000
     """With fewer queries to learn from, every fold serves as validation once; with more, one fold is enough."""
-    max_train_queries: int = 20_000
-    max_test_queries: int = 1_000
-    time_budget_seconds: float = 40.0
-    """Of fitting, all recipes and folds together; an epoch begun is finished."""
+    error_share: float = 0.5
+    """Share of the standard error of the mean gain by which a richer recipe must be better than a simpler one."""
+    max_train_queries: int = 4_000
+    max_test_queries: int = 600
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,10 @@ def fit(generation: Generation, feedback: Sequence[Feedback], champion: Attentio
         examples += make_examples(generation, [one], lambda vector: project(birth, vector), config.candidates)
         if at % 50 == 0:
             yield Step("examples", at, len(learn))
-    folds = sorted({fold_of(one.source) for one in learn})
-    used = folds if len(learn) < config.cross_validation_queries else folds[:1]
-    chosen = yield from _choose(generation, examples, birth, used, config)
-    recipe, epochs = chosen["recipe"], chosen["epochs"]
-    head = birth
-    if recipe != "birth":
-        head = yield from _train(generation, examples, [], birth, recipe, epochs, config)
+    choice = yield from _choose(generation, examples, birth, config)
+    head = choice.head
+    if head is None:
+        head = (yield from _train(generation, examples, [], birth, choice.recipe, choice.epochs, config)).head
     head = calibrate_null(generation, head, examples)
     trained = time.perf_counter() - started
     comparisons = yield from _compare(generation, champion, head, test, config)
@@ -111,7 +108,7 @@ def fit(generation: Generation, feedback: Sequence[Feedback], champion: Attentio
     report = {
         "queries": {"train": len(learn), "test": len(test)},
         "split": f"by query text into {FOLDS} folds: {TEST_FOLDS} test, the rest train and validation",
-        "recipe": chosen,
+        "recipe": choice.as_dict(),
         "config": asdict(config),
         "held_out": {name: comparison.as_dict() for name, comparison in comparisons.items()},
         "train_seconds": round(trained, 3),
@@ -133,44 +130,71 @@ def describe(head: AttentionHead) -> dict[str, Any]:
         }
 
 
+@dataclass(frozen=True)
+class _Trial:
+    """A head trained by a recipe, after how many epochs, and its nDCG@10 per validation query."""
+
+    head: AttentionHead
+    epochs: int
+    measured: dict[str, float]
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The recipe that validation chose; head is set where it need not be fitted again."""
+
+    recipe: str
+    epochs: int
+    head: AttentionHead | None
+    validation: dict[str, float]
+    queries: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "recipe": self.recipe,
+            "epochs": self.epochs,
+            "validation_ndcg": {recipe: round(mean, 4) for recipe, mean in self.validation.items()},
+            "validation_queries": self.queries,
+        }
+
+
 def _choose(
-    generation: Generation, examples: list[Example], birth: AttentionHead, folds: list[int], config: FitConfig
-) -> Generator[Step, None, dict[str, Any]]:
-    """Return the recipe by (cross-)validation: the simplest within one standard error of the best."""
-    values: dict[str, dict[str, float]] = {recipe: {} for recipe in RECIPES}
-    best_epochs: dict[str, list[int]] = {recipe: [] for recipe in RECIPES}
-    deadline = time.perf_counter() + 0.7 * config.time_budget_seconds
-    for at, fold in enumerate(folds):
+    generation: Generation, examples: list[Example], birth: AttentionHead, config: FitConfig
+) -> Generator[Step, None, _Choice]:
+    """Return the recipe that (cross-)validation chooses: with few queries every fold validates once, with many one."""
+    folds = sorted({fold_of(one.feedback.source) for one in examples})
+    folds = folds if len(examples) < config.cross_validation_queries else folds[:1]
+    trials: dict[str, list[_Trial]] = {recipe: [] for recipe in RECIPES}
+    for fold in folds:
         train = [one for one in examples if fold_of(one.feedback.source) != fold]
         validation = [one for one in examples if fold_of(one.feedback.source) == fold]
-        if not train or not validation or (at and time.perf_counter() > deadline):
+        if not train:
             continue
-        values["birth"] |= _validate(generation, birth, validation)
+        trials["birth"].append(_Trial(birth, 0, _validate(generation, birth, validation)))
         for recipe in RECIPES[1:]:
-            track: list[tuple[float, int, dict[str, float]]] = []
-            yield from _train(generation, train, validation, birth, recipe, config.epochs, config, track, fold)
-            _, epoch, measured = max(track, key=lambda entry: (entry[0], -entry[1]))
-            values[recipe] |= measured
-            best_epochs[recipe].append(epoch)
-    return _one_standard_error(values, best_epochs)
+            trial = yield from _train(generation, train, validation, birth, recipe, config.epochs, config)
+            trials[recipe].append(trial)
+    values = {recipe: _merged(of) for recipe, of in trials.items()}
+    recipe = _chosen(values, config.error_share)
+    epochs = round(float(np.median([trial.epochs for trial in trials[recipe]]))) if trials[recipe] else 0
+    final = recipe == "birth" or len(folds) == 1
+    head = trials[recipe][0].head if final and trials[recipe] else None
+    means = {name: float(np.mean(list(of.values()))) if of else 0.0 for name, of in values.items()}
+    return _Choice(recipe, epochs, birth if not trials[recipe] else head, means, len(values["birth"]))
 
 
-def _one_standard_error(values: dict[str, dict[str, float]], best_epochs: dict[str, list[int]]) -> dict[str, Any]:
-    means = {recipe: float(np.mean(list(of.values()))) if of else 0.0 for recipe, of in values.items()}
+def _merged(trials: Sequence[_Trial]) -> dict[str, float]:
+    return {query: value for trial in trials for query, value in trial.measured.items()}
+
+
+def _chosen(values: dict[str, dict[str, float]], error_share: float) -> str:
+    """Return the richest recipe that beats the best simpler one by a share of the standard error of its gain."""
     chosen = RECIPES[0]
     for recipe in RECIPES[1:]:
-        shared = values[chosen].keys() & values[recipe].keys()
-        gains = np.asarray([values[recipe][query] - values[chosen][query] for query in sorted(shared)])
-        error = float(gains.std(ddof=1) / len(gains) ** 0.5) if len(gains) > 1 else 0.0
-        if len(gains) > 1 and gains.mean() > error:
+        gains = np.asarray([values[recipe][query] - values[chosen][query] for query in sorted(values[chosen])])
+        if len(gains) > 1 and gains.mean() > error_share * gains.std(ddof=1) / len(gains) ** 0.5:
             chosen = recipe
-    epochs = best_epochs[chosen]
-    return {
-        "recipe": chosen,
-        "epochs": max(1, round(float(np.median(epochs)))) if epochs else 0,
-        "validation_ndcg": {recipe: round(mean, 4) for recipe, mean in means.items()},
-        "validation_queries": len(values["birth"]),
-    }
+    return chosen
 
 
 def _train(
@@ -181,29 +205,27 @@ def _train(
     recipe: str,
     epochs: int,
     config: FitConfig,
-    track: list[tuple[float, int, dict[str, float]]] | None = None,
-    fold: int = -1,
-) -> Generator[Step, None, AttentionHead]:
-    """Train a copy of birth; with validation queries, stop early and append (nDCG@10, epoch, per query) to track."""
-    head = copy.deepcopy(birth)
+) -> Generator[Step, None, _Trial]:
+    """Train a copy of birth; with validation queries stop early and return the best epoch, without them the last."""
+    head = copy.deepcopy(birth).requires_grad_(True)
     groups = _parameter_groups(head, recipe, config)
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     origin = [parameter.detach().clone() for group in groups for parameter in group["params"]]
     batches = _Batches(generation, train, birth, recipe, config)
-    best, since = -1.0, 0
+    best, best_mean = _Trial(head, epochs, {}), -1.0
     for epoch in range(1, epochs + 1):
         losses = [_update(head, dense, batch, optimizer, origin, config) for dense, batch in batches.epoch()]
         figures: dict[str, float | int | str] = {"loss": round(float(np.mean(losses)), 5), "recipe": recipe}
-        if validation and track is not None:
+        if validation:
             measured = _validate(generation, head, validation)
             mean = float(np.mean(list(measured.values())))
-            track.append((mean, epoch, measured))
-            figures |= {"nDCG@10": round(mean, 5), "fold": fold}
-            best, since = (mean, 0) if mean > best else (best, since + 1)
-        yield Step("train" if fold < 0 else "choose", epoch, epochs, figures)
-        if since >= config.patience:
+            figures |= {"nDCG@10": round(mean, 5), "fold": fold_of(validation[0].feedback.source)}
+            if mean > best_mean:
+                best, best_mean = _Trial(copy.deepcopy(head), epoch, measured), mean
+        yield Step("choose" if validation else "train", epoch, epochs, figures)
+        if validation and epoch - best.epochs >= config.patience:
             break
-    return head
+    return best
 
 
 class _Batches:
@@ -344,8 +366,7 @@ def _compare(
 
 def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback, limit: int) -> list[str]:
     """Return the rows found for a query as evaluation sees it: the whole collection, without its own memory."""
-    memory = generation.memory.without(one.source)
-    ranking = search(generation, head, Query(one.text, one.vector), memory=memory)
+    ranking = search(generation, head, Query(one.text, one.vector), unseen=one.source)
     return [str(row) for row in generation.rows[ranking.places[:limit]]]
 
 

@@ -58,8 +58,8 @@ class Runtime:
         self._encode_query = lru_cache(CACHED_QUERIES)(self._encode_one)
 
     @classmethod
-    def open(cls, settings: Settings) -> "Runtime":
-        """Start the service on its data directory.
+    def open(cls, settings: Settings, encoder: Encoder | None = None) -> "Runtime":
+        """Start the service on its data directory, with the encoder of the settings unless one is given.
 
         Raises DirectoryOwned, ModelNotFound, DamagedFile (weights), and what SQLite raises for a file that is none.
         """
@@ -67,7 +67,7 @@ class Runtime:
         try:
             database = Database(settings.data / DATABASE_FILE)
             database.migrate()
-            runtime = cls(settings, lock, database, load_encoder(settings.encoder))
+            runtime = cls(settings, lock, database, encoder or load_encoder(settings.encoder))
         except BaseException:
             lock.release()
             raise

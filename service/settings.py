@@ -38,9 +38,6 @@ class Settings(BaseSettings):
     search_queue: Annotated[int, Field(ge=1, le=10_000)] = Field(
         64, description="Searches that may wait for a thread; beyond that the answer is 503 with Retry-After."
     )
-    train_seconds: Annotated[float, Field(gt=0, le=86_400)] = Field(
-        40.0, description="Time budget for fitting in a training run; an epoch begun is finished."
-    )
     max_tasks: Annotated[int, Field(ge=10, le=1_000_000)] = Field(
         10_000, description="Tasks kept; the oldest finished ones are forgotten first."
     )

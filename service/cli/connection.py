@@ -27,7 +27,7 @@ DEFAULT_COLLECTION = "default"
 """Exists from the start."""
 TIMEOUT = httpx.Timeout(300, connect=10)
 """Seconds; an answer may take long where a large batch is encoded."""
-IDLE_SECONDS = 2
+LIMITS = httpx.Limits(keepalive_expiry=2)
 """A connection idle for longer is not used again: a server may be closing it at that very moment."""
 LONGEST_SOCKET_BYTES = 100
 """A socket's path has at most 107 bytes on Linux, 103 elsewhere."""
@@ -135,9 +135,7 @@ def client_for(url: str) -> httpx.Client:
     if address.scheme not in ("http", "https") or not address.host:
         raise Failure(USAGE, "--url: an address such as http://127.0.0.1:8080 is wanted")
     direct = dict.fromkeys(["all://127.0.0.1", "all://localhost", "all://[::1]"])  # no proxy stands in between
-    return httpx.Client(
-        base_url=address, timeout=TIMEOUT, limits=httpx.Limits(keepalive_expiry=IDLE_SECONDS), mounts=direct
-    )
+    return httpx.Client(base_url=address, timeout=TIMEOUT, limits=LIMITS, mounts=direct)
 
 
 def settings_from(**flags: object) -> "Settings":
@@ -162,26 +160,37 @@ def quiet(settings: "Settings") -> "Settings":
 
 @contextmanager
 def open_runtime(settings: "Settings") -> Iterator["Runtime"]:
-    """Give the opened data directory; saves and releases it afterwards."""
+    """Give the opened data directory; saves and releases it afterwards. Raises Failure where it cannot be opened."""
+    with ready_to_open(settings):
+        from service.runtime import Runtime
+
+        runtime = Runtime.open(settings)
+    try:
+        yield runtime
+    finally:
+        runtime.close()
+
+
+@contextmanager
+def ready_to_open(settings: "Settings") -> Iterator[None]:
+    """Send the log to stderr, and raise what goes wrong with the data directory as a Failure."""
     from alembic.util import CommandError
     from sqlalchemy.exc import SQLAlchemyError
 
     from index.errors import SearchError
     from service.app import configure_logging
     from service.database import DirectoryOwned
-    from service.runtime import Runtime
 
     configure_logging(settings.log_level)
     try:
-        runtime = Runtime.open(settings)
+        yield
     except DirectoryOwned as error:
-        raise Failure(OWNED, f"{error}; --url talks to its server") from error
-    except (SearchError, SQLAlchemyError, CommandError, OSError) as error:
-        raise Failure(ERROR, f"the data directory {settings.data} cannot be opened: {error}") from error
-    try:
-        yield runtime
-    finally:
-        runtime.close()
+        raise Failure(OWNED, f"{error}; a command with --url talks to its server") from error
+    except SearchError as error:
+        raise Failure(ERROR, str(error)) from error
+    except (SQLAlchemyError, CommandError, OSError) as error:
+        reason = getattr(error, "orig", None) or error
+        raise Failure(ERROR, f"the data directory {settings.data} cannot be opened: {reason}") from error
 
 
 @contextmanager
@@ -200,7 +209,7 @@ def serve_in_thread(settings: "Settings", runtime: "Runtime") -> Iterator[httpx.
         thread.start()
         try:
             await_start(server, thread)
-            transport = httpx.HTTPTransport(uds=path)
+            transport = httpx.HTTPTransport(uds=path, limits=LIMITS)
             with httpx.Client(transport=transport, base_url="http://softseek", timeout=TIMEOUT) as client:
                 yield client
         finally:

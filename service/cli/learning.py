@@ -210,11 +210,8 @@ def evaluate(
     json_out: JsonOption = False,
 ) -> None:
     """Measure models on judgments, each against the one named before it."""
-    body: dict[str, Any] = {}
-    if versions is not None:
-        body["models"] = version_numbers(versions)
-    if measures is not None:
-        body["measures"] = comma_separated(measures)
+    given = {"models": version_numbers(versions), "measures": comma_separated(measures)}
+    body: dict[str, Any] = {name: value for name, value in given.items() if value}
     faults: list[dict[str, Any]] = []
     if qrels is not None:
         body["qrels"], faults = read_qrels(qrels, queries)
@@ -230,10 +227,10 @@ def evaluate(
         raise typer.Exit(PARTLY)
 
 
-def version_numbers(versions: str) -> list[int]:
-    """Return the versions of `1,2`; raises Failure USAGE."""
+def version_numbers(versions: str | None) -> list[int]:
+    """Return the versions of `1,2`; none for None. Raises Failure USAGE."""
     parts = comma_separated(versions)
-    if not parts or not all(part.isascii() and part.isdigit() for part in parts):
+    if not all(part.isascii() and part.isdigit() for part in parts):
         raise Failure(USAGE, "--models: version numbers such as 1,2 are wanted")
     return [int(part) for part in parts]
 

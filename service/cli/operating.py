@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli import show
-from service.cli.connection import Service, connect, open_runtime, quiet, settings_from
+from service.cli.connection import Service, connect, open_runtime, quiet, ready_to_open, settings_from
 from service.cli.failures import ERROR, OWNED, Failure, Refused
 from service.cli.options import DataOption, JsonOption, UrlOption
 
@@ -97,11 +97,15 @@ def announce(settings: "Settings", listening: socket.socket, json_out: bool) -> 
 
 def demo(data: DataOption = None, json_out: JsonOption = False) -> None:
     """Show, on documents that come along, how searches get better with feedback."""
-    from service.demo.loop import run_demo
+    settings = quiet(settings_from(data=data))
+    with ready_to_open(settings):
+        from service.demo.loop import run_demo
 
-    result = run_demo(data, show.stderr() if json_out else show.stdout(), json_out)
+        result = run_demo(data, show.stderr() if json_out else show.stdout(), json_out)
     if json_out:
         show.data(result)
+    if result["decision"]["status"] != "succeeded":
+        raise typer.Exit(ERROR)
 
 
 def doctor(data: DataOption = None, url: UrlOption = None, json_out: JsonOption = False) -> None:
@@ -166,7 +170,7 @@ def check_server(service: Service) -> list[dict[str, Any]]:
     except Refused as refused:
         found.append(check("ready", False, " ".join(refused.lines)))
     for one in service.call("GET", "/v1/collections")["collections"]:
-        counts = ", ".join(f"{name} {count}" for name, count in (one.get("counts") or {}).items())
+        counts = ", ".join(f"{name} {show.figure(count)}" for name, count in (one.get("counts") or {}).items())
         found.append(check(f"collection {one['name']}", True, counts))
     status, text = service.get_text("/metrics")
     samples = sum(1 for line in text.splitlines() if line and not line.startswith("#"))

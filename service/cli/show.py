@@ -120,8 +120,9 @@ def summary(answer: Mapping[str, Any]) -> None:
     model = answer.get("model", {})
     null_weight = answer.get("attention", {}).get("null_weight")
     more = "; more with --offset" if answer.get("page", {}).get("has_more") else ""
+    count = len(answer["hits"])
     notice(
-        f"{len(answer['hits'])} hits{more}; model {figure(model.get('version'))}; "
+        f"{count} hit{'' if count == 1 else 's'}{more}; model {figure(model.get('version'))}; "
         f"weight of no good answer {figure(null_weight)}; {answer.get('took_ms', 0):.1f} ms"
     )
     for reason in answer.get("degraded") or []:

@@ -1,13 +1,16 @@
 """What feedback must be to be accepted: UBI 1.3.0 events, and judgments."""
 
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictInt, StrictStr, field_validator, model_validator
 
 from service.inputs import Strict
 
 MAX_ITEMS = 1000
+MAX_DEPTH = 32
+"""Levels of objects and lists in an event: what it holds beyond the schema is stored as it is."""
 GRADES = {
     "impression": 0.0,
     "click": 1.0,
@@ -21,6 +24,10 @@ GRADES = {
 
 Short = Annotated[StrictStr, Field(max_length=512)]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=2048)]
+
+
+def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 class Open(BaseModel):
@@ -60,6 +67,24 @@ class EventIn(Open):
     client_id: Short | None = None
     session_id: Short | None = None
     event_attributes: EventAttributes | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shallow(cls, event: Any) -> Any:
+        level = [event]
+        for _ in range(MAX_DEPTH):
+            level = [inner for one in level if isinstance(one, dict | list) for inner in _inside(one)]
+        if level:
+            raise ValueError(f"must be nested {MAX_DEPTH} levels deep at most")
+        return event
+
+    @field_validator("timestamp")
+    @classmethod
+    def _within_utc(cls, timestamp: datetime) -> datetime:
+        try:
+            return timestamp.astimezone(UTC)
+        except OverflowError:
+            raise ValueError("must be a time that UTC can tell") from None
 
     @property
     def moment(self) -> datetime:

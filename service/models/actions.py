@@ -1,5 +1,6 @@
 """Shows, compares and measures models; makes one live and takes it back."""
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -7,13 +8,13 @@ import numpy as np
 from sqlalchemy import select
 
 from index.attention import AttentionHead
-from index.evaluate import measure_run, parse_measure
+from index.evaluate import measure_run
 from index.examples import Feedback, split
 from index.promotion import compare, interval
 from index.search import Query, search
 from service.jobs import Progress
 from service.learning import gather_feedback
-from service.models.schemas import EvaluationIn, Promotion
+from service.models.schemas import MEASURE_PATTERN, EvaluationIn, Promotion
 from service.problems import Problem, not_found
 from service.registry import previous_champion, promote, require_gate
 from service.runtime import Runtime
@@ -93,13 +94,9 @@ def show_aliases(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
 
 def start_evaluation(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> str:
     """Start measuring models; return the id of the task. Unknown models, measures and documents are refused first."""
-    for name in wanted.measures:
-        try:
-            parse_measure(name)
-        except ValueError as error:
-            raise Problem(
-                422, "unknown_measure", str(error), [{"pointer": "/measures", "detail": str(error)}]
-            ) from None
+    if not all(re.fullmatch(MEASURE_PATTERN, name) for name in wanted.measures):
+        detail = "measures are nDCG, AP, RR with or without a cut-off, P@k, R@k, Success@k, Judged@k and Rprec"
+        raise Problem(422, "unknown_measure", detail, [{"pointer": "/measures", "detail": detail}])
     versions = wanted.models if wanted.models is not None else [state.serving.version]
     for version in versions:
         show_model(runtime, state, version)
@@ -131,8 +128,7 @@ def _evaluate(
         run = {}
         for one in asked:
             generation = state.generation
-            memory = generation.memory.without(one.source)
-            ranking = search(generation, head, Query(one.text, one.vector), memory=memory)
+            ranking = search(generation, head, Query(one.text, one.vector), unseen=one.source)
             run[one.source] = [str(row) for row in generation.rows[ranking.places[:DEPTH]]]
             progress.advance(1)
         measured[version] = measure_run(run, qrels, wanted.measures)

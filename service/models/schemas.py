@@ -7,7 +7,13 @@ from pydantic import Field
 from service.inputs import Strict
 
 Version = Annotated[int, Field(ge=0, le=2**31)]
-Measure = Annotated[str, Field(max_length=40, pattern=r"^[A-Za-z]+(\(rel=\d\))?(@\d{1,4})?$")]
+Measure = Annotated[str, Field(max_length=40)]
+CUTOFF, RELEVANT_FROM = r"@[1-9]\d{0,3}", r"(\(rel=[1-9]\))?"
+MEASURE_PATTERN = (
+    rf"nDCG({CUTOFF})?|Judged{CUTOFF}|Rprec{RELEVANT_FROM}|(AP|RR){RELEVANT_FROM}({CUTOFF})?"
+    rf"|(P|R|Success){RELEVANT_FROM}{CUTOFF}"
+)
+"""The measures that can be computed here; the library ends the whole process at a cut-off of 0."""
 Grade = Annotated[int, Field(ge=-1, le=1000)]
 
 

@@ -85,7 +85,6 @@ def _store_run(runtime: Runtime, state: CollectionState, run_id: str, wanted: Tr
         "champion": champion,
         "seed": wanted.seed,
         "promote": wanted.promote,
-        "train_seconds": runtime.settings.train_seconds,
         "window": window,
     }
 

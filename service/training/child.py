@@ -5,6 +5,7 @@ It runs apart from the service, on one thread and at low priority, and cannot wr
 
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def run(specification: dict[str, Any]) -> None:
         generation = store.remember(row["watermark"], memory_keys(connection, collection_id))
         feedback = gather_feedback(connection, collection_id)
     parent = load_version(collection_id, row["dim"], specification["champion"], data)
-    config = FitConfig(seed=specification["seed"], time_budget_seconds=specification["train_seconds"])
+    config = FitConfig(seed=specification["seed"])
     fitted = _fitted(generation, feedback, parent, config)
     store.close()
     facts = summary(feedback) | {"documents": generation.count, "generation": generation.watermark}
@@ -71,7 +72,9 @@ def run(specification: dict[str, Any]) -> None:
         "checks": [vars(check) for check in fitted.decision.checks],
         "reasons": fitted.decision.reasons,
     }
-    report = {"lineage": lineage, "report": fitted.report, "decision": decision}
+    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    measured = fitted.report | {"peak_memory_bytes": 1024 * peak_kib}
+    report = {"lineage": lineage, "report": measured, "decision": decision}
     write_atomically(staging / REPORT, json.dumps(report).encode())
 
 

@@ -260,17 +260,6 @@ def test_the_same_memory_keys_give_the_same_bits_in_whatever_order_they_come() -
     assert one.sources == other.sources
 
 
-def test_memory_without_a_source_has_all_but_the_keys_of_that_source() -> None:
-    keys = [remembered(1, 1, X, source="a"), remembered(2, 2, Y, source="b"), remembered(3, 3, Z, source="a")]
-    memory = Memory.of(keys, 3)
-    left = memory.without("a")
-    assert (left.ids.tolist(), left.rows.tolist(), left.sources) == ([2], [2], ("b",))
-    assert np.array_equal(left.vectors, Y[None])
-    assert memory.without("c") is memory
-    assert memory.ids.tolist() == [1, 2, 3]
-    assert Memory.of([], 3).without("a").vectors.shape == (0, 3)
-
-
 def test_memory_points_at_documents_that_are_there(tmp_path: Path) -> None:
     store = store_of(tmp_path, ANIMALS, 3)
     store.remember(2, [remembered(1, 3, X), remembered(2, 99, X), remembered(3, 1, X)])

@@ -175,11 +175,14 @@ def test_memory_counts_in_hybrid_searches_only(tmp_path: Path, mode: Mode) -> No
     assert rows(generation, found(generation, X, "dog", count=1, mode=mode)) in ([1], [2])
 
 
-def test_memory_can_be_replaced_for_one_search(tmp_path: Path) -> None:
-    generation = generation_with(tmp_path, remembered(1, 4, X, source="own"), remembered(2, 3, X, source="other"))
-    memory = generation.memory.without("own")
-    candidates = retrieve(generation, X[None], X, "", 1, memory=memory)
+def test_the_memory_of_one_source_can_be_left_unseen(tmp_path: Path) -> None:
+    keys = [remembered(1, 4, X, source="own"), remembered(2, 3, X, source="other"), remembered(3, 2, X, source="own")]
+    generation = generation_with(tmp_path, *keys)
+    candidates = retrieve(generation, X[None], X, "", 1, unseen="own")
     assert rows(generation, candidates) == [1, 3]
+    assert candidates.memory_key.tolist() == [1]
+    everything = retrieve(generation, X[None], X, "", 1, unseen="nobody")
+    assert rows(generation, everything) == [1, 2, 3, 4]
 
 
 def test_memory_of_a_document_that_is_not_there_is_left_out(tmp_path: Path) -> None:

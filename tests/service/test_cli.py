@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from service.cli import main
+from service.cli import app, main
 
 PROGRAM = [sys.executable, "-c", "from service.cli import main; main()"]
 ROOT = Path(__file__).parents[2]
@@ -150,6 +150,19 @@ def test_help_and_commands_for_a_server_import_neither_torch_nor_the_application
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "no server at http://127.0.0.1:9" in done.stderr
+
+
+def test_every_command_has_an_example_in_the_docs() -> None:
+    groups = [("", app), *((f"{group.name} ", group.typer_instance) for group in app.registered_groups)]
+    names = [
+        f"{prefix}{command.name or getattr(command.callback, '__name__', '')}"
+        for prefix, group in groups
+        if group is not None
+        for command in group.registered_commands
+    ]
+    text = (ROOT / "docs" / "cli.md").read_text()
+    assert len(names) == 14
+    assert [name for name in names if f"    softseek {name}" not in text] == []
 
 
 def test_a_search_shows_hits_and_with_json_the_answer_alone(fake: Fake, run: Run) -> None:

@@ -1,0 +1,67 @@
+"""Test collections in BEIR's layout, and how they get into a service."""
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from service.documents.actions import accept, make_searchable
+from service.feedback.actions import take_judgments
+from service.runtime import Runtime
+from service.state import CollectionState
+
+BATCH = 1000
+MAX_RATING = 4
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """A corpus with queries and judgments: train to learn from, test to report on, nothing chosen on test."""
+
+    name: str
+    documents: list[dict[str, Any]]
+    queries: dict[str, str]
+    train: dict[str, dict[str, int]]
+    test: dict[str, dict[str, int]]
+
+
+def read_set(folder: Path) -> TestSet:
+    """Read corpus.jsonl, queries.jsonl, qrels/train.tsv and qrels/test.tsv."""
+    with (folder / "corpus.jsonl").open(encoding="utf-8") as lines:
+        documents = [_document(json.loads(line)) for line in lines]
+    with (folder / "queries.jsonl").open(encoding="utf-8") as lines:
+        queries = {one["_id"]: one["text"] for one in map(json.loads, lines)}
+    train, test = (_qrels(folder / "qrels" / f"{part}.tsv") for part in ("train", "test"))
+    return TestSet(folder.name, documents, queries, train, test)
+
+
+def _document(line: dict[str, Any]) -> dict[str, Any]:
+    return {"id": line["_id"], "title": (line.get("title") or "")[:2000] or None, "text": line["text"]}
+
+
+def _qrels(path: Path) -> dict[str, dict[str, int]]:
+    qrels: dict[str, dict[str, int]] = {}
+    with path.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            qrels.setdefault(row["query-id"], {})[row["corpus-id"]] = int(float(row["score"]))
+    return {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+
+
+def ingest(runtime: Runtime, state: CollectionState, documents: list[dict[str, Any]]) -> None:
+    """Post documents as the service's own ingestion does, and make them searchable."""
+    for start in range(0, len(documents), BATCH):
+        accepted = accept(runtime, state, documents[start : start + BATCH])
+        make_searchable(runtime, state, accepted.sequences)
+
+
+def post_train_judgments(runtime: Runtime, state: CollectionState, one: TestSet) -> None:
+    """Post the train split as judgments."""
+    judgments = [
+        {"query": one.queries[query], "document_id": document, "rating": min(MAX_RATING, grade), "rater": "train"}
+        for query, grades in one.train.items()
+        for document, grade in grades.items()
+    ]
+    for start in range(0, len(judgments), BATCH):
+        answer = take_judgments(runtime, state, judgments[start : start + BATCH])
+        assert not answer["rejected"], answer["rejected"][:3]

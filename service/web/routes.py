@@ -1,0 +1,71 @@
+"""Serves the two pages and their static files.
+
+What a page shows comes from the public /v1 API by its own small scripts, so nothing can be done here that a client could
+not do; the server fills in only the query, the collections and a count.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.templating import Jinja2Templates
+
+from service.inputs import Running
+from service.runtime import DEFAULT_COLLECTION, Runtime
+
+HERE = Path(__file__).parent
+SECURITY = {
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+    ),
+    "Referrer-Policy": "same-origin",  # a document's site does not learn what was asked
+    "X-Content-Type-Options": "nosniff",
+}
+REVALIDATED = {"Cache-Control": "no-cache"}
+"""A copy is kept and asked for again by its ETag: after an upgrade no browser mixes old scripts with new ones."""
+
+router = APIRouter(include_in_schema=False)
+templates = Jinja2Templates(HERE / "templates")
+static_files = StaticFiles(directory=HERE / "static")
+
+READ = ["GET", "HEAD"]
+
+
+@router.api_route("/", methods=READ)
+async def search_page(request: Request, runtime: Running, c: str = DEFAULT_COLLECTION, q: str = "") -> Response:
+    """Return the page with the search box; its script runs the query q, if there is one."""
+    return _page(request, runtime, "search.html", c, q=q)
+
+
+@router.api_route("/learning", methods=READ)
+async def learning_page(request: Request, runtime: Running, c: str = DEFAULT_COLLECTION) -> Response:
+    """Return the page on what was learned: counts, models, training."""
+    return _page(request, runtime, "learning.html", c)
+
+
+@router.api_route("/static/{path:path}", methods=READ)
+async def static(request: Request, path: str) -> Response:
+    """Return a static file, or 304 where the browser has it."""
+    response = await static_files.get_response(path, request.scope)
+    response.headers.update(SECURITY | REVALIDATED)
+    return response
+
+
+@router.api_route("/favicon.ico", methods=READ)
+async def favicon(request: Request) -> Response:
+    """Return the icon where browsers look for it unasked."""
+    return await static(request, "favicon.svg")
+
+
+def _page(request: Request, runtime: Runtime, template: str, name: str, **more: Any) -> Response:
+    state = runtime.collections.get(name)
+    context = {
+        "collection": name,
+        "collections": sorted(runtime.collections),
+        "documents": state.generation.count if state else None,
+        **more,
+    }
+    headers = SECURITY | {"Cache-Control": "no-store"}
+    return templates.TemplateResponse(request, template, context, 200 if state else 404, headers)

@@ -1,0 +1,60 @@
+// What both pages share: calls to the /v1 API, and elements made from data.
+// Text enters a page as text nodes only; nothing here reads HTML from an answer.
+
+export const collection = document.body.dataset.collection;
+export const $ = (id) => document.getElementById(id);
+
+// An answer that is an error, or none at all, as one line for people; `code` is the stable one of the API.
+export class Problem extends Error {
+  constructor({ detail, title, errors = [], code } = {}) {
+    const more = errors.map((one) => [one.pointer, one.detail].filter(Boolean).join(": "));
+    super([detail || title || "The service gave an answer that is none.", ...more].join(" · "));
+    this.code = code;
+  }
+}
+
+export async function call(method, path, body, options = {}) {
+  let response;
+  try {
+    response = await fetch(`/v1/collections/${encodeURIComponent(collection)}${path}`, {
+      method,
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      ...options,
+    });
+  } catch {
+    throw new Problem({ detail: "The service cannot be reached." });
+  }
+  const answer = await response.json().catch(() => null);
+  if (!response.ok || answer === null) throw new Problem(answer ?? { detail: `The service answered ${response.status}.` });
+  return answer;
+}
+
+// Runs some work; what goes wrong becomes the page's error line, which the next work takes away.
+export async function attempt(work) {
+  showError("");
+  try {
+    return await work();
+  } catch (error) {
+    showError(error.message);
+    if (!(error instanceof Problem)) throw error;
+  }
+}
+
+export function showError(text) {
+  $("error").textContent = text;
+  $("error").hidden = !text;
+}
+
+// el("a", { href, className }, "text", child, …): properties as in the DOM, children as nodes or text.
+export function el(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+export const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+export const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
+
+// A change of collection is a new page.
+$("collection")?.addEventListener("change", (event) => event.target.form.submit());

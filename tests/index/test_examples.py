@@ -1,0 +1,188 @@
+"""Training examples: who is in them, what they know, and above all what they must not know."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from index.attention import EVIDENCE, AttentionHead, HeadConfig
+from index.examples import (
+    EXAMINATION_DECAY,
+    FOLDS,
+    TEST_FOLDS,
+    Example,
+    Feedback,
+    fold_of,
+    make_batch,
+    make_example,
+    make_examples,
+    split,
+)
+from index.generation import Generation
+from index.records import MemoryKey
+from index.retrieval import retrieve
+from tests.index.toys import ENCODER, generation_of, remembered, vector_of, written
+
+TEXTS = ["delete a folder", "copy a folder", "read a file", "sort a list", "match a pattern", "copper prices"]
+DOCUMENTS = [written(row, text) for row, text in enumerate(TEXTS)]
+JUDGED = Feedback("remove a folder", "remove a folder", vector_of("remove a folder"), {0: 1.0, 5: 2.0})
+CLICKED = replace(JUDGED, gains={3: 1.0}, shown={1: 1, 3: 2, 4: 5})
+HEAD = AttentionHead(HeadConfig(dim=ENCODER.dim, rank=1))
+MEMORY = EVIDENCE.index("memory")
+
+
+def generation_with(directory: Path, *memory: MemoryKey) -> Generation:
+    return generation_of(directory, DOCUMENTS, memory)
+
+
+@pytest.fixture
+def generation(tmp_path: Path) -> Generation:
+    return generation_with(tmp_path)
+
+
+def example_of(generation: Generation, feedback: Feedback, count: int = 2) -> Example:
+    return make_example(generation, feedback, feedback.vector[None], count)
+
+
+def rows(generation: Generation, example: Example) -> list[int]:
+    return generation.rows[example.candidates.places].tolist()
+
+
+# --- Folds ---
+
+
+def test_the_fold_of_a_query_is_the_same_on_every_machine_for_ever() -> None:
+    known = {"delete a folder": 7, "read a file": 8, "größe 😀": 4, "": 2}
+    assert {source: fold_of(source) for source in known} == known
+
+
+def test_queries_spread_evenly_over_the_folds() -> None:
+    counts = Counter(fold_of(f"query {number}") for number in range(5000))
+    assert set(counts) == set(range(FOLDS))
+    assert all(abs(count - 500) < 100 for count in counts.values())
+
+
+def test_a_query_is_either_learned_from_or_held_out_whatever_the_order() -> None:
+    feedback = [replace(JUDGED, source=f"query {number}") for number in range(300)]
+    learn, test = split(feedback)
+    assert {one.source for one in learn} | {one.source for one in test} == {one.source for one in feedback}
+    assert len(learn) + len(test) == 300
+    assert {fold_of(one.source) for one in test} == set(range(TEST_FOLDS))
+    assert [[one.source for one in part] for part in split(feedback[::-1])] == [
+        [one.source for one in part] for part in (learn, test)
+    ]
+
+
+# --- Judgments ---
+
+
+def test_judged_documents_are_candidates_among_those_retrieved(generation: Generation) -> None:
+    example = example_of(generation, JUDGED)
+    found = rows(generation, example)
+    assert {0, 1, 5} <= set(found)
+    assert len(found) < len(TEXTS)
+    assert example.gains.tolist() == [{0: 1.0, 5: 2.0}.get(row, 0.0) for row in found]
+    assert example.log_propensity.tolist() == [0.0] * len(found)
+
+
+def test_a_judged_document_that_is_gone_is_left_out(generation: Generation) -> None:
+    example = example_of(generation, replace(JUDGED, gains={0: 1.0, 99: 3.0}))
+    assert example.gains.sum() == 1.0
+
+
+# --- Clicks ---
+
+
+def test_an_example_from_clicks_has_only_documents_that_were_looked_at(generation: Generation) -> None:
+    example = example_of(generation, CLICKED)
+    assert rows(generation, example) == [1, 3, 4]
+    assert example.gains.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_the_propensity_of_a_click_falls_with_the_position_it_was_shown_at(generation: Generation) -> None:
+    expected = [-EXAMINATION_DECAY * math.log(position) for position in (1, 2, 5)]
+    assert example_of(generation, CLICKED).log_propensity.tolist() == pytest.approx(expected)
+
+
+def test_a_confirmed_document_that_was_not_shown_counts_as_looked_at(generation: Generation) -> None:
+    example = example_of(generation, replace(CLICKED, gains={0: 1.0}))
+    assert rows(generation, example) == [0, 1, 3, 4]
+    assert example.gains.tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert float(example.log_propensity[0]) == 0.0
+
+
+def test_an_example_from_clicks_has_the_words_evidence_that_searches_have(generation: Generation) -> None:
+    """Learning from a share of BM25 that is counted differently from what serves would learn the wrong weight."""
+    one = replace(CLICKED, text="delete a list", gains={3: 1.0}, shown={1: 1, 3: 2})
+    served = retrieve(generation, one.vector[None], one.vector, one.text, len(TEXTS))
+    by_place = dict(zip(served.places.tolist(), served.words.tolist(), strict=True))
+    example = example_of(generation, one)
+    expected = [by_place[place] for place in example.candidates.places.tolist()]
+    assert 0 < expected[1] < 1
+    assert example.candidates.words.tolist() == pytest.approx(expected)
+
+
+# --- Memory ---
+
+
+@pytest.mark.parametrize("feedback", [JUDGED, replace(CLICKED, gains={0: 1.0}, shown={0: 1, 1: 2})])
+def test_an_example_never_sees_its_own_memory(tmp_path: Path, feedback: Feedback) -> None:
+    own = remembered(1, 0, feedback.vector, source=feedback.source)
+    other = remembered(2, 1, feedback.vector, source="another query", weight=0.5)
+    generation = generation_with(tmp_path, own, other)
+    example = example_of(generation, feedback)
+    batch = make_batch(generation, [example])
+    parts = HEAD(batch.query, batch.candidates).parts[0, :, MEMORY].detach()
+    remembered_rows = [row for row, part in zip(rows(generation, example), parts.tolist(), strict=True) if part]
+    assert remembered_rows == [1]
+
+
+def test_its_own_memory_brings_nothing_into_an_example(tmp_path: Path) -> None:
+    feedback = replace(JUDGED, gains={0: 1.0})
+    generation = generation_with(tmp_path / "own", remembered(1, 5, feedback.vector, source=feedback.source))
+    without = generation_with(tmp_path / "without")
+    one, other = example_of(generation, feedback), example_of(without, feedback)
+    assert rows(generation, one) == rows(without, other)
+    assert 5 not in rows(generation, one)
+
+
+def test_memory_of_documents_that_were_not_shown_is_left_out_and_the_rest_keeps_its_place(tmp_path: Path) -> None:
+    keys = [remembered(number, row, JUDGED.vector, source=f"s{number}") for number, row in enumerate([0, 4, 1, 4])]
+    generation = generation_with(tmp_path, *keys)
+    candidates = example_of(generation, CLICKED).candidates
+    assert generation.rows[candidates.places].tolist() == [1, 3, 4]
+    assert candidates.memory_key.tolist() == [1, 2, 3]
+    assert candidates.memory_candidate.tolist() == [2, 0, 2]
+
+
+# --- Examples and batches ---
+
+
+def test_an_example_with_nothing_to_prefer_is_left_out(generation: Generation) -> None:
+    nothing = replace(JUDGED, source="no gain", gains={0: 0.0})
+    alone = replace(CLICKED, source="alone", gains={3: 1.0}, shown={3: 1})
+    gone = replace(CLICKED, source="gone", gains={99: 1.0})
+    done: list[int] = []
+    feedback = [nothing, JUDGED, alone, gone, CLICKED]
+    examples = make_examples(generation, feedback, lambda vector: vector[None], 2, lambda: done.append(1))
+    assert [example.feedback for example in examples] == [JUDGED, CLICKED]
+    assert len(done) == 5
+
+
+def test_a_batch_holds_every_example_in_a_row_of_its_own(generation: Generation) -> None:
+    examples = [example_of(generation, one) for one in (JUDGED, CLICKED)]
+    batch = make_batch(generation, examples)
+    width = max(len(example.gains) for example in examples)
+    assert batch.query.shape == (2, ENCODER.dim)
+    assert batch.gains.shape == batch.log_propensity.shape == batch.candidates.mask.shape == (2, width)
+    for b, example in enumerate(examples):
+        n = len(example.gains)
+        assert torch.equal(batch.query[b], torch.from_numpy(example.feedback.vector))
+        assert batch.candidates.mask[b].tolist() == [True] * n + [False] * (width - n)
+        assert batch.gains[b].tolist() == example.gains.tolist() + [0.0] * (width - n)
+        assert np.array_equal(batch.log_propensity[b, :n], example.log_propensity)
+        assert not batch.log_propensity[b, n:].any()

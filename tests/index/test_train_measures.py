@@ -1,0 +1,89 @@
+"""What training measures with: held-out queries as a search sees them, and the null slot that it calibrates."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from index.attention import AttentionHead
+from index.examples import Feedback, make_batch, make_examples
+from index.generation import Generation
+from index.records import Floats
+from index.train import calibrate_null, held_out_qrels, ranked_rows
+from tests.index.toys import remembered
+from tests.index.toys_to_learn import BIRTH, COUNT, asked, collection_of
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+    return collection_of(tmp_path_factory.mktemp("collection"))
+
+
+# --- Held-out queries ---
+
+
+def test_a_query_is_evaluated_without_its_own_memory(tmp_path: Path) -> None:
+    one = asked(turned=True)[0]
+    (row,) = one.gains
+    ranks = {}
+    for source in ("nothing", one.source, "another query"):
+        memory = [remembered(1, row, one.vector, source=source, weight=100.0)] if source != "nothing" else []
+        generation = collection_of(tmp_path / source, memory)
+        ranks[source] = ranked_rows(generation, AttentionHead(BIRTH), one, COUNT).index(str(row))
+    assert ranks[one.source] == ranks["nothing"] > ranks["another query"] == 0
+
+
+def test_gains_become_grades_and_none_that_is_above_zero_is_lost() -> None:
+    one = replace(asked(turned=True)[0], gains={3: 0.2, 4: 0.0, 5: 2.6})
+    assert held_out_qrels([one]) == {one.source: {"3": 1, "4": 0, "5": 3}}
+
+
+# --- The null slot ---
+
+
+def null_weights(
+    collection: Generation, head: AttentionHead, feedback: Sequence[Feedback], with_answer: bool
+) -> Floats:
+    """Return the weight of the null slot for queries with their answer among the candidates, or taken out."""
+    examples = make_examples(collection, feedback, lambda vector: vector[None], 20)
+    batch = make_batch(collection, examples)
+    candidates = batch.candidates
+    if not with_answer:
+        candidates = replace(candidates, mask=candidates.mask & (batch.gains == 0))
+    with torch.no_grad():
+        return head(batch.query, candidates).weights[:, -1].numpy()
+
+
+@pytest.mark.parametrize("born_with", [-1.0, 0.4, 3.0])
+def test_the_calibrated_null_slot_tells_queries_with_an_answer_from_those_without(
+    collection: Generation, born_with: float
+) -> None:
+    feedback = asked(turned=False, noise=0.1)
+    head = AttentionHead(replace(BIRTH, null_evidence=born_with, inverse_temperature=30.0))
+    examples = make_examples(collection, feedback[:70], lambda vector: vector[None], 20)
+    calibrated = calibrate_null(collection, head, examples)
+    answered, unanswered = (null_weights(collection, calibrated, feedback[70:], answer) for answer in (True, False))
+    assert np.median(answered) < 0.25 < 0.75 < np.median(unanswered)
+
+
+def test_calibration_changes_no_ranking_and_no_other_parameter(collection: Generation) -> None:
+    feedback, head = asked(turned=False), AttentionHead(BIRTH)
+    examples = make_examples(collection, feedback, lambda vector: vector[None], 20)
+    before = copy.deepcopy(head.state_dict())
+    calibrated = calibrate_null(collection, head, examples)
+    assert all(torch.equal(value, before[name]) for name, value in head.state_dict().items())
+    changed = {
+        name for name, value in head.state_dict().items() if not torch.equal(value, calibrated.state_dict()[name])
+    }
+    assert changed == {"null_evidence"}
+    one = feedback[0]
+    assert ranked_rows(collection, head, one, 20) == ranked_rows(collection, calibrated, one, 20)
+
+
+def test_without_examples_the_null_slot_stays_as_it_was(collection: Generation) -> None:
+    head = AttentionHead(BIRTH)
+    assert calibrate_null(collection, head, []).state_dict() == head.state_dict()

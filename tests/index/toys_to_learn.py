@@ -1,0 +1,71 @@
+"""A collection with something to learn: queries whose axes are turned, so that one turn of the query finds all."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from index.attention import AttentionHead, HeadConfig
+from index.examples import Feedback
+from index.generation import Generation
+from index.records import MemoryKey
+from index.train import FitConfig, Fitted, Step, fit
+from tests.index.toys import generation_of, passages, random_vectors
+
+DIM, COUNT = 8, 60
+VECTORS = random_vectors(COUNT, DIM, seed=0)
+CONFIG = FitConfig(
+    seed=0,
+    candidates=20,
+    batch_queries=16,
+    epochs=8,
+    patience=2,
+    learning_rate=2e-2,
+    scalar_learning_rate=2e-2,
+    decay=1e-2,
+    min_queries=20,
+    cross_validation_queries=0,
+    error_share=1.0,
+    max_train_queries=1000,
+    max_test_queries=1000,
+)
+ALL_FOLDS = 1000
+"""For `cross_validation_queries`: every fold serves as validation once, where `CONFIG` has one that does."""
+BIRTH = HeadConfig(
+    dim=DIM, rank=DIM, beta=(0.0, 1.0, 0.0, 0.4, 0.3), inverse_temperature=10.0, null_evidence=0.4, sharpness=20.0
+)
+
+
+def collection_of(directory: Path, memory: Sequence[MemoryKey] = ()) -> Generation:
+    """Return documents of one passage each, without words."""
+    return generation_of(directory, [passages(row, "", VECTORS[row]) for row in range(COUNT)], memory, DIM)
+
+
+def asked(turned: bool, count: int = 140, noise: float = 0.3, seed: int = 1) -> list[Feedback]:
+    """Return queries near a document that was confirmed; turned, their axes are shifted by one.
+
+    A turned query as it is finds nothing of use; the same turn for all, which a head can learn, finds everything.
+    """
+    random = np.random.default_rng(seed)
+    feedback = []
+    for number in range(count):
+        row = int(random.integers(COUNT))
+        vector = np.roll(VECTORS[row], int(turned)) + noise * random.normal(size=DIM) / DIM**0.5
+        vector = (vector / np.linalg.norm(vector)).astype(np.float32)
+        feedback.append(Feedback(f"query {number}", "", vector, {row: 1.0}))
+    return feedback
+
+
+def run(
+    generation: Generation,
+    feedback: Sequence[Feedback],
+    config: FitConfig = CONFIG,
+    champion: AttentionHead | None = None,
+) -> tuple[Fitted, list[Step]]:
+    """Return the result of a fit and its steps."""
+    steps, seen = fit(generation, feedback, champion or AttentionHead(BIRTH), config), []
+    while True:
+        try:
+            seen.append(next(steps))
+        except StopIteration as end:
+            return end.value, seen

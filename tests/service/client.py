@@ -1,0 +1,141 @@
+"""A service in this process, as tests talk to it: over HTTP, without a network, on the hashing encoder."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+from service.app import create_app
+from service.runtime import Runtime
+from service.settings import Settings
+
+DEADLINE_SECONDS = 120
+"""For what ends by itself: a test that waits longer has found a defect."""
+ENDED = ("succeeded", "failed", "canceled")
+
+
+@contextmanager
+def opened(data: Path, **settings: Any) -> Iterator[TestClient]:
+    """Give a client of the service on this directory; an error that nobody handles is a 500, as it is outside."""
+    app = create_app(Settings(encoder="hashing", data=data, log_level="warning", **settings))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def runtime_of(client: TestClient) -> Runtime:
+    """Return the running service behind a client."""
+    runtime: Runtime = client.app.state.runtime  # type: ignore[attr-defined]
+    return runtime
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """One collection of a service; every call asserts that it was answered with success, and returns the JSON."""
+
+    client: TestClient
+    name: str = "default"
+
+    @property
+    def path(self) -> str:
+        """The address of the collection."""
+        return f"/v1/collections/{self.name}"
+
+    @property
+    def id(self) -> int:
+        """The number of the collection in the tables, and of its folders."""
+        return runtime_of(self.client).collection(self.name).id
+
+    def post(self, path: str, body: Any = None) -> Any:
+        """Return the answer to a POST below the collection."""
+        return good(self.client.post(f"{self.path}/{path}", json=body))
+
+    def get(self, path: str = "", **params: Any) -> Any:
+        """Return the answer to a GET of the collection, or below it."""
+        return good(self.client.get(f"{self.path}/{path}" if path else self.path, params=params))
+
+    def add(self, *documents: dict[str, Any]) -> Any:
+        """Post documents and return when all are searchable."""
+        answer = self.client.post(f"{self.path}/documents?wait=60", json={"documents": list(documents)})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def search(self, q: str, **more: Any) -> Any:
+        """Return the answer of a search."""
+        return self.post("search", {"q": q, **more})
+
+    def ranking(self, q: str, **more: Any) -> list[tuple[str, float, float]]:
+        """Return id, logit and weight of every hit: what must be the same, bit for bit."""
+        found = self.search(q, log=False, limit=100, **more)["hits"]
+        return [(hit["id"], hit["logit"], hit["score"]) for hit in found]
+
+    def ids(self, q: str, **more: Any) -> list[str]:
+        """Return the ids of the hits, best first."""
+        return [hit["id"] for hit in self.search(q, log=False, **more)["hits"]]
+
+    def act(self, document_id: str, action: str = "click", **more: Any) -> Any:
+        """Post one event about a document."""
+        return self.post("events", event(document_id, action, **more))
+
+    def judge(self, query: str, document_id: str, rating: int | None, rater: str = "") -> Any:
+        """Post one judgment."""
+        one = {"query": query, "document_id": document_id, "rating": rating, "rater": rater}
+        return self.post("judgments", {"judgments": [one]})
+
+    def train(self, **body: Any) -> Any:
+        """Return the record of a training run that has ended."""
+        return self.ended_run(self.post("training-runs", body)["id"])
+
+    def ended_run(self, run_id: str) -> Any:
+        """Return the record of a training run when it has ended."""
+        return ended(lambda: self.get(f"training-runs/{run_id}"))
+
+    def ended_task(self, task: Any) -> Any:
+        """Return a task when it has ended."""
+        return ended(lambda: good(self.client.get(f"/v1/tasks/{task['id']}")))
+
+    def until_indexed(self) -> None:
+        """Return when no accepted document waits to be made searchable."""
+        ended(lambda: {"status": "processing" if self.get()["counts"]["pending"] else "succeeded"})
+
+
+def create(client: TestClient, name: str, **settings: Any) -> Spoken:
+    """Create a collection and return it."""
+    answer = client.put(f"/v1/collections/{name}", json=settings)
+    assert answer.status_code == 201, answer.text
+    return Spoken(client, name)
+
+
+def event(document_id: str | None, action: str = "click", position: int | None = None, **more: Any) -> dict[str, Any]:
+    """Return a UBI event about a document."""
+    attributes: dict[str, Any] = {}
+    if document_id is not None:
+        attributes["object"] = {"object_id": document_id, "object_id_field": "id"}
+    if position is not None:
+        attributes["position"] = {"ordinal": position}
+    return {"action_name": action, "timestamp": "2026-09-20T10:00:00Z", "event_attributes": attributes, **more}
+
+
+def good(answer: Any) -> Any:
+    """Return the JSON of an answer, which must be a success."""
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def ended(look: Any) -> Any:
+    """Return what `look` sees once it has ended."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while (seen := look())["status"] not in ENDED:
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.02)
+    return seen
+
+
+def ndjson(items: Sequence[Any]) -> bytes:
+    """Return lines of JSON; a string is a line as it is."""
+    lines = [item if isinstance(item, str) else json.dumps(item) for item in items]
+    return "\n".join(lines).encode()
