@@ -63,7 +63,7 @@ class SentenceTransformerEncoder:
         self._tokenizer_lock = threading.Lock()  # fast tokenizers raise "Already borrowed" when threads share one
         self.fingerprint = fingerprint_of(path)
         window_tokens = int(self._model.max_seq_length or 512)
-        self.cutter = PassageCutter(_counting_tokenizer(path), window_tokens)
+        self.cutter = PassageCutter(_token_counter(path), window_tokens)
         self.dim = int(self._forward(["width"]).shape[1])
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
@@ -188,8 +188,8 @@ def _multiplies_bfloat16() -> bool:
     return "avx512_bf16" in flags or "amx_bf16" in flags
 
 
-def _counting_tokenizer(folder: Path) -> Any:
-    """Return a tokenizer of our own for counting: without truncation, and not shared with the encoding threads."""
+def _token_counter(folder: Path) -> Callable[[str], int]:
+    """Return a function that counts a text's tokens, with a tokenizer of its own that the encoding threads don't share."""
     from tokenizers import Tokenizer
     from transformers import AutoTokenizer
 
@@ -199,4 +199,4 @@ def _counting_tokenizer(folder: Path) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(str(folder)).backend_tokenizer
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return tokenizer
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from semantic_text_splitter import TextSplitter
-from tokenizers import Tokenizer
 
 OVERLAP_TOKENS = 32
 """Tokens that neighbouring passages share, so that a sentence cut by the window is whole in one of them."""
@@ -35,12 +34,11 @@ class Span:
 class PassageCutter:
     """Cuts texts for one encoder.
 
-    tokenizer counts tokens as the encoder does: its own tokenizer, or a function from text to a count.
-    window_tokens is the longest input that the encoder reads to its end.
+    count_tokens counts as the encoder does; window_tokens is the longest input that the encoder reads to its end.
     """
 
-    def __init__(self, tokenizer: Tokenizer | Callable[[str], int], window_tokens: int) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, count_tokens: Callable[[str], int], window_tokens: int) -> None:
+        self._count = count_tokens
         self._window_tokens = window_tokens
 
     def passages(self, text: str, title: str | None) -> list[Span]:
@@ -52,7 +50,7 @@ class PassageCutter:
         capacity = self._window_tokens - SPECIAL_TOKENS - self._count(prefix)
         spans = [
             Span(start, start + len(chunk), prefix + chunk)
-            for start, chunk in self._splitter(capacity, OVERLAP_TOKENS).chunk_indices(text)
+            for start, chunk in self._chunks(text, capacity, OVERLAP_TOKENS)
         ]
         if not spans and prefix.strip():
             return [Span(0, 0, prefix.strip())]
@@ -60,7 +58,7 @@ class PassageCutter:
 
     def sentences(self, text: str) -> list[Span]:
         """Return the text's sentences, without overlap; short neighbours stay together up to SENTENCE_TOKENS."""
-        chunks = self._splitter(SENTENCE_TOKENS, 0).chunk_indices(text)
+        chunks = self._chunks(text, SENTENCE_TOKENS, 0)
         return [Span(start, start + len(chunk), chunk) for start, chunk in chunks]
 
     def _prefix(self, title: str | None) -> str:
@@ -72,12 +70,6 @@ class PassageCutter:
             words = words[: max(1, int(len(words) * limit / self._count(words)) - 1)]
         return words + "\n"
 
-    def _count(self, text: str) -> int:
-        if isinstance(self._tokenizer, Tokenizer):
-            return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
-        return self._tokenizer(text)
-
-    def _splitter(self, capacity: int, overlap: int) -> TextSplitter:
-        if isinstance(self._tokenizer, Tokenizer):
-            return TextSplitter.from_huggingface_tokenizer(self._tokenizer, capacity, overlap=overlap)
-        return TextSplitter.from_callback(self._tokenizer, capacity, overlap=overlap)
+    def _chunks(self, text: str, capacity: int, overlap: int) -> list[tuple[int, str]]:
+        # counting by a callback: handing the tokenizer itself over would copy its vocabulary for every document
+        return TextSplitter.from_callback(self._count, capacity, overlap=overlap).chunk_indices(text)

@@ -44,7 +44,7 @@ class FitConfig:
     epochs: int = 12
     """At most; training stops after `patience` epochs without a better measure on validation queries."""
     patience: int = 2
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-3
     scalar_learning_rate: float = 2e-2
     decay: float = 1e-2
     """Share of the distance to birth that one step of learning rate 1 takes back."""

@@ -44,12 +44,18 @@ class ImpressionLog:
                 taken.append(self._queue.get_nowait())
             rows = [one for one in taken if one is not None]
             ended = len(rows) < len(taken)
-            try:
-                if rows:
-                    with self._database.write() as connection:
-                        connection.execute(insert(Query), rows)
-            except Exception:
-                log.exception("impressions_lost", count=len(rows))
-            finally:
-                for _ in taken:
-                    self._queue.task_done()
+            self._write(rows)
+            for _ in taken:
+                self._queue.task_done()
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
+        try:
+            if rows:
+                with self._database.write() as connection:
+                    connection.execute(insert(Query), rows)
+        except Exception:
+            if len(rows) == 1:
+                log.exception("impression_lost")
+                return
+            for row in rows:  # one that cannot be stored, as its collection is gone, does not take others with it
+                self._write([row])

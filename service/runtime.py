@@ -48,7 +48,7 @@ class Runtime:
         self.jobs = Jobs(database, settings.max_tasks)
         self.impressions = ImpressionLog(database)
         self.collections: dict[str, CollectionState] = {}
-        self.collections_lock = threading.Lock()
+        self.collections_lock = threading.RLock()
         self.training: dict[str, threading.Thread] = {}
         self.training_children: dict[str, subprocess.Popen[bytes]] = {}
         self.canceled_training: set[str] = set()
@@ -71,13 +71,11 @@ class Runtime:
         except BaseException:
             lock.release()
             raise
-        runtime._clear_leftovers()
-        with database.read() as connection:
-            rows = connection.execute(select(Collection.__table__)).mappings().all()
-        for row in rows:
-            runtime.collections[row["name"]] = load_state(database, row, settings.data)
-        if DEFAULT_COLLECTION not in runtime.collections:
-            runtime.create_collection(DEFAULT_COLLECTION, CollectionSettings())
+        try:
+            runtime._load()
+        except BaseException:
+            runtime.close()
+            raise
         return runtime
 
     def close(self) -> None:
@@ -160,9 +158,18 @@ class Runtime:
         vector.setflags(write=False)
         return vector
 
+    def _load(self) -> None:
+        self._clear_leftovers()
+        with self.database.read() as connection:
+            rows = connection.execute(select(Collection.__table__)).mappings().all()
+        for row in rows:
+            self.collections[row["name"]] = load_state(self.database, row, self.settings.data)
+        if DEFAULT_COLLECTION not in self.collections:
+            self.create_collection(DEFAULT_COLLECTION, CollectionSettings())
+
     def _end_training(self) -> None:
-        for run_id, child in list(self.training_children.items()):
-            self.canceled_training.add(run_id)
+        self.canceled_training.update(self.training)
+        for child in list(self.training_children.values()):
             child.terminate()
         for thread in list(self.training.values()):
             thread.join()

@@ -6,7 +6,7 @@ mistake is not silently a default. docs/settings.md lists them all; a test compa
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from dotenv import dotenv_values
 from pydantic import Field
@@ -41,7 +41,9 @@ class Settings(BaseSettings):
     max_tasks: Annotated[int, Field(ge=10, le=1_000_000)] = Field(
         10_000, description="Tasks kept; the oldest finished ones are forgotten first."
     )
-    log_level: str = Field("info", description="debug, info, warning or error.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least level of events that are logged."
+    )
 
 
 class UnknownSetting(ValueError):

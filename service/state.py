@@ -105,6 +105,13 @@ class CollectionState:
         self.memory = memory
         self.store.remember(watermark, memory.values())
 
+    def reset_index(self) -> None:
+        """Start again with an empty index, for another language; there are no documents."""
+        self.store.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.store = GenerationStore(self.directory, self.dim, self.settings.language)
+        self.saved_watermark = -1
+
     def save(self) -> None:
         """Write the index to the directory, if it changed since it was last saved."""
         with self.lock:

@@ -4,7 +4,7 @@ import shutil
 from dataclasses import asdict, replace
 from typing import Any
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, update
 
 from index.records import KeyKind
 from service.collections.schemas import CollectionIn
@@ -21,11 +21,11 @@ FIXED = ("language", "keys")
 def put(runtime: Runtime, name: str, wanted: CollectionIn) -> tuple[dict[str, Any], bool]:
     """Create a collection or change its settings; return its body and whether it was created."""
     changes = wanted.model_dump(exclude_unset=True)
-    state = runtime.collections.get(name)
-    if state is None:
-        settings = CollectionSettings(**{key: value for key, value in changes.items() if value is not None})
-        state = runtime.create_collection(name, settings)
-        return show(runtime, state), True
+    with runtime.collections_lock:  # of those who ask at once, one creates
+        state = runtime.collections.get(name)
+        if state is None:
+            settings = CollectionSettings(**{key: value for key, value in changes.items() if value is not None})
+            return show(runtime, runtime.create_collection(name, settings)), True
     _change(runtime, state, {key: value for key, value in changes.items() if _given(key, value)})
     return show(runtime, state), False
 
@@ -36,14 +36,21 @@ def _given(key: str, value: Any) -> bool:
 
 def _change(runtime: Runtime, state: CollectionState, changes: dict[str, Any]) -> None:
     settings = replace(state.settings, **changes)
-    frozen = [key for key in FIXED if getattr(settings, key) != getattr(state.settings, key)]
-    with state.lock, runtime.database.write() as connection:
-        if frozen:
-            raise Problem(
-                409, "setting_is_fixed", f"{frozen[0]} decides what is indexed: make a new collection to change it"
-            )
-        connection.execute(update(Collection).where(Collection.id == state.id).values(settings=asdict(settings)))
+    changed = [key for key in FIXED if getattr(settings, key) != getattr(state.settings, key)]
+    with state.lock:
+        with runtime.database.write() as connection:
+            if changed and _holds_documents(connection, state):
+                detail = f"{changed[0]} decides what is indexed: make a new collection, or delete the documents first"
+                raise Problem(409, "setting_is_fixed", detail)
+            connection.execute(update(Collection).where(Collection.id == state.id).values(settings=asdict(settings)))
         state.settings = settings
+        if "language" in changed:
+            state.reset_index()
+
+
+def _holds_documents(connection: Connection, state: CollectionState) -> bool:
+    tables = (Document, PendingDocument)
+    return any(connection.execute(select(one.id).where(one.collection_id == state.id)).first() for one in tables)
 
 
 def show(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
@@ -84,9 +91,11 @@ def remove(runtime: Runtime, name: str) -> str:
     """Take a collection out of use at once and delete what it holds in a task; return the task's id."""
     if name == DEFAULT_COLLECTION:
         raise Problem(409, "collection_is_default", "the default collection is always there; delete its documents")
-    state = runtime.collection(name)
-    with runtime.collections_lock:
-        runtime.collections.pop(name, None)
+    with runtime.collections_lock, runtime.database.write() as connection:
+        state = runtime.collection(name)
+        tombstone = f"{TOMBSTONE}{state.id}"  # a restart does not bring the collection back
+        connection.execute(update(Collection).where(Collection.id == state.id).values(name=tombstone))
+        runtime.collections.pop(name)
 
     def work(progress: Progress) -> dict[str, Any]:
         with state.lock:
@@ -98,7 +107,4 @@ def remove(runtime: Runtime, name: str) -> str:
             shutil.rmtree(runtime.settings.data / "models" / str(state.id), ignore_errors=True)
         return {"deleted": name}
 
-    with runtime.database.write() as connection:  # from here on a restart does not bring the collection back
-        tombstone = f"{TOMBSTONE}{state.id}"
-        connection.execute(update(Collection).where(Collection.id == state.id).values(name=tombstone))
     return runtime.jobs.start("collection_deletion", name, work)

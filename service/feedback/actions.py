@@ -100,15 +100,16 @@ def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any
     with state.lock:
         with runtime.database.write() as connection:
             rows = _known_documents(connection, state, [judgment.document_id for _, judgment in judgments])
-            unknown = {index for index, judgment in judgments if judgment.document_id not in rows}
+            lost = [(index, one) for index, one in judgments if one.document_id not in rows]
+            unknown = {index for index, one in lost if one.rating is not None}  # what is gone can be taken back
             taken = [judgment for index, judgment in judgments if index not in unknown]
             removed: list[int] = []
-            remembered = []
-            for judgment in taken:
+            added: list[int] = []
+            for judgment in taken:  # one by one: the same judgment may come twice in a batch, and the last one counts
                 removed += _take_back(connection, state, judgment)
                 if judgment.rating is not None:
-                    remembered.append(_store_judgment(connection, state, judgment, rows, vectors))
-            added = _store_keys(connection, state, remembered)
+                    remembered = _store_judgment(connection, state, judgment, rows, vectors)
+                    added += _store_keys(connection, state, [remembered])
             visible = bool(added or removed)
             watermark = state.bump(connection, documents=False) if visible else 0
         if visible:
@@ -276,5 +277,5 @@ def _remember(
     runtime: Runtime, state: CollectionState, watermark: int, added: Sequence[int], removed: Sequence[int]
 ) -> None:
     with runtime.database.read() as connection:
-        keys = memory_keys(connection, state.id, added) if added else []
+        keys = memory_keys(connection, state.id, added) if added else []  # without those taken back again
     state.remember(watermark, keys, removed)

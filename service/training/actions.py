@@ -19,7 +19,7 @@ from service.problems import Problem, not_found
 from service.registry import champion_version, next_version, promote, register
 from service.runtime import Runtime
 from service.state import CollectionState
-from service.tables import Event, Judgment, TrainingRun
+from service.tables import Event, Judgment, Model, TrainingRun
 from service.training.child import MODEL, REPORT
 from service.training.schemas import TrainingIn
 
@@ -100,6 +100,7 @@ def _follow(runtime: Runtime, state: CollectionState, specification: dict[str, A
             outcome = {"status": "canceled", "error": None}
         elif error is None:
             outcome = _conclude(runtime, state, specification) | {"status": "succeeded", "error": None}
+            outcome["progress_done"] = TrainingRun.progress_total
         else:
             outcome = {"status": "failed", "error": error}
     except Exception:
@@ -127,8 +128,11 @@ def _run_child(runtime: Runtime, specification: dict[str, Any]) -> dict[str, Any
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment,
+            start_new_session=True,  # a Ctrl-C at the terminal is the service's to handle
         )
         runtime.training_children[specification["run"]] = child
+        if specification["run"] in runtime.canceled_training:
+            child.terminate()  # canceled while it was being started
         assert child.stdout is not None
         with child.stdout as lines:
             for line in lines:
@@ -139,7 +143,7 @@ def _run_child(runtime: Runtime, specification: dict[str, Any]) -> dict[str, Any
                 _update(runtime, specification["run"], steps=steps, progress_done=done, progress_total=total)
         code = child.wait()
         runtime.training_children.pop(specification["run"], None)
-    if code and error is None:
+    if code and error is None and specification["run"] not in runtime.canceled_training:
         tail = log_path.read_text(errors="replace")[-2000:]
         log.error("training_child_failed", run=specification["run"], code=code, stderr=tail)
         error = {"code": "training_failed", "detail": f"the training process ended with code {code}; the log has more"}
@@ -172,6 +176,9 @@ def _conclude(runtime: Runtime, state: CollectionState, specification: dict[str,
         elif decision["promote"]:
             promote(runtime, state, version, f"training run {specification['run']} passed the gate")
             decision["promoted"] = True
+        with runtime.database.write() as connection:
+            mine = update(Model).where(Model.collection_id == state.id, Model.version == version)
+            connection.execute(mine.values(decision=decision))
     return {"model_version": version, "report": made["report"], "decision": decision}
 
 
@@ -183,10 +190,11 @@ def _update(runtime: Runtime, run_id: str, **values: Any) -> None:
 def cancel(runtime: Runtime, state: CollectionState, run_id: str) -> dict[str, Any]:
     """Ask a run to stop; one that has ended stays as it is."""
     record = show(runtime, state, run_id)
-    child = runtime.training_children.get(run_id)
-    if record["status"] not in ENDED and child is not None:
+    if record["status"] not in ENDED:
         runtime.canceled_training.add(run_id)
-        child.terminate()
+        child = runtime.training_children.get(run_id)
+        if child is not None:
+            child.terminate()
     return record
 
 

@@ -1,7 +1,7 @@
 """Serves the two pages and their static files.
 
-What a page shows comes from the public /v1 API by its own small scripts, so nothing can be done here that a client could
-not do; the server fills in only the query, the collections and a count.
+What a page shows comes from the public /v1 API by its own small scripts, so nothing can be done here that a client
+could not do; the server fills in only the query, the collections and a count.
 """
 
 from pathlib import Path

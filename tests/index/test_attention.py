@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.special import lambertw
 from torch import Tensor
 
 from index.attention import DENSE, EVIDENCE, AttentionHead, HeadConfig, pool_values, soft_maximum
@@ -207,6 +208,14 @@ def test_the_soft_maximum_lies_between_the_mean_and_the_best_key_and_tends_to_it
     assert values == sorted(values)
     assert all(value <= max(scores) + 1e-12 for value in values)
     assert values[-1] == pytest.approx(max(scores))
+
+
+@pytest.mark.parametrize("count", [2, 10, 100])
+def test_the_soft_maximum_lies_below_the_best_key_by_no_more_than_lamberts_w_says(count: int) -> None:
+    bound = float(lambertw((count - 1) / math.e).real) / 20
+    shortfalls = [1 - pooled([1.0] + [1 - distance / 500] * (count - 1), 20) for distance in range(500)]
+    assert max(shortfalls) == pytest.approx(bound, rel=1e-3)
+    assert max(shortfalls) <= bound
 
 
 def test_the_soft_maximum_agrees_with_a_loop_over_segments() -> None:

@@ -18,6 +18,8 @@ class TestExactIndex(CandidateIndexContract):
         keys = AXES[[1, 0, 1, 0, 0]]
         _, positions = ExactIndex(keys).search(AXES[:1], 4)
         assert positions.tolist() == [[1, 3, 4, 0]]
+        _, positions = ExactIndex(np.repeat(AXES, 100, axis=0)).search(AXES[[2]], 150)
+        assert positions.tolist() == [[*range(200, 300), *range(50)]]
 
 
 class TestFaissIndex(CandidateIndexContract):

@@ -117,7 +117,7 @@ def test_a_confirmed_document_that_was_not_shown_counts_as_looked_at(generation:
 
 def test_an_example_from_clicks_has_the_words_evidence_that_searches_have(generation: Generation) -> None:
     """Learning from a share of BM25 that is counted differently from what serves would learn the wrong weight."""
-    one = replace(CLICKED, text="delete a list", gains={3: 1.0}, shown={1: 1, 3: 2})
+    one = replace(CLICKED, text="delete a folder list", gains={3: 1.0}, shown={1: 1, 3: 2})
     served = retrieve(generation, one.vector[None], one.vector, one.text, len(TEXTS))
     by_place = dict(zip(served.places.tolist(), served.words.tolist(), strict=True))
     example = example_of(generation, one)

@@ -67,6 +67,23 @@ def test_bytes_are_synced_before_the_rename_and_the_folder_after_it(
     assert done == [("sync", "file.tmp"), ("rename", "file"), ("sync", tmp_path.name)]
 
 
+def test_the_files_of_a_manifest_are_synced_before_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def recorded_fsync(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        fsync(descriptor)
+
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"data")
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    write_manifest(tmp_path, ["b", "a"], FACTS)
+    assert synced == ["a", "b", f"{MANIFEST}.tmp", tmp_path.name]
+
+
 def test_a_manifest_holds_the_facts_and_the_size_and_sha256_of_every_file(folder: Path) -> None:
     manifest = read_manifest(folder)
     assert {name: manifest[name] for name in FACTS} == FACTS

@@ -146,10 +146,10 @@ def test_an_old_generation_answers_as_before_whatever_comes_after(
     store = GenerationStore(tmp_path, 3, "none")
     query, held, row = unit(1, 2, 3), [], 1
     for step in range(12):
-        removed = [row - 1, row - 3] if step % 3 == 2 else []
-        generation = store.apply(step + 1, many(row, 4, seed=step), removed)
+        added = [] if step % 3 == 2 else many(row, 4, seed=step)
+        generation = store.apply(step + 1, added, [] if added else [row - 1, row - 3])
         generation = store.remember(step + 1, [remembered(step, row, X)])
-        row += 4
+        row += len(added)
         held.append((generation, fingerprint(generation), nearest(generation, query), worded(generation, "word9")))
     assert len({fingerprint(generation) for generation, *_ in held}) == 12
     for generation, before, found, words in held:

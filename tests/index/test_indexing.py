@@ -68,9 +68,11 @@ def test_keys_of_a_kind_stand_in_reading_order() -> None:
 
 
 def test_the_value_is_the_unit_mean_of_the_passages() -> None:
-    encoded = encode_documents(HashingEncoder(dim=32), [PLAIN], OWN_KINDS)[0]
+    varied = Document("5", " ".join(f"word{number}" for number in range(150)))
+    encoded = encode_documents(HashingEncoder(dim=32), [varied], OWN_KINDS)[0]
     passages = [key.vector for key in encoded.keys if key.kind is KeyKind.PASSAGE]
     mean = sum(passages) / len(passages)
+    assert np.linalg.norm(mean) < 0.99
     assert encoded.value == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
     assert encoded.value.dtype == np.float32
 

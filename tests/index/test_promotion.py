@@ -37,6 +37,12 @@ def test_queries_are_paired_by_name_and_not_by_order() -> None:
     assert (result.low, result.high) == pytest.approx((0.05, 0.05))
 
 
+def test_the_order_in_which_queries_come_changes_no_bit() -> None:
+    random = np.random.default_rng(1)
+    a, b = named(*random.random(30)), named(*random.random(30))
+    assert compare("RR", a, b) == compare("RR", dict(reversed(a.items())), b)
+
+
 def test_the_p_value_is_that_of_a_paired_t_test() -> None:
     differences = [0.3, 0.1, 0.2, -0.1]
     result = compare("RR", named(0.5, 0.5, 0.5, 0.5), named(*(0.5 + one for one in differences)))
@@ -121,6 +127,10 @@ def test_a_challenger_that_may_be_no_better_is_not_promoted(ndcg: Comparison) ->
 
 def test_a_challenger_that_was_measured_on_nothing_is_not_promoted() -> None:
     assert not gate(comparison(0.04, 0.01, 0.07, queries=0), SAME).promote
+
+
+def test_a_challenger_that_was_measured_on_one_query_is_not_promoted() -> None:
+    assert not gate(compare("nDCG@10", {"q": 0.5}, {"q": 0.9}), compare("R@100", {"q": 1.0}, {"q": 1.0})).promote
 
 
 @pytest.mark.parametrize(

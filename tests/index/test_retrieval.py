@@ -67,7 +67,7 @@ def test_a_mode_uses_its_own_evidence_alone(generation: Generation) -> None:
     assert rows(generation, found(generation, X, "copper", count=1, mode=Mode.DENSE)) == [1]
     words = found(generation, X, "copper", count=1, mode=Mode.WORDS)
     assert rows(generation, words) == [4]
-    assert words.words.tolist() == [1.0]
+    assert words.words.tolist() == pytest.approx([1.0])
     assert found(generation, X, "cat", mode=Mode.DENSE).words.tolist() == [0.0, 0.0]
 
 
@@ -107,7 +107,7 @@ def test_words_are_bm25_over_its_best_for_every_candidate_alike(generation: Gene
 def test_a_document_found_by_keys_alone_still_has_its_words_counted(generation: Generation) -> None:
     candidates = found(generation, X, "cat dog", count=1)
     assert rows(generation, candidates) == [1, 3]
-    assert 0 < candidates.words[0] < candidates.words[1] == 1.0
+    assert 0 < candidates.words[0] < candidates.words[1] == pytest.approx(1.0)
 
 
 def test_a_query_without_known_words_has_no_words_evidence(generation: Generation) -> None:
@@ -142,7 +142,8 @@ def test_removed_documents_are_no_candidates(tmp_path: Path) -> None:
     candidates = found(generation, X, "cat", count=5)
     assert rows(generation, candidates) == [2, 3, 4]
     assert candidates.memory_key.tolist() == [1]
-    assert max(candidates.words) == candidates.words[1] == 1.0
+    assert max(candidates.words) == candidates.words[1] == pytest.approx(1.0)
+    assert rows(generation, found(generation, X, "cat", count=5, allowed=[1, 2])) == [2]
 
 
 # --- Memory ---

@@ -99,6 +99,16 @@ def test_clicks_teach_as_judgments_do(collection: Generation) -> None:
     assert fitted.report["held_out"]["nDCG@10"]["difference"] > 0.3
 
 
+def test_where_a_document_was_shown_enters_training(collection: Generation) -> None:
+    by_place, all_first = [], []
+    for number, one in enumerate(asked(turned=True)):
+        rows = [next(iter(one.gains)), *((7 * number + at) % COUNT for at in range(9))]
+        by_place.append(replace(one, shown={row: place for place, row in enumerate(rows, 1)}))
+        all_first.append(replace(one, shown=dict.fromkeys(rows, 1)))
+    heads = [run(collection, clicks)[0].head for clicks in (by_place, all_first)]
+    assert bits(heads[0]) != bits(heads[1])
+
+
 @pytest.mark.parametrize("gain", [0.3, 1.0, 7.0])
 def test_only_the_shares_of_the_gains_matter(learned: Run, collection: Generation, gain: float) -> None:
     feedback = [replace(one, gains=dict.fromkeys(one.gains, gain)) for one in asked(turned=True)]
@@ -108,6 +118,13 @@ def test_only_the_shares_of_the_gains_matter(learned: Run, collection: Generatio
 
 
 # --- Where there is nothing to learn ---
+
+
+def test_training_stops_when_validation_no_longer_improves(collection: Generation) -> None:
+    feedback = asked(turned=False, noise=0.1)  # birth finds everything: no epoch is better than the first
+    for patience in (1, 3):
+        _, steps = run(collection, feedback, replace(CONFIG, patience=patience))
+        assert [step.done for step in steps if step.figures.get("recipe") == "weights"] == list(range(1, patience + 2))
 
 
 @pytest.mark.parametrize("mislabeled", [0.0, 0.3])
@@ -139,7 +156,7 @@ def test_labels_at_random_validate_no_better_than_chance(tmp_path: Path) -> None
     feedback = [
         Feedback(f"query {number}", "", query, {int(random.integers(200)): 1.0}) for number, query in enumerate(queries)
     ]
-    fitted, _ = run(generation, feedback, replace(CONFIG, cross_validation_queries=ALL_FOLDS))
+    fitted, _ = run(generation, feedback, replace(CONFIG, cross_validation_queries=ALL_FOLDS, epochs=4))
     assert not fitted.decision.promote
     assert max(fitted.report["recipe"]["validation_ndcg"].values()) < 0.15
 
@@ -234,7 +251,11 @@ def test_training_touches_no_key_and_not_the_champion(tmp_path: Path) -> None:
 
 
 def test_weights_of_evidence_never_fall_below_zero(collection: Generation) -> None:
-    away = [replace(one, vector=-one.vector) for one in asked(turned=False)]  # the farthest document is the right one
+    away = []
+    for one in asked(turned=False):  # of ten documents that were looked at, the farthest is the right one
+        order = np.argsort(VECTORS @ one.vector)
+        shown = {int(row): place for place, row in enumerate([order[0], *order[-9:]], 1)}
+        away.append(replace(one, gains={int(order[0]): 1.0}, shown=shown))
     fitted, _ = run(collection, away, replace(CONFIG, learning_rate=1e-9, scalar_learning_rate=0.1))
     assert fitted.report["recipe"]["recipe"] != "birth"
     assert fitted.report["head"]["beta"][PASSAGE] == 0.0

@@ -13,6 +13,7 @@ from index.attention import AttentionHead
 from index.examples import Feedback, make_batch, make_examples
 from index.generation import Generation
 from index.records import Floats
+from index.search import Query, search
 from index.train import calibrate_null, held_out_qrels, ranked_rows
 from tests.index.toys import remembered
 from tests.index.toys_to_learn import BIRTH, COUNT, asked, collection_of
@@ -70,6 +71,22 @@ def test_the_calibrated_null_slot_tells_queries_with_an_answer_from_those_withou
     assert np.median(answered) < 0.25 < 0.75 < np.median(unanswered)
 
 
+def test_a_null_slot_calibrated_on_clicks_holds_for_searches(collection: Generation) -> None:
+    """Ten documents were shown, a search attends to many more: what is calibrated must be the weight that is served."""
+    random, head = np.random.default_rng(3), AttentionHead(BIRTH)
+    clicked = [
+        replace(one, shown={int(row): place for place, row in enumerate([*one.gains, *random.choice(COUNT, 9)], 1)})
+        for one in asked(turned=False, noise=0.1)
+    ]
+    examples = make_examples(collection, clicked[:70], lambda vector: vector[None], 20)
+    calibrated = calibrate_null(collection, head, examples)
+    nulls: dict[bool, list[float]] = {True: [], False: []}
+    for one in clicked[70:]:
+        for answer, allowed in ((True, None), (False, ~np.isin(collection.rows, list(one.gains)))):
+            nulls[answer].append(search(collection, calibrated, Query("", one.vector, allowed=allowed)).null_weight)
+    assert np.median(nulls[True]) < 0.5 < np.median(nulls[False])
+
+
 def test_calibration_changes_no_ranking_and_no_other_parameter(collection: Generation) -> None:
     feedback, head = asked(turned=False), AttentionHead(BIRTH)
     examples = make_examples(collection, feedback, lambda vector: vector[None], 20)
@@ -86,4 +103,4 @@ def test_calibration_changes_no_ranking_and_no_other_parameter(collection: Gener
 
 def test_without_examples_the_null_slot_stays_as_it_was(collection: Generation) -> None:
     head = AttentionHead(BIRTH)
-    assert calibrate_null(collection, head, []).state_dict() == head.state_dict()
+    assert torch.equal(calibrate_null(collection, head, []).null_evidence, head.null_evidence)

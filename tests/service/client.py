@@ -17,6 +17,11 @@ from service.settings import Settings
 DEADLINE_SECONDS = 120
 """For what ends by itself: a test that waits longer has found a defect."""
 ENDED = ("succeeded", "failed", "canceled")
+DEFAULT = "/v1/collections/default"
+SECRET = "hunter2"
+"""Stands in what is sent, and must not stand in what comes back."""
+MEMBERS = {"type", "title", "status", "detail", "code", "instance", "errors"}
+"""Of an error, by RFC 9457, and two of our own."""
 
 
 @contextmanager
@@ -100,7 +105,13 @@ class Spoken:
 
     def until_indexed(self) -> None:
         """Return when no accepted document waits to be made searchable."""
-        ended(lambda: {"status": "processing" if self.get()["counts"]["pending"] else "succeeded"})
+
+        def look() -> dict[str, Any]:
+            seen = self.get()
+            waiting = seen["counts"]["pending"] or seen["generation"] != self.search("x", log=False)["generation"]
+            return {"status": "processing" if waiting else "succeeded"}
+
+        ended(look)
 
 
 def create(client: TestClient, name: str, **settings: Any) -> Spoken:
@@ -139,3 +150,19 @@ def ndjson(items: Sequence[Any]) -> bytes:
     """Return lines of JSON; a string is a line as it is."""
     lines = [item if isinstance(item, str) else json.dumps(item) for item in items]
     return "\n".join(lines).encode()
+
+
+def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
+    """Return the problem of an answer, which must be whole, of this status and code, and must not repeat the input."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    body: dict[str, Any] = answer.json()
+    assert body.keys() >= MEMBERS
+    assert (body["status"], body["code"]) == (status, code)
+    assert body["type"].endswith(code)
+    assert body["title"]
+    assert body["detail"]
+    assert body["instance"].startswith("/")
+    assert all(one.keys() >= {"pointer", "detail"} for one in body["errors"])
+    assert SECRET not in answer.text
+    return body

@@ -53,8 +53,11 @@ export function el(tag, properties = {}, ...children) {
   return element;
 }
 
-export const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
-export const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
+export function percent(share) {
+  const size = Math.abs(share);
+  if (size > 0 && size < 0.0005) return "< 0.1 %";
+  return `${share < 0 ? "−" : ""}${(100 * size).toFixed(size < 0.0995 ? 1 : 0)} %`;
+}
 
 // A change of collection is a new page.
 $("collection")?.addEventListener("change", (event) => event.target.form.submit());

@@ -5,7 +5,8 @@ import { $, Problem, attempt, call, collection, el, percent } from "./page.js";
 const SNIPPET = 300; // characters
 const BEFORE = 60; // of them, before the first marked word
 const LIMIT = 10;
-const MOST_KEYS = 8;
+const MOST_KEYS = 8; // in an explanation, past queries first
+const SHOWN = 90; // characters of a key
 let newest = 0; // number of the newest search: an older one that answers late is dropped
 
 async function search(offset = 0) {
@@ -18,6 +19,7 @@ async function search(offset = 0) {
   const answer = await attempt(() => call("POST", "/search", { q, offset, limit: LIMIT, explain: true }));
   if (mine !== newest) return;
   $("hits").removeAttribute("aria-busy");
+  if (offset && !answer) return;
   if (!offset) $("hits").replaceChildren();
   $("more").hidden = !answer?.page.has_more;
   $("more").onclick = () => search(offset + LIMIT);
@@ -25,6 +27,13 @@ async function search(offset = 0) {
   if (!offset) showHint(answer);
   $("hits").append(...(answer?.hits ?? []).map((hit) => hitElement(hit, answer.query_id)));
   if (offset) $("hits").children[offset]?.querySelector("h2 > *").focus();
+}
+
+// The button that was pressed goes with the old hits, so the focus goes to where the new ones begin.
+async function searchAgain() {
+  await search();
+  $("summary").focus({ preventScroll: true });
+  window.scrollTo(0, 0);
 }
 
 function summary({ hits, attention, took_ms, model, degraded }) {
@@ -111,12 +120,13 @@ function snippet({ text, highlights, explain }) {
 }
 
 function sender(hit, queryId, element) {
-  const sent = new Set();
+  const sent = new Set(); // a hit is opened once and judged once, as far as its search is concerned
   const told = element.querySelector(".told");
   return (action) =>
     attempt(async () => {
-      if (sent.has(action)) return;
-      sent.add(action);
+      const kind = action === "click" ? "click" : "thumb";
+      if (sent.has(kind)) return;
+      sent.add(kind);
       const event = {
         action_name: action,
         query_id: queryId,
@@ -130,25 +140,23 @@ function sender(hit, queryId, element) {
         const { rejected } = await call("POST", "/events", event, { keepalive: true }); // outlives a click that leaves
         if (rejected.length) throw new Problem(rejected[0]);
       } catch (error) {
-        sent.delete(action);
+        sent.delete(kind);
         throw error;
       }
-      for (const thumb of element.querySelectorAll(".thumb")) {
-        if (thumb.dataset.action === action) thumb.ariaPressed = "true";
+      for (const thumb of kind === "thumb" ? element.querySelectorAll(".thumb") : []) {
+        thumb.ariaPressed = String(thumb.dataset.action === action);
+        thumb.ariaDisabled = "true";
       }
-      told.replaceChildren(
-        "Remembered; ",
-        el("button", { className: "plain", type: "button", onclick: () => search() }, "search again"),
-        " to see it, or ",
-        el("button", { className: "plain", type: "button", onclick: () => takeBack(queryId) }, "take it back"),
-        ".",
-      );
+      const link = (onclick, text) => el("button", { className: "plain", type: "button", onclick }, text);
+      const again = link(searchAgain, "search again");
+      const back = link(() => takeBack(queryId), "take back all feedback on this search");
+      told.replaceChildren("Remembered; ", again, " to see it, or ", back, ".");
     });
 }
 
-// The API takes back all that was told about one search; the page is asked anew, so that it shows what is left.
+// The page is asked anew, so that it shows the ranking as it was before.
 async function takeBack(queryId) {
-  if (await attempt(() => call("POST", "/events/delete", { query_id: queryId }))) await search();
+  if (await attempt(() => call("POST", "/events/delete", { query_id: queryId }))) await searchAgain();
 }
 
 function explanation({ explain, logit, text }) {
@@ -169,7 +177,8 @@ function keyLine(key, text) {
     const what = key.share < 0 ? "spoke against it" : "confirmed it";
     return [el("b", {}, "past query"), ` “${key.query ?? "?"}” ${what} (${key.from ?? "feedback"})`, figures];
   }
-  const words = key.kind === "title" ? "" : ` “${Array.from(text).slice(key.start, Math.min(key.end, key.start + 90)).join("")}…”`;
+  const start = Array.from(text).slice(key.start, Math.min(key.end, key.start + SHOWN)).join("");
+  const words = key.kind === "title" || !start ? "" : ` “${start}${key.end - key.start > SHOWN ? "…" : ""}”`;
   return [el("b", {}, key.kind), words, figures];
 }
 
@@ -178,6 +187,7 @@ $("search").addEventListener("submit", (event) => {
   const asked = new URLSearchParams({ c: collection, q: $("q").value });
   if (asked.toString() !== location.search.slice(1)) history.pushState(null, "", `?${asked}`);
   search();
+  window.scrollTo(0, 0);
 });
 window.addEventListener("popstate", () => {
   $("q").value = new URLSearchParams(location.search).get("q") ?? "";

@@ -1,0 +1,187 @@
+"""What is not there, or cannot be, has a code of its own; what is odd but allowed works."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.service.client import DEFAULT, SECRET, Spoken, create, opened, problem
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("bad") / "data") as client:
+        Spoken(client).add({"id": "known", "text": "a known document"})
+        yield client
+
+
+def search(client: TestClient, **body: Any) -> Any:
+    return client.post(f"{DEFAULT}/search", json=body)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nDCG@0",
+        "nDCG(rel=2)",
+        "P",
+        "P@0",
+        "P@99999",
+        "AP(rel=0)",
+        "R@5\n",
+        "hunter2",
+        "nDCG(",
+        " AP",
+        "",
+        "ERR@5",
+        "NumQ",
+    ],
+)
+def test_a_measure_that_cannot_be_computed_is_refused_at_once(client: TestClient, name: str) -> None:
+    """At a cut-off of 0 the library that measures would end the whole process."""
+    problem(evaluate(client, name), 422, "unknown_measure")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nDCG", "nDCG@10", "AP", "AP(rel=2)@5", "RR", "RR@10", "P@5", "P(rel=2)@5", "R@9999", "Success@1", "Judged@5"],
+)
+def test_a_measure_that_is_let_in_is_computed(client: TestClient, name: str) -> None:
+    task = Spoken(client).ended_task(evaluate(client, name).json())
+    assert (task["status"], task["error"]) == ("succeeded", None)
+    assert task["result"]["models"][0]["measures"].keys() == {name}
+
+
+def test_two_spellings_of_a_measure_give_one_figure(client: TestClient) -> None:
+    body = {"measures": ["AP", "AP(rel=1)"], "qrels": {"a known document": {"known": 1}}}
+    task = Spoken(client).ended_task(client.post(f"{DEFAULT}/evaluations", json=body).json())
+    measured = task["result"]["models"][0]["measures"]
+    assert measured["AP"] == measured["AP(rel=1)"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
+
+
+def evaluate(client: TestClient, measure: str) -> Any:
+    body = {"measures": [measure], "qrels": {"a known document": {"known": 2, "nothing": 1}}}
+    return client.post(f"{DEFAULT}/evaluations", json=body)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/v1/collections/hunter2x", "collection_not_found"),
+        ("DELETE", "/v1/collections/hunter2x", "collection_not_found"),
+        ("POST", "/v1/collections/hunter2x/search", "collection_not_found"),
+        ("POST", "/v1/collections/hunter2x/events", "collection_not_found"),
+        ("POST", "/v1/collections/hunter2x/documents/import", "collection_not_found"),
+        ("GET", f"{DEFAULT}/documents/nothing", "document_not_found"),
+        ("DELETE", f"{DEFAULT}/documents/nothing", "document_not_found"),
+        ("GET", "/v1/tasks/nothing", "task_not_found"),
+        ("POST", "/v1/tasks/nothing/cancel", "task_not_found"),
+        ("GET", f"{DEFAULT}/models/7", "model_not_found"),
+        ("GET", f"{DEFAULT}/models/compare?a=0&b=7", "model_not_found"),
+        ("GET", f"{DEFAULT}/queries/nothing", "query_not_found"),
+        ("GET", f"{DEFAULT}/training-runs/nothing", "training_run_not_found"),
+        ("GET", f"{DEFAULT}/training-runs/nothing/stream", "training_run_not_found"),
+        ("POST", f"{DEFAULT}/training-runs/nothing/cancel", "training_run_not_found"),
+        ("GET", "/v1/nothing", "not_found"),
+    ],
+)
+def test_what_is_not_there_is_404_with_its_own_code(client: TestClient, method: str, path: str, code: str) -> None:
+    body = b'{"q": "x"}' if path.endswith("/search") else b""
+    answer = client.request(method, path, content=body)
+    assert (answer.status_code, answer.json()["code"]) == (404, code), answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_search_by_an_unknown_model_is_404(client: TestClient) -> None:
+    problem(search(client, q="x", model=7), 404, "model_not_found")
+    problem(search(client, q="x", model="challenger"), 404, "model_not_found")
+    champion = f"{DEFAULT}/models/aliases/champion"
+    for force in (True, False):
+        problem(client.put(champion, json={"version": 7, "force": force}), 404, "model_not_found")
+    problem(client.post(f"{DEFAULT}/evaluations", json={"models": [7]}), 404, "model_not_found")
+    problem(client.post(f"{champion}/rollback"), 409, "nothing_to_roll_back")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", f"{DEFAULT}/search"), ("PATCH", DEFAULT), ("DELETE", f"{DEFAULT}/models/0"), ("POST", "/livez")],
+)
+def test_a_wrong_method_is_405_and_says_what_is_allowed(client: TestClient, method: str, path: str) -> None:
+    assert problem(client.request(method, path), 405, "method_not_allowed")
+    assert client.request(method, path).headers["allow"]
+
+
+@pytest.mark.parametrize("name", ["a%2Fb", "x" * 200, "%20", "-a", "a.b", "%C3%A9", "%00", "."])
+def test_a_collection_is_not_made_under_a_bad_name(client: TestClient, name: str) -> None:
+    answer = client.put(f"/v1/collections/{name}", json={})
+    assert answer.status_code in (404, 405, 422), answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    listed = [one["name"] for one in client.get("/v1/collections").json()["collections"]]
+    assert set(listed) <= {"default", "few", "words", "fuzz"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"language": SECRET},
+        {"keys": []},
+        {"keys": ["title"]},
+        {"keys": ["passage", SECRET]},
+        {"retention_days": 0},
+        {"retention_days": 1e9},
+        {"filterable": ['a"b']},
+        {"filterable": SECRET},
+        {"colour": SECRET},
+    ],
+)
+def test_settings_of_a_collection_are_checked(client: TestClient, body: dict[str, Any]) -> None:
+    problem(client.put(DEFAULT, json=body), 422, "invalid_request")
+    problem(client.put("/v1/collections/never", json=body), 422, "invalid_request")
+
+
+def test_the_default_collection_stays(client: TestClient) -> None:
+    problem(client.delete(DEFAULT), 409, "collection_is_default")
+    assert client.get(DEFAULT).status_code == 200
+
+
+def test_what_decides_how_things_are_indexed_cannot_change(client: TestClient) -> None:
+    words = create(client, "words", language="french", keys=["passage"])
+    words.add({"id": "a", "text": "un document"})
+    problem(client.put(words.path, json={"language": "german"}), 409, "setting_is_fixed")
+    problem(client.put(words.path, json={"keys": ["passage", "title"]}), 409, "setting_is_fixed")
+    assert client.put(words.path, json={"language": "french", "retention_days": 3}).status_code == 200
+    settings = words.get()["settings"]
+    assert (settings["language"], settings["keys"], settings["retention_days"]) == ("french", ["passage"], 3)
+
+
+@pytest.mark.parametrize(
+    ("address", "document_id"),
+    [
+        ("a%2Fb", "a/b"),
+        ("a/b/c", "a/b/c"),
+        ("%2E%2E", ".."),
+        ("v1.2.3", "v1.2.3"),
+        ("import", "import"),
+        ("delete", "delete"),
+        ("gr%C3%BC%C3%9Fe%F0%9F%98%80", "grüße😀"),
+        ("a%20b%3Fc%23d%25e", "a b?c#d%e"),
+        ("a%00b", "a\0b"),
+        ("%2F", "/"),
+    ],
+)
+def test_any_text_is_the_id_of_a_document(client: TestClient, address: str, document_id: str) -> None:
+    path = f"{DEFAULT}/documents/{address}"
+    made = client.put(path, json={"text": "an odd id"})
+    assert (made.status_code, made.json()["id"]) == (201, document_id)
+    assert client.get(path).json()["id"] == document_id
+    assert client.put(path, json={"id": document_id, "text": "an odd id"}).status_code == 200
+    assert document_id in Spoken(client).ids("an odd id", limit=50)
+    assert client.delete(path).status_code == 204
+    assert client.get(path).status_code == 404
+
+
+def test_a_page_of_documents_is_checked(client: TestClient) -> None:
+    for query in ("limit=0", "limit=1001", f"limit={SECRET}", f"cursor={SECRET}", "cursor=-1", "cursor=" + "9" * 30):
+        problem(client.get(f"{DEFAULT}/documents?{query}"), 422, "invalid_request")
+    assert client.get(f"{DEFAULT}/documents?cursor={'9' * 18}").json() == {"documents": [], "cursor": None}

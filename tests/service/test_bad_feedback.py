@@ -1,0 +1,122 @@
+"""Bad feedback is rejected piece by piece, and a training run that has too little says so."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.service.client import DEFAULT, SECRET, Spoken, create, event, ndjson, opened, problem
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("bad") / "data") as client:
+        Spoken(client).add({"id": "known", "text": "a known document"})
+        yield client
+
+
+def post_events(client: TestClient, items: list[Any]) -> Any:
+    return client.post(f"{DEFAULT}/events", json=items)
+
+
+def rejected(client: TestClient, item: Any) -> str:
+    """Return the code that the second of three events is rejected with; the others must be accepted."""
+    fine = event("known", user_query="whatever")
+    answer = post_events(client, [fine, item, fine])
+    assert (answer.status_code, answer.json()["accepted"]) == (202, 2), answer.text
+    (one,) = answer.json()["rejected"]
+    assert one["index"] == 1
+    assert one["detail"]
+    assert SECRET not in answer.text
+    return str(one["code"])
+
+
+def test_events_are_rejected_one_by_one(client: TestClient) -> None:
+    assert rejected(client, event(SECRET, user_query="x")) == "unknown_document"
+    assert rejected(client, event("known", query_id=SECRET)) == "unknown_query"
+    assert rejected(client, event("known")) == "query_missing"
+    assert rejected(client, event(None, user_query="x")) == "document_missing"
+    assert rejected(client, {"action_name": "click"}) == "invalid_event"
+    assert rejected(client, SECRET) == "invalid_event"
+    assert rejected(client, event("known", user_query="x") | {"timestamp": SECRET}) == "invalid_event"
+    assert rejected(client, event("known", user_query="x") | {"timestamp": "2026-09-20T10:00:00"}) == "invalid_event"
+    assert rejected(client, event("known", user_query=SECRET * 1000)) == "invalid_event"
+
+
+@pytest.mark.parametrize("timestamp", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_a_time_that_utc_cannot_tell_is_rejected(client: TestClient, timestamp: str) -> None:
+    assert rejected(client, event("known", user_query="x") | {"timestamp": timestamp}) == "invalid_event"
+
+
+@pytest.mark.parametrize("depth", [100, 300, 900])
+def test_a_deeply_nested_event_is_accepted_or_rejected(client: TestClient, depth: int) -> None:
+    nested: Any = SECRET
+    for _ in range(depth):
+        nested = {"a": nested}
+    answer = post_events(client, [event("known", user_query="x") | {"more": nested}])
+    assert answer.status_code == 202, answer.text
+    assert answer.json()["accepted"] + len(answer.json()["rejected"]) == 1
+    assert SECRET not in answer.text
+
+
+def test_a_position_of_ubi_may_be_both_or_none(client: TestClient) -> None:
+    for position in ({"ordinal": 3, "xy": {"x": 1, "y": 2}}, {}, {"ordinal": 3}, {"xy": {"x": 1, "y": 2}}):
+        one = event("known", user_query="x")
+        one["event_attributes"]["position"] = position
+        assert post_events(client, [one]).json() == {"accepted": 1, "rejected": []}
+    for ordinal in (0, -1, "3", 1.5, 2**63):
+        one = event("known", user_query="x")
+        one["event_attributes"]["position"] = {"ordinal": ordinal}
+        assert rejected(client, one) == "invalid_event"
+
+
+def test_a_bad_line_of_events_is_rejected_by_its_index(client: TestClient) -> None:
+    fine = event("known", user_query="x")
+    answer = client.post(f"{DEFAULT}/events", content=ndjson([fine, f"{{{SECRET}", fine]))
+    assert (answer.status_code, answer.json()["accepted"]) == (202, 2)
+    assert [one["index"] for one in answer.json()["rejected"]] == [1]
+    assert SECRET not in answer.text
+
+
+def test_too_many_events_and_judgments_are_refused(client: TestClient) -> None:
+    problem(post_events(client, [event("known", user_query=SECRET)] * 1001), 422, "too_many_events")
+    problem(post_events(client, []), 422, "invalid_request")
+    judgments = [{"query": SECRET, "document_id": "known", "rating": 1}] * 1001
+    problem(client.post(f"{DEFAULT}/judgments", json={"judgments": judgments}), 422, "too_many_judgments")
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"document_id": SECRET}, "unknown_document"),
+        ({"rating": 5}, "invalid_judgment"),
+        ({"rating": -1}, "invalid_judgment"),
+        ({"rating": "4"}, "invalid_judgment"),
+        ({"query": ""}, "invalid_judgment"),
+        ({"colour": SECRET}, "invalid_judgment"),
+    ],
+)
+def test_judgments_are_rejected_one_by_one(client: TestClient, change: dict[str, Any], code: str) -> None:
+    fine = {"query": "x", "document_id": "known", "rating": 0}
+    answer = client.post(f"{DEFAULT}/judgments", json={"judgments": [fine, fine | change]})
+    assert (answer.status_code, answer.json()["accepted"]) == (200, 1)
+    assert [(one["index"], one["code"]) for one in answer.json()["rejected"]] == [(1, code)]
+    assert SECRET not in answer.text
+
+
+def test_whose_events_to_take_back_is_told_in_one_way(client: TestClient) -> None:
+    for body in ({}, {"query_id": SECRET, "client_id": SECRET}):
+        problem(client.post(f"{DEFAULT}/events/delete", json=body), 422, "invalid_request")
+        problem(client.post(f"{DEFAULT}/documents/delete", json={}), 422, "invalid_request")
+
+
+def test_training_with_three_judgments_says_what_it_has_and_what_it_needs(client: TestClient) -> None:
+    few = create(client, "few")
+    few.add({"id": "a", "text": "a document"})
+    for n in range(3):
+        few.judge(f"query number {n}", "a", 3)
+    body = problem(client.post(f"{few.path}/training-runs", json={}), 422, "not_enough_feedback")
+    assert (body["have"], body["need"]) == (3, 20)
+    problem(client.post(f"{few.path}/training-runs", json={"seed": -1}), 422, "invalid_request")
+    problem(client.post(f"{few.path}/training-runs", json={"promote": SECRET}), 422, "invalid_request")

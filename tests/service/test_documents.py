@@ -1,0 +1,280 @@
+"""Documents and collections: what is posted can be listed, replaced, imported, waited for, stopped and deleted."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.collections import actions as collections
+from service.collections.schemas import CollectionIn
+from service.documents import actions
+from service.inputs import MAX_BODY_BYTES
+from tests.service.client import DEADLINE_SECONDS, Spoken, create, good, ndjson, opened, runtime_of
+
+TASK = {"id", "type", "collection", "status", "progress", "result", "error", "created_at", "finished_at"}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("documents") / "data") as client:
+        yield client
+
+
+@pytest.fixture
+def shelf(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
+    """An empty collection of its own."""
+    return create(client, request.node.name.replace("_", "-")[:100], filterable=["year"])
+
+
+def book(n: int) -> dict[str, Any]:
+    return {"id": f"book-{n}", "text": f"volume {n} of the annals", "metadata": {"year": 2000 + n}}
+
+
+class Gate:
+    """Holds indexing back until it is opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._open = threading.Event()
+        self.reached = threading.Event()
+        encode = actions.encode_documents
+
+        def waiting(*arguments: Any) -> Any:
+            self.reached.set()
+            self._open.wait(DEADLINE_SECONDS)
+            return encode(*arguments)
+
+        monkeypatch.setattr(actions, "encode_documents", waiting)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    gate = Gate(monkeypatch)
+    yield gate
+    gate.open()
+
+
+def test_a_document_comes_back_as_it_was_posted(shelf: Spoken) -> None:
+    whole = {
+        "id": "a",
+        "title": "Titel",
+        "text": "Größe 😀\n\ttabs",
+        "url": "https://example.org/?a=b",
+        "metadata": {"year": 2020, "ratio": 0.1, "new": True, "tags": ["x", ""], "größe": "é"},
+    }
+    shelf.add(whole)
+    assert shelf.get("documents/a") == whole
+    (hit,) = shelf.search("tabs")["hits"]
+    assert {name: hit[name] for name in whole} == whole
+
+
+def test_posting_an_id_again_replaces_the_document_whole(shelf: Spoken) -> None:
+    shelf.add(book(1) | {"title": "Annals"})
+    again = shelf.add({"id": "book-1", "text": "a pamphlet"})
+    assert again["items"] == [{"index": 0, "id": "book-1", "status": 200, "code": None}]
+    assert shelf.get("documents/book-1") == {
+        "id": "book-1",
+        "title": None,
+        "text": "a pamphlet",
+        "url": None,
+        "metadata": {},
+    }
+    assert shelf.get()["counts"]["documents"] == 1
+    assert shelf.ids("annals", mode="words") == []
+
+
+def test_of_an_id_twice_in_a_batch_the_last_one_counts(shelf: Spoken) -> None:
+    shelf.add(book(1), book(2), book(1) | {"text": "the last word"})
+    assert shelf.get("documents/book-1")["text"] == "the last word"
+    assert shelf.get()["counts"]["documents"] == 2
+
+
+def test_a_put_says_whether_it_created_or_replaced(shelf: Spoken) -> None:
+    address = f"{shelf.path}/documents/a"
+    assert [shelf.client.put(address, json={"text": text}).status_code for text in ("one", "two")] == [201, 200]
+    assert shelf.ids("two", mode="words") == ["a"]
+    assert shelf.ids("one", mode="words") == []
+
+
+def test_documents_are_listed_page_by_page_in_the_order_of_arrival(shelf: Spoken) -> None:
+    shelf.add(*map(book, range(7)))
+    shelf.add(book(3))
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = shelf.get("documents", limit=3, cursor=cursor)
+        assert len(page["documents"]) <= 3
+        seen += [one["id"] for one in page["documents"]]
+        cursor = page["cursor"]
+    assert seen == [f"book-{n}" for n in (0, 1, 2, 4, 5, 6, 3)]
+
+
+def test_documents_are_deleted_by_id(shelf: Spoken) -> None:
+    shelf.add(*map(book, range(4)))
+    answer = shelf.client.post(f"{shelf.path}/documents/delete", json={"ids": ["book-1", "book-2", "unknown"]})
+    assert answer.status_code == 202
+    assert shelf.ended_task(answer.json())["result"] == {"deleted": 2}
+    assert sorted(shelf.ids("annals")) == ["book-0", "book-3"]
+    assert shelf.client.delete(f"{shelf.path}/documents/book-0").status_code == 204
+    assert shelf.client.delete(f"{shelf.path}/documents/book-0").status_code == 404
+    assert shelf.ids("annals") == ["book-3"]
+
+
+def test_documents_are_deleted_by_filter(shelf: Spoken) -> None:
+    shelf.add(*map(book, range(6)))
+    task = shelf.post("documents/delete", {"filter": "year >= 2002 AND NOT year = 2004"})
+    assert shelf.ended_task(task)["result"] == {"deleted": 3}
+    assert sorted(shelf.ids("annals")) == ["book-0", "book-1", "book-4"]
+
+
+def import_lines(shelf: Spoken, content: Any) -> Any:
+    answer = shelf.client.post(f"{shelf.path}/documents/import", content=content)
+    assert answer.status_code == 202, answer.text
+    return shelf.ended_task(answer.json())
+
+
+def test_an_import_counts_its_lines_and_names_the_bad_ones(shelf: Spoken) -> None:
+    lines = [book(0), "{not json", book(1), {"id": "no text"}, "", "  ", book(2), '{"id": "x", "text": NaN}']
+    task = import_lines(shelf, ndjson(lines))
+    assert (task["status"], task["type"]) == ("succeeded", "documents_import")
+    result = task["result"]
+    assert (result["items_total"], result["succeeded"], result["failed"]) == (6, 3, 3)
+    assert [(one["index"], one["code"]) for one in result["errors"]] == [
+        (1, "invalid_json"),
+        (3, "invalid_document"),
+        (5, "invalid_json"),
+    ]
+    assert task["progress"] == {"done": 6, "total": 6}
+    assert sorted(shelf.ids("annals")) == ["book-0", "book-1", "book-2"]
+
+
+def test_an_import_takes_more_than_a_batch_and_more_than_a_body(shelf: Spoken) -> None:
+    padding = "x" * 9000
+    lines = ndjson([book(n) | {"url": None, "metadata": {"padding": padding}} for n in range(1100)])
+    assert len(lines) > MAX_BODY_BYTES
+    parts = (lines[start : start + 500_000] for start in range(0, len(lines), 500_000))
+    assert import_lines(shelf, parts)["result"]["succeeded"] == 1100
+    assert shelf.get()["counts"]["documents"] == 1100
+    assert shelf.ids("1099", mode="words") == ["book-1099"]
+
+
+def test_a_line_of_an_import_that_is_too_long_is_skipped(shelf: Spoken) -> None:
+    lines = ndjson([book(0), book(1) | {"url": "x" * (2 * MAX_BODY_BYTES)}, book(2)])
+    result = import_lines(shelf, lines)["result"]
+    assert [(one["index"], one["code"]) for one in result["errors"]] == [(1, "document_too_large")]
+    assert result["succeeded"] == 2
+
+
+def test_an_empty_import_has_nothing_to_do(shelf: Spoken) -> None:
+    assert import_lines(shelf, b"\n\n")["result"] == {"items_total": 0, "succeeded": 0, "failed": 0, "errors": []}
+
+
+def test_without_waiting_the_answer_is_a_task_with_its_address(shelf: Spoken) -> None:
+    answer = shelf.client.post(f"{shelf.path}/documents", json={"documents": [book(1), {}]})
+    task = answer.json()
+    assert (answer.status_code, answer.headers["location"]) == (202, f"/v1/tasks/{task['id']}")
+    assert task.keys() == TASK
+    assert (task["type"], task["collection"]) == ("documents", shelf.name)
+    ended = shelf.ended_task(task)
+    assert (ended["status"], ended["error"], ended["progress"]) == ("succeeded", None, {"done": 1, "total": 1})
+    assert [item["status"] for item in ended["result"]["items"]] == [201, 422]
+    assert ended["created_at"] <= ended["finished_at"]
+    assert shelf.ids("annals") == ["book-1"]
+
+
+def test_a_wait_that_is_too_short_gives_the_task(shelf: Spoken, gate: Gate) -> None:
+    answer = shelf.client.post(f"{shelf.path}/documents?wait=0", json={"documents": [book(1)]})
+    assert answer.status_code == 202
+    assert answer.json()["status"] in ("enqueued", "processing")
+    assert shelf.get("documents/book-1")["text"] == book(1)["text"]
+    assert shelf.get()["counts"]["pending"] == 1
+    gate.open()
+    assert shelf.ended_task(answer.json())["status"] == "succeeded"
+    assert shelf.get()["counts"]["pending"] == 0
+
+
+def test_a_task_that_is_canceled_stops_and_keeps_what_it_has_done(shelf: Spoken, gate: Gate) -> None:
+    task = shelf.post("documents", {"documents": [book(n) for n in range(3 * actions.CHUNK)]})
+    assert gate.reached.wait(DEADLINE_SECONDS)
+    canceled = shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
+    assert (canceled.status_code, canceled.headers["location"]) == (202, f"/v1/tasks/{task['id']}")
+    gate.open()
+    ended = shelf.ended_task(task)
+    assert (ended["status"], ended["progress"]["done"]) == ("canceled", actions.CHUNK)
+    assert shelf.get()["counts"]["documents"] == actions.CHUNK
+    again = good(shelf.client.post(f"/v1/tasks/{task['id']}/cancel"))
+    assert again["status"] == "canceled"
+
+
+def test_a_document_deleted_while_it_is_encoded_does_not_come_back(shelf: Spoken, gate: Gate) -> None:
+    task = shelf.post("documents", {"documents": [book(1), book(2)]})
+    assert gate.reached.wait(DEADLINE_SECONDS)
+    assert shelf.client.delete(f"{shelf.path}/documents/book-1").status_code == 204
+    gate.open()
+    shelf.ended_task(task)
+    assert shelf.ids("annals") == ["book-2"]
+
+
+def test_of_two_posts_of_an_id_the_later_one_stays_whichever_is_encoded_first(shelf: Spoken, gate: Gate) -> None:
+    first = shelf.post("documents", {"documents": [book(1)]})
+    assert gate.reached.wait(DEADLINE_SECONDS)
+    second = shelf.post("documents", {"documents": [book(1) | {"text": "the later word"}]})
+    gate.open()
+    shelf.ended_task(first)
+    shelf.ended_task(second)
+    assert shelf.get("documents/book-1")["text"] == "the later word"
+    assert shelf.ids("later word", mode="words") == ["book-1"]
+    assert shelf.get()["counts"]["documents"] == 1
+
+
+def test_a_collection_is_deleted_with_all_it_holds_and_can_be_made_anew(shelf: Spoken) -> None:
+    shelf.add(book(1))
+    shelf.act("book-1", user_query="annals")
+    answer = shelf.client.delete(shelf.path)
+    assert answer.status_code == 202
+    assert shelf.client.get(shelf.path).status_code == 404
+    again = create(shelf.client, shelf.name)
+    assert shelf.ended_task(answer.json())["status"] == "succeeded"
+    counts = again.get()["counts"]
+    assert (counts["documents"], counts["events"], counts["keys"]["query"]) == (0, 0, 0)
+    again.add(book(2))
+    assert again.ids("annals") == ["book-2"]
+
+
+def test_settings_left_out_keep_their_value(shelf: Spoken) -> None:
+    shelf.client.put(shelf.path, json={"retention_days": 5})
+    kept = good(shelf.client.put(shelf.path, json={"filterable": ["lang"]}))["settings"]
+    assert (kept["retention_days"], kept["filterable"]) == (5, ["lang"])
+    assert good(shelf.client.put(shelf.path, json={"retention_days": None}))["settings"]["retention_days"] is None
+    assert good(shelf.client.put(shelf.path))["settings"]["filterable"] == ["lang"]
+
+
+def test_a_collection_that_many_make_at_once_is_made_once(client: TestClient) -> None:
+    runtime = runtime_of(client)
+    together = threading.Barrier(4)
+    outcomes: list[Any] = []
+
+    def make() -> None:
+        together.wait()
+        try:
+            outcomes.append(collections.put(runtime, "contested", CollectionIn())[1])
+        except Exception as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_SECONDS)
+    assert sorted(map(str, outcomes)) == ["False", "False", "False", "True"]
+
+
+def test_the_number_of_a_deleted_collection_is_not_used_again(client: TestClient) -> None:
+    """Folders carry the number: one that was not cleared yet must not become another collection's index."""
+    first = create(client, "numbered")
+    number = first.id
+    first.ended_task(client.delete(first.path).json())
+    assert create(client, "numbered").id > number

@@ -1,0 +1,228 @@
+"""Feedback works at once, can be taken back as if it had never been, and becomes what training learns from."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from index.examples import Feedback
+from service.database import rfc3339
+from service.housekeeping import forget_old_feedback
+from service.learning import gather_feedback
+from tests.service.client import Spoken, create, event, ndjson, opened, runtime_of
+
+QUERY = "which tree is tall"
+TREES = ("oak", "pine", "birch", "willow", "maple")
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("feedback") / "data") as client:
+        yield client
+
+
+@pytest.fixture
+def wood(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
+    """A collection of its own, of a few trees."""
+    wood = create(client, request.node.name.replace("_", "-").replace("[", "-").rstrip("]")[:100])
+    wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
+    return wood
+
+
+def logits(wood: Spoken, query: str = QUERY) -> dict[str, float]:
+    return {one: logit for one, logit, _ in wood.ranking(query)}
+
+
+def learned_from(wood: Spoken) -> dict[str, tuple[dict[str, float], dict[str, int] | None]]:
+    """Return source -> (gains, shown) by document id, as training would get them."""
+    runtime = runtime_of(wood.client)
+    state = runtime.collection(wood.name)
+    rows = {}
+    with runtime.database.read() as connection:
+        found: list[Feedback] = gather_feedback(connection, state.id)
+        for row in connection.exec_driver_sql("SELECT row, id FROM documents WHERE collection_id = ?", (state.id,)):
+            rows[row[0]] = row[1]
+
+    def by_id(values: Any) -> Any:
+        return None if values is None else {rows[row]: value for row, value in values.items()}
+
+    return {one.source: (by_id(one.gains), by_id(one.shown)) for one in found}
+
+
+def test_a_judgment_taken_back_leaves_the_ranking_as_if_it_had_never_been(wood: Spoken) -> None:
+    before = wood.ranking(QUERY)
+    wood.judge(QUERY, "birch", 4, rater="ada")
+    assert wood.ranking(QUERY) != before
+    wood.judge(QUERY, "birch", None, rater="ada")
+    assert wood.ranking(QUERY) == before
+    assert wood.get()["counts"]["judgments"] == wood.get()["counts"]["keys"]["query"] == 0
+    assert wood.judge(QUERY, "birch", None, rater="ada") == {"accepted": 1, "rejected": []}
+
+
+def test_a_judgment_replaces_the_one_of_the_same_rater_only(wood: Spoken) -> None:
+    wood.judge(QUERY, "birch", 1, rater="ada")
+    once = wood.ranking(QUERY)
+    wood.judge(QUERY, "birch", 4, rater="ada")
+    wood.judge(f"  {QUERY.upper()} ", "birch", 1, rater="ada")
+    assert wood.get()["counts"]["judgments"] == 1
+    assert wood.ranking(QUERY) == once
+    wood.judge(QUERY, "birch", 1, rater="bob")
+    assert wood.get()["counts"]["judgments"] == 2
+    assert logits(wood)["birch"] > {one: logit for one, logit, _ in once}["birch"]
+
+
+def test_of_the_same_judgment_twice_in_a_batch_the_last_one_counts(wood: Spoken) -> None:
+    def batch(*ratings: int | None) -> Any:
+        items = [{"query": QUERY, "document_id": "birch", "rating": rating} for rating in ratings]
+        return wood.post("judgments", {"judgments": items})
+
+    before = wood.ranking(QUERY)
+    assert batch(4) == {"accepted": 1, "rejected": []}
+    once = wood.ranking(QUERY)
+    assert batch(1, 0, None, 4) == {"accepted": 4, "rejected": []}
+    assert wood.ranking(QUERY) == once
+    assert batch(1, None)["accepted"] == 2
+    assert wood.ranking(QUERY) == before
+    assert wood.get()["counts"]["keys"]["query"] == 0
+
+
+def test_a_rating_of_nought_is_kept_and_remembered_by_nobody(wood: Spoken) -> None:
+    before = wood.ranking(QUERY)
+    wood.judge(QUERY, "birch", 0)
+    assert wood.ranking(QUERY) == before
+    assert wood.get()["counts"]["judgments"] == 1
+
+
+def test_thumbs_down_lowers_its_document_near_its_query_alone(wood: Spoken) -> None:
+    wood.act("birch", "thumbs_up", user_query=QUERY)
+    liked = logits(wood)
+    elsewhere = wood.ranking("maple syrup on pancakes")
+    wood.act("birch", "thumbs_down", user_query=QUERY)
+    disliked = logits(wood)
+    assert disliked["birch"] < liked["birch"]
+    assert {tree: disliked[tree] for tree in TREES if tree != "birch"} == {
+        tree: liked[tree] for tree in TREES if tree != "birch"
+    }
+    assert wood.ranking("maple syrup on pancakes") == elsewhere
+
+
+def test_better_actions_count_for_more(wood: Spoken) -> None:
+    grades = []
+    for action in ("impression", "click", "add_to_cart", "purchase"):
+        wood.act("pine", action, user_query=QUERY, client_id="one")
+        grades.append(logits(wood)["pine"])
+        wood.post("events/delete", {"client_id": "one"})
+    assert grades == sorted(grades)
+    assert len(set(grades)) == 4
+
+
+@pytest.mark.parametrize("action", ["impression", "hover"])
+def test_an_action_without_a_grade_is_stored_and_changes_nothing(wood: Spoken, action: str) -> None:
+    before = wood.ranking(QUERY)
+    assert wood.act("oak", action, user_query=QUERY)["accepted"] == 1
+    assert wood.ranking(QUERY) == before
+    assert wood.get()["counts"]["events"] == 1
+    assert learned_from(wood) == {}
+
+
+def test_events_of_a_client_are_taken_back_and_those_of_others_stay(wood: Spoken) -> None:
+    wood.act("oak", user_query=QUERY, client_id="ada")
+    before = wood.ranking(QUERY)
+    wood.act("pine", user_query=QUERY, client_id="bob")
+    wood.act("pine", user_query=f"{QUERY}?", client_id="bob")
+    assert wood.post("events/delete", {"client_id": "bob"}) == {"deleted": 2}
+    assert wood.ranking(QUERY) == before
+    assert wood.post("events/delete", {"client_id": "bob"}) == {"deleted": 0}
+    assert wood.get()["counts"]["events"] == 1
+
+
+def test_events_come_as_an_object_a_list_or_lines(wood: Spoken) -> None:
+    one = event("oak", user_query=QUERY)
+    address = f"{wood.path}/events"
+    for body in (ndjson([one]), b"[" + ndjson([one]) + b"]", ndjson([one, one]), ndjson([one, one]) + b"\n\n"):
+        assert wood.client.post(address, content=body).status_code == 202
+    assert wood.get()["counts"]["events"] == 6
+
+
+def test_an_event_of_an_unknown_search_is_joined_by_its_text(wood: Spoken) -> None:
+    assert wood.act("oak", query_id="of another system", user_query=QUERY)["accepted"] == 1
+    explained = wood.search(QUERY, explain=True)["hits"]
+    (key,) = [key for hit in explained for key in hit["explain"]["keys"] if key["kind"] == "query"]
+    assert (key["query"], key["from"]) == (QUERY, "event")
+
+
+def test_what_is_past_its_retention_is_forgotten_with_its_memory(wood: Spoken) -> None:
+    runtime = runtime_of(wood.client)
+    now = datetime.now(UTC)
+    old, fresh = (rfc3339(now - timedelta(days=days)) for days in (40, 2))
+    before = wood.ranking(QUERY)
+    wood.post("events", event("oak", user_query=QUERY) | {"timestamp": old})
+    remembered = wood.ranking(QUERY)
+    forget_old_feedback(runtime)
+    assert wood.ranking(QUERY) == remembered
+    wood.client.put(wood.path, json={"retention_days": 30})
+    forget_old_feedback(runtime)
+    assert wood.ranking(QUERY) == before
+    wood.post("events", event("oak", user_query=QUERY) | {"timestamp": fresh})
+    forget_old_feedback(runtime)
+    assert wood.get()["counts"]["events"] == 1
+
+
+def test_impressions_past_their_retention_are_forgotten(wood: Spoken) -> None:
+    runtime = runtime_of(wood.client)
+    query_id = wood.search(QUERY)["query_id"]
+    wood.client.put(wood.path, json={"retention_days": 30})
+    wood.get(f"queries/{query_id}")
+    with runtime.database.write() as connection:
+        past = rfc3339(datetime.now(UTC) - timedelta(days=31))
+        connection.exec_driver_sql("UPDATE queries SET created_at = ? WHERE query_id = ?", (past, query_id))
+    forget_old_feedback(runtime)
+    assert wood.client.get(f"{wood.path}/queries/{query_id}").status_code == 404
+
+
+def test_a_click_teaches_about_what_was_looked_at_and_nothing_further_down(wood: Spoken) -> None:
+    shown = wood.search(QUERY)
+    order = [hit["id"] for hit in shown["hits"]]
+    wood.act(order[1], query_id=shown["query_id"], position=2)
+    gains, examined = learned_from(wood)[QUERY]
+    assert gains == {order[1]: 1.0}
+    assert examined == {order[0]: 1, order[1]: 2, order[2]: 3}
+
+
+def test_a_click_whose_list_is_not_known_teaches_without_positions(wood: Spoken) -> None:
+    wood.act("oak", user_query=QUERY, position=4)
+    assert learned_from(wood)[QUERY] == ({"oak": 1.0}, None)
+
+
+def test_judgments_come_before_clicks(wood: Spoken) -> None:
+    shown = wood.search(QUERY)
+    wood.act("oak", query_id=shown["query_id"], position=1)
+    wood.judge(QUERY, "pine", 4, rater="ada")
+    wood.judge(QUERY, "pine", 2, rater="bob")
+    wood.judge(QUERY, "oak", 0)
+    assert learned_from(wood)[QUERY] == ({"pine": 3.0, "oak": 0.0}, None)
+
+
+def test_clicks_of_a_crowd_are_bounded_and_spellings_are_one_query(wood: Spoken) -> None:
+    spelled = [QUERY, QUERY.upper(), f"  {QUERY}  ", QUERY.replace(" ", "\t")] * 5
+    wood.post("events", [event("oak", user_query=text) for text in spelled])
+    ((source, (gains, _)),) = learned_from(wood).items()
+    assert (source, gains) == (QUERY, {"oak": 10.0})
+
+
+def test_feedback_on_a_deleted_document_teaches_nothing(wood: Spoken) -> None:
+    wood.act("oak", user_query=QUERY)
+    wood.judge("a tree by the water", "willow", 4)
+    assert len(learned_from(wood)) == 2
+    wood.post("documents/delete", {"ids": ["oak", "willow"]})
+    assert learned_from(wood) == {}
+    assert wood.get()["counts"]["keys"]["query"] == 0
+
+
+def test_a_judgment_can_be_taken_back_after_its_document_was_deleted(wood: Spoken) -> None:
+    wood.judge(QUERY, "oak", 4)
+    wood.post("documents/delete", {"ids": ["oak"]})
+    wood.judge(QUERY, "oak", None)
+    assert wood.get()["counts"]["judgments"] == 0

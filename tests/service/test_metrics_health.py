@@ -1,0 +1,96 @@
+"""Whether the service says that it lives, is ready and sound, and what it counts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.health import diagnose
+from service.state import model_directory
+from tests.service.client import Spoken, create, opened, runtime_of
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("health") / "data") as client:
+        Spoken(client).add({"id": "a", "text": "a document"}, {"id": "b", "text": "another"})
+        create(client, "empty")
+        yield client
+
+
+def samples(client: TestClient) -> dict[tuple[str, str], float]:
+    """Return (name, the labels' values) -> value of everything that is counted."""
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    families = text_string_to_metric_families(answer.text)
+    return {
+        (one.name, ",".join(value for name, value in sorted(one.labels.items()) if name != "le")): one.value
+        for family in families
+        for one in family.samples
+    }
+
+
+def test_a_running_service_is_alive_and_ready(client: TestClient) -> None:
+    assert client.get("/livez").json() == {"status": "alive"}
+    assert client.get("/readyz").json() == {"status": "ready", "degraded": {}}
+
+
+def test_documents_searches_and_answers_are_counted(client: TestClient) -> None:
+    before = samples(client)
+    assert (before["softseek_documents", "default"], before["softseek_documents", "empty"]) == (2, 0)
+    Spoken(client).search("document", mode="words")
+    Spoken(client).search("document", mode="words")
+    client.get("/nothing/here")
+    after = samples(client)
+
+    def grown(name: str, labels: str) -> float:
+        return after[name, labels] - before.get((name, labels), 0)
+
+    assert grown("softseek_search_seconds_count", "words") == 2
+    assert grown("softseek_requests_total", "4xx") == 1
+    assert grown("softseek_requests_total", "2xx") == 3  # two searches, and the first look at the metrics
+
+
+def test_the_schema_describes_the_items_of_a_batch(client: TestClient) -> None:
+    schema = client.get("/openapi.json").json()
+    known = schema["components"]["schemas"]
+    assert {"DocumentIn", "EventIn", "JudgmentIn"} <= known.keys()
+
+    def references(node: object) -> Iterator[str]:
+        if isinstance(node, dict):
+            if isinstance(node.get("$ref"), str):
+                yield node["$ref"]
+            for inner in node.values():
+                yield from references(inner)
+        elif isinstance(node, list):
+            for inner in node:
+                yield from references(inner)
+
+    assert {one.removeprefix("#/components/schemas/") for one in references(schema)} <= known.keys()
+    assert client.get("/docs").status_code == 200
+
+
+def failing(client: TestClient) -> set[str]:
+    return {one["name"] for one in diagnose(runtime_of(client)) if not one["ok"]}
+
+
+def test_a_sound_directory_has_no_failing_check(client: TestClient) -> None:
+    assert failing(client) == set()
+
+
+def test_a_missing_document_and_a_damaged_model_are_found(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        Spoken(client).add({"id": "a", "text": "a document"})
+        runtime = runtime_of(client)
+        with runtime.database.write() as connection:
+            connection.exec_driver_sql("DELETE FROM keys")
+            connection.exec_driver_sql("DELETE FROM documents")
+            connection.exec_driver_sql(
+                "INSERT INTO models (collection_id, version, lineage, report, decision, created_at) "
+                "VALUES (?, 1, '{}', '{}', '{}', '')",
+                (Spoken(client).id,),
+            )
+        assert not model_directory(runtime.settings.data, Spoken(client).id, 1).exists()
+        assert failing(client) == {"index of default", "models of default"}

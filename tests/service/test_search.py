@@ -1,0 +1,186 @@
+"""A search: filters, modes, pages, weights, explanations, highlights, and the impression it leaves."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.service.client import Spoken, create, good, opened, runtime_of
+
+COLOURS = ("red", "green", "blue", "white")
+COUNT = 120
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("search") / "data") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shop(client: TestClient) -> Spoken:
+    """Bowls that differ in number and colour; three of them are rare."""
+    shop = create(client, "shop", filterable=["colour", "number", "rare"])
+    bowls = [
+        {
+            "id": f"bowl-{n:03}",
+            "title": f"Bowl {n}",
+            "text": f"A {COLOURS[n % 4]} bowl, number {n}, made by hand",
+            "metadata": {"colour": COLOURS[n % 4], "number": n} | ({"rare": True} if n in (7, 64, 119) else {}),
+        }
+        for n in range(COUNT)
+    ]
+    shop.add(*bowls)
+    return shop
+
+
+def test_a_filter_that_few_documents_pass_still_gives_them_all(shop: Spoken) -> None:
+    answer = shop.search("a bowl made by hand", filter="rare = true", candidates=5)
+    assert {hit["id"] for hit in answer["hits"]} == {"bowl-007", "bowl-064", "bowl-119"}
+    assert answer["page"]["has_more"] is False
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
+def test_a_filter_gives_full_pages_of_what_passes_it(shop: Spoken, mode: str) -> None:
+    condition = "colour = blue AND number 10 TO 90"
+    hits = shop.search("a bowl made by hand", filter=condition, limit=15, mode=mode)["hits"]
+    assert len(hits) == 15
+    assert all(hit["metadata"]["colour"] == "blue" and 10 <= hit["metadata"]["number"] <= 90 for hit in hits)
+
+
+def test_a_filter_that_nothing_passes_gives_an_empty_page(shop: Spoken) -> None:
+    answer = shop.search("bowl", filter="number > 1000")
+    assert (answer["hits"], answer["attention"]["candidates"]) == ([], 0)
+    assert answer["attention"]["null_weight"] == pytest.approx(1)
+
+
+def test_a_search_of_an_empty_collection_finds_nothing(client: TestClient) -> None:
+    answer = create(client, "empty").search("bowl", explain=True)
+    assert (answer["hits"], answer["page"]["has_more"], answer["attention"]["shown_mass"]) == ([], False, 0)
+
+
+def test_pages_are_disjoint_in_order_and_together_the_whole(shop: Spoken) -> None:
+    whole = shop.search("red bowl", limit=100, log=False)["hits"]
+    pages = [shop.search("red bowl", limit=25, offset=offset, log=False)["hits"] for offset in (0, 25, 50, 75)]
+    joined = [hit for page in pages for hit in page]
+    assert [hit["id"] for hit in joined] == [hit["id"] for hit in whole]
+    assert [hit["position"] for hit in joined] == list(range(1, 101))
+    assert all(a["logit"] >= b["logit"] for a, b in pairwise(joined))
+
+
+def test_has_more_tells_whether_there_is_a_next_page(shop: Spoken) -> None:
+    found = [shop.search("bowl", limit=40, offset=offset, log=False) for offset in (0, 40, 80, 120)]
+    assert [len(one["hits"]) for one in found] == [40, 40, 40, 0]
+    assert [one["page"]["has_more"] for one in found] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
+def test_weights_and_null_weight_sum_to_one_over_all_candidates(shop: Spoken, mode: str) -> None:
+    answer = shop.search("green bowl by hand", limit=1000, mode=mode)
+    weights = [hit["score"] for hit in answer["hits"]]
+    assert len(weights) == answer["attention"]["candidates"]
+    assert min(weights) >= 0
+    assert sum(weights) == pytest.approx(answer["attention"]["shown_mass"])
+    assert sum(weights) + answer["attention"]["null_weight"] == pytest.approx(1, abs=1e-5)
+    shown = shop.search("green bowl by hand", limit=3, candidates=200, mode=mode)
+    assert shown["attention"]["shown_mass"] == pytest.approx(sum(hit["score"] for hit in shown["hits"]))
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
+def test_the_parts_of_an_explanation_add_up_to_the_logit(shop: Spoken, mode: str) -> None:
+    for hit in shop.search("green bowl 9", explain=True, mode=mode)["hits"]:
+        parts = hit["explain"]["parts"]
+        assert parts.keys() == {"title", "passage", "sentence", "words", "memory"}
+        assert sum(parts.values()) == pytest.approx(hit["logit"], abs=1e-4)
+        for key in hit["explain"]["keys"]:
+            assert 0 <= key["start"] <= key["end"] <= len(hit["title" if key["kind"] == "title" else "text"])
+
+
+def test_a_mode_uses_its_own_evidence_only(shop: Spoken) -> None:
+    words = shop.search("bowl 42", mode="words", explain=True)["hits"]
+    assert words[0]["id"] == "bowl-042"
+    assert {name for name, part in words[0]["explain"]["parts"].items() if part} == {"words"}
+    dense = shop.search("bowl 42", mode="dense", explain=True)["hits"]
+    assert {name for name, part in dense[0]["explain"]["parts"].items() if part} <= {"title", "passage"}
+    assert shop.search("nothingofthekind", mode="words")["hits"] == []
+    assert len(shop.search("nothingofthekind", mode="dense")["hits"]) == 10
+
+
+def test_an_explanation_is_there_only_when_asked_for(shop: Spoken) -> None:
+    assert "explain" not in shop.search("bowl")["hits"][0]
+
+
+def test_highlights_point_at_the_words_of_the_query(client: TestClient) -> None:
+    notes = create(client, "notes")
+    text = "Größe: 😀 copies of folders are copied; a folder copies nothing"
+    notes.add({"id": "a", "title": "Copying folders", "text": text})
+    (hit,) = notes.search("copy a folder")["hits"]
+    found = [(one["field"], hit[one["field"]][one["start"] : one["end"]]) for one in hit["highlights"]]
+    assert [word for field, word in found if field == "title"] == ["Copying", "folders"]
+    marked = [word for field, word in found if field == "text" and word != "a"]
+    assert marked == ["copies", "folders", "copied", "folder", "copies"]
+
+
+def test_a_search_leaves_an_impression_of_what_was_shown(shop: Spoken) -> None:
+    asked = {"limit": 3, "offset": 2, "client_id": "c1", "session_id": "s1", "filter": "number < 50"}
+    answer = shop.search("white bowl", **asked)
+    logged = shop.get(f"queries/{answer['query_id']}")
+    assert (logged["q"], logged["client_id"], logged["session_id"]) == ("white bowl", "c1", "s1")
+    assert logged["request"] | {"limit": 3, "offset": 2, "filter": "number < 50"} == logged["request"]
+    assert [(one["id"], one["position"], one["logit"], one["score"]) for one in logged["shown"]] == [
+        (hit["id"], hit["position"], hit["logit"], hit["score"]) for hit in answer["hits"]
+    ]
+    assert [one["position"] for one in logged["shown"]] == [3, 4, 5]
+    propensities = [one["propensity"] for one in logged["shown"]]
+    assert propensities == sorted(propensities, reverse=True)
+    assert logged["null_weight"] == answer["attention"]["null_weight"]
+    assert (logged["model"]["version"], logged["generation"]) == (0, answer["generation"])
+
+
+def test_a_search_that_is_not_to_be_logged_leaves_none(shop: Spoken) -> None:
+    query_id = shop.search("white bowl", log=False)["query_id"]
+    answer = shop.client.get(f"{shop.path}/queries/{query_id}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "query_not_found")
+
+
+def test_an_impression_belongs_to_its_collection(shop: Spoken, client: TestClient) -> None:
+    query_id = shop.search("white bowl")["query_id"]
+    assert client.get(f"/v1/collections/default/queries/{query_id}").status_code == 404
+
+
+def test_a_model_is_asked_for_by_version_or_alias(shop: Spoken) -> None:
+    assert shop.search("bowl")["model"] == {"version": 0, "alias": "champion"}
+    assert shop.search("bowl", model=0)["model"] == {"version": 0, "alias": None}
+    assert shop.ranking("red bowl", model=0) == shop.ranking("red bowl")
+
+
+def test_the_same_search_gives_the_same_bits(shop: Spoken) -> None:
+    assert shop.ranking("blue bowl 17") == shop.ranking("blue bowl 17")
+
+
+def test_query_ids_sort_by_time(shop: Spoken) -> None:
+    ids = [shop.search("bowl", log=False)["query_id"] for _ in range(3)]
+    assert all(one[14] == "7" for one in ids)
+    assert [one[:13] for one in ids] == sorted(one[:13] for one in ids)
+
+
+def test_a_search_past_the_queue_is_told_to_come_back(client: TestClient, shop: Spoken) -> None:
+    runtime = runtime_of(client)
+    taken = 0
+    while runtime._search_places.acquire(blocking=False):
+        taken += 1
+    assert taken == runtime.settings.search_threads + runtime.settings.search_queue
+    refused = client.post(f"{shop.path}/search", json={"q": "bowl"})
+    for _ in range(taken):
+        runtime._search_places.release()
+    assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "overloaded", "1")
+    assert good(client.post(f"{shop.path}/search", json={"q": "bowl"}))["hits"]
+
+
+def test_a_document_without_any_words_disturbs_nobody(client: TestClient) -> None:
+    odd = create(client, "odd")
+    odd.add({"id": "empty", "text": ""}, {"id": "signs", "text": "?!"}, {"id": "words", "text": "some words"})
+    assert odd.ids("some words")[0] == "words"
+    assert odd.get()["counts"]["documents"] == 3
+    assert odd.ids("?!", limit=3)

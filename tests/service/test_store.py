@@ -1,0 +1,360 @@
+"""What was acknowledged is there after a restart, whatever happened to the process or to the derived files."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import select
+
+import service.runtime
+from index.attention import AttentionHead, HeadConfig
+from index.encoder import HashingEncoder
+from index.models import save_head
+from service.database import DirectoryOwned, OwnerLock
+from service.documents.actions import accept
+from service.registry import register
+from service.state import model_directory
+from service.tables import Query
+from tests.service.client import DEADLINE_SECONDS, Spoken, good, opened, runtime_of
+
+ROOT = Path(__file__).parents[2]
+BIRDS = (
+    "albatross bittern crane dunlin eider falcon goshawk heron ibis jackdaw kestrel lapwing magpie nightjar osprey "
+    "partridge quail raven sandpiper tern"
+).split()
+QUESTIONS = ("falcon", "a bird called heron", "which bird is it")
+
+
+def bird(name: str) -> dict[str, Any]:
+    return {"id": name, "title": f"the {name}", "text": f"{name} is the name of a bird"}
+
+
+def answers(client: TestClient) -> list[list[tuple[str, float, float]]]:
+    """Return what a few searches find, with logits and weights."""
+    return [Spoken(client).ranking(question) for question in QUESTIONS]
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
+    """A directory that a service was closed on, with its index saved, and what its searches found."""
+    data = tmp_path_factory.mktemp("closed") / "data"
+    with opened(data) as client:
+        aviary = Spoken(client)
+        aviary.add(*map(bird, BIRDS))
+        aviary.act("heron", user_query="a bird called heron")
+        found = answers(client)
+    return data, found
+
+
+@pytest.fixture
+def data(closed: tuple[Path, list[Any]], tmp_path: Path) -> Path:
+    """A copy of the closed directory."""
+    shutil.copytree(closed[0], tmp_path / "data")
+    return tmp_path / "data"
+
+
+def index_of(data: Path) -> Path:
+    (folder,) = (data / "indexes").iterdir()
+    return folder
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def words_file(index: Path) -> Path:
+    return max((index / "words").glob("*.*"), key=lambda path: path.stat().st_size)
+
+
+def delete_file(path: Path) -> None:
+    path.unlink()
+
+
+def delete_folder(path: Path) -> None:
+    shutil.rmtree(path)
+
+
+def test_an_index_in_order_is_opened_and_not_rebuilt(
+    data: Path, closed: tuple[Path, list[Any]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with opened(data) as client:
+        assert answers(client) == closed[1]
+    assert "index_rebuilt" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("place", "damage"),
+    [
+        (lambda index: index / "keys.npy", flip_a_byte),
+        (lambda index: index / "rows.npy", flip_a_byte),
+        (lambda index: index / "dense.faiss", flip_a_byte),
+        (words_file, flip_a_byte),
+        (lambda index: index / "manifest.json", flip_a_byte),
+        (lambda index: index / "keys.npy", delete_file),
+        (lambda index: index / "manifest.json", delete_file),
+        (words_file, delete_file),
+        (lambda index: index, delete_folder),
+        (lambda index: index.parent, delete_folder),
+    ],
+)
+def test_a_damaged_index_is_rebuilt_and_nothing_is_lost(
+    data: Path,
+    closed: tuple[Path, list[Any]],
+    place: Callable[[Path], Path],
+    damage: Callable[[Path], None],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    damage(place(index_of(data)))
+    with opened(data) as client:
+        assert answers(client) == closed[1]
+        assert Spoken(client).get()["counts"]["documents"] == len(BIRDS)
+    assert "index_rebuilt" in capfd.readouterr().err
+    with opened(data) as client:
+        assert answers(client) == closed[1]
+    assert "index_rebuilt" not in capfd.readouterr().err
+
+
+def test_an_index_older_than_its_documents_is_rebuilt(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "indexes", tmp_path / "older")
+    with opened(data) as client:
+        Spoken(client).add({"id": "wren", "text": "wren is the name of a small bird"})
+        found = answers(client)
+    shutil.rmtree(data / "indexes")
+    shutil.copytree(tmp_path / "older", data / "indexes")
+    with opened(data) as client:
+        assert answers(client) == found
+        assert Spoken(client).ids("wren")[0] == "wren"
+
+
+def test_a_second_owner_is_refused_and_told_who_is_first(data: Path) -> None:
+    program = "import sys, pathlib; from service.database import OwnerLock; OwnerLock(pathlib.Path(sys.argv[1]))"
+    with opened(data):
+        second = subprocess.run(
+            [sys.executable, "-c", program, str(data)], capture_output=True, text=True, cwd=ROOT, check=False
+        )
+        with pytest.raises(DirectoryOwned, match=f"process {os.getpid()}$"), opened(data):
+            pass
+    assert second.returncode == 1
+    assert f"DirectoryOwned: the data directory {data} is owned by process {os.getpid()}" in second.stderr
+    OwnerLock(data).release()
+
+
+def put_model(client: TestClient, scale: float = 0.5) -> int:
+    """Register a model that nobody trained, and return its version."""
+    aviary, runtime = Spoken(client), runtime_of(client)
+    state = runtime.collection("default")
+    head = AttentionHead(HeadConfig(state.dim))
+    head.requires_grad_(False).beta.mul_(scale)
+    staged = runtime.staging / "by-hand"
+    save_head(staged, head, {"kind": "by hand"})
+    version = len(aviary.get("models")["models"])
+    with state.lock, runtime.database.write() as connection:
+        register(runtime, state, connection, staged, version, {"lineage": {}, "report": {}, "decision": {}})
+    return version
+
+
+def promote(client: TestClient, version: int) -> Any:
+    return client.put(f"{Spoken(client).path}/models/aliases/champion", json={"version": version, "force": True})
+
+
+def test_a_damaged_model_is_not_promoted(data: Path, closed: tuple[Path, list[Any]]) -> None:
+    with opened(data) as client:
+        version = put_model(client)
+        flip_a_byte(model_directory(data, Spoken(client).id, version) / "head.safetensors")
+        refused = promote(client, version)
+        assert (refused.status_code, refused.json()["code"]) == (409, "model_damaged")
+        assert Spoken(client).get("models")["aliases"]["champion"] == 0
+        by_version = client.post("/v1/collections/default/search", json={"q": "x", "model": version})
+        assert (by_version.status_code, by_version.json()["code"]) == (409, "model_damaged")
+        assert Spoken(client).search("heron")["degraded"] == []
+        assert answers(client) == closed[1]
+
+
+def test_birth_serves_while_the_champion_is_damaged_and_every_answer_says_so(
+    data: Path, closed: tuple[Path, list[Any]]
+) -> None:
+    with opened(data) as client:
+        version = put_model(client)
+        good(promote(client, version))
+        changed = answers(client)
+        path = model_directory(data, Spoken(client).id, version) / "head.safetensors"
+    assert changed != closed[1]
+    whole = path.read_bytes()
+    flip_a_byte(path)
+    with opened(data) as client:
+        answer = Spoken(client).search("heron")
+        assert (answer["model"]["version"], answer["degraded"]) == (0, ["champion_damaged"])
+        assert answers(client) == closed[1]
+        assert client.get("/readyz").json()["degraded"] == {"default": ["champion_damaged"]}
+        assert Spoken(client).get("models")["aliases"]["champion"] == version
+    path.write_bytes(whole)
+    with opened(data) as client:
+        assert Spoken(client).search("heron")["degraded"] == []
+        assert answers(client) == changed
+
+
+def test_documents_accepted_and_not_encoded_are_searchable_after_a_restart(data: Path) -> None:
+    with opened(data) as client:
+        runtime = runtime_of(client)
+        accept(runtime, runtime.collection("default"), [bird("wagtail"), bird("heron") | {"text": "a grey wader"}])
+        assert Spoken(client).get()["counts"]["pending"] == 2
+        assert "wagtail" not in Spoken(client).ids("wagtail")
+        assert Spoken(client).get("documents/wagtail")["title"] == "the wagtail"
+    with opened(data) as client:
+        aviary = Spoken(client)
+        aviary.until_indexed()
+        assert aviary.ids("wagtail")[0] == "wagtail"
+        assert aviary.get("documents/heron")["text"] == "a grey wader"
+        assert "heron" in aviary.ids("grey wader", mode="words")
+        assert aviary.get()["counts"]["documents"] == len(BIRDS) + 1
+
+
+def test_what_is_deleted_or_replaced_is_gone_from_search_on_return(data: Path) -> None:
+    with opened(data) as client:
+        aviary = Spoken(client)
+        assert client.delete("/v1/collections/default/documents/falcon").status_code == 204
+        assert "falcon" not in aviary.ids("falcon", limit=100)
+        assert aviary.post("documents/delete", {"ids": ["crane", "tern", "dodo"]})["result"] == {"deleted": 2}
+        assert not {"crane", "tern"} & set(aviary.ids("crane tern", limit=100))
+        client.put("/v1/collections/default/documents/raven", json={"text": "no longer what it was"})
+        assert aviary.ids("the name of a bird", mode="words", limit=100).count("raven") == 0
+        assert [one for one in aviary.ids("no longer what it was", limit=100) if one == "raven"] == ["raven"]
+        found = answers(client)
+    with opened(data) as client:
+        assert answers(client) == found
+
+
+def test_a_replaced_document_keeps_its_memory_and_a_deleted_one_loses_it(data: Path) -> None:
+    def memory_of(aviary: Spoken) -> dict[str, float]:
+        hits = aviary.search("a bird called heron", explain=True, log=False, limit=100)["hits"]
+        return {hit["id"]: hit["explain"]["parts"]["memory"] for hit in hits if hit["explain"]["parts"]["memory"]}
+
+    with opened(data) as client:
+        aviary = Spoken(client)
+        before = memory_of(aviary)
+        assert before.keys() == {"heron"}
+        aviary.add(bird("heron") | {"text": "a long-legged wader"})
+        assert memory_of(aviary) == before
+    with opened(data) as client:
+        aviary = Spoken(client)
+        assert memory_of(aviary) == before
+        client.delete("/v1/collections/default/documents/heron")
+        assert memory_of(aviary) == {}
+        aviary.add(bird("heron"))
+        assert memory_of(aviary) == {}
+
+
+def test_keys_of_another_encoder_are_not_searched_with_this_one(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service.runtime, "load_encoder", lambda _: HashingEncoder(dim=32))
+    with opened(data) as client:
+        asked = {
+            "search": {"q": "falcon"},
+            "documents": {"documents": [bird("wren")]},
+            "events": {
+                "action_name": "click",
+                "timestamp": "2026-01-01T00:00:00Z",
+                "user_query": "falcon",
+                "event_attributes": {"object": {"object_id": "falcon"}},
+            },
+            "judgments": {"judgments": [{"query": "falcon", "document_id": "falcon", "rating": 3}]},
+            "evaluations": {"qrels": {"falcon": {"falcon": 1}}},
+        }
+        for path, body in asked.items():
+            refused = client.post(f"/v1/collections/default/{path}", json=body)
+            assert (refused.status_code, refused.json()["code"]) == (409, "encoder_mismatch"), path
+        put = client.put("/v1/collections/default/documents/wren", json={"text": "wren"})
+        assert (put.status_code, put.json()["code"]) == (409, "encoder_mismatch")
+        counts = Spoken(client).get()["counts"]
+        assert (counts["documents"], counts["pending"], counts["events"]) == (len(BIRDS), 0, 1)
+        assert client.put("/v1/collections/new", json={}).json()["encoder"]["dim"] == 32
+        Spoken(client, "new").add(bird("wren"))
+        assert Spoken(client, "new").ids("wren") == ["wren"]
+
+
+def test_impressions_are_there_after_a_restart(data: Path) -> None:
+    with opened(data) as client:
+        shown = Spoken(client).search("falcon", limit=2, client_id="c")
+    with opened(data) as client:
+        logged = Spoken(client).get(f"queries/{shown['query_id']}")
+        assert [one["id"] for one in logged["shown"]] == [hit["id"] for hit in shown["hits"]]
+        accepted = Spoken(client).act(shown["hits"][1]["id"], query_id=shown["query_id"])
+        assert accepted == {"accepted": 1, "rejected": []}
+
+
+def test_an_impression_that_cannot_be_stored_does_not_take_others_with_it(data: Path) -> None:
+    with opened(data) as client:
+        runtime, zeroth = runtime_of(client), Spoken(client).search("falcon")
+        runtime.impressions.flush()
+        with runtime.database.read() as connection:
+            row = dict(connection.execute(select(Query.__table__)).mappings().one())
+        with runtime.database.write():  # holds the writer back, so that the next ones come as one batch
+            first = Spoken(client).search("falcon")
+            runtime.impressions.add(row | {"query_id": "of a collection that is gone", "collection_id": 10**6})
+            second = Spoken(client).search("heron")
+        for shown in (zeroth, first, second):
+            assert Spoken(client).get(f"queries/{shown['query_id']}")["query_id"] == shown["query_id"]
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str], Path]]:
+    """A real server in a process of its own, on an empty directory."""
+    program = "from service.cli import main; main()"
+    settings = {"PYTHONPATH": str(ROOT), "SOFTSEEK_ENCODER": "hashing", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", program, "serve", "--data", "data", "--port", "0", "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=os.environ | settings
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())["url"], process, tmp_path / "data"
+        finally:
+            process.kill()
+            process.wait(60)
+
+
+def test_what_was_acknowledged_before_kill_9_is_searchable_after_a_restart(
+    served: tuple[str, subprocess.Popen[str], Path],
+) -> None:
+    url, process, data = served
+    acknowledged: list[str] = []
+    enough = threading.Event()
+
+    def post() -> None:
+        with httpx.Client(base_url=url, trust_env=False, timeout=DEADLINE_SECONDS) as client:
+            for batch in range(100_000):
+                names = [f"feather{batch}x{n}" for n in range(5)]
+                documents = [{"id": name, "text": f"{name} of a bird"} for name in names]
+                try:
+                    answer = client.post("/v1/collections/default/documents", json={"documents": documents})
+                except httpx.TransportError:
+                    return
+                if answer.is_success:
+                    acknowledged.extend(names)
+                if len(acknowledged) >= 300:
+                    enough.set()
+
+    poster = threading.Thread(target=post)
+    poster.start()
+    assert enough.wait(DEADLINE_SECONDS)
+    with pytest.raises(DirectoryOwned, match=f"process {process.pid}$"):
+        OwnerLock(data)
+    process.kill()
+    process.wait(60)
+    poster.join(DEADLINE_SECONDS)
+    with opened(data) as client:
+        aviary = Spoken(client)
+        aviary.until_indexed()
+        assert aviary.get()["counts"]["documents"] >= len(acknowledged) >= 300
+        lost = [name for name in acknowledged if aviary.ids(name, mode="words", limit=1) != [name]]
+        assert lost == []

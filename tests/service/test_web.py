@@ -1,0 +1,126 @@
+"""The web pages as the server gives them; what their scripts do in a browser is not tested here."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from service import problems
+from service.runtime import Runtime
+from service.settings import load_settings
+from service.state import CollectionSettings
+from service.web import routes
+
+HERE = Path(routes.__file__).parent
+STATIC = sorted(path.name for path in (HERE / "static").iterdir())
+FOREIGN = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/(?:2000|1999)/)[a-z0-9-]+\.[a-z]""")
+"""An address on another host; the names of XML namespaces are none."""
+
+every_page = pytest.mark.parametrize("page", ["/", "/learning"])
+every_static_file = pytest.mark.parametrize("name", STATIC)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """The pages alone, over an empty data directory with a second collection."""
+    runtime = Runtime.open(load_settings(data=tmp_path_factory.mktemp("data"), encoder="hashing"))
+    runtime.create_collection("zoo", CollectionSettings())
+    app = FastAPI()
+    app.state.runtime = runtime
+    problems.install(app)
+    app.include_router(routes.router)
+    yield TestClient(app)
+    runtime.close()
+
+
+@every_page
+def test_page_names_the_collections_and_forbids_foreign_and_inline_code(client: TestClient, page: str) -> None:
+    answer = client.get(page, params={"c": "zoo"})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "<option selected>zoo</option>" in answer.text
+    assert 'data-collection="zoo"' in answer.text
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'self';")
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "same-origin"
+
+
+@every_page
+def test_page_does_what_its_policy_allows(client: TestClient, page: str) -> None:
+    text = client.get(page).text
+    assert re.findall(r"<script[^>]*>", text) == [f'<script type="module" src="/static/{page[1:] or "search"}.js">']
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", text)
+
+
+@every_page
+def test_page_has_every_element_that_its_script_asks_for(client: TestClient, page: str) -> None:
+    found = set(re.findall(r'\sid="([\w-]+)"', client.get(page).text)) | {"collection", "welcome"}
+    script = (HERE / "static" / f"{page[1:] or 'search'}.js").read_text()
+    assert set(re.findall(r'\$\("([\w-]+)"\)', script)) <= found
+
+
+@every_page
+def test_unknown_collection_is_said_to_be_unknown_and_shown_escaped(client: TestClient, page: str) -> None:
+    answer = client.get(page, params={"c": '"><script>alert(1)</script>'})
+    assert answer.status_code == 404
+    assert "There is no collection with this name." in answer.text
+    assert "<script>alert" not in answer.text
+    assert "&lt;script&gt;alert" in answer.text
+
+
+def test_query_in_the_address_is_shown_escaped(client: TestClient) -> None:
+    text = client.get("/", params={"q": '"><script>alert(1)</script>'}).text
+    assert "<script>alert" not in text
+    assert 'value="&#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"' in text
+
+
+def test_empty_collection_tells_how_to_fill_it(client: TestClient) -> None:
+    assert "softseek ingest PATH" in client.get("/").text
+
+
+@every_static_file
+def test_static_file_is_served_and_revalidated(client: TestClient, name: str) -> None:
+    kinds = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+    first = client.get(f"/static/{name}")
+    assert first.status_code == 200
+    assert first.content == (HERE / "static" / name).read_bytes()
+    assert first.headers["content-type"].split(";")[0] == kinds[Path(name).suffix]
+    assert first.headers["cache-control"] == "no-cache"
+    assert first.headers["x-content-type-options"] == "nosniff"
+    again = client.get(f"/static/{name}", headers={"If-None-Match": first.headers["etag"]})
+    assert again.status_code == 304
+
+
+@pytest.mark.parametrize("path", ["/static/missing.js", "/static/", "/static/%2e%2e/routes.py", "/static/../routes.py"])
+def test_nothing_else_is_served(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+def test_icon_is_where_browsers_look_for_it(client: TestClient) -> None:
+    answer = client.get("/favicon.ico")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
+
+
+@pytest.mark.parametrize("path", ["/", "/learning", "/favicon.ico", "/static/style.css"])
+def test_head_is_answered_as_get_is_without_a_body(client: TestClient, path: str) -> None:
+    answer = client.head(path)
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+def test_nothing_comes_from_another_host() -> None:
+    files = [path for folder in ("static", "templates") for path in (HERE / folder).iterdir()]
+    assert [path.name for path in files if FOREIGN.search(path.read_text())] == []
+
+
+def test_scripts_never_read_html_from_data() -> None:
+    scripts = "".join(path.read_text() for path in (HERE / "static").glob("*.js"))
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", scripts)
+
+
+def test_pages_are_no_part_of_the_api(client: TestClient) -> None:
+    assert client.get("/openapi.json").json()["paths"] == {}

@@ -1,0 +1,106 @@
+"""What the code offers is documented: every setting, every endpoint, every code of an error."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.app import create_app
+from service.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def endpoints() -> list[str]:
+    """Return every endpoint as `METHOD /path`."""
+    schema = create_app(Settings(encoder="hashing")).openapi()
+    return [f"{method.upper()} {path}" for path, methods in schema["paths"].items() for method in methods]
+
+
+def documented_endpoints(text: str) -> set[str]:
+    """Return the endpoints that headings and tables of a page name as `METHOD /path`."""
+    return set(re.findall(r"`((?:GET|PUT|POST|DELETE) /[^`? ]*)", text))
+
+
+def constant(node: ast.expr | None) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+
+
+def codes_in(source: str) -> set[str]:
+    """Return the codes that a source file gives to problems, to rejected items and to failed tasks."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
+            for key, value in zip(keys, node.values, strict=True):
+                if key == "code" or isinstance(key, int):
+                    found.update(constant(value))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name, arguments = node.func.id, node.args
+            if name in ("Problem", "_failed") and len(arguments) > 1:
+                found.update(constant(arguments[1]))
+            elif name == "not_found":
+                found.update(f"{what}_not_found" for what in constant(arguments[0]))
+            elif name == "too_many" and len(arguments) > 1:
+                found.update(f"too_many_{what}" for what in constant(arguments[1]))
+            elif name == "_checked":
+                found.update(constant(arguments[2]))
+    return {code for code in found if re.fullmatch(r"[a-z]+(_[a-z]+)*", code)}
+
+
+def codes() -> set[str]:
+    files = [path for path in (ROOT / "service").rglob("*.py") if "cli" not in path.parts and "web" not in path.parts]
+    return set().union(*(codes_in(path.read_text(encoding="utf-8")) for path in files))
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_documented_with_its_default(name: str) -> None:
+    rows = [line for line in page("settings.md").splitlines() if f"`{PREFIX}{name.upper()}`" in line]
+    assert len(rows) == 1, f"docs/settings.md: one row for {PREFIX}{name.upper()}"
+    assert f"`{Settings.model_fields[name].default}`" in rows[0]
+
+
+def test_no_setting_is_documented_that_is_not_there() -> None:
+    named = set(re.findall(rf"`{PREFIX}(\w+)`", page("settings.md")))
+    assert {name.lower() for name in named} == set(Settings.model_fields)
+
+
+def test_every_endpoint_is_documented_and_no_other() -> None:
+    there, told = set(endpoints()), documented_endpoints(page("api.md"))
+    assert {"undocumented": there - told, "not there": told - there - {"GET /openapi.json", "GET /docs"}} == {
+        "undocumented": set(),
+        "not there": set(),
+    }
+
+
+def test_every_code_is_documented() -> None:
+    found = codes()
+    assert {"invalid_filter", "document_not_found", "too_many_events", "unknown_query", "invalid_event"} <= found
+    assert sorted(code for code in found if f"`{code}`" not in page("api.md")) == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for path in DOCS.rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ('Problem(\n  422,\n  "too_odd", "detail")', "too_odd"),
+        ('raise not_found("thing")', "thing_not_found"),
+        ('return {"code": "too_odd"}', "too_odd"),
+        ('too_many(items, "things")', "too_many_things"),
+    ],
+)
+def test_a_code_is_found_in_source(source: str, code: str) -> None:
+    assert codes_in(source) == {code}

@@ -1,0 +1,101 @@
+"""The migrations lead from nothing to the tables as the code has them, and back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, inspect
+
+from service.database import Database, alembic_config
+from service.tables import Base
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[Connection]:
+    engine = create_engine(f"sqlite:///{tmp_path / 'empty.db'}")
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()
+
+
+def tables(connection: Connection) -> set[str]:
+    connection.rollback()
+    return set(inspect(connection).get_table_names()) - {"alembic_version", "sqlite_sequence"}
+
+
+def upgrade(connection: Connection, revision: str = "head") -> None:
+    command.upgrade(alembic_config(connection), revision)
+    connection.commit()
+
+
+def downgrade(connection: Connection, revision: str = "base") -> None:
+    command.downgrade(alembic_config(connection), revision)
+    connection.commit()
+
+
+def test_upgrading_an_empty_database_makes_every_table(connection: Connection) -> None:
+    upgrade(connection)
+    assert tables(connection) == set(Base.metadata.tables)
+
+
+def test_tables_and_migrations_agree(connection: Connection) -> None:
+    upgrade(connection)
+    context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+    assert compare_metadata(context, Base.metadata) == []
+
+
+def test_a_difference_between_tables_and_migrations_is_found(connection: Connection) -> None:
+    upgrade(connection)
+    connection.exec_driver_sql("DROP INDEX ix_keys_document_row")
+    connection.exec_driver_sql("ALTER TABLE tasks DROP COLUMN error")
+    context = MigrationContext.configure(connection, opts={"compare_type": True})
+    assert {one[0] for one in compare_metadata(context, Base.metadata)} == {"add_index", "add_column"}
+
+
+def test_downgrading_takes_every_table_away_and_upgrading_brings_them_back(connection: Connection) -> None:
+    upgrade(connection)
+    schema = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master ORDER BY name").all()
+    downgrade(connection)
+    assert tables(connection) == set()
+    upgrade(connection)
+    assert connection.exec_driver_sql("SELECT name, sql FROM sqlite_master ORDER BY name").all() == schema
+
+
+def test_every_revision_can_be_undone(connection: Connection) -> None:
+    revisions = list(ScriptDirectory.from_config(alembic_config(connection)).walk_revisions())
+    assert revisions
+    for one in reversed(revisions):
+        before = tables(connection)
+        upgrade(connection, one.revision)
+        downgrade(connection, one.down_revision or "base")
+        assert tables(connection) == before
+        upgrade(connection, one.revision)
+
+
+def test_there_is_one_newest_revision(connection: Connection) -> None:
+    assert len(ScriptDirectory.from_config(alembic_config(connection)).get_heads()) == 1
+
+
+def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:
+    database = Database(tmp_path / "twice.db")
+    for _ in range(2):
+        database.migrate()
+        with database.read() as connection:
+            assert set(Base.metadata.tables) <= set(inspect(connection).get_table_names())
+    database.close()
+
+
+def test_readers_cannot_write_and_the_writer_is_durable(tmp_path: Path) -> None:
+    database = Database(tmp_path / "pragmas.db")
+    database.migrate()
+    wanted = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+    with database.write() as writer, database.read() as reader:
+        for connection, query_only in ((writer, 0), (reader, 1)):
+            found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in wanted}
+            assert found == wanted
+            assert connection.exec_driver_sql("PRAGMA query_only").scalar() == query_only
+    database.close()
