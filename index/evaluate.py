@@ -37,9 +37,9 @@ def measure_run(run: Run, qrels: Qrels, names: Sequence[str] = DEFAULT_MEASURES)
         for query in judged
         if run.get(query)
     }
-    by_measure = {measure: name for name, measure in measures.items()}
-    for metric in ir_measures.iter_calc(list(by_measure), judged, scored):
-        values[by_measure[metric.measure]][metric.query_id] = float(metric.value)
+    for metric in ir_measures.iter_calc(list(set(measures.values())), judged, scored):
+        for name in (name for name, measure in measures.items() if measure == metric.measure):
+            values[name][metric.query_id] = float(metric.value)
     return values
 
 

@@ -16,12 +16,13 @@ from service import health, problems
 from service.collections import routes as collections
 from service.documents import routes as documents
 from service.documents.actions import resume_pending
+from service.documents.imports import resume_imports
 from service.documents.schemas import DocumentIn
 from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.housekeeping import Housekeeping
 from service.idempotency import Idempotency
-from service.inputs import MAX_BODY_BYTES, AnnouncedLength
+from service.inputs import MAX_BODY_BYTES, AnnouncedLength, SameOrigin
 from service.metrics import REQUESTS
 from service.models import routes as models
 from service.runtime import Runtime
@@ -29,9 +30,10 @@ from service.search import routes as search
 from service.settings import Settings
 from service.tasks import routes as tasks
 from service.training import routes as training
+from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
-SLICES = (collections, documents, search, feedback, training, models, tasks, health)
+SLICES = (collections, documents, search, feedback, training, models, tasks, health, web)
 
 
 def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
@@ -42,6 +44,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
         opened = runtime if runtime is not None else await run_in_threadpool(lambda: Runtime.open(settings))
         app.state.runtime = opened
         await run_in_threadpool(resume_pending, opened)
+        await run_in_threadpool(resume_imports, opened)
         housekeeping = Housekeeping(opened)
         try:
             yield
@@ -63,6 +66,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
         app.include_router(one.router, max_body_size=MAX_BODY_BYTES)
     app.add_middleware(Idempotency)
     app.add_middleware(AnnouncedLength)
+    app.add_middleware(SameOrigin)
     app.add_middleware(RequestCounter)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

@@ -51,19 +51,19 @@ class Idempotency:
         runtime: Runtime = request.app.state.runtime
         body = await _limited_body(request)
         asked = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
-        known = await run_in_threadpool(_find, runtime, key)
-        if known is not None:
-            if known.request_sha256 != asked:
-                raise Problem(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
-            await Response(known.body, known.status, known.headers)(request.scope, request.receive, send)
-            return
         if key in self._in_flight:
             raise Problem(
                 409, "idempotency_in_flight", "the first request with this Idempotency-Key is not answered yet"
             )
         self._in_flight.add(key)
         try:
-            await self._first(runtime, key, asked, body, request, send)
+            known = await run_in_threadpool(_find, runtime, key)
+            if known is None:
+                await self._first(runtime, key, asked, body, request, send)
+            elif known.request_sha256 != asked:
+                raise Problem(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
+            else:
+                await Response(known.body, known.status, known.headers)(request.scope, request.receive, send)
         finally:
             self._in_flight.discard(key)
 

@@ -16,7 +16,7 @@ from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFe
 
 TITLES = {
     400: "Bad request",
-    401: "Unauthorized",
+    403: "Forbidden",
     404: "Not found",
     405: "Method not allowed",
     409: "Conflict",

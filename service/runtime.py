@@ -52,6 +52,8 @@ class Runtime:
         self.training: dict[str, threading.Thread] = {}
         self.training_children: dict[str, subprocess.Popen[bytes]] = {}
         self.canceled_training: set[str] = set()
+        self.closing = False
+        """Whether work that stops is to be taken up again at the next start, and not given up."""
         self._lock = lock
         self._search_pool = ThreadPoolExecutor(settings.search_threads, "search", initializer=_one_native_thread)
         self._search_places = threading.BoundedSemaphore(settings.search_threads + settings.search_queue)
@@ -80,6 +82,7 @@ class Runtime:
 
     def close(self) -> None:
         """Stop the work, save the indexes, checkpoint the database, give the directory up."""
+        self.closing = True
         self._search_pool.shutdown(wait=True, cancel_futures=True)
         self._end_training()
         self.jobs.close()
@@ -176,9 +179,9 @@ class Runtime:
 
     def _clear_leftovers(self) -> None:
         """Forget what an earlier process left half done: staged files, open tasks and runs, deleted collections."""
+        shutil.rmtree(self.staging, ignore_errors=True)
         for folder in (self.staging, self.imports):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)
         self.jobs.abandon_unfinished()
         error = {"code": "interrupted", "detail": "the service stopped before this run ended"}
         with self.database.write() as connection:

@@ -29,9 +29,6 @@ class Settings(BaseSettings):
         DEFAULT_MODEL,
         description="The sentence-transformers model, by name or folder; `hashing` needs no weights, for tests.",
     )
-    encode_threads: Annotated[int, Field(ge=0, le=256)] = Field(
-        0, description="Threads that encode documents in bulk; 0 takes all cores."
-    )
     search_threads: Annotated[int, Field(ge=1, le=64)] = Field(
         2, description="Searches that run at once, one native thread each."
     )

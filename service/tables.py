@@ -28,6 +28,7 @@ class Collection(Base):
     """A searchable set of documents with its own models, feedback and settings."""
 
     __tablename__ = "collections"
+    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012  # folders are named by the number: never again
 
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
@@ -218,7 +219,7 @@ class Model(Base):
 
 
 class Alias(Base):
-    """A name that points at a model: `champion` serves, `challenger` is the newest that does not."""
+    """A name that points at a model: `champion` serves, `challenger` is the newest."""
 
     __tablename__ = "aliases"
 

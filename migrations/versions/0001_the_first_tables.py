@@ -27,6 +27,7 @@ def upgrade() -> None:
         sa.Column("created_at", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_collections")),
         sa.UniqueConstraint("name", name=op.f("uq_collections_name")),
+        sqlite_autoincrement=True,
     )
     op.create_table(
         "idempotent_answers",

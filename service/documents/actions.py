@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select, update
 
+from index.errors import Canceled
 from index.generation import IndexedDocument
 from index.indexing import EncodedDocument, encode_documents, words_of
 from index.records import Document as DocumentRecord
@@ -189,10 +190,23 @@ def start_indexing(runtime: Runtime, state: CollectionState, accepted: Accepted)
 
     def work(progress: Progress) -> dict[str, Any]:
         progress.expect(len(accepted.sequences))
-        make_searchable(runtime, state, accepted.sequences, progress.advance)
+        try:
+            make_searchable(runtime, state, accepted.sequences, progress.advance)
+        except Canceled:
+            if not runtime.closing:
+                _give_up(runtime, accepted.sequences)
+            raise
         return summary(accepted.items) | {"items": accepted.items}
 
     return runtime.jobs.start("documents", state.name, work)
+
+
+def _give_up(runtime: Runtime, sequences: Sequence[int]) -> None:
+    """Forget pending documents whose task was canceled; those that are searchable already stay."""
+    with runtime.database.write() as connection:
+        for start in range(0, len(sequences), 500):
+            part = sequences[start : start + 500]
+            connection.execute(delete(PendingDocument).where(PendingDocument.sequence.in_(part)))
 
 
 def summary(items: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any, BinaryIO
 import orjson
 from starlette.concurrency import run_in_threadpool
 
+from index.errors import Canceled
+from index.files import sync_directory
 from service.documents.actions import accept, make_searchable
 from service.documents.schemas import MAX_BATCH
 from service.jobs import Progress
@@ -16,13 +18,14 @@ from service.runtime import Runtime
 from service.state import CollectionState
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
+COMPLETE = ".ndjson"
 MAX_ERRORS = 1000
 """Failed lines that a task's result names; all of them are counted."""
 
 
-async def spool(runtime: Runtime, body: AsyncIterator[bytes]) -> Path:
-    """Write a body to a file of the data directory, durably, as it comes in."""
-    descriptor, name = tempfile.mkstemp(suffix=".ndjson", dir=runtime.imports)
+async def spool(runtime: Runtime, state: CollectionState, body: AsyncIterator[bytes]) -> Path:
+    """Write a body to a file of the data directory, as it comes in; on return it is durable and has its final name."""
+    descriptor, name = tempfile.mkstemp(prefix=f"{state.id}-", suffix=".part", dir=runtime.imports)
     path = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -33,17 +36,38 @@ async def spool(runtime: Runtime, body: AsyncIterator[bytes]) -> Path:
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    return path
+    complete = path.with_suffix(COMPLETE)
+    path.rename(complete)
+    await run_in_threadpool(sync_directory, runtime.imports)
+    return complete
+
+
+def resume_imports(runtime: Runtime) -> None:
+    """Take up the bodies that an earlier process acknowledged and did not take in to the end.
+
+    Lines that were taken in already are taken in again, which replaces their documents by themselves.
+    """
+    states = {str(state.id): state for state in runtime.collections.values()}
+    for path in sorted(runtime.imports.iterdir()):
+        state = states.get(path.name.partition("-")[0])
+        if path.suffix == COMPLETE and state is not None:
+            start_import(runtime, state, path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def start_import(runtime: Runtime, state: CollectionState, path: Path) -> str:
-    """Start the task that takes a spooled file in; the file is deleted when the task ends."""
+    """Start the task that takes a spooled file in; the file is deleted when all of it is in."""
 
     def work(progress: Progress) -> dict[str, Any]:
         try:
-            return _import(runtime, state, path, progress)
-        finally:
-            path.unlink(missing_ok=True)
+            result = _import(runtime, state, path, progress)
+        except Canceled:
+            if not runtime.closing:
+                path.unlink(missing_ok=True)
+            raise
+        path.unlink(missing_ok=True)
+        return result
 
     return runtime.jobs.start("documents_import", state.name, work)
 

@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["docum
 async def import_documents(runtime: Running, collection: str, request: Request) -> Response:
     """Take in newline-delimited JSON of any size, streamed; the task tells how each line fared."""
     state = runtime.collection(collection)
-    path = await imports.spool(runtime, request.stream())
+    path = await imports.spool(runtime, state, request.stream())
     return await run_in_threadpool(lambda: runtime.accepted(imports.start_import(runtime, state, path)))
 
 
