@@ -129,7 +129,7 @@ def locate_model(model: str) -> Path:
     model: a path, or a hub name with an optional `@revision`. Raises ModelNotFound naming every place looked at, and
     DamagedFile when the default model's weights do not have the known sha256.
     """
-    if Path(model).is_dir():
+    if model and Path(model).is_dir():
         return Path(model)
     if model in (DEFAULT_MODEL, DEFAULT_REPOSITORY):
         packaged = _packaged_model()

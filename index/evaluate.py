@@ -17,9 +17,11 @@ DEFAULT_MEASURES = ("nDCG@10", "R@100")
 def parse_measure(name: str) -> ir_measures.Measure:
     """Return the measure that prints as `name`, such as nDCG@10 or R@100; raises ValueError for an unknown one."""
     try:
-        return ir_measures.parse_measure(name)
-    except (NameError, ValueError, TypeError, SyntaxError) as error:
+        measure = ir_measures.parse_measure(name)
+        str(measure)  # an unknown parameter is only found when the measure prints
+    except (NameError, ValueError, TypeError, SyntaxError, KeyError) as error:
         raise ValueError(f"unknown measure {name!r}") from error
+    return measure
 
 
 def measure_run(run: Run, qrels: Qrels, names: Sequence[str] = DEFAULT_MEASURES) -> dict[str, dict[str, float]]:

@@ -139,7 +139,7 @@ def _log_propensity(shown: Mapping[int, int] | None, rows: Ints) -> Floats:
 
 
 def _only(candidates: CandidateSet, places: Ints) -> CandidateSet:
-    """Return the candidates restricted to these places."""
+    """Return the candidates restricted to these places, which were all shown, and so found."""
     keep = np.isin(candidates.places, places)
     kept_memory = keep[candidates.memory_candidate]
     renumbered = np.cumsum(keep) - 1
@@ -150,6 +150,7 @@ def _only(candidates: CandidateSet, places: Ints) -> CandidateSet:
         renumbered[candidates.memory_candidate[kept_memory]],
         candidates.memory_cosine[kept_memory],
         candidates.memory_weight[kept_memory],
+        np.ones(int(keep.sum()), np.bool_),
     )
 
 

@@ -57,17 +57,21 @@ def write_manifest(directory: Path, names: Iterable[str], facts: Mapping[str, An
     for name in sorted(names):
         sync_file(directory / name)
         files[name] = {"bytes": (directory / name).stat().st_size, "sha256": sha256_file(directory / name)}
-    body = json.dumps({**facts, "files": files}, indent=1, sort_keys=True).encode()
+    manifest = {**facts, "files": files}
+    body = json.dumps({**manifest, "sha256": _digest(manifest)}, indent=1, sort_keys=True).encode()
     write_atomically(directory / MANIFEST, body)
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
     """Return the manifest after checking every file that it names.
 
-    Raises DamagedFile when the manifest is missing or unreadable, or a file's size or sha256 differs.
+    Raises DamagedFile when the manifest is missing, unreadable or not as it was written, or a file's size or sha256
+    differs.
     """
     try:
         manifest: dict[str, Any] = json.loads((directory / MANIFEST).read_bytes())
+        if manifest.pop("sha256") != _digest(manifest):
+            raise ValueError("the manifest differs from its own checksum")
         expected = manifest["files"].items()
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedFile(f"{directory.name}: no readable manifest") from error
@@ -76,3 +80,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         if not path.is_file() or path.stat().st_size != facts["bytes"] or sha256_file(path) != facts["sha256"]:
             raise DamagedFile(f"{directory.name}/{name} differs from its manifest")
     return manifest
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()

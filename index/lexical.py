@@ -78,11 +78,15 @@ class WordSearcher:
         return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, silent)])
 
     def _collect(self, query: tantivy.Query, k: int) -> tuple[Ints, Floats]:
-        hits = self._searcher.search(query, limit=k, count=False).hits
+        limit = min(k + 1, self.count)
+        hits = self._searcher.search(query, limit=limit, count=False).hits
+        while len(hits) == limit < self.count and hits[-1][0] == hits[k - 1][0]:  # a tie at the end: rows decide it
+            limit = min(4 * limit, self.count)
+            hits = self._searcher.search(query, limit=limit, count=False).hits
         addresses = [address for _, address in hits]
         rows = np.asarray(self._searcher.fast_field_values("row", addresses), np.int64)
         scores = np.asarray([score for score, _ in hits], np.float32)
-        order = np.lexsort((rows, -scores))
+        order = np.lexsort((rows, -scores))[:k]
         return rows[order], scores[order]
 
 
@@ -100,7 +104,7 @@ class WordIndex:
     def replace(self, rows: Iterable[int], texts: Iterable[str]) -> None:
         """Put these documents in, in place of any of the same row; visible after commit."""
         for row, text in zip(rows, texts, strict=True):
-            self._live_writer.delete_documents_by_term("row", row)
+            self._delete(row)
             document = tantivy.Document()
             document.add_unsigned("row", row)
             document.add_text("words", text)
@@ -109,7 +113,7 @@ class WordIndex:
     def remove(self, rows: Sequence[int]) -> None:
         """Take these documents out; visible after commit."""
         for row in rows:
-            self._live_writer.delete_documents_by_term("row", row)
+            self._delete(row)
 
     def commit(self) -> WordSearcher:
         """Publish what was put in and taken out, durably, and return the view of it."""
@@ -126,6 +130,10 @@ class WordIndex:
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.wait_merging_threads()
+
+    def _delete(self, row: int) -> None:
+        # delete_documents_by_term makes a signed term of the number, which no document has, and deletes nothing
+        self._live_writer.delete_documents_by_query(tantivy.Query.term_query(self._schema, "row", row))
 
     @property
     def _live_writer(self) -> tantivy.IndexWriter:

@@ -72,4 +72,5 @@ class PassageCutter:
 
     def _chunks(self, text: str, capacity: int, overlap: int) -> list[tuple[int, str]]:
         # counting by a callback: handing the tokenizer itself over would copy its vocabulary for every document
+        overlap = min(overlap, capacity // 2)  # a small window: every passage must bring something new
         return TextSplitter.from_callback(self._count, capacity, overlap=overlap).chunk_indices(text)

@@ -65,10 +65,18 @@ def compare(measure: str, a: Mapping[str, float], b: Mapping[str, float], seed: 
     left = np.asarray([a[query] for query in queries], float)
     right = np.asarray([b[query] for query in queries], float)
     low, high = interval(right - left, seed)
-    moved = bool(np.any(left != right)) and len(queries) > 1
-    p_value = float(stats.ttest_rel(right, left).pvalue) if moved else 1.0
+    p_value = _p_value(right - left)
     mean_a, mean_b = (float(side.mean()) if queries else 0.0 for side in (left, right))
     return Comparison(measure, len(queries), mean_a, mean_b, mean_b - mean_a, low, high, p_value)
+
+
+def _p_value(differences: NDArray[np.float64]) -> float:
+    """Return the p of a paired t-test; 1 where nothing moved or one query is all, 0 where all moved alike."""
+    if len(differences) < 2 or not differences.any():
+        return 1.0
+    if np.ptp(differences) <= 1e-12:  # no variance: scipy would divide by zero, and say so
+        return 0.0
+    return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
 def interval(values: NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
@@ -87,7 +95,7 @@ def gate(ndcg: Comparison, recall: Comparison) -> Decision:
     """Promote when nDCG@10 is better with an interval above zero, and Recall@100 is not worse."""
     better = Check(
         "ndcg_better",
-        ndcg.queries > 0 and ndcg.low > 0,
+        ndcg.queries > 1 and ndcg.low > 0 and ndcg.p_value < 1 - CONFIDENCE,
         f"nDCG@10 {ndcg.a:.4f} -> {ndcg.b:.4f}, difference {ndcg.difference:+.4f} "
         f"[{ndcg.low:+.4f}, {ndcg.high:+.4f}] on {ndcg.queries} held-out queries: the interval must lie above zero",
     )

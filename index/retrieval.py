@@ -42,6 +42,8 @@ class CandidateSet:
     memory_candidate: Ints
     memory_cosine: Floats
     memory_weight: Floats
+    retrieved: Mask
+    """(N,) bool: found by search, and not only wanted in any case."""
 
 
 def retrieve(
@@ -63,22 +65,27 @@ def retrieve(
     """
     allowed = generation.alive if allowed is None else allowed & generation.alive
     memory = generation.memory
-    found = [np.empty(0, np.int64) if extra is None else extra]
+    found = [np.empty(0, np.int64)]
     if mode is not Mode.WORDS:
         found += generation.nearest(projected, count, allowed)
+    best_words = 0.0
     if mode is not Mode.DENSE:
-        rows, _ = generation.words.search(text, count, _allowed_rows(generation, allowed))
-        found.append(_present(generation.places(rows)))
+        rows, scores = generation.words.search(text, max(count, 1), _allowed_rows(generation, allowed))
+        found.append(_present(generation.places(rows[:count])))
+        best_words = float(scores.max(initial=0.0))
     near, cosine = (
         _near(memory, vector, unseen) if mode is Mode.HYBRID else (np.empty(0, np.int64), np.empty(0, np.float32))
     )
     place = generation.places(memory.rows[near])
-    usable = (place != MISSING) & allowed[place]
+    usable = place != MISSING
+    usable[usable] = allowed[place[usable]]
     near, cosine, place = near[usable], cosine[usable], place[usable]
-    places = np.unique(np.concatenate([*found, place]))
-    words = _words(generation, text, places) if mode is not Mode.DENSE else np.zeros(len(places), np.float32)
+    retrieved = np.unique(np.concatenate([*found, place]))
+    places = retrieved if extra is None else np.union1d(retrieved, extra)
+    words = _words(generation, text, places, best_words)
     candidate = np.searchsorted(places, place)
-    return CandidateSet(places, words, near, candidate, cosine, memory.weights[near])
+    was_found = np.isin(places, retrieved)
+    return CandidateSet(places, words, near, candidate, cosine, memory.weights[near], was_found)
 
 
 def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = Mode.HYBRID) -> Candidates:
@@ -138,7 +145,9 @@ def _allowed_rows(generation: Generation, allowed: Mask) -> Ints | None:
     return generation.rows[allowed]
 
 
-def _words(generation: Generation, text: str, places: Ints) -> Floats:
-    scores = generation.words.score(text, generation.rows[places])
-    top = float(scores.max(initial=0.0))
-    return scores / top if top > 0 else scores
+def _words(generation: Generation, text: str, places: Ints, best: float) -> Floats:
+    """Return BM25 over its best for this query, whether or not the best document is among these places."""
+    if best <= 0:
+        return np.zeros(len(places), np.float32)
+    shares: Floats = np.minimum(generation.words.score(text, generation.rows[places]) / np.float32(best), np.float32(1))
+    return shares

@@ -130,13 +130,15 @@ def explain_keys(
 
 def _own_keys(generation: Generation, head: AttentionHead, query: Query, place: int) -> list[KeyShare]:
     keys = slice(int(generation.first_key[place]), int(generation.first_key[place + 1]))
-    scores = (generation.keys[keys] @ project(head, query.vector).T).mean(axis=1)
+    scores = generation.keys[keys] @ project(head, query.vector).T
     kinds = generation.key_kind[keys]
     shares = []
     for kind in np.unique(kinds):
         of_kind = np.flatnonzero(kinds == kind)
-        weight = np.exp(head.config.sharpness * (scores[of_kind] - scores[of_kind].max()))
-        for offset, share in zip(of_kind, weight / weight.sum(), strict=True):
+        weight = np.exp(head.config.sharpness * (scores[of_kind] - scores[of_kind].max(axis=0)))
+        weight /= weight.sum(axis=0)  # per head; the shares of a key are averaged, and its score weighted by them
+        score = (weight * scores[of_kind]).sum(axis=1) / weight.sum(axis=1)
+        for offset, share, cosine in zip(of_kind, weight.mean(axis=1), score, strict=True):
             start, end = (int(side[keys.start + offset]) for side in (generation.key_start, generation.key_end))
-            shares.append(KeyShare(KeyKind(int(kind)), float(scores[offset]), float(share), start, end))
+            shares.append(KeyShare(KeyKind(int(kind)), float(cosine), float(share), start, end))
     return shares

@@ -21,7 +21,18 @@ from torch import Tensor
 from index.attention import AttentionHead
 from index.errors import NotEnoughFeedback
 from index.evaluate import Qrels, compare_runs, measure_run
-from index.examples import FOLDS, TEST_FOLDS, Batch, Example, Feedback, fold_of, make_batch, make_examples, split
+from index.examples import (
+    FOLDS,
+    TEST_FOLDS,
+    Batch,
+    Example,
+    Feedback,
+    fold_of,
+    make_batch,
+    make_example,
+    make_examples,
+    split,
+)
 from index.generation import Generation
 from index.losses import listwise_loss
 from index.promotion import Comparison, Decision, gate
@@ -302,17 +313,16 @@ def _parameter_groups(head: AttentionHead, recipe: str, config: FitConfig) -> li
 def _validate(generation: Generation, head: AttentionHead, examples: list[Example]) -> dict[str, float]:
     """Return query -> nDCG@10 over each example's candidates."""
     run: dict[str, list[str]] = {}
-    qrels: dict[str, dict[str, int]] = {}
     for start in range(0, len(examples), 64):
         part = examples[start : start + 64]
         batch = make_batch(generation, part)
         with torch.no_grad():
             logits = head(batch.query, batch.candidates).logits[:, :-1].numpy()
         for row, example in zip(logits, part, strict=True):
-            count = len(example.gains)
-            best = np.argsort(-row[:count], kind="stable")[:10]
-            run[example.feedback.source] = [str(i) for i in best]
-            qrels[example.feedback.source] = {str(i): round(float(gain)) for i, gain in enumerate(example.gains)}
+            found = np.flatnonzero(example.candidates.retrieved)
+            best = found[np.argsort(-row[found], kind="stable")[:10]]
+            run[example.feedback.source] = [str(n) for n in generation.rows[example.candidates.places[best]]]
+    qrels = held_out_qrels([example.feedback for example in examples])
     return measure_run(run, qrels, ["nDCG@10"])["nDCG@10"]
 
 
@@ -322,6 +332,10 @@ def calibrate_null(generation: Generation, head: AttentionHead, examples: list[E
     Every query counts twice, with its confirmed documents among the candidates and with them taken out; b0 minimises
     the logarithmic loss of the null weight on both. The ranking does not depend on it.
     """
+    examples = [
+        make_example(generation, replace(one.feedback, shown=None), project(head, one.feedback.vector), Query.count)
+        for one in _sample(examples, 500, 0)
+    ]
     with_answer, without_answer = [], []
     for start in range(0, len(examples), 64):
         batch = make_batch(generation, examples[start : start + 64])
@@ -378,7 +392,7 @@ def held_out_qrels(feedback: Sequence[Feedback]) -> Qrels:
     }
 
 
-def _sample(feedback: Sequence[Feedback], most: int, seed: int) -> list[Feedback]:
+def _sample(feedback: Sequence[Any], most: int, seed: int) -> list[Any]:
     if len(feedback) <= most:
         return list(feedback)
     chosen = np.sort(np.random.default_rng(seed).choice(len(feedback), most, replace=False))
