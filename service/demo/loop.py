@@ -256,7 +256,8 @@ def _print(
     console.print(table)
     gain = Comparison(**figures["gain"]["nDCG@10"])
     console.print(
-        f"gained over day one: nDCG@10 {gain.difference:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], p = {gain.p_value:.2g}"
+        f"gained over day one: nDCG@10 {gain.difference:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], "
+        f"p = {gain.p_value:.2g}"
     )
     decision = figures["decision"]
     console.print(f"training {decision['status']}, " + ("promoted:" if decision.get("promoted") else "not promoted:"))

@@ -1,0 +1,165 @@
+"""How fast documents go in and searches come out, over HTTP, beside the encoder alone in the same run.
+
+    python -m benchmarks.serving --data ../shared/data
+
+Ingestion: documents of one set posted to a running service in batches, against sentence-transformers encoding the same
+passages by itself, and against our encoder doing so. Search: text searches over HTTP at concurrency 1 on 10,000
+documents, encoding included; every query text is new, so nothing comes from the query cache. The service is a process
+of its own on 127.0.0.1, ended by its PID. Repetitions are bounded in count.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.collections import ingest, read_set
+from benchmarks.vectors import CachedEncoder
+from index.encoder import DEFAULT_MODEL, Encoder, load_encoder, locate_model
+from index.indexing import encode_documents
+from index.records import Document, KeyKind
+from service.runtime import Runtime
+from service.settings import Settings
+
+INGEST_SET = "cranfield"
+SEARCH_SETS = ("crowdflower", "cosqa")
+SEARCH_DOCUMENTS = 10_000
+BATCH = 200
+START_SECONDS = 120
+
+
+def main() -> None:
+    """Measure ingestion and search; print tables, and one last line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
+    parser.add_argument("--documents", type=int, default=800, help="documents posted in the ingestion part")
+    parser.add_argument("--searches", type=int, default=400, help="searches of the search part")
+    options = parser.parse_args()
+    encoder = load_encoder(DEFAULT_MODEL)
+    figures = {
+        "ingest": measure_ingest(options.data, options.documents, encoder),
+        "search": measure_search(options.data, options.searches, encoder),
+        "cores": os.cpu_count(),
+    }
+    show(figures)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    print(json.dumps({"commit": commit, **figures}))
+
+
+def measure_ingest(data: Path, count: int, encoder: Encoder) -> dict[str, Any]:
+    """Return documents per second through the service, and of encoders alone on the same passages."""
+    documents = read_set(data / INGEST_SET).documents[:count]
+    rates = {}
+    for name, keys in (
+        ("title,passage", ["title", "passage"]),
+        ("with sentence keys", ["title", "passage", "sentence"]),
+    ):
+        with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as client:
+            client.put("/v1/collections/timed", json={"keys": keys}).raise_for_status()
+            started = time.perf_counter()
+            for first in range(0, len(documents), BATCH):
+                body = {"documents": documents[first : first + BATCH]}
+                client.post("/v1/collections/timed/documents?wait=600", json=body).raise_for_status()
+            rates[f"service, {name}"] = len(documents) / (time.perf_counter() - started)
+    records = [Document(one["id"], one["text"], one["title"]) for one in documents]
+    started = time.perf_counter()
+    encode_documents(encoder, records, {KeyKind.TITLE, KeyKind.PASSAGE})
+    rates["our encoder alone, same texts"] = len(documents) / (time.perf_counter() - started)
+    rates["sentence-transformers encode, passages"] = _sentence_transformers(records, encoder)
+    return {name: round(rate, 1) for name, rate in rates.items()} | {"documents": len(documents), "set": INGEST_SET}
+
+
+def _sentence_transformers(records: list[Document], encoder: Encoder) -> float:
+    """Return documents per second of SentenceTransformer.encode with its defaults, on the same passages."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(locate_model(DEFAULT_MODEL)), device="cpu", local_files_only=True)
+    passages = [span.encoded_text for one in records for span in encoder.cutter.passages(one.text, one.title)]
+    model.encode(passages[:32], show_progress_bar=False)
+    started = time.perf_counter()
+    model.encode(passages, show_progress_bar=False)
+    return len(records) / (time.perf_counter() - started)
+
+
+def measure_search(data: Path, searches: int, encoder: Encoder) -> dict[str, Any]:
+    """Return p50 and p99 milliseconds of a text search over HTTP at concurrency 1 on SEARCH_DOCUMENTS documents."""
+    sets = [read_set(data / name) for name in SEARCH_SETS]
+    documents = [one | {"id": f"{part.name}-{one['id']}"} for part in sets for one in part.documents][:SEARCH_DOCUMENTS]
+    texts = sorted({text for part in sets for text in part.queries.values()})[:searches]
+    with tempfile.TemporaryDirectory() as folder:
+        runtime = Runtime.open(Settings(data=Path(folder)), CachedEncoder(encoder))
+        ingest(runtime, runtime.collection("default"), documents)
+        runtime.close()
+        started = time.perf_counter()
+        with serving(Path(folder)) as client:
+            ready = time.perf_counter() - started
+            answers = [_timed(client, text) for text in texts]
+    cold, warm = answers[:20], answers[20:]
+    milliseconds = np.asarray([one for one, _ in warm])
+    parts = {name: [told["timings_ms"][name] for _, told in warm] for name in ("encode", "retrieve", "attend")}
+    return {
+        "documents": len(documents),
+        "searches": len(warm),
+        "p50_ms": round(float(np.percentile(milliseconds, 50)), 2),
+        "p99_ms": round(float(np.percentile(milliseconds, 99)), 2),
+        "first_ms": round(cold[0][0], 1),
+        "start_seconds": round(ready, 2),
+        "p50_parts_ms": {name: round(float(np.median(values)), 2) for name, values in parts.items()},
+    }
+
+
+def _timed(client: httpx.Client, text: str) -> tuple[float, dict[str, Any]]:
+    started = time.perf_counter()
+    answer = client.post("/v1/collections/default/search", json={"q": text})
+    elapsed = 1000 * (time.perf_counter() - started)
+    answer.raise_for_status()
+    return elapsed, answer.json()
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[httpx.Client]:
+    """Run the service on a directory in a process of its own; end it by its PID."""
+    command = [sys.executable, "-c", "from service.cli import main; main()", "serve"]
+    process = subprocess.Popen(
+        [*command, "--data", str(folder), "--port", "0", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        with httpx.Client(base_url=url, timeout=600) as client:
+            deadline = time.monotonic() + START_SECONDS
+            while client.get("/readyz").status_code != 200 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            yield client
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the figures for people."""
+    console = Console(width=120)
+    for name in ("ingest", "search"):
+        table = Table(title=name, show_header=False)
+        for key, value in figures[name].items():
+            table.add_row(key, str(value))
+        console.print(table)
+
+
+if __name__ == "__main__":
+    main()
