@@ -32,7 +32,7 @@ class HeadConfig:
 
     dim: int
     """D, the width of a key."""
-    rank: int = 32
+    rank: int = 16
     """R of the low-rank change of the query, U V^T."""
     heads: int = 1
     """H."""

@@ -80,11 +80,13 @@ def split(feedback: Sequence[Feedback]) -> tuple[list[Feedback], list[Feedback]]
 def make_example(generation: Generation, feedback: Feedback, projected: Floats, count: int) -> Example:
     """Return the example of one query: judged documents among retrieved ones, or clicked among those looked at.
 
-    projected (H, D) is what keys are matched with; count candidates are retrieved by keys and by words each.
+    projected (H, D) is what keys are matched with; count candidates are retrieved by keys and by words each. A judged
+    document that was not retrieved is left out: put among hard negatives it is the odd one out, and what tells it from
+    them is how it got there.
     """
     implicit = feedback.shown is not None
-    wanted = set(feedback.gains) | set(feedback.shown or ())
-    extra = generation.places(np.asarray(sorted(wanted), np.int64))
+    wanted = sorted(set(feedback.gains) | set(feedback.shown or ())) if implicit else []
+    extra = generation.places(np.asarray(wanted, np.int64))
     candidates = retrieve(
         generation,
         projected,
@@ -139,7 +141,7 @@ def _log_propensity(shown: Mapping[int, int] | None, rows: Ints) -> Floats:
 
 
 def _only(candidates: CandidateSet, places: Ints) -> CandidateSet:
-    """Return the candidates restricted to these places, which were all shown, and so found."""
+    """Return the candidates restricted to these places."""
     keep = np.isin(candidates.places, places)
     kept_memory = keep[candidates.memory_candidate]
     renumbered = np.cumsum(keep) - 1
@@ -150,7 +152,6 @@ def _only(candidates: CandidateSet, places: Ints) -> CandidateSet:
         renumbered[candidates.memory_candidate[kept_memory]],
         candidates.memory_cosine[kept_memory],
         candidates.memory_weight[kept_memory],
-        np.ones(int(keep.sum()), np.bool_),
     )
 
 

@@ -42,8 +42,6 @@ class CandidateSet:
     memory_candidate: Ints
     memory_cosine: Floats
     memory_weight: Floats
-    retrieved: Mask
-    """(N,) bool: found by search, and not only wanted in any case."""
 
 
 def retrieve(
@@ -65,7 +63,7 @@ def retrieve(
     """
     allowed = generation.alive if allowed is None else allowed & generation.alive
     memory = generation.memory
-    found = [np.empty(0, np.int64)]
+    found = [np.empty(0, np.int64) if extra is None else extra]
     if mode is not Mode.WORDS:
         found += generation.nearest(projected, count, allowed)
     best_words = 0.0
@@ -80,12 +78,10 @@ def retrieve(
     usable = place != MISSING
     usable[usable] = allowed[place[usable]]
     near, cosine, place = near[usable], cosine[usable], place[usable]
-    retrieved = np.unique(np.concatenate([*found, place]))
-    places = retrieved if extra is None else np.union1d(retrieved, extra)
+    places = np.unique(np.concatenate([*found, place]))
     words = _words(generation, text, places, best_words)
     candidate = np.searchsorted(places, place)
-    was_found = np.isin(places, retrieved)
-    return CandidateSet(places, words, near, candidate, cosine, memory.weights[near], was_found)
+    return CandidateSet(places, words, near, candidate, cosine, memory.weights[near])
 
 
 def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = Mode.HYBRID) -> Candidates:

@@ -52,7 +52,7 @@ class FitConfig:
     candidates: int = 40
     """Hard negatives asked of keys and of words each, per training query."""
     batch_queries: int = 64
-    epochs: int = 12
+    epochs: int = 8
     """At most; training stops after `patience` epochs without a better measure on validation queries."""
     patience: int = 2
     learning_rate: float = 1e-3
@@ -319,8 +319,7 @@ def _validate(generation: Generation, head: AttentionHead, examples: list[Exampl
         with torch.no_grad():
             logits = head(batch.query, batch.candidates).logits[:, :-1].numpy()
         for row, example in zip(logits, part, strict=True):
-            found = np.flatnonzero(example.candidates.retrieved)
-            best = found[np.argsort(-row[found], kind="stable")[:10]]
+            best = np.argsort(-row[: len(example.gains)], kind="stable")[:10]
             run[example.feedback.source] = [str(n) for n in generation.rows[example.candidates.places[best]]]
     qrels = held_out_qrels([example.feedback for example in examples])
     return measure_run(run, qrels, ["nDCG@10"])["nDCG@10"]

@@ -80,10 +80,11 @@ def test_a_query_is_either_learned_from_or_held_out_whatever_the_order() -> None
 # --- Judgments ---
 
 
-def test_judged_documents_are_candidates_among_those_retrieved(generation: Generation) -> None:
+def test_judged_documents_count_where_they_were_retrieved_and_only_there(generation: Generation) -> None:
     example = example_of(generation, JUDGED)
     found = rows(generation, example)
-    assert {0, 1, 5} <= set(found)
+    assert found == rows(generation, example_of(generation, replace(JUDGED, gains={0: 1.0})))
+    assert 0 in found
     assert len(found) < len(TEXTS)
     assert example.gains.tolist() == [{0: 1.0, 5: 2.0}.get(row, 0.0) for row in found]
     assert example.log_propensity.tolist() == [0.0] * len(found)

@@ -16,7 +16,7 @@ DIM, COUNT = 8, 60
 VECTORS = random_vectors(COUNT, DIM, seed=0)
 CONFIG = FitConfig(
     seed=0,
-    candidates=20,
+    candidates=COUNT,
     batch_queries=16,
     epochs=8,
     patience=2,
