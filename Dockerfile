@@ -1,8 +1,8 @@
 FROM python:3.11-slim AS build
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-# An index with CPU builds of torch; elsewhere the same version may bring gigabytes of CUDA packages. May be empty.
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# The address of an index with CPU builds of torch; without it the same version may bring gigabytes of CUDA packages.
+ARG TORCH_INDEX=""
 
 RUN python -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH

@@ -83,7 +83,8 @@ def measure_set(one: TestSet, encoder: Encoder, keys: list[str], seed: int) -> d
             record = _train(runtime, state, seed)
             wall = time.perf_counter() - started
             values["trained"] = _searched(runtime, state, one)
-            forced = _searched(runtime, state, one, record["model_version"])
+            promoted = record["decision"]["promoted"]
+            forced = values["trained"] if promoted else _searched(runtime, state, one, record["model_version"])
         finally:
             runtime.close()
     return {"values": values, "summary": _summary(one, values, forced, fusion, record, wall)}
