@@ -189,7 +189,7 @@ def _multiplies_bfloat16() -> bool:
 
 
 def _token_counter(folder: Path) -> Callable[[str], int]:
-    """Return a function that counts a text's tokens, with a tokenizer of its own that the encoding threads don't share."""
+    """Return a function that counts a text's tokens, by a tokenizer that the encoding threads do not share."""
     from tokenizers import Tokenizer
     from transformers import AutoTokenizer
 

@@ -99,11 +99,6 @@ class Generation:
         """The place of the document that owns each key (K,)."""
         return np.repeat(np.arange(len(self.rows)), np.diff(self.first_key))
 
-    @cached_property
-    def memory_place(self) -> Ints:
-        """The place of the document that each memory key confirms (M,), or MISSING where it is gone."""
-        return self.places(self.memory.rows)
-
     def places(self, rows: Ints) -> Ints:
         """Return the places of these rows, MISSING for a row that is not here or not alive."""
         if not len(self.rows):

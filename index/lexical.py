@@ -4,7 +4,6 @@ Sees texts and row numbers, never ids or vectors. Queries are built from tokens,
 parser, so no character of a query has a meaning of its own. Source: Robertson and Zaragoza 2009 (BM25, k1 1.2, b .75).
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -55,12 +54,6 @@ class WordSearcher:
         found, scores = self.search(text, len(rows), rows)
         by_row = dict(zip(found.tolist(), scores.tolist(), strict=True))
         return np.fromiter((by_row.get(row, 0.0) for row in rows.tolist()), np.float32, len(rows))
-
-    def rarity(self, text: str) -> dict[str, float]:
-        """Return the inverse document frequency of each token of the text that occurs in the index."""
-        total = max(1, self.count)
-        counts = {token: self._searcher.doc_freq("words", token) for token in set(self._analyzer.analyze(text))}
-        return {token: math.log(1 + (total - n + 0.5) / (n + 0.5)) for token, n in counts.items() if n}
 
     def _query(self, text: str) -> tantivy.Query | None:
         counts = Counter(self._analyzer.analyze(text))

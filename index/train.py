@@ -3,9 +3,10 @@
 Sees a generation and feedback; writes nothing. `fit` is a generator that yields one record per step, so that whoever
 calls it can show, store or stop the work; its return value is the fitted head with its report.
 
-The recipe is chosen inside the queries to learn from, by cross-validation, and a richer recipe must be better by a share
-of its standard error (after Breiman et al. 1984): `birth` changes nothing, `weights` fits the few scalars, `rank` also turns the query.
-Little data therefore does no harm. AdamW (Loshchilov and Hutter 2019) decays towards birth, not towards zero.
+The recipe is chosen inside the queries to learn from, by cross-validation, and a richer recipe must be better by a
+share of its standard error (after Breiman et al. 1984): `birth` changes nothing, `weights` fits the few scalars, `rank`
+also turns the query. Little data therefore does no harm. AdamW (Loshchilov and Hutter 2019) decays towards birth, not
+towards zero.
 """
 
 import copy

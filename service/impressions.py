@@ -19,7 +19,7 @@ class ImpressionLog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(maxsize=20 * BATCH)
+        self._queue: queue.Queue[dict[str, Any] | threading.Event | None] = queue.Queue(maxsize=20 * BATCH)
         self._thread = threading.Thread(target=self._write_all, name="impressions", daemon=True)
         self._thread.start()
 
@@ -28,8 +28,10 @@ class ImpressionLog:
         self._queue.put(impression)
 
     def flush(self) -> None:
-        """Wait until everything that was taken is committed."""
-        self._queue.join()
+        """Wait until everything that was taken before is committed."""
+        reached = threading.Event()
+        self._queue.put(reached)
+        reached.wait()
 
     def close(self) -> None:
         """Write what is left and end."""
@@ -42,11 +44,11 @@ class ImpressionLog:
             taken = [self._queue.get()]
             while len(taken) < BATCH and not self._queue.empty():
                 taken.append(self._queue.get_nowait())
-            rows = [one for one in taken if one is not None]
-            ended = len(rows) < len(taken)
-            self._write(rows)
-            for _ in taken:
-                self._queue.task_done()
+            self._write([one for one in taken if isinstance(one, dict)])
+            ended = None in taken
+            for one in taken:
+                if isinstance(one, threading.Event):
+                    one.set()
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
         try:

@@ -15,6 +15,7 @@ from service.problems import Problem, not_found, problem_of
 from service.tables import Task
 
 UNFINISHED = ("enqueued", "processing")
+INTERRUPTED = {"code": "interrupted", "detail": "the service stopped before this task ended"}
 WRITE_SECONDS = 0.5
 """Progress is written to the database at most this often."""
 
@@ -73,13 +74,13 @@ class Jobs:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
         self._running: dict[str, Progress] = {}
         self._finished = threading.Condition()
+        self._closing = False
 
     def abandon_unfinished(self) -> None:
         """Mark what a former process left behind as failed; accepted documents are resumed apart from their task."""
-        error = {"code": "interrupted", "detail": "the service stopped before this task ended"}
         with self._database.write() as connection:
             stale = update(Task).where(Task.status.in_(UNFINISHED))
-            connection.execute(stale.values(status="failed", error=error, finished_at=now()))
+            connection.execute(stale.values(status="failed", error=INTERRUPTED, finished_at=now()))
 
     def start(self, kind: str, collection: str | None, work: Work) -> str:
         """Enqueue work and return the id of its task, which is durable on return.
@@ -94,6 +95,20 @@ class Jobs:
         progress = self._running[task_id] = Progress(self._database, task_id)
         self._pool.submit(self._run, task_id, work, progress)
         return task_id
+
+    def finished(self, kind: str, collection: str, result: dict[str, Any], count: int) -> str:
+        """Record work that was done before its answer as a task that has succeeded; return its id."""
+        task_id = new_id()
+        with self._database.write() as connection:
+            self._make_room(connection)
+            row = {"id": task_id, "type": kind, "collection": collection, "status": "succeeded", "result": result}
+            figures = {"progress_done": count, "progress_total": count, "created_at": now(), "finished_at": now()}
+            connection.execute(insert(Task).values(**row, **figures))
+        return task_id
+
+    def is_running(self, task_id: str) -> bool:
+        """Whether a task has not ended yet."""
+        return task_id in self._running
 
     def wait(self, task_id: str, seconds: float) -> bool:
         """Wait for a task to end; return whether it did."""
@@ -115,7 +130,8 @@ class Jobs:
         return _body(row)
 
     def close(self) -> None:
-        """Ask every job to stop and wait for them."""
+        """Ask every job to stop and wait for them; what they leave is taken up by the next process."""
+        self._closing = True
         for progress in list(self._running.values()):
             progress.cancel()
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -123,20 +139,21 @@ class Jobs:
     def _run(self, task_id: str, work: Work, progress: Progress) -> None:
         status, result, error = "succeeded", None, None
         try:
-            progress.check()
             self._set(task_id, status="processing")
             result = work(progress)
         except Canceled:
-            status = "canceled"
+            status, error = ("failed", INTERRUPTED) if self._closing else ("canceled", None)
         except Exception as unexpected:
             problem = problem_of(unexpected)
             status, error = "failed", {"code": problem.code, "detail": problem.detail}
             log.exception("task_failed", task=task_id)
         figures = {"progress_done": progress.done, "progress_total": progress.total}
-        self._set(task_id, status=status, result=result, error=error, finished_at=now(), **figures)
-        with self._finished:
-            self._running.pop(task_id, None)
-            self._finished.notify_all()
+        try:
+            self._set(task_id, status=status, result=result, error=error, finished_at=now(), **figures)
+        finally:
+            with self._finished:
+                self._running.pop(task_id, None)
+                self._finished.notify_all()
 
     def _set(self, task_id: str, **values: Any) -> None:
         with self._database.write() as connection:

@@ -121,4 +121,4 @@ def _feedback(source: str, told: Told, vector: Floats | None) -> Feedback | None
 def summary(feedback: Sequence[Feedback]) -> dict[str, int]:
     """Return counts of what a run learns from, for its record."""
     implicit = sum(one.shown is not None for one in feedback)
-    return {"queries": len(feedback), "from_judgments": len(feedback) - implicit, "from_clicks": implicit}
+    return {"queries": len(feedback), "with_shown_positions": implicit}

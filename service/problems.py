@@ -20,13 +20,10 @@ TITLES = {
     404: "Not found",
     405: "Method not allowed",
     409: "Conflict",
-    411: "Length required",
     413: "Payload too large",
-    415: "Unsupported media type",
     422: "Unprocessable content",
     500: "Internal error",
     503: "Service unavailable",
-    507: "Insufficient storage",
 }
 
 

@@ -4,6 +4,7 @@ Going live and going back are the same thing: a row changes, and one reference i
 """
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def register(
     """
     target = model_directory(runtime.settings.data, state.id, version)
     target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(target, ignore_errors=True)  # left by a process that ended before its row was committed
     os.replace(staged, target)
     sync_directory(target.parent)
     connection.execute(insert(Model).values(collection_id=state.id, version=version, created_at=now(), **facts))

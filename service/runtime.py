@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import faiss
 import orjson
+import structlog
 import torch
 from fastapi.responses import Response
 from sqlalchemy import delete, insert, select, update
@@ -36,6 +37,7 @@ CACHED_QUERIES = 4096
 """Query vectors kept: people page, refine and repeat."""
 
 T = TypeVar("T")
+log = structlog.get_logger()
 
 
 class Runtime:
@@ -96,7 +98,10 @@ class Runtime:
     def save(self) -> None:
         """Save every collection's index that changed, so that the next start need not rebuild it."""
         for state in list(self.collections.values()):
-            state.save()
+            try:
+                state.save()
+            except Exception:  # the next start rebuilds this one; the others are saved all the same
+                log.exception("index_not_saved", collection=state.name)
 
     def collection(self, name: str) -> CollectionState:
         """Return a collection, or raise the 404 of one that is not there."""
@@ -190,6 +195,10 @@ class Runtime:
             gone = select(Collection.id).where(Collection.name.startswith(TOMBSTONE))
             connection.execute(delete(Key).where(Key.collection_id.in_(gone)))
             connection.execute(delete(Collection).where(Collection.name.startswith(TOMBSTONE)))
+            known = {str(one) for one in connection.execute(select(Collection.id)).scalars()}
+        for folder in (*self.settings.data.glob("indexes/*"), *self.settings.data.glob("models/*")):
+            if folder.name not in known:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _one_native_thread() -> None:

@@ -5,7 +5,7 @@ Everything here is derived from the tables and can be made again from them (`loa
 
 import shutil
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,7 @@ class CollectionState:
         """Held by whoever changes the collection, from the first row written to the generation published."""
         self.training = threading.Lock()
         self.saved_watermark = -1
+        self.behind = False
 
     @property
     def generation(self) -> Generation:
@@ -96,6 +97,26 @@ class CollectionState:
         ).scalar_one()
         return int(row)
 
+    def publish(
+        self,
+        watermark: int,
+        added: Sequence[IndexedDocument],
+        removed: Sequence[int],
+        remembered: Iterable[MemoryKey] = (),
+        forgotten: Iterable[int] = (),
+    ) -> None:
+        """Publish a generation with committed changes of documents and memory; the caller holds the lock.
+
+        Should it fail, the index is behind the database: it is never saved again, so the next start rebuilds it.
+        """
+        try:
+            self.store.apply(watermark, added, removed)
+            self.remember(watermark, remembered, forgotten)
+        except BaseException:
+            self.behind = True
+            raise
+        self.documents_watermark = watermark
+
     def remember(self, watermark: int, added: Iterable[MemoryKey], removed: Iterable[int] = ()) -> None:
         """Publish a generation whose memory has these keys more and those fewer; the caller holds the lock."""
         memory = dict(self.memory)
@@ -115,7 +136,7 @@ class CollectionState:
     def save(self) -> None:
         """Write the index to the directory, if it changed since it was last saved."""
         with self.lock:
-            if self.saved_watermark == self.documents_watermark:
+            if self.behind or self.saved_watermark == self.documents_watermark:
                 return
             self.store.save(self.settings.language, self.documents_watermark)
             self.saved_watermark = self.documents_watermark

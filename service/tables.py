@@ -80,6 +80,9 @@ class Key(Base):
     __table_args__ = (
         Index("ix_keys_memory", "collection_id", "source", sqlite_where=text("kind = 3")),
         Index("ix_keys_document_row", "document_row"),
+        Index("ix_keys_event_id", "event_id"),
+        Index("ix_keys_judgment_id", "judgment_id"),
+        Index("ix_keys_collection_id_kind", "collection_id", "kind"),
         {"sqlite_autoincrement": True},
     )
 
@@ -126,7 +129,7 @@ class Query(Base):
     session_id: Mapped[str | None]
     request: Mapped[dict[str, Any]]
     shown: Mapped[list[Any]]
-    """One object per document shown: id, position (1-based), logit, weight."""
+    """One object per document shown: id, position (1-based), logit, score."""
     null_weight: Mapped[float]
     model_version: Mapped[int]
     generation: Mapped[int]

@@ -259,6 +259,9 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("keys", schema=None) as batch_op:
         batch_op.create_index("ix_keys_document_row", ["document_row"], unique=False)
+        batch_op.create_index("ix_keys_event_id", ["event_id"], unique=False)
+        batch_op.create_index("ix_keys_judgment_id", ["judgment_id"], unique=False)
+        batch_op.create_index("ix_keys_collection_id_kind", ["collection_id", "kind"], unique=False)
         batch_op.create_index(
             "ix_keys_memory", ["collection_id", "source"], unique=False, sqlite_where=sa.text("kind = 3")
         )
@@ -278,6 +281,9 @@ def downgrade() -> None:
     op.drop_table("values")
     with op.batch_alter_table("keys", schema=None) as batch_op:
         batch_op.drop_index("ix_keys_memory", sqlite_where=sa.text("kind = 3"))
+        batch_op.drop_index("ix_keys_collection_id_kind")
+        batch_op.drop_index("ix_keys_judgment_id")
+        batch_op.drop_index("ix_keys_event_id")
         batch_op.drop_index("ix_keys_document_row")
 
     op.drop_table("keys")

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, func, select, update
 from index.records import KeyKind
 from service.collections.schemas import CollectionIn
 from service.jobs import Progress
-from service.problems import Problem
+from service.problems import Problem, not_found
 from service.runtime import DEFAULT_COLLECTION, TOMBSTONE, Runtime
 from service.state import CollectionSettings, CollectionState
 from service.tables import Alias, Collection, Document, Event, Judgment, Key, Model, PendingDocument
@@ -35,9 +35,9 @@ def _given(key: str, value: Any) -> bool:
 
 
 def _change(runtime: Runtime, state: CollectionState, changes: dict[str, Any]) -> None:
-    settings = replace(state.settings, **changes)
-    changed = [key for key in FIXED if getattr(settings, key) != getattr(state.settings, key)]
     with state.lock:
+        settings = replace(state.settings, **changes)
+        changed = [key for key in FIXED if getattr(settings, key) != getattr(state.settings, key)]
         with runtime.database.write() as connection:
             if changed and _holds_documents(connection, state):
                 detail = f"{changed[0]} decides what is indexed: make a new collection, or delete the documents first"
@@ -56,7 +56,9 @@ def _holds_documents(connection: Connection, state: CollectionState) -> bool:
 def show(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
     """Return a collection's settings, counts and champion."""
     with runtime.database.read() as connection:
-        row = connection.execute(select(Collection.__table__).where(Collection.id == state.id)).mappings().one()
+        row = connection.execute(select(Collection.__table__).where(Collection.id == state.id)).mappings().one_or_none()
+        if row is None:
+            raise not_found("collection")
 
         def count(table: Any) -> int:
             wanted = select(func.count()).select_from(table).where(table.collection_id == state.id)

@@ -98,7 +98,11 @@ def _mark_replacements(connection: Connection, state: CollectionState, outcomes:
 def make_searchable(
     runtime: Runtime, state: CollectionState, sequences: Sequence[int], advance: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Encode pending documents and publish them, a chunk at a time; advance is told of each chunk."""
+    """Encode pending documents and publish them, a chunk at a time; advance is told of each chunk.
+
+    Raises EncoderMismatch before anything is encoded: the documents stay pending.
+    """
+    state.require_encoder(runtime.encoder)
     for start in range(0, len(sequences), CHUNK):
         chunk = sequences[start : start + CHUNK]
         with runtime.database.read() as connection:
@@ -136,9 +140,7 @@ def _publish(
             return
         watermark = state.bump(connection, documents=True)
         moved = memory_keys(connection, state.id) if removed else []
-    state.documents_watermark = watermark
-    state.store.apply(watermark, added, removed)
-    state.remember(watermark, moved)
+    state.publish(watermark, added, removed, moved)
 
 
 def _write_document(
@@ -189,19 +191,20 @@ def start_indexing(runtime: Runtime, state: CollectionState, accepted: Accepted)
     """Start the task that makes accepted documents searchable; return its id."""
 
     def work(progress: Progress) -> dict[str, Any]:
-        progress.expect(len(accepted.sequences))
         try:
+            progress.expect(len(accepted.sequences))
+            progress.check()
             make_searchable(runtime, state, accepted.sequences, progress.advance)
         except Canceled:
             if not runtime.closing:
-                _give_up(runtime, accepted.sequences)
+                give_up(runtime, accepted.sequences)
             raise
         return summary(accepted.items) | {"items": accepted.items}
 
     return runtime.jobs.start("documents", state.name, work)
 
 
-def _give_up(runtime: Runtime, sequences: Sequence[int]) -> None:
+def give_up(runtime: Runtime, sequences: Sequence[int]) -> None:
     """Forget pending documents whose task was canceled; those that are searchable already stay."""
     with runtime.database.write() as connection:
         for start in range(0, len(sequences), 500):
@@ -244,9 +247,7 @@ def delete_documents(runtime: Runtime, state: CollectionState, ids: Sequence[str
                 removed += rows[0]
                 count += rows[2]
             watermark = state.bump(connection, documents=True)
-        state.documents_watermark = watermark
-        state.store.apply(watermark, [], removed)
-        state.remember(watermark, [], gone)
+        state.publish(watermark, [], removed, [], gone)
     return count
 
 

@@ -10,8 +10,8 @@ import orjson
 from starlette.concurrency import run_in_threadpool
 
 from index.errors import Canceled
-from index.files import sync_directory
-from service.documents.actions import accept, make_searchable
+from index.files import sync_directory, write_atomically
+from service.documents.actions import accept, give_up, make_searchable
 from service.documents.schemas import MAX_BATCH
 from service.jobs import Progress
 from service.runtime import Runtime
@@ -19,6 +19,8 @@ from service.state import CollectionState
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 COMPLETE = ".ndjson"
+TAKEN = ".taken"
+"""The end of the name of the file that says how many lines are in already."""
 MAX_ERRORS = 1000
 """Failed lines that a task's result names; all of them are counted."""
 
@@ -45,14 +47,14 @@ async def spool(runtime: Runtime, state: CollectionState, body: AsyncIterator[by
 def resume_imports(runtime: Runtime) -> None:
     """Take up the bodies that an earlier process acknowledged and did not take in to the end.
 
-    Lines that were taken in already are taken in again, which replaces their documents by themselves.
+    Lines that were taken in already are passed over, so that nothing newer is written over.
     """
     states = {str(state.id): state for state in runtime.collections.values()}
-    for path in sorted(runtime.imports.iterdir()):
+    for path in sorted(runtime.imports.iterdir(), key=lambda one: one.stat().st_mtime_ns):
         state = states.get(path.name.partition("-")[0])
         if path.suffix == COMPLETE and state is not None:
             start_import(runtime, state, path)
-        else:
+        elif path.suffix != TAKEN or not path.with_suffix(COMPLETE).is_file():
             path.unlink(missing_ok=True)
 
 
@@ -64,39 +66,62 @@ def start_import(runtime: Runtime, state: CollectionState, path: Path) -> str:
             result = _import(runtime, state, path, progress)
         except Canceled:
             if not runtime.closing:
-                path.unlink(missing_ok=True)
+                _remove(path)
             raise
-        path.unlink(missing_ok=True)
+        _remove(path)
         return result
 
     return runtime.jobs.start("documents_import", state.name, work)
 
 
+def _remove(path: Path) -> None:
+    for one in (path, path.with_suffix(TAKEN)):
+        one.unlink(missing_ok=True)
+
+
+def _taken(path: Path) -> int:
+    """Return how many lines of the file an earlier process took in."""
+    told = path.with_suffix(TAKEN)
+    return int(told.read_bytes()) if told.is_file() else 0
+
+
 def _import(runtime: Runtime, state: CollectionState, path: Path, progress: Progress) -> dict[str, Any]:
+    before = _taken(path)
+    progress.check()
     with path.open("rb") as file:
         progress.expect(sum(1 for line in _lines(file) if line.strip()))
+    progress.advance(before)
     total = failed = 0
     errors: list[dict[str, Any]] = []
     with path.open("rb") as file:
-        for items, bad in _batches(file):
+        for items, bad in _batches(file, before):
             accepted = accept(runtime, state, [item for _, item in items])
             for outcome in accepted.items:
                 outcome["index"] = items[outcome["index"]][0]
             wrong = [*bad, *(outcome for outcome in accepted.items if outcome["code"] is not None)]
             total, failed = total + len(items) + len(bad), failed + len(wrong)
             errors += sorted(wrong, key=lambda one: int(one["index"]))[: MAX_ERRORS - len(errors)]
-            make_searchable(runtime, state, accepted.sequences, progress.advance)
+            write_atomically(path.with_suffix(TAKEN), str(before + total).encode())  # what is pending is resumed apart
+            try:
+                make_searchable(runtime, state, accepted.sequences, progress.advance)
+            except Canceled:
+                if not runtime.closing:
+                    give_up(runtime, accepted.sequences)
+                raise
             progress.advance(len(items) + len(bad) - len(accepted.sequences))
     return {"items_total": total, "succeeded": total - failed, "failed": failed, "errors": errors}
 
 
-def _batches(file: BinaryIO) -> Iterator[tuple[list[tuple[int, Any]], list[dict[str, Any]]]]:
-    """Yield (index, item) pairs of up to MAX_BATCH lines, and the outcomes of lines that are no JSON."""
+def _batches(file: BinaryIO, skipped: int) -> Iterator[tuple[list[tuple[int, Any]], list[dict[str, Any]]]]:
+    """Yield (index, item) of up to MAX_BATCH lines after the skipped ones, and outcomes of lines that are no JSON."""
     items: list[tuple[int, Any]] = []
     bad: list[dict[str, Any]] = []
     index = 0
     for line in _lines(file):
         if not line.strip():
+            continue
+        if index < skipped:
+            index += 1
             continue
         if len(line) >= MAX_LINE_BYTES:
             bad.append(_failed(index, "document_too_large", f"a line has at most {MAX_LINE_BYTES} bytes"))

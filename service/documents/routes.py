@@ -1,5 +1,8 @@
 """HTTP of documents."""
 
+import asyncio
+import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -11,18 +14,20 @@ from index.filters import parse_filter
 from service.documents import actions, imports
 from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody
 from service.inputs import UNLIMITED, Running, StrictRoute
-from service.jobs import Progress
 from service.problems import Problem
 from service.runtime import Runtime
 from service.selection import matching_ids
+from service.state import CollectionState
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], route_class=StrictRoute)
+WAIT_STEP_SECONDS = 0.02
 
 
 @router.post("/import", status_code=202, max_body_size=UNLIMITED)
 async def import_documents(runtime: Running, collection: str, request: Request) -> Response:
     """Take in newline-delimited JSON of any size, streamed; the task tells how each line fared."""
     state = runtime.collection(collection)
+    state.require_encoder(runtime.encoder)
     path = await imports.spool(runtime, state, request.stream())
     return await run_in_threadpool(lambda: runtime.accepted(imports.start_import(runtime, state, path)))
 
@@ -37,17 +42,11 @@ def delete_documents(runtime: Running, collection: str, deletion: Deletion) -> R
     if ids is None:
         ids = matching_ids(runtime, state, parse_filter(deletion.filter or "", state.settings.filterable))
     deleted = actions.delete_documents(runtime, state, ids)
-
-    def work(progress: Progress) -> dict[str, Any]:
-        progress.expect(deleted)
-        progress.advance(deleted)
-        return {"deleted": deleted}
-
-    return _finished(runtime, runtime.jobs.start("documents_deletion", state.name, work))
+    return runtime.accepted(runtime.jobs.finished("documents_deletion", state.name, {"deleted": deleted}, deleted))
 
 
 @router.post("", responses={202: {"description": "The task"}, 207: {"description": "Some failed"}})
-def post_documents(
+async def post_documents(
     runtime: Running,
     collection: str,
     batch: DocumentBatch,
@@ -58,11 +57,13 @@ def post_documents(
     if len(batch.documents) > MAX_BATCH:
         detail = f"a batch has at most {MAX_BATCH} documents; send several, or stream them to /import"
         raise Problem(422, "too_many_documents", detail, [{"pointer": "/documents", "detail": detail}])
-    accepted = actions.accept(runtime, state, batch.documents)
-    task_id = actions.start_indexing(runtime, state, accepted)
-    if wait is None or not runtime.jobs.wait(task_id, wait):
-        return runtime.accepted(task_id)
-    task = runtime.jobs.show(task_id)
+    task_id = await run_in_threadpool(_start, runtime, state, batch.documents)
+    deadline = time.monotonic() + (wait or 0)
+    while time.monotonic() < deadline and runtime.jobs.is_running(task_id):
+        await asyncio.sleep(WAIT_STEP_SECONDS)  # waiting takes no thread from others
+    if wait is None or runtime.jobs.is_running(task_id):
+        return await run_in_threadpool(runtime.accepted, task_id)
+    task = await run_in_threadpool(runtime.jobs.show, task_id)
     if task["status"] != "succeeded":
         raise Problem(
             500, "indexing_failed", "the documents are stored; encoding them failed and is tried at next start"
@@ -115,6 +116,5 @@ def delete_document(runtime: Running, collection: str, document_id: str) -> Resp
     return Response(status_code=204)
 
 
-def _finished(runtime: Runtime, task_id: str) -> Response:
-    runtime.jobs.wait(task_id, 5)
-    return runtime.accepted(task_id)
+def _start(runtime: Runtime, state: CollectionState, documents: Sequence[Any]) -> str:
+    return actions.start_indexing(runtime, state, actions.accept(runtime, state, documents))

@@ -8,10 +8,11 @@ import numpy as np
 from sqlalchemy import select
 
 from index.attention import AttentionHead
-from index.evaluate import measure_run
+from index.evaluate import Qrels, measure_run
 from index.examples import Feedback, split
 from index.promotion import compare, interval
 from index.search import Query, search
+from index.train import held_out_qrels
 from service.jobs import Progress
 from service.learning import gather_feedback
 from service.models.schemas import MEASURE_PATTERN, EvaluationIn, Promotion
@@ -117,7 +118,9 @@ def _evaluate(
     progress: Progress,
 ) -> dict[str, Any]:
     """Return measures per model and paired comparisons of neighbours; a query never sees its own memory."""
-    asked, qrels, origin = _asked(runtime, state, wanted)
+    with state.lock:  # rows and generation of one moment
+        generation = state.generation
+        asked, qrels, origin = _asked(runtime, state, wanted)
     if not asked:
         raise Problem(
             422, "not_enough_feedback", "there is no held-out query with a confirmed document", have=0, need=1
@@ -127,7 +130,6 @@ def _evaluate(
     for version, head in heads.items():
         run = {}
         for one in asked:
-            generation = state.generation
             ranking = search(generation, head, Query(one.text, one.vector), unseen=one.source)
             run[one.source] = [str(row) for row in generation.rows[ranking.places[:DEPTH]]]
             progress.advance(1)
@@ -150,15 +152,12 @@ def _means(values: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     return means
 
 
-def _asked(
-    runtime: Runtime, state: CollectionState, wanted: EvaluationIn
-) -> tuple[list[Feedback], dict[str, dict[str, int]], str]:
+def _asked(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> tuple[list[Feedback], Qrels, str]:
     """Return the queries to run, their qrels over rows, and where these come from."""
     with runtime.database.read() as connection:
         if wanted.qrels is None:
             _, held_out = split(gather_feedback(connection, state.id))
-            qrels = {one.source: {str(row): max(0, round(gain)) for row, gain in one.gains.items()} for one in held_out}
-            return held_out, qrels, "stored feedback, held-out queries"
+            return held_out, held_out_qrels(held_out), "stored feedback, held-out queries"
         rows = {
             row.id: str(row.row)
             for row in connection.execute(select(Document.id, Document.row).where(Document.collection_id == state.id))

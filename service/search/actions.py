@@ -43,6 +43,11 @@ def answer(runtime: Runtime, state: CollectionState, request: SearchIn) -> dict[
     searched = _search(runtime, state, request)
     page = slice(request.offset, request.offset + request.limit)
     hits = _hits(runtime, state, request, searched, page)
+    if len(hits) < len(searched.ranking.places[page]):
+        with state.lock:  # documents are being replaced or deleted: wait for the generation without them
+            pass
+        searched = _search(runtime, state, request)
+        hits = _hits(runtime, state, request, searched, page)
     query_id = new_id()
     ranking = searched.ranking
     body = {

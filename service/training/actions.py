@@ -97,7 +97,9 @@ def _follow(runtime: Runtime, state: CollectionState, specification: dict[str, A
         staging.mkdir(parents=True)
         error = _run_child(runtime, specification)
         if run_id in runtime.canceled_training:
-            outcome = {"status": "canceled", "error": None}
+            interrupted = {"code": "interrupted", "detail": "the service stopped before this run ended"}
+            closing = runtime.closing
+            outcome = {"status": "failed" if closing else "canceled", "error": interrupted if closing else None}
         elif error is None:
             outcome = _conclude(runtime, state, specification) | {"status": "succeeded", "error": None}
             outcome["progress_done"] = TrainingRun.progress_total
@@ -107,10 +109,12 @@ def _follow(runtime: Runtime, state: CollectionState, specification: dict[str, A
         log.exception("training_failed", run=run_id)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-        _update(runtime, run_id, finished_at=now(), **outcome)
-        runtime.training.pop(run_id, None)
-        runtime.canceled_training.discard(run_id)
-        state.training.release()
+        try:
+            _update(runtime, run_id, finished_at=now(), **outcome)
+        finally:
+            runtime.training.pop(run_id, None)
+            runtime.canceled_training.discard(run_id)
+            state.training.release()
 
 
 def _run_child(runtime: Runtime, specification: dict[str, Any]) -> dict[str, Any] | None:
@@ -134,15 +138,20 @@ def _run_child(runtime: Runtime, specification: dict[str, Any]) -> dict[str, Any
         if specification["run"] in runtime.canceled_training:
             child.terminate()  # canceled while it was being started
         assert child.stdout is not None
-        with child.stdout as lines:
-            for line in lines:
+        try:
+            for line in child.stdout:
                 step = json.loads(line)
                 error = step.get("error", error)
                 _keep(steps, step)
                 done, total = step.get("done", 0), step.get("total", 0)
                 _update(runtime, specification["run"], steps=steps, progress_done=done, progress_total=total)
-        code = child.wait()
-        runtime.training_children.pop(specification["run"], None)
+            code = child.wait()
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+            child.stdout.close()
+            runtime.training_children.pop(specification["run"], None)
     if code and error is None and specification["run"] not in runtime.canceled_training:
         tail = log_path.read_text(errors="replace")[-2000:]
         log.error("training_child_failed", run=specification["run"], code=code, stderr=tail)

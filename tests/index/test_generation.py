@@ -258,10 +258,3 @@ def test_the_same_memory_keys_give_the_same_bits_in_whatever_order_they_come() -
     for name in ("vectors", "rows", "weights", "ids"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
     assert one.sources == other.sources
-
-
-def test_memory_points_at_documents_that_are_there(tmp_path: Path) -> None:
-    store = store_of(tmp_path, ANIMALS, 3)
-    store.remember(2, [remembered(1, 3, X), remembered(2, 99, X), remembered(3, 1, X)])
-    assert store.current.memory_place.tolist() == [2, MISSING, 0]
-    assert store.apply(3, [], removed=[1]).memory_place.tolist() == [2, MISSING, MISSING]

@@ -66,8 +66,6 @@ def test_the_best_document_comes_first(words: WordSearcher) -> None:
 
 def test_a_rare_word_counts_more_than_a_common_one(words: WordSearcher) -> None:
     assert rows(words, "the copper")[0] == 3
-    rarity = words.rarity("the copper nowhere")
-    assert rarity == pytest.approx({"the": math.log(1 + 2.5 / 2.5), "copper": math.log(1 + 3.5 / 1.5)})
 
 
 def test_only_the_best_k_are_found(words: WordSearcher) -> None:
@@ -175,7 +173,6 @@ def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
     assert searcher.count == 0
     assert rows(searcher, "cat") == []
     assert searcher.score("cat", np.asarray([0, 1])).tolist() == [0.0, 0.0]
-    assert searcher.rarity("cat") == {}
 
 
 def test_replacing_a_row_forgets_its_old_words(tmp_path: Path) -> None:
