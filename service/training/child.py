@@ -5,7 +5,6 @@ It runs apart from the service, on one thread and at low priority, and cannot wr
 
 import json
 import os
-import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,8 +71,7 @@ def run(specification: dict[str, Any]) -> None:
         "checks": [vars(check) for check in fitted.decision.checks],
         "reasons": fitted.decision.reasons,
     }
-    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    measured = fitted.report | {"peak_memory_bytes": 1024 * peak_kib}
+    measured = fitted.report | {"peak_memory_bytes": _peak_memory_bytes()}
     report = {"lineage": lineage, "report": measured, "decision": decision}
     write_atomically(staging / REPORT, json.dumps(report).encode())
 
@@ -87,6 +85,13 @@ def _fitted(generation: Generation, feedback: Any, parent: Any, config: FitConfi
             fitted: Fitted = end.value
             return fitted
         _tell({"phase": step.phase, "done": step.done, "total": step.total, **step.figures})
+
+
+def _peak_memory_bytes() -> int | None:
+    """Return the most memory that this process has held, where the system tells; getrusage counts the parent's too."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.is_file() else []
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
 
 
 def _tell(record: dict[str, Any]) -> None:
