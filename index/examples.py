@@ -120,7 +120,6 @@ def make_examples(
     feedback: Sequence[Feedback],
     project: Callable[[Floats], Floats],
     count: int,
-    progress: Callable[[], None] = lambda: None,
 ) -> list[Example]:
     """Return the examples that have something to learn: a gain, and another candidate to be preferred to."""
     examples = []
@@ -128,7 +127,6 @@ def make_examples(
         example = make_example(generation, one, project(one.vector), count)
         if example.gains.any() and len(example.gains) > 1:
             examples.append(example)
-        progress()
     return examples
 
 
