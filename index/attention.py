@@ -36,7 +36,7 @@ class HeadConfig:
     """R of the low-rank change of the query, U V^T."""
     heads: int = 1
     """H."""
-    beta: tuple[float, ...] = (0.2, 0.8, 0.0, 0.4, 0.3)
+    beta: tuple[float, ...] = (0.2, 0.8, 0.0, 0.4, 0.15)
     """Weight of each part in EVIDENCE order, all >= 0; sentence keys count only where training proves them."""
     inverse_temperature: float = 20.0
     """T: logits are T times the evidence."""
@@ -44,9 +44,9 @@ class HeadConfig:
     """b0: the evidence that the null slot is born with; what scores below it is less likely than "nothing here"."""
     sharpness: float = 20.0
     """tau of the soft maximum over a document's keys of one kind."""
-    memory_gain: float = 1.0
+    memory_gain: float = 10.0
     """c: how fast repeated confirmations add up."""
-    memory_sharpness: float = 20.0
+    memory_sharpness: float = 12.0
     """t_m: how fast memory fades with the distance between the past query and this one."""
     seed: int = 0
     """Of V, whose random directions only start to matter once U leaves zero."""

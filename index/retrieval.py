@@ -16,7 +16,7 @@ from index.candidates.base import MISSING
 from index.generation import Generation, Memory
 from index.records import Floats, Ints, Mask
 
-MEMORY_RADIUS = 0.6
+MEMORY_RADIUS = 0.5
 """Cosine from which on a past query is near enough to be remembered; beyond it memory changes nothing, to the bit."""
 
 

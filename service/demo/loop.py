@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from sqlalchemy import select
 
+from index.attention import AttentionHead
 from index.evaluate import compare_runs, measure_run
 from index.promotion import Comparison, interval
 from index.retrieval import Mode
@@ -30,7 +31,7 @@ from service.documents.actions import accept, make_searchable
 from service.feedback.actions import take_judgments
 from service.runtime import Runtime
 from service.settings import load_settings
-from service.state import CollectionSettings, CollectionState
+from service.state import CollectionSettings, CollectionState, load_version
 from service.tables import Document
 from service.training import actions as training
 from service.training.schemas import TrainingIn
@@ -135,7 +136,11 @@ def _learn(
     with _step(outcome, bars, "train", 100) as done:
         outcome.run_record = _train(runtime, state, done)
     with _step(outcome, bars, "measure after training", len(held_out)) as done:
-        outcome.runs["+ training"] = _run(runtime, state, held_out, Mode.HYBRID, done)
+        head = state.serving.head
+        version = outcome.run_record["model_version"]
+        if version is not None:  # also when the gate kept it from going live: the table says so
+            head = load_version(state.id, state.dim, version, runtime.settings.data)
+        outcome.runs["+ training"] = _run(runtime, state, held_out, Mode.HYBRID, done, head)
 
 
 @contextmanager
@@ -154,13 +159,18 @@ def _fresh_collection(runtime: Runtime) -> CollectionState:
 
 
 def _run(
-    runtime: Runtime, state: CollectionState, questions: list[Question], mode: Mode, done: Callable[[int], None]
+    runtime: Runtime,
+    state: CollectionState,
+    questions: list[Question],
+    mode: Mode,
+    done: Callable[[int], None],
+    head: AttentionHead | None = None,
 ) -> dict[str, list[str]]:
     run = {}
     for question in questions:
         generation = state.generation
         query = Query(question.text, runtime.query_vector(question.text), mode)
-        ranking = search(generation, state.serving.head, query)
+        ranking = search(generation, head or state.serving.head, query)
         run[question.text] = [str(row) for row in generation.rows[ranking.places[:100]]]
         done(1)
     ids = _ids(runtime, state)
@@ -252,7 +262,8 @@ def _print(
         table.add_column(column)
     for name, measures in figures["systems"].items():
         cells = [f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]" for one in measures.values()]
-        table.add_row(name, *cells)
+        waiting = name == "+ training" and not figures["decision"].get("promoted")
+        table.add_row(f"{name} (not live)" if waiting else name, *cells)
     console.print(table)
     gain = Comparison(**figures["gain"]["nDCG@10"])
     console.print(
