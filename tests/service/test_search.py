@@ -184,3 +184,9 @@ def test_a_document_without_any_words_disturbs_nobody(client: TestClient) -> Non
     assert odd.ids("some words")[0] == "words"
     assert odd.get()["counts"]["documents"] == 3
     assert odd.ids("?!", limit=3)
+
+
+def test_a_body_is_json_whatever_its_content_type_says(client: TestClient) -> None:
+    for kind in ("application/x-www-form-urlencoded", "text/plain", "application/json"):
+        answer = client.post("/v1/collections/default/search", content=b'{"q": "x"}', headers={"content-type": kind})
+        assert answer.status_code == 200, kind
