@@ -280,7 +280,7 @@ def _print(
     option = "" if data == Path("data") else f" --data {data}"
     console.print(
         f"\nOpen the service on the same data:  .venv/bin/softseek serve{option}\n"
-        f"then look at http://127.0.0.1:8080/?collection={COLLECTION}, or\n"
+        f"then look at http://127.0.0.1:8080/?c={COLLECTION}, or\n"
         f'  curl http://127.0.0.1:8080/v1/collections/{COLLECTION}/search -d \'{{"q": "copy a whole folder"}}\'',
         highlight=False,
         markup=False,
