@@ -40,7 +40,7 @@ class HeadConfig:
     """Weight of each part in EVIDENCE order, all >= 0; sentence keys count only where training proves them."""
     inverse_temperature: float = 20.0
     """T: logits are T times the evidence."""
-    null_evidence: float = 0.45
+    null_evidence: float = 0.8
     """b0: the evidence that the null slot is born with; what scores below it is less likely than "nothing here"."""
     sharpness: float = 20.0
     """tau of the soft maximum over a document's keys of one kind."""

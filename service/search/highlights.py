@@ -21,7 +21,8 @@ class Highlighter:
 
     def find(self, query: str, fields: dict[str, str | None]) -> list[dict[str, Any]]:
         """Return {"field", "start", "end"} for each field's words that are in the query, in reading order."""
-        wanted = set(self._analyzer.analyze(query))
+        tokens = set(self._analyzer.analyze(query))
+        wanted = {token for token in tokens if len(token) > 1} or tokens  # a single letter says nothing beside words
         found = []
         for field, text in fields.items():
             spans = []
