@@ -5,7 +5,7 @@ Used where quality is measured. Where speed is measured, nothing is taken from h
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,7 @@ class CachedEncoder:
                 "CREATE TABLE IF NOT EXISTS vectors (sha256 BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID"
             )
 
-    def encode(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> Floats:
+    def encode(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors (len(texts), D)."""
         names = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in texts]
         with self._connection() as connection:
@@ -49,8 +49,6 @@ class CachedEncoder:
                     [(names[at], vector.astype("<f4").tobytes()) for at, vector in zip(missing, fresh, strict=True)],
                 )
             known |= {names[at]: vector for at, vector in zip(missing, fresh, strict=True)}
-        if progress:
-            progress(len(texts))
         return np.stack([known[name] for name in names]) if texts else np.empty((0, self.dim), np.float32)
 
     def _connection(self) -> sqlite3.Connection:

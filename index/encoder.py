@@ -29,8 +29,6 @@ HASHING_MODEL = "hashing"
 BATCH_TEXTS = 16
 """Texts of like length per forward pass; on a CPU larger batches gain nothing and cost memory."""
 
-Progress = Callable[[int], None]
-
 
 class Encoder(Protocol):
     """What every encoder promises: same text, same vector; unit length; NaN-free."""
@@ -38,12 +36,12 @@ class Encoder(Protocol):
     dim: int
     """D, the width of a vector."""
     fingerprint: str
-    """Changes when the vectors would: collections remember it and refuse another."""
+    """Of the files that decide the vectors: collections remember it and refuse another. Precision is not part of it."""
     cutter: PassageCutter
     """Cuts documents to what this encoder reads to its end."""
 
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        """Return unit vectors (len(texts), D), float32; progress is called with the number of texts just done."""
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """Return unit vectors (len(texts), D), float32."""
         ...
 
 
@@ -66,14 +64,12 @@ class SentenceTransformerEncoder:
         self.cutter = PassageCutter(_token_counter(path), window_tokens)
         self.dim = int(self._forward(["width"]).shape[1])
 
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
+    def encode(self, texts: Sequence[str]) -> Floats:
         vectors = np.empty((len(texts), self.dim), np.float32)
         by_length = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         for start in range(0, len(texts), BATCH_TEXTS):
             batch = by_length[start : start + BATCH_TEXTS]
             vectors[batch] = self._forward([texts[i] for i in batch])
-            if progress:
-                progress(len(batch))
         return vectors
 
     def _forward(self, texts: list[str]) -> Floats:
@@ -98,11 +94,8 @@ class HashingEncoder:
         self.fingerprint = f"hashing-{dim}-{window_words}"
         self.cutter = PassageCutter(lambda text: len(text.split()), window_words)
 
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        vectors = np.stack([self._vector(text) for text in texts]) if texts else np.empty((0, self.dim), np.float32)
-        if progress:
-            progress(len(texts))
-        return vectors
+    def encode(self, texts: Sequence[str]) -> Floats:
+        return np.stack([self._vector(text) for text in texts]) if texts else np.empty((0, self.dim), np.float32)
 
     def _vector(self, text: str) -> Floats:
         vector = np.zeros(self.dim, np.float32)

@@ -1,6 +1,6 @@
 """Makes the keys and the value of documents: cut, encode each distinct text once, and put vectors where they belong."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,32 +27,12 @@ def encode_documents(
     encoder: Encoder,
     documents: Sequence[Document],
     kinds: Collection[KeyKind],
-    progress: Callable[[int], None] | None = None,
 ) -> list[EncodedDocument]:
-    """Return keys and value of each document; texts that occur twice, such as shared titles, are encoded once.
-
-    progress is called with the number of documents that the texts just encoded amount to, in proportion.
-    """
+    """Return keys and value of each document; texts that occur twice, such as shared titles, are encoded once."""
     planned = [_plan(encoder, document, kinds) for document in documents]
     texts = sorted({span.encoded_text for plan in planned for _, span in plan})
-    done = _Proportion(len(documents), len(texts), progress)
-    vectors = dict(zip(texts, encoder.encode(texts, done.add), strict=True))
+    vectors = dict(zip(texts, encoder.encode(texts), strict=True))
     return [_encoded(plan, vectors, encoder.dim) for plan in planned]
-
-
-class _Proportion:
-    """Turns counts of texts into counts of documents."""
-
-    def __init__(self, documents: int, texts: int, progress: Callable[[int], None] | None) -> None:
-        self._documents, self._texts, self._progress = documents, max(1, texts), progress
-        self._done = self._told = 0
-
-    def add(self, texts: int) -> None:
-        self._done += texts
-        reached = self._documents * self._done // self._texts
-        if self._progress and reached > self._told:
-            self._progress(reached - self._told)
-            self._told = reached
 
 
 def _plan(encoder: Encoder, document: Document, kinds: Collection[KeyKind]) -> list[tuple[KeyKind, Span]]:

@@ -204,11 +204,15 @@ def indexed_documents(connection: Connection, collection_id: int) -> list[Indexe
     ]
 
 
-def memory_keys(connection: Connection, collection_id: int, ids: Iterable[int] | None = None) -> list[MemoryKey]:
-    """Return the query keys of a collection, or those of these ids."""
+def memory_keys(
+    connection: Connection, collection_id: int, ids: Iterable[int] | None = None, rows: Iterable[int] | None = None
+) -> list[MemoryKey]:
+    """Return the query keys of a collection, or those of these ids, or of the documents of these rows."""
     wanted = memory_selection().where(KeyRow.collection_id == collection_id, KeyRow.kind == KeyKind.QUERY)
     if ids is not None:
         wanted = wanted.where(KeyRow.id.in_(list(ids)))
+    if rows is not None:
+        wanted = wanted.where(KeyRow.document_row.in_(list(rows)))
     return [
         MemoryKey(row.id, row.document_row, as_vector(row.vector), row.weight, row.source or "")
         for row in connection.execute(wanted)

@@ -139,7 +139,7 @@ def _publish(
         if not added:
             return
         watermark = state.bump(connection, documents=True)
-        moved = memory_keys(connection, state.id) if removed else []
+        moved = memory_keys(connection, state.id, rows=[one.row for one in added]) if removed else []
     state.publish(watermark, added, removed, moved)
 
 

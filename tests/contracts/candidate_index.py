@@ -3,6 +3,7 @@
 A backend joins with a subclass of `CandidateIndexContract` that says how it is built and how near to exact it is.
 """
 
+from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -36,15 +37,15 @@ def random_unit(count: int, dim: int, seed: int) -> Floats:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-class CandidateIndexContract:
-    """Every promise of `CandidateIndex`."""
+class CandidateIndexContract(ABC):
+    """Every promise of `CandidateIndex`; a backend joins with a subclass that says how it is built."""
 
     tolerance = 1e-6
     """How far a score of unit vectors may lie from the exact inner product."""
 
+    @abstractmethod
     def build(self, keys: Floats) -> CandidateIndex:
         """Return an index over these keys (K, D)."""
-        raise NotImplementedError
 
     def test_it_counts_its_keys(self) -> None:
         assert self.build(AXES).count == 4

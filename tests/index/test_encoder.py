@@ -92,12 +92,6 @@ def test_no_texts_are_encoded_to_no_vectors() -> None:
     assert HashingEncoder(dim=32).encode([]).shape == (0, 32)
 
 
-def test_progress_counts_the_texts() -> None:
-    done: list[int] = []
-    HashingEncoder().encode(TEXTS, done.append)
-    assert sum(done) == len(TEXTS)
-
-
 def test_hashing_encoders_of_different_shapes_have_different_fingerprints() -> None:
     encoders = [HashingEncoder(), HashingEncoder(dim=32), HashingEncoder(window_words=128)]
     assert len({encoder.fingerprint for encoder in encoders}) == 3

@@ -1,6 +1,6 @@
 """Documents to keys and values: every key stands for the text it names, and each text is encoded once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -21,9 +21,9 @@ class CountingEncoder(HashingEncoder):
         super().__init__(dim=32)
         self.texts: list[str] = []
 
-    def encode(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> Floats:
+    def encode(self, texts: Sequence[str]) -> Floats:
         self.texts += texts
-        return super().encode(texts, progress)
+        return super().encode(texts)
 
 
 def kinds_of(document: Document, *kinds: KeyKind) -> list[KeyKind]:
@@ -96,14 +96,6 @@ def test_a_text_that_occurs_twice_is_encoded_once() -> None:
 
 def test_no_documents_are_encoded_to_nothing() -> None:
     assert encode_documents(HashingEncoder(), [], OWN_KINDS) == []
-
-
-@pytest.mark.parametrize("documents", [[TITLED], [TITLED, PLAIN, EMPTY], [PLAIN] * 5])
-def test_progress_amounts_to_the_number_of_documents(documents: list[Document]) -> None:
-    told: list[int] = []
-    encode_documents(HashingEncoder(), documents, OWN_KINDS, told.append)
-    assert sum(told) == len(documents)
-    assert all(count > 0 for count in told)
 
 
 def test_words_are_found_in_title_and_text() -> None:
