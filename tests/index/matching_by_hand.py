@@ -1,0 +1,31 @@
+"""How a document holds the words of a query, written out by hand: plain Python over lists of words."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+Word = str | int
+
+
+def coverage_by_hand(query: Sequence[Word], weight: Mapping[Word, float], document: Sequence[Word]) -> float:
+    """Return the share of the query's distinct words, by weight, that the document holds."""
+    wanted = set(query)
+    total = sum(weight[word] for word in wanted)
+    return sum(weight[word] for word in wanted & set(document)) / total if total else 0.0
+
+
+def proximity_by_hand(query: Sequence[Word], weight: Mapping[Word, float], document: Sequence[Word]) -> float:
+    """Return the best coverage of a window of 32 words; windows begin at every sixteenth word."""
+    windows = [document[start : start + 32] for start in range(0, len(document), 16)]
+    return max((coverage_by_hand(query, weight, window) for window in windows), default=0.0)
+
+
+def phrase_by_hand(query: Sequence[Word], weight: Mapping[Word, float], document: Sequence[Word]) -> float:
+    """Return the share of the query's distinct pairs of neighbours, by weight, that are neighbours in the document."""
+    pairs, here = set(pairwise(query)), set(pairwise(document))
+    total = sum(weight[left] + weight[right] for left, right in pairs)
+    return sum(weight[left] + weight[right] for left, right in pairs & here) / total if total else 0.0
+
+
+def matches_by_hand(query: Sequence[Word], weight: Mapping[Word, float], document: Sequence[Word]) -> list[float]:
+    """Return coverage, proximity and phrase."""
+    return [one(query, weight, document) for one in (coverage_by_hand, proximity_by_hand, phrase_by_hand)]
