@@ -13,24 +13,27 @@ from index.attention import EVIDENCE, AttentionHead, HeadConfig
 from index.examples import (
     EXAMINATION_DECAY,
     FOLDS,
+    SOLVED_UNCLICKED,
     TEST_FOLDS,
     Example,
     Feedback,
+    Solved,
     fold_of,
+    looks,
     make_batch,
     make_example,
     make_examples,
     split,
 )
 from index.generation import Generation
-from index.records import MemoryKey
+from index.records import LEXICAL, MemoryKey
 from index.retrieval import retrieve
 from tests.index.toys import ENCODER, generation_of, remembered, vector_of, written
 
 TEXTS = ["delete a folder", "copy a folder", "read a file", "sort a list", "match a pattern", "copper prices"]
 DOCUMENTS = [written(row, text) for row, text in enumerate(TEXTS)]
 JUDGED = Feedback("remove a folder", "remove a folder", vector_of("remove a folder"), {0: 1.0, 5: 2.0})
-CLICKED = replace(JUDGED, gains={3: 1.0}, shown={1: 1, 3: 2, 4: 5})
+CLICKED = replace(JUDGED, gains={3: 1.0}, shown={1: {1: 1}, 3: {2: 1}, 4: {5: 1}})
 HEAD = AttentionHead(HeadConfig(dim=ENCODER.dim, rank=1))
 MEMORY = EVIDENCE.index("memory")
 
@@ -98,7 +101,7 @@ def test_a_judged_document_that_is_gone_is_left_out(generation: Generation) -> N
 # --- Clicks ---
 
 
-def test_an_example_from_clicks_has_only_documents_that_were_looked_at(generation: Generation) -> None:
+def test_an_example_from_clicks_has_only_documents_that_were_shown(generation: Generation) -> None:
     example = example_of(generation, CLICKED)
     assert rows(generation, example) == [1, 3, 4]
     assert example.gains.tolist() == [0.0, 1.0, 0.0]
@@ -107,6 +110,48 @@ def test_an_example_from_clicks_has_only_documents_that_were_looked_at(generatio
 def test_the_propensity_of_a_click_falls_with_the_position_it_was_shown_at(generation: Generation) -> None:
     expected = [-EXAMINATION_DECAY * math.log(position) for position in (1, 2, 5)]
     assert example_of(generation, CLICKED).log_propensity.tolist() == pytest.approx(expected)
+
+
+def test_showings_of_several_lists_add_up_to_expected_looks(generation: Generation) -> None:
+    curve = np.asarray([1.0, 0.5, 0.2], np.float32)
+    shown = {1: {1: 3, 2: 2}, 3: {2: 1, 3: 5}, 4: {9: 10}}  # 4 looks, 1.5, and 10 of the last known place: 2
+    example = make_example(generation, replace(CLICKED, shown=shown), CLICKED.vector[None], 2, curve)
+    assert looks(shown[1], curve) == pytest.approx(4.0)
+    expected = [math.log(one / 4) for one in (4.0, 1.5, 2.0)]
+    assert example.log_propensity.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_naive_reading_takes_all_that_was_examined_for_looked_at_alike(generation: Generation) -> None:
+    examined = replace(CLICKED, examined=frozenset({1, 3}))
+    example = make_example(generation, examined, CLICKED.vector[None], 2, None)
+    assert rows(generation, example) == [1, 3]
+    assert example.log_propensity.tolist() == [0.0, 0.0]
+    assert rows(generation, example_of(generation, examined)) == [1, 3, 4]
+    naive = make_example(generation, CLICKED, CLICKED.vector[None], 2, None)
+    assert rows(generation, naive) == [1, 3, 4]
+
+
+def test_a_solved_session_is_credited_to_what_was_clicked_and_a_little_to_what_was_looked_at(
+    generation: Generation,
+) -> None:
+    curve = np.asarray([1.0, 0.5], np.float32)
+    first = Solved({1: 1, 3: 2}, frozenset({3}))
+    second = Solved({1: 2, 4: 1}, frozenset())
+    feedback = replace(CLICKED, sessions=(first, second))
+    example = make_example(generation, feedback, CLICKED.vector[None], 2, curve)
+    small = SOLVED_UNCLICKED
+    assert rows(generation, example) == [1, 3, 4]
+    assert example.solved.tolist() == pytest.approx([(small + small / 2) / 2, 1 / 2, small / 2])
+    naive = make_example(generation, feedback, CLICKED.vector[None], 2, None)
+    assert naive.solved.tolist() == pytest.approx([small, 1 / 2, small / 2])
+
+
+def test_a_solved_session_without_a_click_is_an_example(generation: Generation) -> None:
+    session = Solved({1: 1, 3: 2}, frozenset())
+    one = replace(CLICKED, gains={}, shown={1: {1: 1}, 3: {2: 1}}, sessions=(session,))
+    (example,) = make_examples(generation, [one], lambda vector: vector[None], 2)
+    assert not example.gains.any()
+    assert make_examples(generation, [replace(one, sessions=())], lambda vector: vector[None], 2) == []
 
 
 def test_a_confirmed_document_that_was_not_shown_counts_as_looked_at(generation: Generation) -> None:
@@ -118,19 +163,18 @@ def test_a_confirmed_document_that_was_not_shown_counts_as_looked_at(generation:
 
 def test_an_example_from_clicks_has_the_words_evidence_that_searches_have(generation: Generation) -> None:
     """Learning from a share of BM25 that is counted differently from what serves would learn the wrong weight."""
-    one = replace(CLICKED, text="delete a folder list", gains={3: 1.0}, shown={1: 1, 3: 2})
+    one = replace(CLICKED, text="delete a folder list", gains={3: 1.0}, shown={1: {1: 1}, 3: {2: 1}})
     served = retrieve(generation, one.vector[None], one.vector, one.text, len(TEXTS))
-    by_place = dict(zip(served.places.tolist(), served.words.tolist(), strict=True))
     example = example_of(generation, one)
-    expected = [by_place[place] for place in example.candidates.places.tolist()]
-    assert 0 < expected[1] < 1
-    assert example.candidates.words.tolist() == pytest.approx(expected)
+    expected = served.words[np.searchsorted(served.places, example.candidates.places)]
+    assert 0 < expected[1, LEXICAL.index("words")] < 1
+    assert example.candidates.words == pytest.approx(expected)
 
 
 # --- Memory ---
 
 
-@pytest.mark.parametrize("feedback", [JUDGED, replace(CLICKED, gains={0: 1.0}, shown={0: 1, 1: 2})])
+@pytest.mark.parametrize("feedback", [JUDGED, replace(CLICKED, gains={0: 1.0}, shown={0: {1: 1}, 1: {2: 1}})])
 def test_an_example_never_sees_its_own_memory(tmp_path: Path, feedback: Feedback) -> None:
     own = remembered(1, 0, feedback.vector, source=feedback.source)
     other = remembered(2, 1, feedback.vector, source="another query", weight=0.5)
@@ -165,7 +209,7 @@ def test_memory_of_documents_that_were_not_shown_is_left_out_and_the_rest_keeps_
 
 def test_an_example_with_nothing_to_prefer_is_left_out(generation: Generation) -> None:
     nothing = replace(JUDGED, source="no gain", gains={0: 0.0})
-    alone = replace(CLICKED, source="alone", gains={3: 1.0}, shown={3: 1})
+    alone = replace(CLICKED, source="alone", gains={3: 1.0}, shown={3: {1: 1}})
     gone = replace(CLICKED, source="gone", gains={99: 1.0})
     feedback = [nothing, JUDGED, alone, gone, CLICKED]
     examples = make_examples(generation, feedback, lambda vector: vector[None], 2)
@@ -173,7 +217,8 @@ def test_an_example_with_nothing_to_prefer_is_left_out(generation: Generation) -
 
 
 def test_a_batch_holds_every_example_in_a_row_of_its_own(generation: Generation) -> None:
-    examples = [example_of(generation, one) for one in (JUDGED, CLICKED)]
+    solved = replace(CLICKED, sessions=(Solved({1: 1}, frozenset({1})),))
+    examples = [example_of(generation, one) for one in (JUDGED, solved)]
     batch = make_batch(generation, examples)
     width = max(len(example.gains) for example in examples)
     assert batch.query.shape == (2, ENCODER.dim)
@@ -185,3 +230,5 @@ def test_a_batch_holds_every_example_in_a_row_of_its_own(generation: Generation)
         assert batch.gains[b].tolist() == example.gains.tolist() + [0.0] * (width - n)
         assert np.array_equal(batch.log_propensity[b, :n], example.log_propensity)
         assert not batch.log_propensity[b, n:].any()
+        assert np.array_equal(batch.solved[b, :n], example.solved)
+        assert not batch.solved[b, n:].any()

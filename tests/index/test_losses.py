@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from index.losses import listwise_loss
+from index.losses import listwise_loss, session_loss
 
 MISSING = -math.inf
 LOGITS = torch.tensor([[1.0, -0.5, 2.0], [0.3, 0.1, MISSING], [4.0, 1.0, 0.0]], dtype=torch.float64)
@@ -105,3 +105,72 @@ def test_propensities_recover_relevance_from_a_biased_click_log() -> None:
 def test_without_propensities_the_same_log_teaches_the_old_order() -> None:
     shares = learned(aware=False)
     assert shares[0] > shares[2]
+
+
+def test_clicks_of_several_lists_pooled_by_their_looks_recover_relevance() -> None:
+    """Nine lists worst first and one best first, as one example: expected clicks are looks times relevance."""
+    relevance, examination = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.4, 0.1])
+    looks = 9 * examination + examination.flip(0)
+    logits = relevance.log()[None].requires_grad_()
+    (gradient,) = torch.autograd.grad(listwise_loss(logits, (looks * relevance)[None], looks.log()[None]), logits)
+    assert gradient.abs().max() < 1e-6
+    (biased,) = torch.autograd.grad(listwise_loss(logits, (looks * relevance)[None]), logits)
+    assert float(biased[0, 0]) < -0.1  # the worst would be pushed up, for having stood on top
+
+
+# --- Sessions ---
+
+SOLVED = torch.tensor([[0.1, 0.0, 1.0], [0.05, 0.1, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
+
+
+def test_the_session_loss_agrees_with_a_loop_over_queries_and_documents() -> None:
+    losses = []
+    for row, chances in zip(LOGITS.tolist()[:2], SOLVED.tolist()[:2], strict=True):
+        exponentials = [math.exp(logit) for logit in row]
+        weights = [one / sum(exponentials) for one in exponentials]
+        losses.append(-math.log(sum(weight * chance for weight, chance in zip(weights, chances, strict=True))))
+    assert float(session_loss(LOGITS, SOLVED)) == pytest.approx(sum(losses) / 2)
+
+
+def test_without_a_solved_session_there_is_no_session_loss() -> None:
+    assert float(session_loss(LOGITS, torch.zeros_like(SOLVED))) == 0.0
+    logits = torch.randn(3, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64).requires_grad_()
+    session_loss(logits, SOLVED).backward()
+    assert logits.grad is not None
+    assert logits.grad[2].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_session_surely_solved_by_the_only_answer_loses_nothing() -> None:
+    logits = torch.tensor([[50.0, 0.0]])
+    assert float(session_loss(logits, torch.tensor([[1.0, 0.0]]))) == pytest.approx(0.0, abs=1e-6)
+    assert float(session_loss(logits, torch.tensor([[0.0, 1.0]]))) == pytest.approx(50.0)
+
+
+def test_the_gradient_of_the_session_loss_is_right() -> None:
+    logits = torch.randn(3, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda one: session_loss(one, SOLVED), (logits,))
+
+
+def test_a_slot_without_a_candidate_has_no_gradient_from_a_session() -> None:
+    free = torch.tensor([[0.3, 0.1, 9.0]], dtype=torch.float64, requires_grad=True)
+    mask = torch.tensor([[False, False, True]])
+    session_loss(free.masked_fill(mask, MISSING), torch.tensor([[1.0, 0.1, 0.0]], dtype=torch.float64)).backward()
+    assert free.grad is not None
+    assert bool(torch.isfinite(free.grad).all())
+    assert float(free.grad[0, 2]) == 0.0
+
+
+def test_sessions_find_the_document_that_solves_though_nobody_says_which() -> None:
+    """Three solved sessions showed different pairs of four documents; only document 2 was in all of them."""
+    solved = torch.tensor([[0.1, 0.0, 0.1, 0.0], [0.0, 0.1, 0.1, 0.0], [0.0, 0.0, 0.1, 0.1]])
+    logits = torch.zeros(4, requires_grad=True)
+    optimizer = torch.optim.SGD([logits], lr=1.0)
+    losses = []
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss = session_loss(logits.expand(3, 4), solved)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses == sorted(losses, reverse=True)
+    assert float(torch.softmax(logits.detach(), 0)[2]) > 0.9

@@ -1,0 +1,200 @@
+"""What a log of clicks says: how much each place of a list is looked at, and how good each document is for a query.
+
+Sees counts of showings and clicks, never lists, events or models. All of it rests on the position-based model: a
+document n at place p is clicked with chance examination_p x attraction_n (Craswell et al. 2008; Chuklin et al. 2015).
+What tells the two apart is the same query's same document at two places: its attraction is the same at both. Such
+swaps come by themselves, from documents added, models and memory (Agarwal et al. 2019).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression, minimize
+
+from index.examples import ASSUMED, POSITIONS, Feedback, looks
+from index.records import Floats, Ints
+
+ENOUGH_CLICKS = 100
+"""Clicks from which on a log is believed; on documents that changed places, from which on those are."""
+PRIOR_CLICKS = 30.0
+"""Clicks that the prior curve is worth beside those of `harvest`: it decides where they are silent."""
+ATTRACTION_PRIOR = (1.0, 4.0)
+"""Beta prior of an attraction in EM: clicks and passed-over looks that every document starts with."""
+PRIOR_SHOWINGS = 5.0
+"""Showings that the assumed curve is worth in EM, at every place: a place without a click is not one without looks."""
+STEPS = 200
+"""Of EM."""
+LEAST_LOOK = 0.05
+"""A single showing counts as at least this many looks when documents are graded: one deep click is no proof."""
+PRIOR_LOOKS = 1.0
+"""Looks that every document starts with when it is graded, at its query's average."""
+BEST_GRADE = 4
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ClickCounts:
+    """Showings and clicks, one entry per query, document and place: all (n,); pair numbers the (query, document)s.
+
+    place is 0-based, below POSITIONS; shown >= clicks; entries of a pair at the same place do not repeat.
+    """
+
+    pair: Ints
+    place: Ints
+    shown: Doubles
+    clicks: Doubles
+
+    def swapped(self) -> "ClickCounts":
+        """Return the entries of pairs that were shown at two places or more, and clicked at one: what tells places."""
+        if not len(self.pair):
+            return self
+        places, clicks = np.bincount(self.pair), np.bincount(self.pair, self.clicks)
+        kept = (places[self.pair] > 1) & (clicks[self.pair] > 0)
+        _, pair = np.unique(self.pair[kept], return_inverse=True)
+        return ClickCounts(pair.astype(np.int64), self.place[kept], self.shown[kept], self.clicks[kept])
+
+
+@dataclass(frozen=True)
+class Examination:
+    """How much each place is looked at: curve (POSITIONS,), 1 at the first place and never rising, and its grounds."""
+
+    curve: Floats
+    method: str
+    """`harvest`, `em` where too few documents changed places, or `assumed` where there are too few clicks."""
+    pairs: int
+    """Pairs of query and document that changed places and were clicked."""
+    pair_clicks: int
+    """Clicks on them."""
+    clicks: int
+    """Clicks in all."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what a training record says of it."""
+        first = [round(float(chance), 4) for chance in self.curve[:10]]
+        facts = {"swapped_pairs": self.pairs, "swapped_clicks": self.pair_clicks, "clicks": self.clicks}
+        return {"method": self.method, **facts, "curve": first}
+
+
+def count_clicks(feedback: Iterable[Feedback]) -> ClickCounts:
+    """Return the counts of all queries whose showings are known."""
+    entries: dict[tuple[int, int], list[int]] = {}
+    pair = 0
+    for one in feedback:
+        clicked: Mapping[int, Mapping[int, int]] = one.clicks or {}
+        for row, showings in (one.shown or {}).items():
+            clicks = clicked.get(row, {})
+            for position, times in showings.items():
+                entry = entries.setdefault((pair, min(position, POSITIONS) - 1), [0, 0])
+                entry[0] += times
+                entry[1] += min(clicks.get(position, 0), times)
+            pair += 1
+    keys = np.asarray(list(entries), np.int64).reshape(-1, 2)
+    counts = np.asarray(list(entries.values()), np.float64).reshape(-1, 2)
+    return ClickCounts(keys[:, 0], keys[:, 1], counts[:, 0], counts[:, 1])
+
+
+def estimate_examination(feedback: Iterable[Feedback]) -> Examination:
+    """Return how much each place is looked at, as far as the log can tell.
+
+    With too few clicks as assumed; else by EM, which believes more than it can know where documents keep their
+    places; and with enough clicks on documents that changed them by `harvest`, EM deciding where those are silent.
+    """
+    counts = count_clicks(feedback)
+    swapped = counts.swapped()
+    facts = (len(np.unique(swapped.pair)), int(swapped.clicks.sum()), int(counts.clicks.sum()))
+    if counts.clicks.sum() < ENOUGH_CLICKS:
+        return Examination(ASSUMED, "assumed", *facts)
+    prior = expectation_maximisation(counts)
+    if swapped.clicks.sum() < ENOUGH_CLICKS:
+        return Examination(prior, "em", *facts)
+    return Examination(harvest(swapped, prior), "harvest", *facts)
+
+
+def expectation_maximisation(counts: ClickCounts, steps: int = STEPS) -> Floats:
+    """Return the curve (POSITIONS,) by EM of the position-based model, attraction having a Beta prior.
+
+    Wang et al. 2018, section 4, without their regression: each pair has an attraction of its own. Below the last place
+    that was shown the curve falls on as the assumed one does.
+    """
+    pair, place, shown, clicks = counts.pair, counts.place, counts.shown, counts.clicks
+    passed, pairs = shown - clicks, int(pair.max(initial=-1)) + 1
+    more_clicks, more_passes = ATTRACTION_PRIOR
+    looked, attraction = ASSUMED.astype(np.float64), np.full(pairs, more_clicks / (more_clicks + more_passes))
+    shown_at, shown_of = _sums(place, shown, POSITIONS), _sums(pair, shown, pairs)
+    for _ in range(steps):
+        look, attracted = looked[place], attraction[pair]
+        missed = passed / np.maximum(1 - look * attracted, 1e-12)
+        at_place = _sums(place, clicks + missed * look * (1 - attracted), POSITIONS)
+        of_pair = _sums(pair, clicks + missed * attracted * (1 - look), pairs)
+        looked = (at_place + PRIOR_SHOWINGS * ASSUMED) / (shown_at + PRIOR_SHOWINGS)
+        attraction = (of_pair + more_clicks) / (shown_of + more_clicks + more_passes)
+    last = int(place.max(initial=0))
+    looked[last + 1 :] = looked[last] * ASSUMED[last + 1 :] / ASSUMED[last]
+    return non_increasing(looked, _sums(place, clicks, POSITIONS) + ASSUMED)
+
+
+def harvest(counts: ClickCounts, prior: Floats = ASSUMED, prior_clicks: float = PRIOR_CLICKS) -> Floats:
+    """Return the curve (POSITIONS,) of examination from documents shown at several places.
+
+    Given how often a pair was clicked, its clicks fall on its places as shown x examination: attraction cancels. The
+    curve maximises that conditional likelihood, a concave function of log examination; its gradient is zero in
+    expectation at the true curve under any chance of a click that is a product of the two. All pairs of places are
+    used at once (AllPairs, Agarwal et al. 2019, takes them two by two). The prior curve joins as one more pair, shown
+    once at every place, with `prior_clicks` clicks.
+    """
+    swapped = counts.swapped()
+    virtual = int(swapped.pair.max(initial=-1)) + 1
+    pair = np.concatenate([swapped.pair, np.full(POSITIONS, virtual)])
+    place = np.concatenate([swapped.place, np.arange(POSITIONS)])
+    shown = np.concatenate([swapped.shown, np.ones(POSITIONS)])
+    clicks = np.concatenate([swapped.clicks, prior_clicks * prior / prior.sum()])
+    of_pair, of_place = _sums(pair, clicks, virtual + 1), _sums(place, clicks, POSITIONS)
+
+    def loss(logs: Doubles) -> tuple[float, Doubles]:
+        expected = shown * np.exp(logs[place])
+        total = _sums(pair, expected, virtual + 1)
+        gradient = _sums(place, expected * (of_pair / total)[pair], POSITIONS) - of_place
+        return float(of_pair @ np.log(total) - of_place @ logs), gradient
+
+    found = minimize(loss, np.log(prior.astype(np.float64)), jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    return non_increasing(np.exp(found.x - found.x.max()), of_place)
+
+
+def _sums(names: Ints, numbers: Doubles, count: int) -> Doubles:
+    """Return (count,) the sum of the numbers of each name in [0, count)."""
+    return np.bincount(names, numbers, count).astype(np.float64, copy=False)
+
+
+def non_increasing(curve: Doubles, weights: Doubles) -> Floats:
+    """Return the nearest curve that never rises, 1 at the first place: pool adjacent violators, by weighted logs."""
+    logs = isotonic_regression(np.log(np.maximum(curve, 1e-6)), weights=weights, increasing=False).x
+    smooth: Floats = np.exp(logs - logs[0]).astype(np.float32)
+    return smooth
+
+
+def held_out_gains(feedback: Feedback, curve: Floats | None = ASSUMED) -> dict[int, int]:
+    """Return row -> grade: what a held-out query is judged by, 0 for what nobody wanted.
+
+    Judgments are rounded, at least 1 where above zero. With clicks whose lists are known, a document is worth its
+    gains over its expected looks (clicks over expected clicks; Zhang and Jones 2007), each showing counting as
+    LEAST_LOOK at least and each document starting with PRIOR_LOOKS looks at the query's average; the best of them has
+    the grade BEST_GRADE, the others their share of it: a stray click on what was often passed over rounds to nothing.
+    curve None takes all showings for looks.
+    """
+    gains, shown = feedback.gains, feedback.shown
+    if shown is None:
+        return {row: max(1, round(gain)) if gain > 0 else 0 for row, gain in gains.items()}
+    clipped = np.ones(1, np.float32) if curve is None else np.maximum(curve, LEAST_LOOK)
+    looked = {row: looks(showings, clipped) for row, showings in shown.items()}
+    looked |= {row: 1.0 for row in gains if row not in looked}
+    average = sum(gains.values()) / (sum(looked.values()) or 1.0)
+    worth = {
+        row: (gains[row] + PRIOR_LOOKS * average) / (looked[row] + PRIOR_LOOKS) if gains.get(row, 0) > 0 else 0.0
+        for row in looked
+    }
+    best = max(worth.values(), default=0.0) or 1.0
+    return {row: round(BEST_GRADE * value / best) for row, value in worth.items()}
