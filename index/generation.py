@@ -5,7 +5,7 @@ its first step to its last. Rows are numbers that only grow: a replaced document
 are appended to beyond what any published generation sees, and nothing that a search reads is ever written.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,8 @@ from index.candidates.faiss import FaissIndex
 from index.errors import DamagedFile
 from index.files import MANIFEST, read_manifest, sync_directory, write_manifest
 from index.lexical import WordIndex, WordSearcher
+from index.matching import Words
+from index.memory import Memory
 from index.records import Floats, Ints, Key, Mask, MemoryKey
 
 TAIL_SHARE = 0.1
@@ -25,8 +27,10 @@ TAIL_KEYS = 2048
 """New keys are scanned exactly until they are this many, or this share of the whole; then all are indexed anew."""
 DEAD_SHARE = 0.3
 """Share of deleted keys at which the arrays are compacted."""
-ARRAYS = ("keys", "key_kind", "key_start", "key_end", "rows", "first_key", "alive")
+ARRAYS = ("keys", "key_kind", "key_start", "key_end", "rows", "first_key", "tokens", "first_token", "alive")
 """The arrays of a generation that are saved, one file each; memory is read from the database at every start."""
+FORMAT = 2
+"""Of what is saved; a folder of another format is rebuilt from the documents. 1 had no tokens."""
 DENSE_FILE = "dense.faiss"
 WORDS_FOLDER = "words"
 
@@ -41,35 +45,12 @@ class IndexedDocument:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The query keys: vectors (M, D), the document each confirms, its weight, id, and the feedback it came from."""
-
-    vectors: Floats
-    rows: Ints
-    weights: Floats
-    ids: Ints
-    sources: tuple[str, ...]
-
-    @classmethod
-    def of(cls, keys: Iterable[MemoryKey], dim: int) -> "Memory":
-        """Return the memory of these keys, in the order of their ids, so that the same keys give the same bits."""
-        ordered = sorted(keys, key=lambda key: key.id)
-        vectors = np.stack([key.vector for key in ordered]) if ordered else np.empty((0, dim), np.float32)
-        return cls(
-            vectors,
-            np.asarray([key.row for key in ordered], np.int64),
-            np.asarray([key.weight for key in ordered], np.float32),
-            np.asarray([key.id for key in ordered], np.int64),
-            tuple(key.source for key in ordered),
-        )
-
-
-@dataclass(frozen=True)
 class Generation:
     """One searchable state. A document's place is its position in `rows`; its keys are first_key[n]:first_key[n + 1].
 
     keys (K, D) unit; key_kind (K,), key_start and key_end (K,) characters; rows (N,) ascending; first_key (N + 1,);
-    alive (N,) bool. `sealed` indexes the first sealed.count keys, the rest is the exact tail.
+    tokens (T,) the words of all documents as numbers, first_token (N + 1,) where each begins; alive (N,) bool.
+    `sealed` indexes the first sealed.count keys, the rest is the exact tail.
     """
 
     watermark: int
@@ -79,6 +60,8 @@ class Generation:
     key_end: Ints
     rows: Ints
     first_key: Ints
+    tokens: Words
+    first_token: Ints
     alive: Mask
     memory: Memory
     sealed: FaissIndex
@@ -163,6 +146,8 @@ class GenerationStore:
             key_end=none,
             rows=none,
             first_key=np.zeros(1, np.int64),
+            tokens=np.empty(0, np.uint32),
+            first_token=np.zeros(1, np.int64),
             alive=np.empty(0, np.bool_),
             memory=Memory.of([], dim),
             sealed=FaissIndex(empty),
@@ -178,7 +163,7 @@ class GenerationStore:
         watermark, width or language: whoever owns the documents then rebuilds it.
         """
         manifest = read_manifest(directory)
-        facts = {"watermark": watermark, "dim": dim, "language": language}
+        facts = {"format": FORMAT, "watermark": watermark, "dim": dim, "language": language}
         stale = {name: manifest.get(name) for name, value in facts.items() if manifest.get(name) != value}
         if stale:
             raise DamagedFile(f"{directory.name}: saved with {stale}, wanted {facts}")
@@ -199,7 +184,7 @@ class GenerationStore:
             np.save(self._directory / f"{name}.npy", getattr(self.current, name), allow_pickle=False)
         self.current.sealed.save(self._directory / DENSE_FILE)
         words = [f"{WORDS_FOLDER}/{path.name}" for path in (self._directory / WORDS_FOLDER).iterdir() if _kept(path)]
-        facts = {"watermark": watermark, "dim": self.current.dim, "language": language}
+        facts = {"format": FORMAT, "watermark": watermark, "dim": self.current.dim, "language": language}
         write_manifest(self._directory, [*(f"{name}.npy" for name in ARRAYS), DENSE_FILE, *words], facts)
 
     def apply(self, watermark: int, added: Sequence[IndexedDocument], removed: Sequence[int] = ()) -> Generation:
@@ -224,6 +209,12 @@ class GenerationStore:
         self.current = replace(self.current, watermark=watermark, memory=memory)
         return self.current
 
+    def revise(self, watermark: int, keys: Mapping[str, Sequence[MemoryKey]]) -> Generation:
+        """Publish a generation whose memory has exactly these keys of these sources, and of others what it had."""
+        memory = self.current.memory.changed(keys)
+        self.current = replace(self.current, watermark=watermark, memory=memory)
+        return self.current
+
     def close(self) -> None:
         """End the word index's writer; the current generation stays searchable."""
         self._words.close()
@@ -240,6 +231,7 @@ class GenerationStore:
         assert not len(state.rows) or added[0].row > state.rows[-1], "rows only grow"
         keys = [key for document in added for key in document.keys]
         counts = [len(document.keys) for document in added]
+        tokens = [self._words.number(document.words) for document in added]
         return replace(
             state,
             keys=self._extended(state.keys, keys),
@@ -247,7 +239,9 @@ class GenerationStore:
             key_start=np.append(state.key_start, [key.start for key in keys]).astype(np.int64),
             key_end=np.append(state.key_end, [key.end for key in keys]).astype(np.int64),
             rows=np.append(state.rows, [document.row for document in added]).astype(np.int64),
-            first_key=np.append(state.first_key, state.first_key[-1] + np.cumsum(counts)).astype(np.int64),
+            first_key=_continued(state.first_key, counts),
+            tokens=np.concatenate([state.tokens, *tokens]),
+            first_token=_continued(state.first_token, [len(one) for one in tokens]),
             alive=np.append(state.alive, np.ones(len(added), np.bool_)),
         )
 
@@ -267,6 +261,7 @@ class GenerationStore:
             return state
         keep = state.alive[state.key_place]
         counts = np.diff(state.first_key)[state.alive]
+        token_counts = np.diff(state.first_token)
         compact = replace(
             state,
             keys=state.keys[keep],
@@ -274,7 +269,9 @@ class GenerationStore:
             key_start=state.key_start[keep],
             key_end=state.key_end[keep],
             rows=state.rows[state.alive],
-            first_key=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            first_key=_continued(np.zeros(1, np.int64), counts),
+            tokens=state.tokens[np.repeat(state.alive, token_counts)],
+            first_token=_continued(np.zeros(1, np.int64), token_counts[state.alive]),
             alive=np.ones(int(state.alive.sum()), np.bool_),
             sealed=FaissIndex(np.empty((0, state.dim), np.float32)),
         )
@@ -286,6 +283,11 @@ class GenerationStore:
         if tail <= max(TAIL_KEYS, TAIL_SHARE * len(state.keys)):
             return state
         return replace(state, sealed=FaissIndex(state.keys))
+
+
+def _continued(first: Ints, counts: Sequence[int] | Ints) -> Ints:
+    """Return first (N + 1,) with the places where these further documents begin."""
+    return np.append(first, first[-1] + np.cumsum(counts)).astype(np.int64)
 
 
 def _kept(path: Path) -> bool:

@@ -4,6 +4,7 @@ Sees texts and row numbers, never ids or vectors. Queries are built from tokens,
 parser, so no character of a query has a meaning of its own. Source: Robertson and Zaragoza 2009 (BM25, k1 1.2, b .75).
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import tantivy
 
+from index.matching import Words, number_words
 from index.records import Floats, Ints
 
 LANGUAGES = (
@@ -54,6 +56,13 @@ class WordSearcher:
         found, scores = self.search(text, len(rows), rows)
         by_row = dict(zip(found.tolist(), scores.tolist(), strict=True))
         return np.fromiter((by_row.get(row, 0.0) for row in rows.tolist()), np.float32, len(rows))
+
+    def weigh(self, text: str) -> tuple[Words, Floats]:
+        """Return the words of a text as numbers (Q,), in order, and the idf (Q,) that BM25 gives each."""
+        words = self._analyzer.analyze(text)
+        held = {word: self._searcher.doc_freq("words", word) for word in set(words)}
+        rarity = {word: math.log(1 + (self.count - n + 0.5) / (n + 0.5)) for word, n in held.items()}
+        return number_words(words), np.asarray([rarity[word] for word in words], np.float32)
 
     def _query(self, text: str) -> tantivy.Query | None:
         counts = Counter(self._analyzer.analyze(text))
@@ -107,6 +116,10 @@ class WordIndex:
         """Take these documents out; visible after commit."""
         for row in rows:
             self._delete(row)
+
+    def number(self, text: str) -> Words:
+        """Return the words of a text as numbers, in order: what `index.matching` compares."""
+        return number_words(self._analyzer.analyze(text))
 
     def commit(self) -> WordSearcher:
         """Publish what was put in and taken out, durably, and return the view of it."""

@@ -7,21 +7,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load, save
+from torch import Tensor
 
-from index.attention import AttentionHead, HeadConfig
+from index.attention import EVIDENCE, AttentionHead, HeadConfig
 from index.errors import DamagedFile
 from index.files import read_manifest, sync_directory, write_atomically, write_manifest
 
 WEIGHTS = "head.safetensors"
+FORMAT = 2
+"""Of the tensors; 1 had five parts of evidence, one form of attention and a null slot of one number."""
+EVIDENCE_OF_FORMAT_1 = ("title", "passage", "sentence", "words", "memory")
 
 
 def save_head(directory: Path, head: AttentionHead, lineage: dict[str, Any]) -> None:
     """Write a head and its manifest into a new directory; it is complete once the manifest is there."""
     directory.mkdir(parents=True)
-    tensors = {name: tensor.detach().contiguous() for name, tensor in head.state_dict().items()}
-    write_atomically(directory / WEIGHTS, save(tensors))
-    write_manifest(directory, [WEIGHTS], {"config": asdict(head.config), "lineage": lineage})
+    write_atomically(directory / WEIGHTS, head_bytes(head))
+    write_manifest(directory, [WEIGHTS], {"format": FORMAT, "config": asdict(head.config), "lineage": lineage})
     sync_directory(directory.parent)
 
 
@@ -29,9 +33,40 @@ def load_head(directory: Path) -> AttentionHead:
     """Return the head; raises DamagedFile when a byte differs from the manifest or the manifest makes no sense."""
     manifest = read_manifest(directory)
     try:
-        config = manifest["config"] | {"beta": tuple(manifest["config"]["beta"])}
-        head = AttentionHead(HeadConfig(**config))
-        head.load_state_dict(load((directory / WEIGHTS).read_bytes()))
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        config, tensors = manifest["config"], load((directory / WEIGHTS).read_bytes())
+        written = manifest.get("format", 1)
+        if written == 1:
+            config, tensors = _from_format_1(config, tensors)
+        elif written != FORMAT:
+            raise ValueError(f"format {written} is not known here")
+        head = AttentionHead(HeadConfig(**{key: _tuple(value) for key, value in config.items()}))
+        head.load_state_dict(tensors)
+    except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe a head") from error
     return head.eval().requires_grad_(False)
+
+
+def head_bytes(head: AttentionHead) -> bytes:
+    """Return a head's tensors as safetensors: same head, same bytes."""
+    return save({name: tensor.detach().contiguous() for name, tensor in sorted(head.state_dict().items())})
+
+
+def _from_format_1(config: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what a head of format 1 is in format 2: the same ranking, the new parts of the evidence at weight 0."""
+    place = [EVIDENCE.index(name) for name in EVIDENCE_OF_FORMAT_1]
+
+    def widened(values: Tensor) -> Tensor:
+        return torch.zeros(len(EVIDENCE)).index_copy(0, torch.tensor(place), values)
+
+    temperature = tensors["log_inverse_temperature"].exp()
+    null = [float(temperature * tensors.pop("null_evidence")), 1.0, 0.0]
+    config = config | {"beta": widened(torch.tensor(config["beta"])).tolist(), "null": null}
+    del config["null_evidence"]
+    born = AttentionHead(HeadConfig(**{key: _tuple(value) for key, value in config.items()})).state_dict()
+    moved = {"score.up": tensors.pop("up"), "score.down": tensors.pop("down"), "beta": widened(tensors.pop("beta"))}
+    kept = {name: tensors[name] for name in ("log_inverse_temperature", "log_memory_gain", "log_memory_sharpness")}
+    return config, born | tensors | kept | moved
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

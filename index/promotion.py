@@ -4,7 +4,7 @@ Sees measures per query, never models. Sources: Smucker et al. 2007 (significanc
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,11 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return asdict(self)
+
+    def lowered(self, by: float) -> "Comparison":
+        """Return the comparison with b taken to be so much lower than it was measured."""
+        difference, low, high = self.difference - by, self.low - by, self.high - by
+        return replace(self, b=self.b - by, difference=difference, low=low, high=high)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,12 @@ class KeyKind(IntEnum):
 OWN_KINDS = (KeyKind.TITLE, KeyKind.PASSAGE, KeyKind.SENTENCE)
 """Kinds made from a document's own words; `query` keys come from feedback."""
 
+LEXICAL = ("words", "coverage", "proximity", "phrase")
+"""What is measured of the words that a document shares with a query: BM25, and the three of `index.matching`."""
+
+FACTS = ("length", "rarest", "peaked")
+"""What is known of a query before any document is weighed, each in [0, 1]; `retrieval.query_facts` says how."""
+
 
 @dataclass(frozen=True)
 class Document:
@@ -56,10 +62,13 @@ class Key:
 
 @dataclass(frozen=True)
 class MemoryKey:
-    """A past query (D,) whose searcher confirmed the document `row`; `source` names the feedback it came from."""
+    """A past query (D,) that confirms the document `row` with a signed weight; `source` is its text, normalised.
 
-    id: int
+    One per source and row: `count` confirmations are merged in it.
+    """
+
     row: int
     vector: Floats
     weight: float
     source: str
+    count: int = 1

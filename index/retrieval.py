@@ -4,6 +4,7 @@ Sees one generation and one query; knows no model beyond the vectors that it is 
 attention scores, for all candidates alike: a document that only words found still gets its exact dense evidence.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,11 +14,18 @@ import torch
 
 from index.attention import Candidates
 from index.candidates.base import MISSING
-from index.generation import Generation, Memory
-from index.records import Floats, Ints, Mask
+from index.generation import Generation
+from index.matching import match_words
+from index.records import FACTS, LEXICAL, Floats, Ints, Mask
 
 MEMORY_RADIUS = 0.5
 """Cosine from which on a past query is near enough to be remembered; beyond it memory changes nothing, to the bit."""
+LONG_QUERY = 64
+"""Words from which on a query counts as long as can be."""
+RAREST_WEIGHT = 12.0
+"""About the idf of a word that no document has, in a collection of 100,000."""
+PEAK_DEPTH = 10
+"""Best scores that tell how peaked a query's words are."""
 
 
 class Mode(StrEnum):
@@ -32,12 +40,14 @@ class Mode(StrEnum):
 class CandidateSet:
     """The N candidates of one query.
 
-    places (N,) ascending; words (N,) BM25 over its maximum for this query; memory_key (m,) positions in the memory,
-    memory_candidate (m,) the candidate that each confirms, memory_cosine (m,) with this query, memory_weight (m,).
+    places (N,) ascending; words (N, len(LEXICAL)) and facts (len(FACTS),) as `Candidates` has them; memory_key (m,)
+    positions in the memory, memory_candidate (m,) the candidate that each confirms, memory_cosine (m,) with this query,
+    memory_weight (m,).
     """
 
     places: Ints
     words: Floats
+    facts: Floats
     memory_key: Ints
     memory_candidate: Ints
     memory_cosine: Floats
@@ -66,22 +76,23 @@ def retrieve(
     found = [np.empty(0, np.int64) if extra is None else extra]
     if mode is not Mode.WORDS:
         found += generation.nearest(projected, count, allowed)
-    best_words = 0.0
+    scores = _none()
     if mode is not Mode.DENSE:
-        rows, scores = generation.words.search(text, max(count, 1), _allowed_rows(generation, allowed))
+        rows, scores = generation.words.search(text, max(count, PEAK_DEPTH), _allowed_rows(generation, allowed))
         found.append(_present(generation.places(rows[:count])))
-        best_words = float(scores.max(initial=0.0))
-    near, cosine = (
-        _near(memory, vector, unseen) if mode is Mode.HYBRID else (np.empty(0, np.int64), np.empty(0, np.float32))
-    )
+    near, cosine = np.empty(0, np.int64), _none()
+    if mode is Mode.HYBRID:
+        near, cosine = memory.near(vector, MEMORY_RADIUS, unseen)
     place = generation.places(memory.rows[near])
     usable = place != MISSING
     usable[usable] = allowed[place[usable]]
     near, cosine, place = near[usable], cosine[usable], place[usable]
     places = np.unique(np.concatenate([*found, place]))
-    words = _words(generation, text, places, best_words)
+    words, facts = np.zeros((len(places), len(LEXICAL)), np.float32), np.full(len(FACTS), 0.5, np.float32)
+    if mode is not Mode.DENSE:
+        words, facts = _lexical(generation, text, places, scores)
     candidate = np.searchsorted(places, place)
-    return CandidateSet(places, words, near, candidate, cosine, memory.weights[near])
+    return CandidateSet(places, words, facts, near, candidate, cosine, memory.weights[near])
 
 
 def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = Mode.HYBRID) -> Candidates:
@@ -97,7 +108,8 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
     within = np.arange(len(pair_slot)) - np.repeat(ends - keys_each, keys_each)
     pair_key = np.repeat(first, keys_each) + within
     used, local = np.unique(pair_key, return_inverse=True)
-    words, mask = np.zeros((len(sets), width), np.float32), np.zeros((len(sets), width), np.bool_)
+    words = np.zeros((len(sets), width, len(LEXICAL)), np.float32)
+    mask = np.zeros((len(sets), width), np.bool_)
     for b, one in enumerate(sets):
         words[b, : counts[b]], mask[b, : counts[b]] = one.words, True
     memory_slots = [b * width + one.memory_candidate for b, one in enumerate(sets)]
@@ -108,6 +120,7 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
         pair_slot=torch.from_numpy(pair_slot),
         pair_kind=torch.from_numpy(generation.key_kind[pair_key]),
         words=torch.from_numpy(words),
+        facts=torch.from_numpy(np.stack([one.facts for one in sets])) if sets else torch.zeros(0, len(FACTS)),
         mask=torch.from_numpy(mask),
         memory_slot=torch.from_numpy(np.concatenate(memory_slots or [np.empty(0, np.int64)])),
         memory_cosine=torch.from_numpy(np.concatenate([one.memory_cosine for one in sets] or [_none()])),
@@ -117,16 +130,6 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
 
 def _none() -> Floats:
     return np.empty(0, np.float32)
-
-
-def _near(memory: Memory, vector: Floats, unseen: str | None) -> tuple[Ints, Floats]:
-    if not len(memory.ids):
-        return np.empty(0, np.int64), _none()
-    cosine = np.einsum("md,d->m", memory.vectors, vector)  # row by row: the same bits whatever else is remembered
-    near = np.flatnonzero(cosine >= MEMORY_RADIUS)
-    if unseen is not None:
-        near = near[np.asarray([memory.sources[at] != unseen for at in near], np.bool_)]
-    return near, cosine[near]
 
 
 def _present(places: Ints) -> Ints:
@@ -141,9 +144,30 @@ def _allowed_rows(generation: Generation, allowed: Mask) -> Ints | None:
     return generation.rows[allowed]
 
 
-def _words(generation: Generation, text: str, places: Ints, best: float) -> Floats:
-    """Return BM25 over its best for this query, whether or not the best document is among these places."""
-    if best <= 0:
-        return np.zeros(len(places), np.float32)
-    shares: Floats = np.minimum(generation.words.score(text, generation.rows[places]) / np.float32(best), np.float32(1))
-    return shares
+def query_facts(weight: Floats, scores: Floats) -> Floats:
+    """Return FACTS (F,) of a query whose words have these weights (Q,) and whose best BM25 scores are these.
+
+    length: the logarithm of 1 + its words, over that of 1 + LONG_QUERY. rarest: the largest weight of a word over that
+    of a word of no document in a large collection. peaked: how far the best score stands out from the mean of the ten
+    best, 0 where all are alike. A part number is short, rare and peaked; a question is none of these.
+    """
+    length = math.log1p(len(weight)) / math.log1p(LONG_QUERY)
+    rarest = float(weight.max(initial=0.0)) / RAREST_WEIGHT
+    ten = np.zeros(PEAK_DEPTH)
+    ten[: min(len(scores), PEAK_DEPTH)] = scores[:PEAK_DEPTH]
+    peaked = 1 - float(ten.mean()) / float(ten[0]) if ten[0] > 0 else 0.0
+    return np.asarray([length, rarest, peaked], np.float32).clip(0, 1)
+
+
+def _lexical(generation: Generation, text: str, places: Ints, scores: Floats) -> tuple[Floats, Floats]:
+    """Return the lexical evidence (N, len(LEXICAL)) of these places, and the facts of the query.
+
+    BM25 is taken over the best of `scores`, whether or not the document that has it is among these places.
+    """
+    query, weight = generation.words.weigh(text)
+    matches = match_words(query, weight, generation.tokens, generation.first_token, places)
+    best = float(scores.max(initial=0.0))
+    shares = np.zeros(len(places), np.float32)
+    if best > 0:
+        shares = np.minimum(generation.words.score(text, generation.rows[places]) / np.float32(best), np.float32(1))
+    return np.stack([shares, *matches], axis=1), query_facts(weight, scores)

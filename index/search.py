@@ -41,6 +41,8 @@ class Ranking:
     parts: Floats
     null_weight: float
     temperature: float
+    asked: Floats
+    """The vector (D,) that keys were matched with: the query's, after the second hop where there is one."""
     candidates: CandidateSet
     retrieve_ms: float
     attend_ms: float
@@ -57,7 +59,8 @@ class Ranking:
 class KeyShare:
     """A key's part in a hit: the cosine that it was matched with and its share of its kind's pooled score.
 
-    memory_id is set for a past query; start and end are characters of the document's text for its own keys.
+    source is that of a past query, confirmations how many are merged in it; start and end are characters of the
+    document's text for its own keys.
     """
 
     kind: KeyKind
@@ -65,32 +68,37 @@ class KeyShare:
     share: float
     start: int = 0
     end: int = 0
-    memory_id: int | None = None
+    source: str | None = None
+    confirmations: int = 0
 
 
 def project(head: AttentionHead, vector: Floats) -> Floats:
     """Return the vectors (H, D) that keys are matched with for a unit query (D,)."""
     with torch.inference_mode():
-        projected: Floats = head.project(torch.tensor(vector)[None])[0].numpy()
+        projected: Floats = head.search_vectors(torch.tensor(vector)[None])[0].numpy()
         return projected
 
 
 def search(generation: Generation, head: AttentionHead, query: Query, unseen: str | None = None) -> Ranking:
-    """Return the ranking of one query; unseen is the source whose memory a held-out query must not profit from."""
+    """Return the ranking of one query; unseen is the source whose memory a held-out query must not profit from.
+
+    Where the head has a second hop, what the query found draws it on: candidates near e + g answer join the others, and
+    all are attended to from there.
+    """
     started = time.perf_counter()
-    candidates = retrieve(
-        generation,
-        project(head, query.vector),
-        query.vector,
-        query.text,
-        query.count,
-        mode=query.mode,
-        allowed=query.allowed,
-        unseen=unseen,
-    )
-    retrieved = time.perf_counter()
+    candidates = _candidates(generation, head, query, query.vector, unseen)
+    spent = time.perf_counter() - started
+    asked = torch.tensor(query.vector)[None]
     with torch.inference_mode():
-        attention = head(torch.tensor(query.vector)[None], assemble(generation, [candidates], query.mode))
+        inputs = assemble(generation, [candidates], query.mode)
+        attention = head.attend(head.dense(asked, inputs), inputs)
+        if head.hops and query.mode is not Mode.WORDS:
+            asked = head.hopped(asked, attention, inputs)
+            before = time.perf_counter()
+            candidates = _candidates(generation, head, query, asked[0].numpy(), unseen, candidates.places)
+            spent += time.perf_counter() - before
+            inputs = assemble(generation, [candidates], query.mode)
+            attention = head.attend(head.dense(asked, inputs), inputs)
     logits = attention.logits[0].numpy()
     order = np.lexsort((candidates.places, -logits[:-1]))
     return Ranking(
@@ -100,9 +108,31 @@ def search(generation: Generation, head: AttentionHead, query: Query, unseen: st
         parts=attention.parts[0].numpy()[order],
         null_weight=float(attention.weights[0, -1]),
         temperature=float(torch.exp(-head.log_inverse_temperature.detach())),
+        asked=asked[0].numpy(),
         candidates=candidates,
-        retrieve_ms=1000 * (retrieved - started),
-        attend_ms=1000 * (time.perf_counter() - retrieved),
+        retrieve_ms=1000 * spent,
+        attend_ms=1000 * (time.perf_counter() - started - spent),
+    )
+
+
+def _candidates(
+    generation: Generation,
+    head: AttentionHead,
+    query: Query,
+    asked: Floats,
+    unseen: str | None,
+    extra: Ints | None = None,
+) -> CandidateSet:
+    return retrieve(
+        generation,
+        project(head, asked),
+        query.vector,
+        query.text,
+        query.count,
+        mode=query.mode,
+        allowed=query.allowed,
+        unseen=unseen,
+        extra=extra,
     )
 
 
@@ -116,29 +146,36 @@ def explain_keys(
 ) -> list[KeyShare]:
     """Return the keys behind the hit at a 0-based position: its own, then the past queries that confirm it."""
     place = int(ranking.places[position])
-    shares = [] if query.mode is Mode.WORDS else _own_keys(generation, head, query, place)
+    shares = [] if query.mode is Mode.WORDS else _own_keys(generation, head, ranking.asked, place)
     found = ranking.candidates
     mine = found.places[found.memory_candidate] == place
     near = np.exp(float(head.log_memory_sharpness.detach().exp()) * (found.memory_cosine[mine] - 1))
     weight = found.memory_weight[mine] * near
     total = float(np.abs(weight).sum()) or 1.0
     for key, cosine, part in zip(found.memory_key[mine], found.memory_cosine[mine], weight, strict=True):
-        memory_id = int(generation.memory.ids[key])
-        shares.append(KeyShare(KeyKind.QUERY, float(cosine), float(part) / total, memory_id=memory_id))
+        memory = generation.memory
+        source, count = memory.sources[memory.source[key]], int(memory.counts[key])
+        shares.append(KeyShare(KeyKind.QUERY, float(cosine), float(part) / total, source=source, confirmations=count))
     return shares
 
 
-def _own_keys(generation: Generation, head: AttentionHead, query: Query, place: int) -> list[KeyShare]:
+def _own_keys(generation: Generation, head: AttentionHead, asked: Floats, place: int) -> list[KeyShare]:
     keys = slice(int(generation.first_key[place]), int(generation.first_key[place + 1]))
-    scores = generation.keys[keys] @ project(head, query.vector).T
+    own = torch.from_numpy(generation.keys[keys])
+    with torch.inference_mode():
+        query = torch.tensor(asked)[None]
+        each = torch.arange(len(own))
+        scores = head.score(query, own, torch.zeros_like(each), each).numpy()
+        by_head = torch.softmax(query @ head.head_gate, dim=-1)[0].numpy()
+        sharpness = head.log_sharpness.exp().numpy()
     kinds = generation.key_kind[keys]
     shares = []
     for kind in np.unique(kinds):
         of_kind = np.flatnonzero(kinds == kind)
-        weight = np.exp(head.config.sharpness * (scores[of_kind] - scores[of_kind].max(axis=0)))
-        weight /= weight.sum(axis=0)  # per head; the shares of a key are averaged, and its score weighted by them
+        weight = np.exp(sharpness[kind] * (scores[of_kind] - scores[of_kind].max(axis=0)))
+        weight = by_head * weight / weight.sum(axis=0)  # a key's share of the pooled score, over heads and in all
         score = (weight * scores[of_kind]).sum(axis=1) / weight.sum(axis=1)
-        for offset, share, cosine in zip(of_kind, weight.mean(axis=1), score, strict=True):
+        for offset, share, matched in zip(of_kind, weight.sum(axis=1), score, strict=True):
             start, end = (int(side[keys.start + offset]) for side in (generation.key_start, generation.key_end))
-            shares.append(KeyShare(KeyKind(int(kind)), float(cosine), float(share), start, end))
+            shares.append(KeyShare(KeyKind(int(kind)), float(matched), float(share), start, end))
     return shares

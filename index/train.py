@@ -1,83 +1,37 @@
-"""Fits an attention head to feedback, and measures it on queries that no model was trained on.
+"""Fits an attention head to feedback, and measures it on queries that the measured head was not trained on.
 
-Sees a generation and feedback; writes nothing. `fit` is a generator that yields one record per step, so that whoever
-calls it can show, store or stop the work; its return value is the fitted head with its report.
-
-The recipe is chosen inside the queries to learn from, by cross-validation, and a richer recipe must be better by a
-share of its standard error (after Breiman et al. 1984): `birth` changes nothing, `weights` fits the few scalars, `rank`
-also turns the query. Little data therefore does no harm. AdamW (Loshchilov and Hutter 2019) decays towards birth, not
-towards zero.
+Sees a generation and feedback; writes nothing but its journal. `fit` is a generator that yields one record per step, so
+that whoever calls it can show, store or stop the work; its return value is the fitted head with its report.
 """
 
-import copy
-import time
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from index.attention import AttentionHead
+from index.attention import EVIDENCE, AttentionHead, HeadConfig
+from index.calibration import fit_null, null_evidence
+from index.choice import Choice, Readings, beats, choose
+from index.clicks import Examination, estimate_examination, held_out_gains
 from index.errors import NotEnoughFeedback
 from index.evaluate import Qrels, compare_runs, measure_run
-from index.examples import (
-    FOLDS,
-    TEST_FOLDS,
-    Batch,
-    Example,
-    Feedback,
-    fold_of,
-    make_batch,
-    make_example,
-    make_examples,
-    split,
-)
-from index.generation import Generation
-from index.losses import listwise_loss
+from index.examples import FOLDS, TEST_FOLDS, Example, Feedback, make_batch, make_example, make_examples, split
+from index.generation import ARRAYS, Generation
+from index.journal import Journal, fingerprint
 from index.promotion import Comparison, Decision, gate
+from index.records import Floats
 from index.search import Query, project, search
+from index.trials import FitConfig, Lesson, Step, run_trial
 
-RECIPES = ("birth", "weights", "rank")
-"""From the simplest to the richest."""
-SCALAR_STEPS = 24
-"""Steps that an epoch of `weights` has at least: its evidence is at hand, and a few scalars want many small steps."""
-
-
-@dataclass(frozen=True)
-class FitConfig:
-    """How to fit; the defaults were chosen on train queries (docs/experiments.md)."""
-
-    seed: int = 0
-    candidates: int = 40
-    """Hard negatives asked of keys and of words each, per training query."""
-    batch_queries: int = 64
-    epochs: int = 8
-    """At most; training stops after `patience` epochs without a better measure on validation queries."""
-    patience: int = 2
-    learning_rate: float = 1e-3
-    scalar_learning_rate: float = 2e-2
-    decay: float = 1e-2
-    """Share of the distance to birth that one step of learning rate 1 takes back."""
-    min_queries: int = 20
-    """Queries with a confirmed document that a run needs."""
-    cross_validation_queries: int = 1000
-    """With fewer queries to learn from, every fold serves as validation once; with more, one fold is enough."""
-    error_share: float = 0.5
-    """Share of the standard error of the mean gain by which a richer recipe must be better than a simpler one."""
-    max_train_queries: int = 4_000
-    max_test_queries: int = 600
-
-
-@dataclass(frozen=True)
-class Step:
-    """One record of a run: what was done, how far it is, and its figures."""
-
-    phase: str
-    done: int
-    total: int
-    figures: dict[str, float | int | str] = field(default_factory=dict)
+NULL_QUERIES = 500
+HOP_QUERIES = 150
+NO_ROOM = 0.99
+"""Recall@100 from which on a second hop has nothing to gain."""
+MAX_CROSS_FITTED = 600
+"""Queries that were learned from and are searched all the same, each by the head of the fold that left it out."""
 
 
 @dataclass(frozen=True)
@@ -92,290 +46,208 @@ class Fitted:
 Steps = Generator[Step, None, Fitted]
 
 
-def fit(generation: Generation, feedback: Sequence[Feedback], champion: AttentionHead, config: FitConfig) -> Steps:
+def fit(
+    generation: Generation,
+    feedback: Sequence[Feedback],
+    champion: AttentionHead,
+    config: FitConfig,
+    born: HeadConfig | None = None,
+    journal: Path | None = None,
+) -> Steps:
     """Fit a challenger, compare it with the champion on held-out queries, and decide; yields a Step per piece of work.
 
-    Same generation, feedback, champion, config: same bits. Raises NotEnoughFeedback.
+    born is what the challenger starts from, by default as the champion was born. journal is a folder where finished
+    trials are kept: a run that was killed and is called again with it goes on from there. Same generation, feedback,
+    champion, config: same bits, killed or not. Raises NotEnoughFeedback.
     """
-    learn, test = split([one for one in feedback if any(gain > 0 for gain in one.gains.values())])
-    if len(learn) + len(test) < config.min_queries or not test or not learn:
-        raise NotEnoughFeedback(len(learn) + len(test), config.min_queries)
-    torch.manual_seed(config.seed)
-    learn = _sample(learn, config.max_train_queries, config.seed)
-    birth = AttentionHead(champion.config)
-    started = time.perf_counter()
-    examples = []
-    for at, one in enumerate(learn):
-        examples += make_examples(generation, [one], lambda vector: project(birth, vector), config.candidates)
-        if at % 50 == 0:
-            yield Step("examples", at, len(learn))
-    choice = yield from _choose(generation, examples, birth, config)
-    head = choice.head
-    if head is None:
-        head = (yield from _train(generation, examples, [], birth, choice.recipe, choice.epochs, config)).head
-    head = calibrate_null(generation, head, examples)
-    trained = time.perf_counter() - started
-    comparisons = yield from _compare(generation, champion, head, test, config)
+    learn, test = split([one for one in feedback if one.sessions or any(gain > 0 for gain in one.gains.values())])
+    known = sum(any(gain > 0 for gain in one.gains.values()) for one in (*learn, *test))
+    if known < config.min_queries or not test or not learn:
+        raise NotEnoughFeedback(known, config.min_queries)
+    born = born or champion.config
+    learn = sample(learn, config.max_train_queries, config.seed)
+    examined = estimate_examination(learn)
+    readings = yield from _read(generation, learn, born, examined, config)
+    inputs = _inputs(generation, learn, born, config) if journal else ""
+    choice = yield from choose(generation, readings, born, config, Journal(journal, inputs))
+    head = yield from _final(generation, readings, choice, born, config)
+    hop = yield from _choose_hop(generation, choice, learn, examined.curve, config)
+    for one in (head, *(trial.head for trial in choice.trials.values())):
+        one.hop.fill_(hop["chosen"])
+    head = calibrate_null(generation, head, readings.examples[choice.recipe.reading])
+    comparisons, asked = yield from _compare(generation, champion, head, choice, learn, test, examined.curve, config)
     decision = gate(comparisons["nDCG@10"], comparisons["R@100"])
     report = {
         "queries": {"train": len(learn), "test": len(test)},
         "split": f"by query text into {FOLDS} folds: {TEST_FOLDS} test, the rest train and validation",
         "recipe": choice.as_dict(),
         "config": asdict(config),
+        "examination": examined.as_dict() if any(one.shown is not None for one in learn) else None,
+        "hop": hop,
         "held_out": {name: comparison.as_dict() for name, comparison in comparisons.items()},
-        "train_seconds": round(trained, 3),
+        "held_out_queries": asked,
         "head": describe(head),
     }
     return Fitted(head, report, decision)
 
 
+def _inputs(generation: Generation, learn: Sequence[Feedback], born: HeadConfig, config: FitConfig) -> str:
+    """Return a checksum of all that a trial depends on, what is remembered included."""
+    vectors = np.stack([one.vector for one in learn])
+    arrays = [vectors, *(getattr(generation, name) for name in ARRAYS)]
+    remembered = [(key.source, key.row, key.weight) for key in generation.memory.keys]
+    return fingerprint(config, born, *(one.tobytes() for one in arrays), remembered, *learn)
+
+
 def describe(head: AttentionHead) -> dict[str, Any]:
     """Return a head's scalars, for people."""
+    matrices = torch.cat([one.detach().flatten() for one in head.score.low_rank()])
+    at_birth = torch.cat([one.detach().flatten() for one in AttentionHead(head.config).score.low_rank()])
     with torch.no_grad():
         return {
-            "beta": [round(value, 4) for value in head.beta.tolist()],
+            "form": head.config.form,
+            "heads": head.config.heads,
+            "beta": {name: round(value, 4) for name, value in zip(EVIDENCE, head.beta.tolist(), strict=True)},
             "temperature": round(float(torch.exp(-head.log_inverse_temperature)), 4),
-            "null_evidence": round(float(head.null_evidence), 4),
+            "sharpness": [round(value, 2) for value in head.log_sharpness.exp().tolist()],
+            "null": [round(value, 4) for value in head.null.tolist()],
             "memory_gain": round(float(head.log_memory_gain.exp()), 4),
             "memory_sharpness": round(float(head.log_memory_sharpness.exp()), 4),
-            "query_change": round(float(torch.einsum("hdr,her->hde", head.up, head.down).norm()), 4),
+            "gates": round(float(head.kind_gate.norm()), 4),
+            "hop": round(float(head.hop), 4),
+            "query_change": round(float((matrices - at_birth).norm()), 4),
         }
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """A head trained by a recipe, after how many epochs, and its nDCG@10 per validation query."""
-
-    head: AttentionHead
-    epochs: int
-    measured: dict[str, float]
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """The recipe that validation chose; head is set where it need not be fitted again."""
-
-    recipe: str
-    epochs: int
-    head: AttentionHead | None
-    validation: dict[str, float]
-    queries: int
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "recipe": self.recipe,
-            "epochs": self.epochs,
-            "validation_ndcg": {recipe: round(mean, 4) for recipe, mean in self.validation.items()},
-            "validation_queries": self.queries,
-        }
+def _read(
+    generation: Generation, learn: Sequence[Feedback], born: HeadConfig, examined: Examination, config: FitConfig
+) -> Generator[Step, None, Readings]:
+    """Return the examples of the queries to learn from; clicks are read twice, debiased and naively."""
+    birth = AttentionHead(born).requires_grad_(False)
+    examples: dict[str, list[Example]] = {"debiased": []}
+    for at, one in enumerate(learn):
+        found = make_examples(generation, [one], lambda e: project(birth, e), config.candidates, examined.curve)
+        examples["debiased"] += found
+        if at % 50 == 0:
+            yield Step("examples", at, len(learn))
+    clicks = [one.feedback for one in examples["debiased"] if one.feedback.shown is not None]
+    if clicks:
+        naive = make_examples(generation, clicks, lambda e: project(birth, e), config.candidates, None)
+        read = {one.feedback.source: one for one in naive}
+        examples["naive"] = [read.get(one.feedback.source, one) for one in examples["debiased"]]
+    return Readings(examples, held_out_qrels(learn, examined.curve), examined.curve)
 
 
-def _choose(
-    generation: Generation, examples: list[Example], birth: AttentionHead, config: FitConfig
-) -> Generator[Step, None, _Choice]:
-    """Return the recipe that (cross-)validation chooses: with few queries every fold validates once, with many one."""
-    folds = sorted({fold_of(one.feedback.source) for one in examples})
-    folds = folds if len(examples) < config.cross_validation_queries else folds[:1]
-    trials: dict[str, list[_Trial]] = {recipe: [] for recipe in RECIPES}
-    for fold in folds:
-        train = [one for one in examples if fold_of(one.feedback.source) != fold]
-        validation = [one for one in examples if fold_of(one.feedback.source) == fold]
-        if not train:
-            continue
-        trials["birth"].append(_Trial(birth, 0, _validate(generation, birth, validation)))
-        for recipe in RECIPES[1:]:
-            trial = yield from _train(generation, train, validation, birth, recipe, config.epochs, config)
-            trials[recipe].append(trial)
-    values = {recipe: _merged(of) for recipe, of in trials.items()}
-    recipe = _chosen(values, config.error_share)
-    epochs = round(float(np.median([trial.epochs for trial in trials[recipe]]))) if trials[recipe] else 0
-    final = recipe == "birth" or len(folds) == 1
-    head = trials[recipe][0].head if final and trials[recipe] else None
-    means = {name: float(np.mean(list(of.values()))) if of else 0.0 for name, of in values.items()}
-    return _Choice(recipe, epochs, birth if not trials[recipe] else head, means, len(values["birth"]))
+def _final(
+    generation: Generation, readings: Readings, choice: Choice, born: HeadConfig, config: FitConfig
+) -> Generator[Step, None, AttentionHead]:
+    """Return the head of the chosen recipe: fitted to all there is, or the one trial's where one fold validated."""
+    if len(choice.trials) == 1:
+        return next(iter(choice.trials.values())).head
+    if not choice.recipe.weights:
+        return AttentionHead(born).requires_grad_(False)
+    lesson = Lesson(readings.examples[choice.recipe.reading], (), readings.qrels, readings.curve)
+    trial = yield from run_trial(generation, lesson, born, choice.recipe, choice.epochs, config)
+    return trial.head
 
 
-def _merged(trials: Sequence[_Trial]) -> dict[str, float]:
-    return {query: value for trial in trials for query, value in trial.measured.items()}
+def _choose_hop(
+    generation: Generation, choice: Choice, learn: Sequence[Feedback], curve: Floats, config: FitConfig
+) -> Generator[Step, None, dict[str, Any]]:
+    """Return g of the second hop, 0 unless held-out Recall@100 rises by more than its error and nDCG@10 does not fall.
 
-
-def _chosen(values: dict[str, dict[str, float]], error_share: float) -> str:
-    """Return the richest recipe that beats the best simpler one by a share of the standard error of its gain."""
-    chosen = RECIPES[0]
-    for recipe in RECIPES[1:]:
-        gains = np.asarray([values[recipe][query] - values[chosen][query] for query in sorted(values[chosen])])
-        if len(gains) > 1 and gains.mean() > error_share * gains.std(ddof=1) / len(gains) ** 0.5:
-            chosen = recipe
-    return chosen
-
-
-def _train(
-    generation: Generation,
-    train: list[Example],
-    validation: list[Example],
-    birth: AttentionHead,
-    recipe: str,
-    epochs: int,
-    config: FitConfig,
-) -> Generator[Step, None, _Trial]:
-    """Train a copy of birth; with validation queries stop early and return the best epoch, without them the last."""
-    head = copy.deepcopy(birth).requires_grad_(True)
-    groups = _parameter_groups(head, recipe, config)
-    optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
-    origin = [parameter.detach().clone() for group in groups for parameter in group["params"]]
-    batches = _Batches(generation, train, birth, recipe, config)
-    best, best_mean = _Trial(head, epochs, {}), -1.0
-    for epoch in range(1, epochs + 1):
-        losses = [_update(head, dense, batch, optimizer, origin, config) for dense, batch in batches.epoch()]
-        figures: dict[str, float | int | str] = {"loss": round(float(np.mean(losses)), 5), "recipe": recipe}
-        if validation:
-            measured = _validate(generation, head, validation)
-            mean = float(np.mean(list(measured.values())))
-            figures |= {"nDCG@10": round(mean, 5), "fold": fold_of(validation[0].feedback.source)}
-            if mean > best_mean:
-                best, best_mean = _Trial(copy.deepcopy(head), epoch, measured), mean
-        yield Step("choose" if validation else "train", epoch, epochs, figures)
-        if validation and epoch - best.epochs >= config.patience:
+    Each query is searched by the head of the fold that left it out.
+    """
+    known = [one for one in learn if choice.head_for(one.source) is not None]
+    asked = sample(known, HOP_QUERIES, config.seed)
+    qrels = held_out_qrels(asked, curve)
+    measured: dict[float, dict[str, dict[str, float]]] = {}
+    chosen = 0.0
+    for hop in (0.0, *config.hops):
+        measured[hop] = measure_run(_hopped(generation, choice, asked, hop), qrels)
+        yield Step("hop", len(measured), 1 + len(config.hops))
+        before, after = measured[chosen], measured[hop]
+        gains = np.asarray([after["R@100"][one] - before["R@100"][one] for one in before["R@100"]])
+        if beats(gains, config.error_share) and _mean(after["nDCG@10"]) >= _mean(before["nDCG@10"]):
+            chosen = hop
+        if _mean(measured[0.0]["R@100"]) >= NO_ROOM:
             break
-    return best
+    tried = {f"{hop:g}": {name: round(_mean(of), 4) for name, of in one.items()} for hop, one in measured.items()}
+    return {"chosen": chosen, "queries": len(asked), "tried": tried}
 
 
-class _Batches:
-    """Yields (dense evidence or None, batch) for an epoch.
+def _hopped(generation: Generation, choice: Choice, asked: Sequence[Feedback], hop: float) -> dict[str, list[str]]:
+    """Return the run of queries, each searched with this g by the head of the fold that left it out."""
+    run = {}
+    for one in asked:
+        head = choice.head_for(one.source)
+        assert head is not None
+        head.hop.fill_(hop)
+        run[one.source] = ranked_rows(generation, head, one, 100)
+    return run
 
-    A recipe that leaves the query as it is has the same dense evidence in every epoch: it is computed once, and the
-    key vectors are let go. Otherwise batches are made as they are wanted, so that memory holds one at a time.
+
+def calibrate_null(generation: Generation, head: AttentionHead, examples: Sequence[Example]) -> AttentionHead:
+    """Return the head with its null slot set so that its weight tells queries with their answer from those without.
+
+    Every query counts twice, with its confirmed documents among the candidates and with them taken out; the logistic
+    fit of both is `calibration.fit_null`. The ranking does not depend on it.
     """
-
-    def __init__(
-        self, generation: Generation, examples: list[Example], birth: AttentionHead, recipe: str, config: FitConfig
-    ) -> None:
-        self._generation = generation
-        self._examples = examples
-        self._size = config.batch_queries
-        self._order = np.random.default_rng(config.seed)
-        self._fixed = [self._evidence(birth, part) for part in self._parts()] if recipe == "weights" else None
-
-    def epoch(self) -> Iterator[tuple[Tensor | None, Batch]]:
-        if self._fixed is not None:
-            for _ in range(-(-SCALAR_STEPS // len(self._fixed))):
-                for at in self._order.permutation(len(self._fixed)):
-                    yield self._fixed[at]
-        else:
-            for part in self._parts():
-                yield None, make_batch(self._generation, part)
-
-    def _parts(self) -> Iterator[list[Example]]:
-        order = self._order.permutation(len(self._examples))
-        for start in range(0, len(order), self._size):
-            yield [self._examples[i] for i in order[start : start + self._size]]
-
-    def _evidence(self, birth: AttentionHead, part: list[Example]) -> tuple[Tensor, Batch]:
-        batch = make_batch(self._generation, part)
-        with torch.no_grad():
-            dense = birth.dense(batch.query, batch.candidates)
-        keyless = replace(batch.candidates, keys=torch.empty(0, self._generation.dim))
-        return dense, replace(batch, candidates=keyless)
-
-
-def _update(
-    head: AttentionHead,
-    dense: Tensor | None,
-    batch: Batch,
-    optimizer: torch.optim.Optimizer,
-    origin: list[Tensor],
-    config: FitConfig,
-) -> float:
-    """Take one step and the decay towards birth; return the loss before it."""
-    attention = head(batch.query, batch.candidates) if dense is None else head.attend(dense, batch.candidates)
-    loss = listwise_loss(attention.logits[:, :-1], batch.gains, batch.log_propensity)
-    optimizer.zero_grad()
-    if loss.requires_grad:
-        loss.backward()
-    optimizer.step()
-    at = 0
-    with torch.no_grad():
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                parameter.lerp_(origin[at], group["lr"] * config.decay)
-                at += 1
-        head.beta.clamp_(min=0.0)
-    return float(loss.detach())
-
-
-def _parameter_groups(head: AttentionHead, recipe: str, config: FitConfig) -> list[dict[str, Any]]:
-    scalars = [head.beta, head.log_inverse_temperature, head.log_memory_gain, head.log_memory_sharpness]
-    groups: list[dict[str, Any]] = [{"params": scalars, "lr": config.scalar_learning_rate}]
-    if recipe == "rank":
-        groups.append({"params": [head.up, head.down], "lr": config.learning_rate})
-    return groups
-
-
-def _validate(generation: Generation, head: AttentionHead, examples: list[Example]) -> dict[str, float]:
-    """Return query -> nDCG@10 over each example's candidates."""
-    run: dict[str, list[str]] = {}
-    for start in range(0, len(examples), 64):
-        part = examples[start : start + 64]
-        batch = make_batch(generation, part)
-        with torch.no_grad():
-            logits = head(batch.query, batch.candidates).logits[:, :-1].numpy()
-        for row, example in zip(logits, part, strict=True):
-            best = np.argsort(-row[: len(example.gains)], kind="stable")[:10]
-            run[example.feedback.source] = [str(n) for n in generation.rows[example.candidates.places[best]]]
-    qrels = held_out_qrels([example.feedback for example in examples])
-    return measure_run(run, qrels, ["nDCG@10"])["nDCG@10"]
-
-
-def calibrate_null(generation: Generation, head: AttentionHead, examples: list[Example]) -> AttentionHead:
-    """Return the head with b0 set so that the null weight tells queries with their answer from those without.
-
-    Every query counts twice, with its confirmed documents among the candidates and with them taken out; b0 minimises
-    the logarithmic loss of the null weight on both. The ranking does not depend on it.
-    """
-    examples = [
-        make_example(generation, replace(one.feedback, shown=None), project(head, one.feedback.vector), Query.count)
-        for one in _sample(examples, 500, 0)
-    ]
-    with_answer, without_answer = [], []
-    for start in range(0, len(examples), 64):
-        batch = make_batch(generation, examples[start : start + 64])
+    there, gone = [], []
+    for one in sample(examples, NULL_QUERIES, 0):
+        feedback = replace(one.feedback, shown=None)
+        example = make_example(generation, feedback, project(head, feedback.vector), Query.count)
+        batch = make_batch(generation, [example])
         with torch.no_grad():
             logits = head(batch.query, batch.candidates).logits[:, :-1]
-        with_answer.append(torch.logsumexp(logits, 1))
-        without_answer.append(torch.logsumexp(logits.masked_fill(batch.gains > 0, -torch.inf), 1))
-    if not examples:
-        return head
-    answered, unanswered = torch.cat(with_answer), torch.cat(without_answer)
-    unanswered = unanswered[torch.isfinite(unanswered)]
-    edges = torch.cat([answered, unanswered])
-    grid = torch.linspace(float(edges.min()) - 2, float(edges.max()) + 2, 400)
-    softplus = torch.nn.functional.softplus
-    loss = softplus(grid[:, None] - answered).mean(1)
-    if len(unanswered):
-        loss = loss + softplus(unanswered - grid[:, None]).mean(1)
-    calibrated = copy.deepcopy(head)
-    with torch.no_grad():
-        calibrated.null_evidence.copy_(grid[loss.argmin()] / head.log_inverse_temperature.exp())
-    return calibrated
+        there.append(null_evidence(logits.numpy()))
+        gone.append(null_evidence(logits.masked_fill(batch.gains > 0, -torch.inf).numpy()))
+    if there:
+        found = fit_null(np.concatenate(there), np.concatenate(gone))
+        head.null.copy_(torch.tensor([found.offset, found.slope, found.peak]))
+    return head
 
 
 def _compare(
     generation: Generation,
     champion: AttentionHead,
     challenger: AttentionHead,
+    choice: Choice,
+    learn: Sequence[Feedback],
     test: Sequence[Feedback],
+    curve: Floats,
     config: FitConfig,
-) -> Generator[Step, None, dict[str, Comparison]]:
-    """Return the paired comparison on held-out queries, each searched in full without its own memory."""
-    test = _sample(test, config.max_test_queries, config.seed)
-    qrels = held_out_qrels(test)
+) -> Generator[Step, None, tuple[dict[str, Comparison], dict[str, int]]]:
+    """Return the paired comparison on queries searched in full, each by a head that did not train on it.
+
+    Test queries are searched by the challenger. Where the champion is untrained, so that it has learned from no query,
+    and every fold validated once, queries to learn from join, each searched by the head of the fold that left it out:
+    few queries then suffice to prove a gain. What choosing among recipes flatters is taken off for these.
+    """
+    test = sample(test, config.max_test_queries, config.seed)
+    asked = [(one, challenger) for one in test]
+    cross_fitted: list[tuple[Feedback, AttentionHead]] = []
+    changed = choice.recipe.weights or challenger.hops
+    if changed and len(choice.trials) > 1 and _untrained(champion):
+        known = [(one, choice.head_for(one.source)) for one in learn]
+        cross_fitted = [(one, head) for one, head in known if head is not None]
+        cross_fitted = sample(cross_fitted, MAX_CROSS_FITTED, config.seed)
+    asked += cross_fitted
     runs: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
-    for at, one in enumerate(test):
-        for head, run in zip((champion, challenger), runs, strict=True):
-            run[one.source] = ranked_rows(generation, head, one, 100)
+    for at, (one, head) in enumerate(asked):
+        runs[0][one.source] = ranked_rows(generation, champion, one, 100)
+        runs[1][one.source] = ranked_rows(generation, head, one, 100)
         if at % 50 == 0:
-            yield Step("evaluate", at, len(test))
-    return compare_runs(runs[0], runs[1], qrels)
+            yield Step("evaluate", at, len(asked))
+    comparisons = compare_runs(*runs, held_out_qrels([one for one, _ in asked], curve))
+    share = len(cross_fitted) / len(asked)
+    comparisons["nDCG@10"] = comparisons["nDCG@10"].lowered(share * choice.optimism)
+    return comparisons, {"test": len(test), "cross_fitted": len(cross_fitted)}
+
+
+def _untrained(head: AttentionHead) -> bool:
+    birth = AttentionHead(head.config).state_dict()
+    return all(torch.equal(tensor, birth[name]) for name, tensor in head.state_dict().items())
 
 
 def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback, limit: int) -> list[str]:
@@ -384,16 +256,18 @@ def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback, limi
     return [str(row) for row in generation.rows[ranking.places[:limit]]]
 
 
-def held_out_qrels(feedback: Sequence[Feedback]) -> Qrels:
-    """Return the judgments of feedback as qrels over rows; gains are rounded to grades, at least 1."""
-    return {
-        one.source: {str(row): max(1, round(gain)) if gain > 0 else 0 for row, gain in one.gains.items()}
-        for one in feedback
-    }
+def held_out_qrels(feedback: Sequence[Feedback], curve: Floats | None = None) -> Qrels:
+    """Return what held-out queries are judged by, over rows (`clicks.held_out_gains`)."""
+    return {one.source: {str(row): grade for row, grade in held_out_gains(one, curve).items()} for one in feedback}
 
 
-def _sample(feedback: Sequence[Any], most: int, seed: int) -> list[Any]:
-    if len(feedback) <= most:
-        return list(feedback)
-    chosen = np.sort(np.random.default_rng(seed).choice(len(feedback), most, replace=False))
-    return [feedback[i] for i in chosen]
+def sample(items: Sequence[Any], most: int, seed: int) -> list[Any]:
+    """Return at most so many of the items, drawn without replacement, in their order."""
+    if len(items) <= most:
+        return list(items)
+    chosen = np.sort(np.random.default_rng(seed).choice(len(items), most, replace=False))
+    return [items[i] for i in chosen]
+
+
+def _mean(values: Mapping[str, float]) -> float:
+    return float(np.mean(list(values.values()))) if values else 0.0

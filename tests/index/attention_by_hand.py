@@ -7,19 +7,32 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from index.attention import Candidates, HeadConfig
+from index.attention import EVIDENCE, Candidates, HeadConfig
+from index.records import FACTS
 
 TITLE, PASSAGE, SENTENCE = range(3)
 Vector = Sequence[float]
+PLAIN = (0.5,) * len(FACTS)
+"""Facts of a query that open and shut no gate."""
 
 
 @dataclass(frozen=True)
 class ToyDocument:
-    """A candidate: keys as (kind, vector), its share of BM25, and past queries as (cosine with this one, weight)."""
+    """A candidate: keys as (kind, vector), its share of BM25, and past queries as (cosine with this one, weight).
+
+    matches are coverage, proximity and phrase.
+    """
 
     keys: Sequence[tuple[int, Vector]]
     words: float = 0.0
     memory: Sequence[tuple[float, float]] = ()
+    matches: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+def only(**weights: float) -> tuple[float, ...]:
+    """Return the weight of every part in the order of EVIDENCE, 0 for those that are not named."""
+    assert weights.keys() <= set(EVIDENCE)
+    return tuple(weights.get(name, 0.0) for name in EVIDENCE)
 
 
 def dot(a: Vector, b: Vector) -> float:
@@ -31,8 +44,10 @@ def soft_maximum_by_hand(scores: Sequence[float], sharpness: float) -> float:
     return sum(weight * score for weight, score in zip(weights, scores, strict=True)) / sum(weights)
 
 
-def logit_by_hand(config: HeadConfig, query: Vector, document: ToyDocument) -> float:
-    """T (sum_kind beta_kind softmax-mean_i e.k_i + beta_words words + beta_memory sign(m) log(1 + c |m|))."""
+def logit_by_hand(
+    config: HeadConfig, query: Vector, document: ToyDocument, gates: Sequence[float] = (1.0,) * len(EVIDENCE)
+) -> float:
+    """T sum_part gate beta evidence: softmax-mean_i e.k_i per kind, words and matches, sign(m) log(1 + c |m|)."""
     of_kind: dict[int, float] = {}
     for kind in (TITLE, PASSAGE, SENTENCE):
         scores = [dot(query, key) for other, key in document.keys if other == kind]
@@ -41,22 +56,36 @@ def logit_by_hand(config: HeadConfig, query: Vector, document: ToyDocument) -> f
     passage = of_kind.get(PASSAGE, 0.0)
     remembered = sum(weight * math.exp(config.memory_sharpness * (cosine - 1)) for cosine, weight in document.memory)
     memory = math.copysign(math.log(1 + config.memory_gain * abs(remembered)), remembered)
-    evidence = [of_kind.get(kind, passage) for kind in (TITLE, PASSAGE, SENTENCE)] + [document.words, memory]
-    return config.inverse_temperature * dot(config.beta, evidence)
+    dense = [of_kind.get(kind, passage) for kind in (TITLE, PASSAGE, SENTENCE)]
+    evidence = [*dense, document.words, *document.matches, memory]
+    weights = [beta * gate for beta, gate in zip(config.beta, gates, strict=True)]
+    return config.inverse_temperature * dot(weights, evidence)
+
+
+def null_logit_by_hand(config: HeadConfig, logits: Sequence[float]) -> float:
+    """L + offset - slope L - peak p, L the logarithm of the summed exponentials and p the largest share of them."""
+    offset, slope, peak = config.null
+    total = sum(math.exp(logit) for logit in logits)
+    return math.log(total) + offset - slope * math.log(total) - peak * math.exp(max(logits)) / total
 
 
 def weights_by_hand(config: HeadConfig, logits: Sequence[float]) -> list[float]:
     """Softmax over the documents and the null slot, which stands last."""
-    exponentials = [math.exp(logit) for logit in [*logits, config.inverse_temperature * config.null_evidence]]
+    exponentials = [math.exp(logit) for logit in [*logits, null_logit_by_hand(config, logits)]]
     return [one / sum(exponentials) for one in exponentials]
 
 
-def flatten(queries: Sequence[Sequence[ToyDocument]], dim: int, dtype: torch.dtype = torch.float32) -> Candidates:
-    """Return the candidates of several queries as the flat arrays that attention reads."""
+def flatten(
+    queries: Sequence[Sequence[ToyDocument]],
+    dim: int,
+    dtype: torch.dtype = torch.float32,
+    facts: Sequence[Vector] | None = None,
+) -> Candidates:
+    """Return the candidates of several queries, and facts of these, as the flat arrays that attention reads."""
     width = max(map(len, queries))
     keys: list[Vector] = []
     pairs: list[tuple[int, int, int, int]] = []
-    words, mask = torch.zeros(len(queries), width, dtype=dtype), torch.zeros(len(queries), width, dtype=torch.bool)
+    words, mask = torch.zeros(len(queries), width, 4, dtype=dtype), torch.zeros(len(queries), width, dtype=torch.bool)
     memory: list[tuple[int, float, float]] = []
     for b, documents in enumerate(queries):
         for n, document in enumerate(documents):
@@ -64,12 +93,14 @@ def flatten(queries: Sequence[Sequence[ToyDocument]], dim: int, dtype: torch.dty
             for kind, key in document.keys:
                 pairs.append((b, len(keys), slot, kind))
                 keys.append(key)
-            words[b, n], mask[b, n] = document.words, True
+            words[b, n] = torch.tensor([document.words, *document.matches], dtype=dtype)
+            mask[b, n] = True
             memory += [(slot, cosine, weight) for cosine, weight in document.memory]
     pair = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 4)
     past = torch.tensor(memory, dtype=dtype).reshape(-1, 3)
     key_table = torch.as_tensor(np.asarray(keys, float).reshape(-1, dim)).to(dtype)
-    return Candidates(key_table, *pair.T, words, mask, past[:, 0].to(torch.int64), past[:, 1], past[:, 2])
+    known = torch.tensor(facts or [PLAIN] * len(queries), dtype=dtype)
+    return Candidates(key_table, *pair.T, words, known, mask, past[:, 0].to(torch.int64), past[:, 1], past[:, 2])
 
 
 def random_unit(generator: np.random.Generator, dim: int) -> list[float]:
@@ -87,5 +118,6 @@ def random_documents(seed: int, count: int, dim: int) -> list[ToyDocument]:
         words = float(generator.random() * generator.integers(0, 2))
         times = generator.integers(0, 3)
         memory = [(float(generator.uniform(0.6, 1)), float(generator.uniform(-1, 2))) for _ in range(times)]
-        documents.append(ToyDocument(keys, words, memory))
+        matches = tuple(generator.random(3).tolist())
+        documents.append(ToyDocument(keys, words, memory, matches))
     return documents

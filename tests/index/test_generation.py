@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from index.candidates.base import MISSING
-from index.generation import ARRAYS, Generation, GenerationStore, IndexedDocument, Memory
+from index.generation import ARRAYS, Generation, GenerationStore, IndexedDocument
 from index.records import Floats, Ints, Key, KeyKind
 from tests.index.toys import passages, random_vectors, remembered, store_of, unit
 
@@ -30,7 +30,7 @@ def fingerprint(generation: Generation) -> str:
     """Return a checksum of every array that a search reads."""
     arrays = [getattr(generation, name) for name in ARRAYS]
     memory = generation.memory
-    arrays += [memory.vectors, memory.rows, memory.weights, memory.ids]
+    arrays += [memory.vectors, memory.first, memory.rows, memory.weights, memory.counts]
     return hashlib.sha256(b"|".join(array.tobytes() for array in arrays)).hexdigest()
 
 
@@ -245,16 +245,16 @@ def test_remembering_replaces_the_memory_and_touches_nothing_else(tmp_path: Path
     before = store.current
     store.remember(2, [remembered(1, 1, X), remembered(2, 9, Y, weight=-0.5)])
     generation = store.remember(3, [remembered(2, 9, Y, weight=-0.5)])
-    assert generation.memory.ids.tolist() == [2]
-    assert (generation.memory.weights.tolist(), generation.memory.sources) == ([-0.5], ("source 2",))
+    assert (generation.memory.rows.tolist(), generation.memory.weights.tolist()) == ([9], [-0.5])
+    assert generation.memory.sources == ("source 2",)
     assert generation.watermark == 3
     assert all(getattr(generation, name) is getattr(before, name) for name in ARRAYS)
 
 
-def test_the_same_memory_keys_give_the_same_bits_in_whatever_order_they_come() -> None:
-    keys = [remembered(number, number % 3, vector) for number, vector in enumerate(random_vectors(9, 3, seed=8))]
-    one, other = Memory.of(keys, 3), Memory.of(keys[::-1], 3)
-    assert one.ids.tolist() == list(range(9))
-    for name in ("vectors", "rows", "weights", "ids"):
-        assert np.array_equal(getattr(one, name), getattr(other, name))
-    assert one.sources == other.sources
+def test_revising_changes_the_sources_that_are_named_and_no_others(tmp_path: Path) -> None:
+    store = store_of(tmp_path, ANIMALS, 3)
+    before = store.remember(2, [remembered(1, 1, X), remembered(2, 9, Y), remembered(3, 2, Z)])
+    generation = store.revise(3, {"source 1": [], "source 2": [remembered(2, 7, Y, weight=-0.5)]})
+    found = [(key.source, key.row, key.weight) for key in generation.memory.keys]
+    assert found == [("source 2", 7, -0.5), ("source 3", 2, 1.0)]
+    assert (generation.watermark, before.memory.rows.tolist()) == (3, [1, 9, 2])

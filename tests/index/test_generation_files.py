@@ -52,7 +52,7 @@ def test_memory_is_not_saved_since_the_database_has_it(tmp_path: Path) -> None:
     store = store_of(tmp_path, DOCUMENTS, 3)
     store.remember(7, [remembered(1, 1, VECTORS[0])])
     store.save("none", 1)
-    assert opened(tmp_path, watermark=1).current.memory.ids.tolist() == []
+    assert opened(tmp_path, watermark=1).current.memory.keys == []
 
 
 def test_an_opened_store_goes_on_where_the_saved_one_ended(saved: Path) -> None:

@@ -1,29 +1,46 @@
 """Model files: what is loaded is what was saved, to the bit, or it is not loaded."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from index.attention import AttentionHead, HeadConfig
 from index.errors import DamagedFile
-from index.files import MANIFEST
-from index.models import WEIGHTS, load_head, save_head
+from index.files import MANIFEST, write_manifest
+from index.models import FORMAT, WEIGHTS, head_bytes, load_head, save_head
+from index.scoring import FORMS
+from tests.index.attention_by_hand import flatten, random_documents
 
-CONFIG = HeadConfig(dim=3, rank=2, heads=2, beta=(0.1, 0.7, 0.05, 0.4, 0.2), sharpness=11.0, seed=4)
+CONFIG = HeadConfig(
+    dim=3,
+    rank=2,
+    heads=2,
+    form="gaussian",
+    normaliser="uniform",
+    beta=(0.1, 0.7, 0.05, 0.4, 0.3, 0.25, 0.15, 0.2),
+    null=(12.0, 0.7, 1.5),
+    sharpness=11.0,
+    seed=4,
+)
+
+
+def trained(config: HeadConfig) -> AttentionHead:
+    """Return a head no parameter of which has its birth value, nor its null slot."""
+    head = AttentionHead(config)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for tensor in (*head.parameters(), head.null):
+            tensor += torch.randn(tensor.shape, generator=generator)
+    return head
 
 
 @pytest.fixture
 def head() -> AttentionHead:
-    """A head that was trained: no parameter has its birth value."""
-    head = AttentionHead(CONFIG)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in head.parameters():
-            parameter += torch.randn(parameter.shape, generator=generator)
-    return head
+    return trained(CONFIG)
 
 
 @pytest.fixture
@@ -52,6 +69,18 @@ def test_a_head_comes_back_with_the_same_bits_and_shape(folder: Path, head: Atte
     assert loaded.state_dict().keys() == head.state_dict().keys()
     for name, tensor in head.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], tensor), name
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("heads", [1, 3])
+def test_a_head_of_any_form_comes_back_to_the_bit(tmp_path: Path, form: str, heads: int) -> None:
+    head = trained(replace(CONFIG, form=form, heads=heads))
+    save_head(tmp_path / "1", head, {})
+    loaded = load_head(tmp_path / "1")
+    assert head_bytes(loaded) == head_bytes(head)
+    query, candidates = torch.eye(3)[:1], flatten([random_documents(1, 4, 3)], 3)
+    with torch.no_grad():
+        assert torch.equal(loaded(query, candidates).logits, head(query, candidates).logits)
 
 
 def test_a_loaded_head_is_for_serving_only(folder: Path) -> None:
@@ -96,3 +125,22 @@ def test_a_head_whose_saving_was_cut_short_is_not_loaded(tmp_path: Path, folder:
     (tmp_path / "2" / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes())
     with pytest.raises(DamagedFile, match="no readable manifest"):
         load_head(tmp_path / "2")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": FORMAT + 1},
+        {"config": asdict(CONFIG) | {"form": "unheard of"}},
+        {"config": asdict(CONFIG) | {"beta": [0.1, 0.2]}},
+        {"config": asdict(CONFIG) | {"null": [0.1]}},
+        {"config": asdict(CONFIG) | {"heads": 1}},
+        {"config": asdict(CONFIG) | {"unheard": 1}},
+        {"config": {}},
+        {"format": 1},
+    ],
+)
+def test_a_manifest_that_describes_another_head_is_damage(folder: Path, change: dict[str, Any]) -> None:
+    write_manifest(folder, [WEIGHTS], {"format": FORMAT, "config": asdict(CONFIG), "lineage": {}} | change)
+    with pytest.raises(DamagedFile, match="does not describe a head"):
+        load_head(folder)

@@ -9,11 +9,13 @@ import torch
 
 from index.attention import AttentionHead, HeadConfig
 from index.generation import Generation
-from index.records import Floats, MemoryKey
+from index.records import LEXICAL, Floats, MemoryKey
 from index.retrieval import MEMORY_RADIUS, CandidateSet, Mode, assemble, retrieve
+from tests.index.attention_by_hand import only
 from tests.index.toys import generation_of, passages, random_vectors, remembered, store_of, unit
 
 X, Y, Z = np.eye(3, dtype=np.float32)
+BM25 = LEXICAL.index("words")
 DOCUMENTS = [
     passages(1, "cat", X),
     passages(2, "dog", unit(1, 1, 0)),
@@ -67,8 +69,10 @@ def test_a_mode_uses_its_own_evidence_alone(generation: Generation) -> None:
     assert rows(generation, found(generation, X, "copper", count=1, mode=Mode.DENSE)) == [1]
     words = found(generation, X, "copper", count=1, mode=Mode.WORDS)
     assert rows(generation, words) == [4]
-    assert words.words.tolist() == pytest.approx([1.0])
-    assert found(generation, X, "cat", mode=Mode.DENSE).words.tolist() == [0.0, 0.0]
+    assert words.words.tolist() == [[1.0, 1.0, 1.0, 0.0]]  # one word has no neighbour
+    dense = found(generation, X, "cat", mode=Mode.DENSE)
+    assert not dense.words.any()
+    assert dense.facts.tolist() == [0.5, 0.5, 0.5]  # of a query whose words are not looked at nothing is known
 
 
 def test_candidates_stand_in_ascending_order_and_once(generation: Generation) -> None:
@@ -101,17 +105,17 @@ def test_words_are_bm25_over_its_best_for_every_candidate_alike(generation: Gene
     assert found_rows.tolist() == [3, 1, 2]
     best, *rest = scores.tolist()
     assert rows(generation, candidates) == [1, 2, 3, 4]
-    assert candidates.words.tolist() == pytest.approx([rest[0] / best, rest[1] / best, 1.0, 0.0])
+    assert candidates.words[:, BM25].tolist() == pytest.approx([rest[0] / best, rest[1] / best, 1.0, 0.0])
 
 
 def test_a_document_found_by_keys_alone_still_has_its_words_counted(generation: Generation) -> None:
     candidates = found(generation, X, "cat dog", count=1)
     assert rows(generation, candidates) == [1, 3]
-    assert 0 < candidates.words[0] < candidates.words[1] == pytest.approx(1.0)
+    assert 0 < candidates.words[0, BM25] < candidates.words[1, BM25] == pytest.approx(1.0)
 
 
 def test_a_query_without_known_words_has_no_words_evidence(generation: Generation) -> None:
-    assert found(generation, X, "nowhere").words.tolist() == [0.0, 0.0]
+    assert not found(generation, X, "nowhere").words.any()
 
 
 # --- Filters ---
@@ -142,7 +146,7 @@ def test_removed_documents_are_no_candidates(tmp_path: Path) -> None:
     candidates = found(generation, X, "cat", count=5)
     assert rows(generation, candidates) == [2, 3, 4]
     assert candidates.memory_key.tolist() == [1]
-    assert max(candidates.words) == candidates.words[1] == pytest.approx(1.0)
+    assert max(candidates.words[:, BM25]) == candidates.words[1, BM25] == pytest.approx(1.0)
     assert rows(generation, found(generation, X, "cat", count=5, allowed=[1, 2])) == [2]
 
 
@@ -165,7 +169,7 @@ def test_a_past_query_outside_the_radius_changes_nothing_to_the_bit(tmp_path: Pa
     one, other = found(without, X, "cat"), found(outside, X, "cat")
     assert one.memory_key.tolist() == [0]
     assert other.memory_key.tolist() == [1]
-    for name in ("places", "words", "memory_candidate", "memory_cosine", "memory_weight"):
+    for name in ("places", "words", "facts", "memory_candidate", "memory_cosine", "memory_weight"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
@@ -181,7 +185,7 @@ def test_the_memory_of_one_source_can_be_left_unseen(tmp_path: Path) -> None:
     generation = generation_with(tmp_path, *keys)
     candidates = retrieve(generation, X[None], X, "", 1, unseen="own")
     assert rows(generation, candidates) == [1, 3]
-    assert candidates.memory_key.tolist() == [1]
+    assert generation.memory.sources[generation.memory.source[candidates.memory_key[0]]] == "other"
     everything = retrieve(generation, X[None], X, "", 1, unseen="nobody")
     assert rows(generation, everything) == [1, 2, 3, 4]
 
@@ -206,7 +210,7 @@ def test_every_candidate_has_all_its_keys_whoever_found_it(generation: Generatio
 
 
 def test_a_document_that_only_words_found_has_its_exact_dense_evidence(generation: Generation) -> None:
-    head = AttentionHead(HeadConfig(dim=3, rank=2, beta=(0.0, 1.0, 0.0, 0.0, 0.0), inverse_temperature=1.0))
+    head = AttentionHead(HeadConfig(dim=3, rank=2, beta=only(passage=1.0), inverse_temperature=1.0))
     query = unit(1, 2, 0)
     candidates = found(generation, query, "cat", count=1)
     logits = head(torch.from_numpy(query)[None], assemble(generation, [candidates])).logits[0].detach()
@@ -217,7 +221,7 @@ def test_a_document_that_only_words_found_has_its_exact_dense_evidence(generatio
 def test_without_keys_in_the_mode_attention_is_handed_none(generation: Generation) -> None:
     candidates = assemble(generation, [found(generation, X, "cat", mode=Mode.WORDS)], Mode.WORDS)
     assert (len(candidates.keys), len(candidates.pair_slot)) == (0, 0)
-    assert candidates.words.shape == (1, 2)
+    assert candidates.words.shape == (1, 2, 4)
 
 
 def test_queries_with_different_numbers_of_candidates_share_one_grid(tmp_path: Path) -> None:
@@ -244,5 +248,7 @@ def test_queries_with_different_numbers_of_candidates_share_one_grid(tmp_path: P
 def test_no_queries_and_no_candidates_are_assembled_too(generation: Generation) -> None:
     for sets in ([], [found(generation, X, count=0)]):
         candidates = assemble(generation, sets)
-        assert candidates.words.shape == candidates.mask.shape == (len(sets), 0)
+        assert candidates.mask.shape == (len(sets), 0)
+        assert candidates.words.shape == (len(sets), 0, 4)
+        assert candidates.facts.shape == (len(sets), 3)
         assert all(len(getattr(candidates, field.name)) == 0 for field in fields(candidates)[:5])

@@ -2,6 +2,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,12 @@ import torch
 
 from index.attention import EVIDENCE, AttentionHead, HeadConfig
 from index.generation import Generation
+from index.lexical import analyzer_for
 from index.records import KeyKind, MemoryKey
 from index.retrieval import Mode
 from index.search import Query, Ranking, explain_keys, explain_parts, project, search
+from tests.index.attention_by_hand import dot
+from tests.index.matching_by_hand import matches_by_hand
 from tests.index.toys import ENCODER, generation_of, passages, remembered, store_of, vector_of, written
 
 TEXTS = {
@@ -27,9 +31,9 @@ DOCUMENTS = [written(row, text, title) for row, (title, text) in TEXTS.items()]
 CONFIG = HeadConfig(
     dim=ENCODER.dim,
     rank=4,
-    beta=(0.3, 0.7, 0.1, 0.5, 0.4),
+    beta=(0.3, 0.7, 0.1, 0.5, 0.05, 0.15, 0.25, 0.4),
     inverse_temperature=10.0,
-    null_evidence=0.4,
+    null=(4.0, 1.0, 0.0),
     sharpness=8.0,
     memory_gain=1.0,
     memory_sharpness=10.0,
@@ -66,7 +70,7 @@ def trained(heads: int = 1) -> AttentionHead:
     """Return a head that has learned something."""
     head = AttentionHead(HeadConfig(dim=ENCODER.dim, rank=4, heads=heads, sharpness=CONFIG.sharpness))
     with torch.no_grad():
-        head.up += 0.3 * torch.randn(head.up.shape, generator=torch.Generator().manual_seed(1))
+        head.score.up += 0.3 * torch.randn(head.score.up.shape, generator=torch.Generator().manual_seed(1))
     return head
 
 
@@ -104,19 +108,25 @@ def test_a_mode_has_parts_of_its_own_evidence_alone(tmp_path: Path) -> None:
     for mode in Mode:
         parts = search(generation, HEAD, query(mode=mode)).parts
         present[mode] = {name for name, column in zip(EVIDENCE, parts.T, strict=True) if column.any()}
-    assert present[Mode.WORDS] == {"words"}
+    assert present[Mode.WORDS] == {"words", "coverage", "proximity", "phrase"}
     assert present[Mode.DENSE] == {"title", "passage", "sentence"}
     assert present[Mode.HYBRID] == set(EVIDENCE)
 
 
 def test_the_untrained_order_is_that_of_the_hybrid_score_by_hand(generation: Generation) -> None:
     words = dict(zip(*(side.tolist() for side in generation.words.search(TEXT, 10)), strict=True))
+    analyzer, (numbers, idf) = analyzer_for("none"), generation.words.weigh(TEXT)
+    asked = analyzer.analyze(TEXT)
+    weight = dict(zip(asked, idf.tolist(), strict=True))
+    assert len(numbers) == len(asked) == 6
     expected = {}
     for row, (title, text) in TEXTS.items():
+        matches = matches_by_hand(asked, weight, analyzer.analyze(f"{title or ''}\n{text}"))
         passage = float(vector_of(text) @ vector_of(TEXT))
         heading = float(vector_of(title) @ vector_of(TEXT)) if title else passage
         share = words.get(row, 0.0) / max(words.values())
-        expected[row] = 10.0 * (0.3 * heading + 0.7 * passage + 0.1 * passage + 0.5 * share)
+        dense = 0.3 * heading + 0.7 * passage + 0.1 * passage
+        expected[row] = 10.0 * (dense + 0.5 * share + dot((0.05, 0.15, 0.25), matches))
     ranking = search(generation, HEAD, query())
     assert dict(zip(ranked(generation, ranking), ranking.logits.tolist(), strict=True)) == pytest.approx(
         expected, abs=1e-4
@@ -157,7 +167,7 @@ def test_entropy_is_low_when_one_document_has_the_weight_and_high_when_all_share
     weights = [*ranking.weights.tolist(), ranking.null_weight]
     assert ranking.entropy == pytest.approx(-math.fsum(w * math.log(w) for w in weights), abs=1e-5)
     cold, hot = (
-        search(generation, AttentionHead(HeadConfig(dim=ENCODER.dim, rank=1, inverse_temperature=t)), query())
+        search(generation, AttentionHead(replace(CONFIG, inverse_temperature=t, null=(0.0, 1.0, 0.0))), query())
         for t in (1000.0, 0.001)
     )
     assert cold.entropy < 0.1 < 1.9 < hot.entropy == pytest.approx(math.log(7), abs=1e-3)
@@ -168,7 +178,7 @@ def test_a_query_is_projected_as_the_head_does_it() -> None:
     head = trained(heads=3)
     vector = vector_of(TEXT)
     assert np.array_equal(project(HEAD, vector), vector[None])
-    expected = head.project(torch.from_numpy(vector)[None])[0].detach().numpy()
+    expected = head.search_vectors(torch.from_numpy(vector)[None])[0].detach().numpy()
     assert np.array_equal(project(head, vector), expected)
     assert project(head, vector).shape == (3, ENCODER.dim)
 
@@ -238,14 +248,14 @@ def test_past_queries_that_confirm_a_hit_are_among_its_keys(tmp_path: Path) -> N
     )
     ranking = search(generation, HEAD, query())
     position = ranked(generation, ranking).index(5)
-    past = [share for share in explain_keys(generation, HEAD, query(), ranking, position) if share.memory_id]
-    assert [share.memory_id for share in past] == [11, 13]
+    past = [share for share in explain_keys(generation, HEAD, query(), ranking, position) if share.source]
+    assert [(share.source, share.confirmations) for share in past] == [(TEXT, 1), (near, 1)]
     assert [share.kind for share in past] == [KeyKind.QUERY] * 2
     assert [share.score for share in past] == pytest.approx([1.0, float(vector_of(near) @ vector_of(TEXT))])
     weights = [1.0, -0.5 * math.exp(10.0 * (past[1].score - 1))]
     assert [share.share for share in past] == pytest.approx([w / sum(map(abs, weights)) for w in weights], rel=1e-4)
     other = ranked(generation, ranking).index(4)
-    assert not [share for share in explain_keys(generation, HEAD, query(), ranking, other) if share.memory_id]
+    assert not [share for share in explain_keys(generation, HEAD, query(), ranking, other) if share.source]
 
 
 def test_a_search_by_words_is_explained_by_no_keys(generation: Generation) -> None:

@@ -46,7 +46,7 @@ def written(row: int, text: str, title: str | None = None) -> IndexedDocument:
 def remembered(number: int, row: int, query: str | Floats, weight: float = 1.0, source: str = "") -> MemoryKey:
     """Return the memory that a query, as a text or a vector, was answered by a document."""
     vector = vector_of(query) if isinstance(query, str) else query
-    return MemoryKey(number, row, vector, weight, source or (query if isinstance(query, str) else f"source {number}"))
+    return MemoryKey(row, vector, weight, source or (query if isinstance(query, str) else f"source {number}"))
 
 
 def store_of(directory: Path, documents: Sequence[IndexedDocument], dim: int = ENCODER.dim) -> GenerationStore:

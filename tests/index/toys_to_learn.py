@@ -1,15 +1,21 @@
 """A collection with something to learn: queries whose axes are turned, so that one turn of the query finds all."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
+import pytest
 
 from index.attention import AttentionHead, HeadConfig
+from index.choice import LADDER
 from index.examples import Feedback
 from index.generation import Generation
 from index.records import MemoryKey
-from index.train import FitConfig, Fitted, Step, fit
+from index.train import Fitted, fit
+from index.trials import FitConfig, Recipe, Step
+from tests.index.attention_by_hand import only
 from tests.index.toys import generation_of, passages, random_vectors
 
 DIM, COUNT = 8, 60
@@ -20,9 +26,7 @@ CONFIG = FitConfig(
     batch_queries=16,
     epochs=8,
     patience=2,
-    learning_rate=2e-2,
     scalar_learning_rate=2e-2,
-    decay=1e-2,
     min_queries=20,
     cross_validation_queries=0,
     error_share=1.0,
@@ -31,8 +35,15 @@ CONFIG = FitConfig(
 )
 ALL_FOLDS = 1000
 """For `cross_validation_queries`: every fold serves as validation once, where `CONFIG` has one that does."""
+QUICK = tuple(replace(one, learning_rate=2e-2) if one.turn else one for one in LADDER)
+"""The ladder at a pace that turns eight axes in a few epochs."""
 BIRTH = HeadConfig(
-    dim=DIM, rank=DIM, beta=(0.0, 1.0, 0.0, 0.4, 0.3), inverse_temperature=10.0, null_evidence=0.4, sharpness=20.0
+    dim=DIM,
+    rank=DIM,
+    beta=only(passage=1.0, words=0.4, memory=0.3),
+    inverse_temperature=10.0,
+    null=(4.0, 1.0, 0.0),
+    sharpness=20.0,
 )
 
 
@@ -61,9 +72,22 @@ def run(
     feedback: Sequence[Feedback],
     config: FitConfig = CONFIG,
     champion: AttentionHead | None = None,
+    journal: Path | None = None,
+    ladder: Sequence[Recipe] = QUICK,
 ) -> tuple[Fitted, list[Step]]:
-    """Return the result of a fit and its steps."""
-    steps, seen = fit(generation, feedback, champion or AttentionHead(BIRTH), config), []
+    """Return the result of a fit by the recipes of a ladder, without variants, and its steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("index.choice.LADDER", tuple(ladder))
+        patch.setattr("index.choice.VARIANTS", ())
+        return finished(fit(generation, feedback, champion or AttentionHead(BIRTH), config, journal=journal))
+
+
+T = TypeVar("T")
+
+
+def finished(steps: Generator[Step, None, T]) -> tuple[T, list[Step]]:
+    """Return what a generator returns and what it yields."""
+    seen = []
     while True:
         try:
             seen.append(next(steps))

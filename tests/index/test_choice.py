@@ -1,0 +1,275 @@
+"""The choice of a recipe: better by its share of error, inside its budget, and honest about what choosing flatters."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from index.attention import AttentionHead
+from index.choice import LADDER, PRICE, VARIANTS, Readings, _optimism, _Search, beats, choose, label
+from index.examples import Example, Feedback, fold_of, make_example, make_examples
+from index.generation import Generation
+from index.journal import Journal
+from index.records import Floats
+from index.search import project
+from index.trials import FitConfig, Lesson, Recipe, _Batches
+from tests.index.toys_to_learn import (
+    ALL_FOLDS,
+    BIRTH,
+    CONFIG,
+    COUNT,
+    DIM,
+    QUICK,
+    asked,
+    collection_of,
+    finished,
+    run,
+)
+
+SHORT = replace(CONFIG, epochs=2, patience=2)
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+    return collection_of(tmp_path_factory.mktemp("collection"))
+
+
+def examples_of(collection: Generation, feedback: Sequence[Feedback], count: int = COUNT) -> list[Example]:
+    return make_examples(collection, feedback, lambda vector: vector[None], count)
+
+
+# --- Better by its share of error ---
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 2.0])
+def test_a_gain_counts_from_a_share_of_its_standard_error_on(share: float) -> None:
+    gains = [0.3, -0.1, 0.2, 0.0, 0.1]
+    mean = sum(gains) / 5
+    error = math.sqrt(sum((gain - mean) ** 2 for gain in gains) / 4) / math.sqrt(5)
+    assert beats(np.asarray(gains), share) == (mean > share * error)
+    just = np.asarray(gains) - mean + share * error
+    assert beats(just + 1e-9, share)
+    assert not beats(just - 1e-9, share)
+
+
+@pytest.mark.parametrize("gains", [[], [0.5], [0.0, 0.0, 0.0]])
+def test_no_gain_or_one_query_proves_nothing(gains: list[float]) -> None:
+    assert not beats(np.asarray(gains, np.float64), 0.5)
+
+
+@pytest.mark.parametrize(("share", "chosen"), [(0.5, "rank"), (1e6, "birth")])
+def test_a_richer_recipe_must_be_better_by_its_share_of_error(
+    collection: Generation, share: float, chosen: str
+) -> None:
+    ladder = [QUICK[0], QUICK[3]]
+    fitted, _ = run(collection, asked(turned=True), replace(CONFIG, error_share=share), ladder=ladder)
+    assert fitted.report["recipe"]["recipe"] == chosen
+
+
+# --- The budget ---
+
+
+def price_of(recipe: Recipe, examples: int, config: FitConfig) -> float:
+    return PRICE[recipe.turn] * examples * config.epochs * config.folds if recipe.weights else 0.0
+
+
+@pytest.mark.parametrize("afforded", range(5))
+def test_the_budget_leaves_out_what_it_has_no_room_for_whatever_the_clock_says(
+    collection: Generation, afforded: int
+) -> None:
+    examples = examples_of(collection, asked(turned=True)[:40])
+    config = replace(SHORT, cross_validation_queries=ALL_FOLDS)
+    budget = sum(price_of(recipe, len(examples), config) for recipe in LADDER[: afforded + 1])
+    config = replace(config, budget_seconds=budget * (1 + 1e-9))
+    qrels = {one.feedback.source: {str(row): 1 for row in one.feedback.gains} for one in examples}
+    choice, _ = finished(choose(collection, Readings({"debiased": examples}, qrels, None), BIRTH, config, Journal(None)))
+    assert list(choice.validation) == [recipe.name for recipe in LADDER[: afforded + 1]]
+    left_out = [recipe.name for recipe in LADDER[afforded + 1 :]]
+    assert list(choice.skipped)[: len(left_out)] == left_out
+
+
+def test_without_any_budget_birth_is_kept(collection: Generation) -> None:
+    fitted, _ = run(collection, asked(turned=True), replace(CONFIG, budget_seconds=0.0))
+    assert fitted.report["recipe"]["recipe"] == "birth"
+    assert len(fitted.report["recipe"]["skipped"]) == len(QUICK) - 1
+
+
+def test_variants_are_tried_where_a_turn_was_chosen_and_the_budget_has_room(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.choice.LADDER", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.choice.VARIANTS", ({"learning_rate": 3e-2}, {"rank": 2}))
+    examples = examples_of(collection, asked(turned=True))
+    qrels = {one.feedback.source: {str(row): 1 for row in one.feedback.gains} for one in examples}
+    readings = Readings({"debiased": examples}, qrels, None)
+    choice, _ = finished(choose(collection, readings, BIRTH, replace(CONFIG, budget_seconds=1e6), Journal(None)))
+    assert choice.recipe.turn
+    assert list(choice.validation)[:3] == ["birth", "rank, learning_rate 0.02", "rank, learning_rate 0.03"]
+    assert "rank 2" in list(choice.validation)[3]
+    assert choice.skipped == ()
+    assert all(trial.head.config.rank == choice.recipe.rank for trial in choice.trials.values())
+
+
+def test_every_variant_changes_something_of_the_recipes() -> None:
+    for change in VARIANTS:
+        assert replace(QUICK[3], **change) != QUICK[3]  # type: ignore[arg-type]
+        assert label(replace(LADDER[3], **change), LADDER[3].rank) != label(LADDER[3], LADDER[3].rank)  # type: ignore[arg-type]
+
+
+# --- What choosing flatters ---
+
+
+def climbed(values: list[dict[str, float]]) -> int:
+    """Return which recipe the ladder ends at."""
+    best = 0
+    for at in range(1, len(values)):
+        if beats(np.asarray([values[at][query] - values[best][query] for query in values[0]]), CONFIG.error_share):
+            best = at
+    return best
+
+
+def noise(recipes: int, queries: int, seed: int) -> list[dict[str, float]]:
+    """Return measures of recipes that are all equally good."""
+    drawn = np.random.default_rng(seed).normal(0.5, 0.2, (recipes, queries))
+    return [{f"query {at}": float(value) for at, value in enumerate(row)} for row in drawn]
+
+
+def test_without_a_choice_nothing_is_flattered() -> None:
+    (one,) = noise(1, 40, seed=0)
+    assert _optimism([one], 0, CONFIG) == 0.0
+    assert _optimism([one, dict(one), dict(one)], 0, CONFIG) == 0.0
+    assert _optimism([{"alone": 0.5}, {"alone": 0.9}], 1, CONFIG) == 0.0
+
+
+def test_what_is_chosen_from_noise_is_not_believed_to_gain() -> None:
+    seen, corrected = [], []
+    for seed in range(12):
+        values = noise(12, 30, seed)
+        chosen = climbed(values)
+        gain = np.mean(list(values[chosen].values())) - np.mean(list(values[0].values()))
+        optimism = _optimism(values, chosen, CONFIG)
+        seen.append(gain)
+        corrected.append(gain - optimism)
+        assert optimism >= 0
+    assert np.mean(seen) > 0.05
+    assert abs(np.mean(corrected)) < 0.25 * np.mean(seen)
+
+
+def test_a_gain_that_is_there_is_hardly_taken_off() -> None:
+    (birth,) = noise(1, 60, seed=0)
+    richer = {query: value + 0.3 for query, value in birth.items()}
+    assert _optimism([birth, richer], 1, CONFIG) < 0.02
+
+
+def test_optimism_is_the_same_bits_twice() -> None:
+    values = noise(6, 30, seed=3)
+    assert _optimism(values, climbed(values), CONFIG) == _optimism(values, climbed(values), CONFIG)
+
+
+# --- Hard negatives ---
+
+
+@pytest.mark.parametrize("refresh", [0, 2])
+def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collection: Generation, refresh: int) -> None:
+    examples = examples_of(collection, asked(turned=True), count=20)
+    head = AttentionHead(BIRTH).requires_grad_(False)
+    config = replace(CONFIG, candidates=20, refresh=refresh)
+    batches = _Batches(collection, Lesson(examples, (), {}), head, Recipe("rank", turn=True), config)
+    list(batches.epoch())
+    assert [one.candidates for one in batches._examples] == [one.candidates for one in examples]
+    turn = torch.roll(torch.eye(DIM), -1, 0) - torch.eye(DIM)  # W_q = 1 + U V^T turns the axes back
+    head.score.up[0], head.score.down[0] = turn, torch.eye(DIM)
+    list(batches.epoch())
+    changed = 0
+    for before, after in zip(examples, batches._examples, strict=True):
+        fresh = make_example(collection, before.feedback, project(head, before.feedback.vector), 20)
+        assert after is before or after.candidates.places.tolist() == fresh.candidates.places.tolist()
+        changed += after.candidates.places.tolist() != before.candidates.places.tolist()
+    assert changed > len(examples) // 4 if refresh else changed == 0
+
+
+def test_what_was_shown_stays_what_clicks_choose_among(collection: Generation) -> None:
+    clicked = [
+        replace(one, shown={row: {place: 1} for place, row in enumerate([*one.gains, (next(iter(one.gains)) + 1) % COUNT], 1)})
+        for one in asked(turned=True)
+    ]
+    examples = examples_of(collection, clicked)
+    head = AttentionHead(BIRTH).requires_grad_(False)
+    lesson = Lesson(examples, (), {})
+    batches = _Batches(collection, lesson, head, Recipe("rank", turn=True), replace(CONFIG, refresh=1))
+    head.score.up += 0.5
+    for _ in range(2):
+        list(batches.epoch())
+    assert all(one is other for one, other in zip(examples, batches._examples, strict=True))
+
+
+# --- How clicks are read ---
+
+
+def read_with(
+    collection: Generation, feedback: Sequence[Feedback], curve: Floats
+) -> tuple[dict[str, list[Example]], dict[str, dict[str, int]]]:
+    """Return the examples by reading, and what the searchers really wanted."""
+    reading = {
+        "debiased": make_examples(collection, feedback, lambda vector: vector[None], COUNT, curve),
+        "naive": make_examples(collection, feedback, lambda vector: vector[None], COUNT, None),
+    }
+    return reading, {one.source: {str(row): 1 for row in one.gains} for one in feedback}
+
+
+def shown_first(one: Feedback, others: Sequence[int]) -> Feedback:
+    """Return the clicks of someone who was shown what they wanted on top, and looked at all of the list."""
+    (row,) = one.gains
+    rows = list(dict.fromkeys([row, *others]))
+    return replace(one, shown={other: {place: 1} for place, other in enumerate(rows, 1)})
+
+
+def test_the_naive_reading_is_taken_where_all_was_looked_at_and_the_curve_is_wrong(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.choice.LADDER", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.choice.VARIANTS", ())
+    random = np.random.default_rng(5)
+    clicked = [shown_first(one, random.choice(COUNT, 30).tolist()) for one in asked(turned=True)]
+    steep = (np.arange(1, 101) ** -4.0).astype(np.float32)  # being on top explains nearly every click
+    readings, wanted = read_with(collection, clicked, steep)
+    choice, _ = finished(choose(collection, Readings(readings, wanted, steep), BIRTH, CONFIG, Journal(None)))
+    assert choice.recipe.reading == "naive"
+    name = label(choice.recipe, BIRTH.rank)
+    assert name.endswith("naive")
+    assert choice.validation[name] > choice.validation[name.removesuffix(", naive")]
+
+
+def test_both_readings_are_measured_by_all_that_was_shown(collection: Generation) -> None:
+    """The naive one leaves out what was surely passed over: measured without it, any head would look better."""
+    clicked = [
+        replace(one, examined=frozenset(one.gains))
+        for one in (shown_first(one, range(number % 40, number % 40 + 20)) for number, one in enumerate(asked(True)))
+    ]
+    clicked = [replace(one, examined=frozenset([*one.gains, *list(one.shown or {})[1:3]])) for one in clicked]
+    readings, wanted = read_with(collection, clicked, np.ones(100, np.float32))
+    assert len(readings["naive"][0].gains) < len(readings["debiased"][0].gains)
+    group = frozenset([fold_of(clicked[0].source)])
+    search = _Search(collection, Readings(readings, wanted, None), BIRTH, CONFIG, Journal(None), [group], 1.0)
+    naive, debiased = search._lesson("naive", group), search._lesson("debiased", group)
+    assert naive.validation == debiased.validation
+    assert [len(one.gains) for one in naive.train] != [len(one.gains) for one in debiased.train]
+
+
+def test_the_naive_reading_is_not_taken_where_it_is_no_better(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.choice.LADDER", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.choice.VARIANTS", ())
+    debiased = examples_of(collection, asked(turned=True))
+    scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in debiased]
+    qrels = {one.feedback.source: {str(row): 1 for row in one.feedback.gains} for one in debiased}
+    readings = Readings({"debiased": debiased, "naive": scrambled}, qrels, None)
+    choice, _ = finished(choose(collection, readings, BIRTH, CONFIG, Journal(None)))
+    assert choice.recipe.reading == "debiased"
+    assert any(name.endswith("naive") for name in choice.validation)
+
+

@@ -1,0 +1,136 @@
+"""Few queries: what is real is proven by cross-fitting, what is noise changes nothing that is served."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from index.attention import AttentionHead
+from index.choice import LADDER
+from index.examples import TEST_FOLDS, Feedback, fold_of
+from index.generation import Generation
+from index.promotion import compare
+from index.trials import FitConfig
+from tests.index.toys import generation_of, passages, random_vectors
+from tests.index.toys_to_learn import ALL_FOLDS, BIRTH, CONFIG, DIM, QUICK, asked, collection_of, run
+
+CROSS = replace(CONFIG, cross_validation_queries=ALL_FOLDS)
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+    return collection_of(tmp_path_factory.mktemp("collection"))
+
+
+def trained() -> AttentionHead:
+    """Return a champion that is no longer as it was born, though it ranks as it did."""
+    head = AttentionHead(BIRTH).requires_grad_(False)
+    head.log_inverse_temperature += 0.01
+    return head
+
+
+# --- Cross-fitting ---
+
+
+def test_few_queries_prove_a_gain_over_an_untrained_champion(collection: Generation) -> None:
+    feedback = asked(turned=True, count=60)
+    test = sum(fold_of(one.source) < TEST_FOLDS for one in feedback)
+    fitted, _ = run(collection, feedback, CROSS)
+    asked_of = fitted.report["held_out_queries"]
+    assert asked_of == {"test": test, "cross_fitted": 60 - test}
+    assert fitted.report["held_out"]["nDCG@10"]["queries"] == 60
+    assert fitted.decision.promote
+
+
+def test_over_a_trained_champion_the_test_queries_alone_decide(collection: Generation) -> None:
+    """The champion may have learned from any of the others."""
+    feedback = asked(turned=True, count=60)
+    test = sum(fold_of(one.source) < TEST_FOLDS for one in feedback)
+    fitted, _ = run(collection, feedback, CROSS, trained())
+    assert fitted.report["held_out_queries"] == {"test": test, "cross_fitted": 0}
+    assert fitted.report["held_out"]["nDCG@10"]["queries"] == test
+
+
+def test_where_one_fold_validated_no_other_query_was_left_out_and_none_joins(collection: Generation) -> None:
+    fitted, _ = run(collection, asked(turned=True), CONFIG)
+    assert fitted.report["recipe"]["recipe"] != "birth"
+    assert fitted.report["held_out_queries"]["cross_fitted"] == 0
+
+
+def test_where_nothing_was_learned_there_is_nothing_to_prove(collection: Generation) -> None:
+    fitted, _ = run(collection, asked(turned=False, noise=0.1), CROSS)
+    assert fitted.report["recipe"]["recipe"] == "birth"
+    assert fitted.report["held_out_queries"]["cross_fitted"] == 0
+
+
+def test_every_query_that_joins_is_searched_by_a_head_that_did_not_learn_from_it(collection: Generation) -> None:
+    """Each label is another's: a head that had seen them would look good, the heads of other folds cannot."""
+    vectors = random_vectors(60, DIM, seed=11)
+    random = np.random.default_rng(12)
+    feedback = [
+        Feedback(f"query {number}", "", vector, {int(random.integers(60)): 1.0}) for number, vector in enumerate(vectors)
+    ]
+    forced = replace(CROSS, error_share=-1e9, epochs=30, patience=30)  # whatever was trained last is chosen
+    fitted, _ = run(collection, feedback, forced, ladder=[QUICK[0], QUICK[3]])
+    assert fitted.report["recipe"]["recipe"] == "rank"
+    assert fitted.report["held_out_queries"]["cross_fitted"] > 30
+    assert fitted.report["held_out"]["nDCG@10"]["b"] < 0.25
+    assert not fitted.decision.promote
+
+
+def test_what_choosing_flatters_is_taken_off_for_the_queries_that_join(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feedback = asked(turned=True, count=60)
+    monkeypatch.setattr("index.choice._optimism", lambda values, chosen, config: 0.0)
+    plain = run(collection, feedback, CROSS)[0].report["held_out"]["nDCG@10"]
+    monkeypatch.setattr("index.choice._optimism", lambda values, chosen, config: 0.1)
+    lowered = run(collection, feedback, CROSS)[0].report["held_out"]["nDCG@10"]
+    joined = sum(fold_of(one.source) >= TEST_FOLDS for one in feedback) / len(feedback)
+    for name in ("b", "difference", "low", "high"):
+        assert plain[name] - lowered[name] == pytest.approx(0.1 * joined)
+    assert plain["a"] == lowered["a"]
+
+
+def test_a_lowered_comparison_is_lower_by_so_much() -> None:
+    before = compare("RR", {"x": 0.1, "y": 0.5, "z": 0.3}, {"x": 0.4, "y": 0.6, "z": 0.9})
+    after = before.lowered(0.05)
+    assert (before.b - after.b, before.difference - after.difference) == pytest.approx((0.05, 0.05))
+    assert (before.low - after.low, before.high - after.high) == pytest.approx((0.05, 0.05))
+    assert (after.a, after.queries, after.measure) == (before.a, before.queries, before.measure)
+
+
+# --- Noise ---
+
+
+def random_feedback(count: int, seed: int, rows: int, dim: int) -> list[Feedback]:
+    """Return queries anywhere, each confirming a document anywhere."""
+    random, vectors = np.random.default_rng(seed), random_vectors(count, dim, seed=100 + seed)
+    return [
+        Feedback(f"query {seed} {at}", f"word{int(random.integers(rows))}", vectors[at], {int(random.integers(rows)): 1.0})
+        for at in range(count)
+    ]
+
+
+@pytest.mark.parametrize("count", [20, 40, 60])
+@pytest.mark.parametrize("seed", range(3))
+def test_feedback_at_random_changes_nothing_that_is_served(tmp_path: Path, count: int, seed: int) -> None:
+    rows, dim = 120, 16
+    vectors = random_vectors(rows, dim, seed=0)
+    generation = generation_of(tmp_path, [passages(row, f"word{row}", vectors[row]) for row in range(rows)], dim=dim)
+    champion = AttentionHead(replace(BIRTH, dim=dim, rank=16))
+    config = FitConfig(seed=seed, min_queries=10)
+    fitted, _ = run(generation, random_feedback(count, seed, rows, dim), config, champion, ladder=LADDER)
+    assert not fitted.decision.promote, fitted.decision.reasons
+
+
+@pytest.mark.parametrize("count", [20, 40, 60])
+def test_a_search_that_is_right_already_is_kept_as_it_was_born(collection: Generation, count: int) -> None:
+    fitted, _ = run(collection, asked(turned=False, count=count, noise=0.1), replace(FitConfig(), min_queries=10))
+    assert fitted.report["recipe"]["recipe"] == "birth"
+    assert not fitted.decision.promote
+    for name, value in AttentionHead(BIRTH).state_dict().items():
+        if name != "null":
+            assert torch.equal(fitted.head.state_dict()[name], value), name
