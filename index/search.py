@@ -14,6 +14,9 @@ from index.generation import Generation
 from index.records import Floats, Ints, KeyKind, Mask
 from index.retrieval import CandidateSet, Mode, assemble, retrieve
 
+FAINTEST_SHARE = np.float32(1e-30)
+"""What a key's weight counts as where its exponential is no number above zero: its score is still a mean over heads."""
+
 
 @dataclass(frozen=True)
 class Query:
@@ -173,6 +176,7 @@ def _own_keys(generation: Generation, head: AttentionHead, asked: Floats, place:
     for kind in np.unique(kinds):
         of_kind = np.flatnonzero(kinds == kind)
         weight = np.exp(sharpness[kind] * (scores[of_kind] - scores[of_kind].max(axis=0)))
+        weight = np.maximum(weight, FAINTEST_SHARE)
         weight = by_head * weight / weight.sum(axis=0)  # a key's share of the pooled score, over heads and in all
         score = (weight * scores[of_kind]).sum(axis=1) / weight.sum(axis=1)
         for offset, share, matched in zip(of_kind, weight.sum(axis=1), score, strict=True):

@@ -156,7 +156,9 @@ def test_absorbing_the_projection_into_the_query_equals_projecting_every_key() -
     head = trained(replace(CONFIG, heads=2))
     keys = torch.randn(6, DIM, generator=torch.Generator().manual_seed(1))
     for h in range(2):
-        projected_keys = keys @ (torch.eye(DIM) + head.score.up[h] @ head.score.down[h].T)  # W_q = 1, W_k = (1 + U V^T)^T
+        projected_keys = keys @ (
+            torch.eye(DIM) + head.score.up[h] @ head.score.down[h].T
+        )  # W_q = 1, W_k = (1 + U V^T)^T
         absorbed = head.search_vectors(E)[:, h] @ keys.T
         assert torch.allclose(absorbed, E @ projected_keys.T, atol=1e-5)
 

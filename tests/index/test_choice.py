@@ -85,7 +85,9 @@ def test_the_budget_leaves_out_what_it_has_no_room_for_whatever_the_clock_says(
     budget = sum(price_of(recipe, len(examples), config) for recipe in LADDER[: afforded + 1])
     config = replace(config, budget_seconds=budget * (1 + 1e-9))
     qrels = {one.feedback.source: {str(row): 1 for row in one.feedback.gains} for one in examples}
-    choice, _ = finished(choose(collection, Readings({"debiased": examples}, qrels, None), BIRTH, config, Journal(None)))
+    choice, _ = finished(
+        choose(collection, Readings({"debiased": examples}, qrels, None), BIRTH, config, Journal(None))
+    )
     assert list(choice.validation) == [recipe.name for recipe in LADDER[: afforded + 1]]
     left_out = [recipe.name for recipe in LADDER[afforded + 1 :]]
     assert list(choice.skipped)[: len(left_out)] == left_out
@@ -193,7 +195,10 @@ def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collec
 
 def test_what_was_shown_stays_what_clicks_choose_among(collection: Generation) -> None:
     clicked = [
-        replace(one, shown={row: {place: 1} for place, row in enumerate([*one.gains, (next(iter(one.gains)) + 1) % COUNT], 1)})
+        replace(
+            one,
+            shown={row: {place: 1} for place, row in enumerate([*one.gains, (next(iter(one.gains)) + 1) % COUNT], 1)},
+        )
         for one in asked(turned=True)
     ]
     examples = examples_of(collection, clicked)
@@ -271,5 +276,3 @@ def test_the_naive_reading_is_not_taken_where_it_is_no_better(
     choice, _ = finished(choose(collection, readings, BIRTH, CONFIG, Journal(None)))
     assert choice.recipe.reading == "debiased"
     assert any(name.endswith("naive") for name in choice.validation)
-
-

@@ -9,6 +9,7 @@ import pytest
 
 from index.candidates.base import MISSING
 from index.generation import ARRAYS, Generation, GenerationStore, IndexedDocument
+from index.matching import number_words
 from index.records import Floats, Ints, Key, KeyKind
 from tests.index.toys import passages, random_vectors, remembered, store_of, unit
 
@@ -32,6 +33,11 @@ def fingerprint(generation: Generation) -> str:
     memory = generation.memory
     arrays += [memory.vectors, memory.first, memory.rows, memory.weights, memory.counts]
     return hashlib.sha256(b"|".join(array.tobytes() for array in arrays)).hexdigest()
+
+
+def words_of(generation: Generation, place: int) -> list[int]:
+    """Return the words of a document, as numbers."""
+    return generation.tokens[generation.first_token[place] : generation.first_token[place + 1]].tolist()
 
 
 def many(first: int, count: int, seed: int) -> list[IndexedDocument]:
@@ -106,6 +112,13 @@ def test_keys_belong_to_the_document_they_came_with(tmp_path: Path) -> None:
     assert generation.key_kind.tolist() == [KeyKind.TITLE, KeyKind.PASSAGE, KeyKind.PASSAGE]
     assert (generation.key_start.tolist(), generation.key_end.tolist()) == ([0, 3, 0], [4, 9, 9])
     assert np.array_equal(generation.keys, [X, Y, Z])
+
+
+def test_the_words_of_every_document_are_kept_in_their_order(tmp_path: Path) -> None:
+    store = store_of(tmp_path, [passages(1, "Cat, dog; cat!", X), passages(2, ""), passages(5, "copper")], 3)
+    generation = store.apply(2, [passages(6, "dog cat")], removed=[1])
+    expected = [["cat", "dog", "cat"], [], ["copper"], ["dog", "cat"]]
+    assert [words_of(generation, place) for place in range(4)] == [number_words(words).tolist() for words in expected]
 
 
 def test_a_row_that_is_unknown_or_removed_has_no_place(tmp_path: Path) -> None:
@@ -222,6 +235,7 @@ def test_compaction_drops_what_was_removed_and_keeps_every_result(
         own = slice(generation.first_key[place], generation.first_key[place + 1])
         assert np.array_equal(generation.keys[own], [key.vector for key in document.keys])
         assert generation.key_start[own].tolist() == [key.start for key in document.keys]
+        assert words_of(generation, place) == number_words([document.words]).tolist()
     assert nearest(generation, X) == nearest_by_hand(left, X)[:10]
     added = many(21, 3, seed=7)
     assert nearest(store.apply(3, added), X, 20) == nearest_by_hand(left + added, X)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from index.lexical import LANGUAGES, MAX_WORD_BYTES, WordIndex, WordSearcher, analyzer_for
+from index.matching import number_words
 
 TEXTS = [
     "the cat sat on the mat",
@@ -81,6 +82,20 @@ def test_asking_for_the_scores_of_rows_gives_those_of_the_search(words: WordSear
     assert words.score(query, asked).tolist() == pytest.approx([by_row.get(row, 0.0) for row in asked.tolist()])
     assert words.score(query, asked[:2]).tolist() == pytest.approx([by_row.get(row, 0.0) for row in (3, 0)])
     assert words.score(query, asked[:0]).tolist() == []
+
+
+def test_a_query_is_weighed_word_by_word_in_its_order(words: WordSearcher) -> None:
+    numbers, weight = words.weigh("the CAT, the unheard")
+    assert numbers.tolist() == number_words(["the", "cat", "the", "unheard"]).tolist()
+    in_documents = [2, 2, 2, 0]
+    expected = [math.log(1 + (4 - n + 0.5) / (n + 0.5)) for n in in_documents]
+    assert weight.tolist() == pytest.approx(expected)
+    assert [len(side) for side in words.weigh("")] == [0, 0]
+
+
+def test_a_text_is_numbered_as_a_query_is(tmp_path: Path) -> None:
+    index = WordIndex(tmp_path, "english")
+    assert index.number("Running cats").tolist() == index.commit().weigh("cat runs")[0].tolist()[::-1]
 
 
 # --- Ties ---

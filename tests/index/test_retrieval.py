@@ -9,9 +9,11 @@ import torch
 
 from index.attention import AttentionHead, HeadConfig
 from index.generation import Generation
+from index.matching import number_words
 from index.records import LEXICAL, Floats, MemoryKey
 from index.retrieval import MEMORY_RADIUS, CandidateSet, Mode, assemble, retrieve
 from tests.index.attention_by_hand import only
+from tests.index.matching_by_hand import matches_by_hand
 from tests.index.toys import generation_of, passages, random_vectors, remembered, store_of, unit
 
 X, Y, Z = np.eye(3, dtype=np.float32)
@@ -116,6 +118,29 @@ def test_a_document_found_by_keys_alone_still_has_its_words_counted(generation: 
 
 def test_a_query_without_known_words_has_no_words_evidence(generation: Generation) -> None:
     assert not found(generation, X, "nowhere").words.any()
+
+
+def test_words_are_also_compared_as_a_sequence_for_every_candidate_alike(tmp_path: Path) -> None:
+    texts = ["red cat bowl", "bowl red cat", "cat red", "dog", "red dog cat"]
+    generation = generation_of(tmp_path, [passages(row, text, X) for row, text in enumerate(texts)], dim=3)
+    candidates = found(generation, X, "red cat bowl", count=5)
+    numbers, weights = generation.words.weigh("red cat bowl")
+    weight = dict(zip(numbers.tolist(), weights.tolist(), strict=True))
+    expected = [matches_by_hand(list(weight), weight, number_words(text.split()).tolist()) for text in texts]
+    assert rows(generation, candidates) == list(range(5))
+    assert np.allclose(candidates.words[:, BM25 + 1 :], expected, atol=1e-6)
+    coverage, _, phrase = candidates.words[:, BM25 + 1 :].T.tolist()
+    assert coverage[0] == coverage[1] == phrase[0] == 1.0
+    assert 0 == phrase[2] < phrase[1] < 1
+
+
+def test_the_facts_of_a_query_are_those_of_its_words_and_best_scores(tmp_path: Path) -> None:
+    generation = generation_of(tmp_path, [passages(row, f"common word{row}", X) for row in range(12)], dim=3)
+    facts = {text: found(generation, X, text).facts.tolist() for text in ("word3", "common", "common " * 9)}
+    length, rarest, peaked = (dict(zip(facts, column, strict=True)) for column in zip(*facts.values(), strict=True))
+    assert length["word3"] == length["common"] < length["common " * 9]
+    assert rarest["word3"] > rarest["common"] == rarest["common " * 9]
+    assert peaked["word3"] > 0.8 > 0.1 > peaked["common"]
 
 
 # --- Filters ---

@@ -263,6 +263,16 @@ def test_a_search_by_words_is_explained_by_no_keys(generation: Generation) -> No
     assert explain_keys(generation, HEAD, one, search(generation, HEAD, one), 0) == []
 
 
+@pytest.mark.parametrize("sharpness", [30.0, 5000.0])
+def test_shares_are_numbers_however_sharply_keys_are_pooled(tmp_path: Path, sharpness: float) -> None:
+    generation = generation_of(tmp_path, [passages(1, "", vector_of(TEXT), -vector_of(TEXT), vector_of("copper"))])
+    head = AttentionHead(replace(CONFIG, sharpness=sharpness))
+    shares = explain_keys(generation, head, query(), search(generation, head, query()), 0)
+    assert [share.share for share in shares] == pytest.approx([1.0, 0.0, 0.0], abs=1e-5)
+    assert shares[0].score == pytest.approx(1.0, abs=1e-5)
+    assert all(math.isfinite(share.score) for share in shares)
+
+
 def test_with_several_heads_the_shares_still_explain_the_part(tmp_path: Path) -> None:
     long = passages(1, "", *(vector_of(text) for _, text in TEXTS.values()))
     generation, head = generation_of(tmp_path, [long]), trained(heads=3)

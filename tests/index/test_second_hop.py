@@ -153,7 +153,7 @@ WIDTH, CLUSTERS, CROWD = 48, 30, 240
 
 
 def clustered(folder: Path) -> tuple[Generation, Floats]:
-    """Return clusters of an entry, near its query, and a document near the entry and far from the query; and a crowd."""
+    """Return clusters of an entry, near its query, and a document near it and far from the query; and a crowd."""
     queries, beside = random_vectors(CLUSTERS, WIDTH, seed=1), random_vectors(CLUSTERS, WIDTH, seed=2)
     entries = [unit(*(query + other)) for query, other in zip(queries, beside, strict=True)]
     far = [unit(*(other - 0.35 * query)) for query, other in zip(queries, beside, strict=True)]

@@ -8,13 +8,15 @@ import pytest
 import torch
 
 from index.attention import AttentionHead
-from index.choice import LADDER
-from index.examples import TEST_FOLDS, Feedback, fold_of
+from index.choice import LADDER, Readings, choose
+from index.examples import FOLDS, TEST_FOLDS, Feedback, fold_of, make_examples
 from index.generation import Generation
+from index.journal import Journal
+from index.models import head_bytes
 from index.promotion import compare
 from index.trials import FitConfig
 from tests.index.toys import generation_of, passages, random_vectors
-from tests.index.toys_to_learn import ALL_FOLDS, BIRTH, CONFIG, DIM, QUICK, asked, collection_of, run
+from tests.index.toys_to_learn import ALL_FOLDS, BIRTH, CONFIG, COUNT, QUICK, asked, collection_of, finished, run
 
 CROSS = replace(CONFIG, cross_validation_queries=ALL_FOLDS)
 
@@ -65,19 +67,32 @@ def test_where_nothing_was_learned_there_is_nothing_to_prove(collection: Generat
     assert fitted.report["held_out_queries"]["cross_fitted"] == 0
 
 
-def test_every_query_that_joins_is_searched_by_a_head_that_did_not_learn_from_it(collection: Generation) -> None:
-    """Each label is another's: a head that had seen them would look good, the heads of other folds cannot."""
-    vectors = random_vectors(60, DIM, seed=11)
-    random = np.random.default_rng(12)
-    feedback = [
-        Feedback(f"query {number}", "", vector, {int(random.integers(60)): 1.0}) for number, vector in enumerate(vectors)
+def test_the_head_that_a_query_is_searched_by_did_not_learn_from_it(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.choice.LADDER", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.choice.VARIANTS", ())
+    straight = make_examples(collection, asked(turned=True), lambda vector: vector[None], COUNT)
+    changed = [*straight]
+    changed[5] = replace(straight[5], gains=np.roll(straight[5].gains, 7))
+    source = straight[5].feedback.source
+    config = replace(CROSS, epochs=1)  # the best epoch is the only one, whatever validation says
+    qrels = {one.feedback.source: {str(row): 1 for row in one.feedback.gains} for one in straight}
+    choices = [
+        finished(choose(collection, Readings({"debiased": examples}, qrels, None), BIRTH, config, Journal(None)))[0]
+        for examples in (straight, changed)
     ]
-    forced = replace(CROSS, error_share=-1e9, epochs=30, patience=30)  # whatever was trained last is chosen
-    fitted, _ = run(collection, feedback, forced, ladder=[QUICK[0], QUICK[3]])
-    assert fitted.report["recipe"]["recipe"] == "rank"
-    assert fitted.report["held_out_queries"]["cross_fitted"] > 30
-    assert fitted.report["held_out"]["nDCG@10"]["b"] < 0.25
-    assert not fitted.decision.promote
+    assert all(choice.recipe.turn for choice in choices)
+    same = {
+        fold: head_bytes(choices[0].trials[fold].head) == head_bytes(choices[1].trials[fold].head)
+        for fold in choices[0].trials
+    }
+    assert len(same) == FOLDS
+    assert same[fold_of(source)]
+    assert sum(same.values()) == sum(
+        choices[0].trials[fold] is choices[0].trials[fold_of(source)] for fold in choices[0].trials
+    )
+    assert choices[0].head_for(source) is choices[0].trials[fold_of(source)].head
 
 
 def test_what_choosing_flatters_is_taken_off_for_the_queries_that_join(
@@ -109,7 +124,9 @@ def random_feedback(count: int, seed: int, rows: int, dim: int) -> list[Feedback
     """Return queries anywhere, each confirming a document anywhere."""
     random, vectors = np.random.default_rng(seed), random_vectors(count, dim, seed=100 + seed)
     return [
-        Feedback(f"query {seed} {at}", f"word{int(random.integers(rows))}", vectors[at], {int(random.integers(rows)): 1.0})
+        Feedback(
+            f"query {seed} {at}", f"word{int(random.integers(rows))}", vectors[at], {int(random.integers(rows)): 1.0}
+        )
         for at in range(count)
     ]
 
