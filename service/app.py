@@ -30,6 +30,7 @@ from service.search import routes as search
 from service.settings import Settings
 from service.tasks import routes as tasks
 from service.training import routes as training
+from service.training.actions import resume_training
 from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
@@ -45,6 +46,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
         app.state.runtime = opened
         await run_in_threadpool(resume_pending, opened)
         await run_in_threadpool(resume_imports, opened)
+        await run_in_threadpool(resume_training, opened)
         housekeeping = Housekeeping(opened)
         try:
             yield

@@ -15,7 +15,7 @@ from service.inputs import Running
 from service.metrics import REGISTRY
 from service.problems import Problem
 from service.runtime import Runtime
-from service.state import load_version
+from service.state import CollectionState, load_version
 from service.tables import Document, Model
 
 router = APIRouter(tags=["health"])
@@ -72,7 +72,7 @@ def diagnose(runtime: Runtime) -> list[dict[str, Any]]:
             same_encoder = state.fingerprint == runtime.encoder.fingerprint
             checks.append(_check(f"encoder of {name}", same_encoder, state.fingerprint[:12]))
             versions = connection.execute(select(Model.version).where(Model.collection_id == state.id)).scalars().all()
-            damaged = [one for one in versions if not _model_is_sound(runtime, state.id, state.dim, one)]
+            damaged = [one for one in versions if not _model_is_sound(runtime, state, one)]
             checks.append(_check(f"models of {name}", not damaged, f"{len(versions)} versions, damaged: {damaged}"))
     free = shutil.disk_usage(runtime.settings.data).free
     checks.append(_check("free disk", free > MIN_FREE_BYTES, f"{free // 2**20} MiB"))
@@ -83,9 +83,9 @@ def _check(name: str, ok: bool, detail: str) -> dict[str, Any]:
     return {"name": name, "ok": ok, "detail": detail}
 
 
-def _model_is_sound(runtime: Runtime, collection_id: int, dim: int, number: int) -> bool:
+def _model_is_sound(runtime: Runtime, state: CollectionState, number: int) -> bool:
     try:
-        load_version(collection_id, dim, number, runtime.settings.data)
+        load_version(state.id, state.born, number, runtime.settings.data)
     except DamagedFile:
         return False
     return True

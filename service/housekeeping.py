@@ -1,4 +1,6 @@
-"""What is done without being asked: save the indexes when writing has paused, forget what is past its retention."""
+"""What is done without being asked: indexes are saved when writing has paused, memory fades by the day, and what is
+past its retention is forgotten.
+"""
 
 import threading
 from datetime import UTC, datetime, timedelta
@@ -38,6 +40,7 @@ class Housekeeping:
             try:
                 if rounds % RETENTION_ROUNDS == 0:
                     forget_old_feedback(self._runtime)
+                age_memory(self._runtime)
                 self._save_paused(seen)
             except Exception:
                 log.exception("housekeeping_failed")
@@ -51,6 +54,19 @@ class Housekeeping:
             if seen.get(name) == state.documents_watermark:
                 state.save()
             seen[name] = state.documents_watermark
+
+
+def age_memory(runtime: Runtime, day: int | None = None) -> None:
+    """Publish the memory of each collection as it is on this day, or today, where that is another day than it has."""
+    for state in list(runtime.collections.values()):
+        with state.lock:
+            clock = state.settings.clock(day)
+            if not len(state.memory):
+                state.memory.age(clock)
+            elif clock != state.memory.clock:
+                with runtime.database.write() as connection:
+                    watermark = state.bump(connection, documents=False)
+                state.age(watermark, clock)
 
 
 def forget_old_feedback(runtime: Runtime) -> None:

@@ -1,43 +1,89 @@
-"""The feedback of a collection as the library learns from it: one record per query text, judgments before clicks."""
+"""The feedback of a collection as the library learns from it: one record per query text, judgments before clicks.
 
-from collections.abc import Sequence
+Lists are read as a stream and kept as counts, so that a year of impressions fits in memory.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Connection, select
+import orjson
+from sqlalchemy import Connection, Select, Text, cast, select
 
-from index.examples import Feedback
+from index.examples import Feedback, Showings, Solved
 from index.records import Floats, KeyKind
 from service.state import as_vector
 from service.tables import Document, Event, Judgment, Key, Query
 
 MAX_GAIN = 10.0
-"""Clicks on one document for one query add up to this much at most, so that a crowd does not drown the rest."""
+"""Clicks whose lists are not known add up to this much at most: nobody knows how often the document was looked at."""
+CHUNK = 2_000
+"""Rows that are read from the database at a time."""
+PLACES = 1 << 20
+"""More than any position: a row and a position are counted as one number."""
 
 
 @dataclass
 class Told:
-    """What is known of one query text: grades by document row, and where documents were shown."""
+    """What is known of one query text: grades by document row, where documents were shown, and where clicked."""
 
     text: str
     judged: dict[int, list[int]] = field(default_factory=dict)
-    acted: dict[int, float] = field(default_factory=dict)
-    shown: dict[int, int] = field(default_factory=dict)
-    unseen: bool = False
-    """Whether an event came without its impression, so that nothing is known of what else was looked at."""
+    listed: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    """Row -> grades given on lists that are known."""
+    loose: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    """Row -> grades given where the list is not known, so that nobody knows what else was looked at."""
+    shown: Counter[int] = field(default_factory=Counter)
+    """Row and position (`PLACES`) -> how many lists showed it there."""
+    clicks: Counter[int] = field(default_factory=Counter)
+    examined: set[int] = field(default_factory=set)
+    sessions: list[Solved] = field(default_factory=list)
 
 
-def gather_feedback(connection: Connection, collection_id: int) -> list[Feedback]:
-    """Return the feedback of every query text with a confirmed document that is still there."""
-    rows = {
-        row.id: row.row
-        for row in connection.execute(select(Document.id, Document.row).where(Document.collection_id == collection_id))
-    }
+@dataclass(slots=True)
+class Act:
+    """What one client thinks of one document of one list, as of its last event."""
+
+    source: str
+    text: str
+    row: int
+    grade: float
+
+
+@dataclass
+class Heard:
+    """All events of a collection: acts by list ("" where it is not known), and who called a search solved."""
+
+    acts: dict[str, dict[tuple[str, int], Act]] = field(default_factory=dict)
+    solved_lists: set[str] = field(default_factory=set)
+    solved_sessions: set[str] = field(default_factory=set)
+    clicked: dict[str, set[int]] = field(default_factory=dict)
+    """Session -> rows with a confirming event in it."""
+
+
+def gather_feedback(
+    connection: Connection, collection_id: int, encode: Callable[[Sequence[str]], Floats] | None = None
+) -> list[Feedback]:
+    """Return the feedback of every query text with a confirmed document that is still there, or a solved session.
+
+    Vectors are those of memory; encode gives the others theirs, and without it their queries are left out: those that
+    have a solved session and no confirmed document of their own.
+    """
+    wanted = select(Document.id, Document.row).where(Document.collection_id == collection_id)
+    rows = {row.id: row.row for row in connection.execute(wanted)}
     told: dict[str, Told] = {}
     _add_judgments(connection, collection_id, rows, told)
-    _add_events(connection, collection_id, rows, told)
-    vectors = _vectors(connection, collection_id)
-    found = [_feedback(source, one, vectors.get(source)) for source, one in sorted(told.items())]
-    return [one for one in found if one is not None]
+    heard = _hear(connection, collection_id, rows)
+    for act in (act for acts in heard.acts.values() for act in acts.values()):
+        told.setdefault(act.source, Told(act.text))
+    _add_lists(connection, collection_id, rows, heard, told)
+    for acts in heard.acts.values():  # those that are left: no known list shows their document
+        for act in acts.values():
+            told[act.source].loose[act.row] += act.grade
+    told = {source: one for source, one in told.items() if _teaches(one)}
+    vectors = _vectors(connection, collection_id, told, encode)
+    return [_feedback(source, told[source], vectors[source]) for source in sorted(told) if source in vectors]
 
 
 def confirmed_count(connection: Connection, collection_id: int) -> int:
@@ -54,71 +100,148 @@ def _add_judgments(connection: Connection, collection_id: int, rows: dict[str, i
             told.setdefault(one.source, Told(one.query_text)).judged.setdefault(row, []).append(one.rating)
 
 
-def _add_events(connection: Connection, collection_id: int, rows: dict[str, int], told: dict[str, Told]) -> None:
-    """Add grades, and as shown what was looked at: each list down to its last click, and one place further."""
-    deepest: dict[str, tuple[str, int]] = {}
-    wanted = select(
-        Event.source, Event.query_text, Event.query_id, Event.document_id, Event.position, Event.grade
-    ).where(Event.collection_id == collection_id, Event.grade.is_not(None))
-    for one in connection.execute(wanted.order_by(Event.id)):
+def _hear(connection: Connection, collection_id: int, rows: dict[str, int]) -> Heard:
+    """Return what events say, read in the order of their time: a client counts once per list and document."""
+    heard = Heard()
+    wanted = (
+        select(
+            Event.id, Event.source, Event.query_text, Event.query_id, Event.document_id, Event.grade,
+            Event.client_id, Event.session_id,
+        )
+        .where(Event.collection_id == collection_id, Event.grade != 0)
+        .order_by(Event.timestamp, Event.id)
+    )  # fmt: skip
+    for one in _streamed(connection, wanted):
         row = rows.get(one.document_id or "")
-        if row is None or not one.grade:
+        if one.document_id is None:
+            _hear_of_session(heard, one)
+        elif row is not None:
+            acts = heard.acts.setdefault(one.query_id or "", {})
+            client = one.client_id or one.session_id or ("" if one.query_id else f"event {one.id}")
+            name = (client if one.query_id else f"{client}\n{one.source}", row)
+            before = acts.get(name)
+            grade = one.grade if before is None else settled(before.grade, one.grade)
+            acts[name] = Act(one.source, one.query_text, row, grade)
+            if one.session_id:
+                clicked = heard.clicked.setdefault(one.session_id, set())
+                clicked.add(row) if grade > 0 else clicked.discard(row)
+    return heard
+
+
+def settled(before: float, grade: float) -> float:
+    """Return what counts of two grades by one client for one document of one list: a change of mind, or the better."""
+    return grade if min(before, grade) < 0 else max(before, grade)
+
+
+def _hear_of_session(heard: Heard, one: Any) -> None:
+    """Note a thumb about a whole search; the later one counts, and a thumb down only takes back a thumb up."""
+    where, name = (heard.solved_lists, one.query_id) if one.query_id else (heard.solved_sessions, one.session_id)
+    if name and one.grade > 0:
+        where.add(name)
+    elif name:
+        where.discard(name)
+
+
+def _add_lists(
+    connection: Connection, collection_id: int, rows: dict[str, int], heard: Heard, told: dict[str, Told]
+) -> None:
+    """Count every logged list of the queries that somebody acted on, and what was done with it.
+
+    Lists without a click count as well: a document is as good as its clicks over its looks, and without them it would
+    look as good where it was passed over. A query that nobody ever acted on teaches nothing.
+    """
+    silent: dict[str, tuple[Told, Solved]] = {}
+    wanted = select(Query.query_id, Query.source, Query.text, Query.session_id, cast(Query.shown, Text).label("shown"))
+    wanted = wanted.where(Query.collection_id == collection_id).order_by(Query.query_id)
+    for one in _streamed(connection, wanted):
+        solved = one.query_id in heard.solved_lists or one.session_id in heard.solved_sessions
+        if one.source not in told and not solved:
             continue
-        record = told.setdefault(one.source, Told(one.query_text))
-        record.acted[row] = min(MAX_GAIN, record.acted.get(row, 0.0) + one.grade)
-        if one.position:
-            record.shown.setdefault(row, one.position)
-        if one.query_id:
-            source, depth = deepest.get(one.query_id, (one.source, 0))
-            deepest[one.query_id] = (source, max(depth, one.position or 0))
-        else:
-            record.unseen = True
-    _add_shown(connection, collection_id, deepest, rows, told)
+        hits = orjson.loads(one.shown)
+        positions = {rows[hit["id"]]: int(hit["position"]) for hit in hits if hit["id"] in rows}
+        record = told.setdefault(one.source, Told(one.text))
+        record.shown.update(row * PLACES + position for row, position in positions.items())
+        clicked = _take_acts(record, positions, heard.acts.get(one.query_id, {}))
+        if solved:
+            in_session = heard.clicked.get(one.session_id or "", set())
+            session = Solved(positions, frozenset(clicked | (in_session & positions.keys())))
+            if session.clicked or one.query_id in heard.solved_lists:
+                record.sessions.append(session)
+            elif not in_session:
+                silent[one.session_id] = (record, session)
+    for record, session in silent.values():  # solved without a click: by what the hits of the last list said
+        record.sessions.append(session)
 
 
-def _add_shown(
+def _take_acts(record: Told, positions: Mapping[int, int], acts: dict[tuple[str, int], Act]) -> set[int]:
+    """Take the acts on documents that a list shows out of `acts` and count them; return the rows confirmed."""
+    clicked = set()
+    for name in [name for name, act in acts.items() if act.row in positions]:
+        act = acts.pop(name)
+        record.listed[act.row] += act.grade
+        if act.grade > 0:
+            clicked.add(act.row)
+            record.clicks[act.row * PLACES + positions[act.row]] += 1
+    if clicked:
+        deepest = max(positions[row] for row in clicked)
+        record.examined.update(row for row, position in positions.items() if position <= deepest + 1)
+    return clicked
+
+
+def _streamed(connection: Connection, wanted: Select[*tuple[Any, ...]]) -> Iterator[Any]:
+    return iter(connection.execute(wanted, execution_options={"yield_per": CHUNK}))
+
+
+def _vectors(
     connection: Connection,
     collection_id: int,
-    deepest: dict[str, tuple[str, int]],
-    rows: dict[str, int],
-    told: dict[str, Told],
-) -> None:
-    known = set()
-    wanted = select(Query.query_id, Query.shown).where(Query.collection_id == collection_id)
-    for query_id, shown in connection.execute(wanted):
-        if query_id not in deepest:
-            continue
-        known.add(query_id)
-        source, depth = deepest[query_id]
-        record = told[source]
-        positions = {rows[one["id"]]: int(one["position"]) for one in shown if one["id"] in rows}
-        acted = [place for row, place in positions.items() if row in record.acted]
-        for row, place in positions.items():
-            if place <= max([depth, *acted]) + 1:
-                record.shown[row] = min(place, record.shown.get(row, place))
-    for query_id in deepest.keys() - known:
-        told[deepest[query_id][0]].unseen = True
-
-
-def _vectors(connection: Connection, collection_id: int) -> dict[str, Floats]:
+    told: Mapping[str, Told],
+    encode: Callable[[Sequence[str]], Floats] | None,
+) -> dict[str, Floats]:
     wanted = select(Key.source, Key.vector).where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY)
-    return {row.source: as_vector(row.vector) for row in connection.execute(wanted.order_by(Key.id.desc()))}
+    vectors = {row.source: as_vector(row.vector) for row in connection.execute(wanted.order_by(Key.id.desc()))}
+    missing = sorted(told.keys() - vectors.keys())
+    if encode is not None and missing:
+        vectors |= dict(zip(missing, encode([told[source].text for source in missing]), strict=True))
+    return vectors
 
 
-def _feedback(source: str, told: Told, vector: Floats | None) -> Feedback | None:
-    if vector is None:
-        return None
-    if any(max(ratings) > 0 for ratings in told.judged.values()):
+def _judged(told: Told) -> bool:
+    return any(max(ratings) > 0 for ratings in told.judged.values())
+
+
+def _teaches(told: Told) -> bool:
+    return _judged(told) or bool(told.sessions) or max([0, *told.listed.values(), *told.loose.values()]) > 0
+
+
+def _feedback(source: str, told: Told, vector: Floats) -> Feedback:
+    sessions = tuple(told.sessions)
+    if _judged(told):
         gains = {row: sum(ratings) / len(ratings) for row, ratings in told.judged.items()}
-        return Feedback(source, told.text, vector, gains)
-    gains = {row: grade for row, grade in told.acted.items() if grade > 0}
-    if not gains:
-        return None
-    shown = None if told.unseen or len(told.shown) < 2 else told.shown
-    return Feedback(source, told.text, vector, gains, shown)
+        return Feedback(source, told.text, vector, gains, sessions=sessions)
+    gains = {row: grade for row, grade in told.listed.items() if grade > 0}
+    if not gains and any(grade > 0 for grade in told.loose.values()):
+        gains = {row: min(MAX_GAIN, grade) for row, grade in told.loose.items() if grade > 0}
+        return Feedback(source, told.text, vector, gains, sessions=sessions)
+    shown, clicks = _by_row(told.shown), _by_row(told.clicks)
+    return Feedback(source, told.text, vector, gains, shown, clicks, frozenset(told.examined), sessions)
+
+
+def _by_row(counts: Counter[int]) -> Showings:
+    """Return row -> position -> times of what was counted as one number."""
+    by_row: dict[int, dict[int, int]] = {}
+    for name in sorted(counts):
+        by_row.setdefault(name // PLACES, {})[name % PLACES] = counts[name]
+    return by_row
 
 
 def summary(feedback: Sequence[Feedback]) -> dict[str, int]:
     """Return counts of what a run learns from, for its record."""
-    implicit = sum(one.shown is not None for one in feedback)
-    return {"queries": len(feedback), "with_shown_positions": implicit}
+    implicit = [one for one in feedback if one.shown is not None]
+    return {
+        "queries": len(feedback),
+        "with_shown_positions": len(implicit),
+        "showings": sum(times for one in implicit for by in (one.shown or {}).values() for times in by.values()),
+        "clicks": sum(times for one in implicit for by in (one.clicks or {}).values() for times in by.values()),
+        "solved_sessions": sum(len(one.sessions) for one in feedback),
+    }

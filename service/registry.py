@@ -63,7 +63,7 @@ def promote(runtime: Runtime, state: CollectionState, version: int, reason: str,
 
     Raises DamagedFile: then nothing has changed.
     """
-    head = load_version(state.id, state.dim, version, runtime.settings.data)
+    head = load_version(state.id, state.born, version, runtime.settings.data)
     with state.lock:
         with runtime.database.write() as connection:
             before = champion_version(connection, state)

@@ -18,7 +18,7 @@ import orjson
 import structlog
 import torch
 from fastapi.responses import Response
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select
 
 from index.encoder import Encoder, load_encoder
 from index.records import Floats
@@ -153,7 +153,7 @@ class Runtime:
 
     @property
     def staging(self) -> Path:
-        """Where training children write; nothing in it survives a start."""
+        """Where training children write; the folders of runs that have not ended survive a start."""
         return self.settings.data / "staging"
 
     @property
@@ -176,26 +176,25 @@ class Runtime:
             self.create_collection(DEFAULT_COLLECTION, CollectionSettings())
 
     def _end_training(self) -> None:
-        self.canceled_training.update(self.training)
         for child in list(self.training_children.values()):
-            child.terminate()
+            child.terminate()  # its run is taken up again at the next start
         for thread in list(self.training.values()):
             thread.join()
 
     def _clear_leftovers(self) -> None:
-        """Forget what an earlier process left half done: staged files, open tasks and runs, deleted collections."""
-        shutil.rmtree(self.staging, ignore_errors=True)
+        """Forget what an earlier process left half done and nobody takes up: open tasks, deleted collections, files."""
         for folder in (self.staging, self.imports):
             folder.mkdir(parents=True, exist_ok=True)
         self.jobs.abandon_unfinished()
-        error = {"code": "interrupted", "detail": "the service stopped before this run ended"}
         with self.database.write() as connection:
-            stale = update(TrainingRun).where(TrainingRun.status == "processing")
-            connection.execute(stale.values(status="failed", error=error, finished_at=now()))
             gone = select(Collection.id).where(Collection.name.startswith(TOMBSTONE))
             connection.execute(delete(Key).where(Key.collection_id.in_(gone)))
             connection.execute(delete(Collection).where(Collection.name.startswith(TOMBSTONE)))
             known = {str(one) for one in connection.execute(select(Collection.id)).scalars()}
+            going = set(connection.execute(select(TrainingRun.id).where(TrainingRun.status == "processing")).scalars())
+        for folder in self.staging.iterdir():
+            if folder.name not in going:
+                shutil.rmtree(folder, ignore_errors=True)
         for folder in (*self.settings.data.glob("indexes/*"), *self.settings.data.glob("models/*")):
             if folder.name not in known:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -5,8 +5,11 @@ Everything here is derived from the tables and can be made again from them (`loa
 
 import shutil
 import threading
+import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import structlog
 from sqlalchemy import Connection, RowMapping, Select, select, update
 
 from index.attention import AttentionHead, HeadConfig
+from index.confirmations import DAY, Bounds, Clock, Confirmation, Confirmations, grade_of
 from index.encoder import Encoder
 from index.errors import DamagedFile, EncoderMismatch
 from index.generation import Generation, GenerationStore, IndexedDocument
@@ -23,9 +27,10 @@ from index.models import load_head
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind, MemoryKey
 from service.database import Database
-from service.tables import Alias, Collection, Document
+from service.tables import Alias, Collection, Document, Event, Judgment
 from service.tables import Key as KeyRow
 
+BOUNDS = Bounds()
 log = structlog.get_logger()
 
 
@@ -37,11 +42,27 @@ class CollectionSettings:
     language: str = "english"
     retention_days: int | None = None
     keys: list[str] = field(default_factory=lambda: ["title", "passage"])
+    attention: dict[str, Any] = field(default_factory=lambda: {"form": "bilinear", "heads": 1, "normaliser": "softmax"})
+    memory_half_life_days: int | None = 365
 
     @property
     def kinds(self) -> set[KeyKind]:
         """The kinds of keys that documents get."""
         return {KeyKind[name.upper()] for name in self.keys}
+
+    def born(self, dim: int) -> HeadConfig:
+        """Return what an untrained model of keys of this width is."""
+        return HeadConfig(dim, **self.attention)
+
+    def changed(self, changes: dict[str, Any]) -> "CollectionSettings":
+        """Return the settings with these changes; what they leave out, also of `attention`, keeps its value."""
+        return replace(self, **{**changes, "attention": self.attention | changes.get("attention", {})})
+
+    def clock(self, day: int | None = None) -> Clock:
+        """Return what memory is to be aged by on this day, or today."""
+        if self.memory_half_life_days is None:
+            return Clock(0)
+        return Clock(today() if day is None else day, self.memory_half_life_days)
 
 
 @dataclass(frozen=True)
@@ -66,7 +87,7 @@ class CollectionState:
         self.directory = directory
         self.store = store
         self.serving = serving
-        self.memory: dict[int, MemoryKey] = {}
+        self.memory = Confirmations(self.settings.clock(), BOUNDS)
         self.lock = threading.RLock()
         """Held by whoever changes the collection, from the first row written to the generation published."""
         self.training = threading.Lock()
@@ -74,9 +95,20 @@ class CollectionState:
         self.behind = False
 
     @property
+    def born(self) -> HeadConfig:
+        """What an untrained model of this collection is: version 0, and where training starts."""
+        return self.settings.born(self.dim)
+
+    @property
     def generation(self) -> Generation:
         """What searches run against now."""
         return self.store.current
+
+    def configure(self, settings: CollectionSettings) -> None:
+        """Take over stored settings; where birth serves, searches see what it is now. The caller holds the lock."""
+        self.settings = settings
+        if self.serving.version == 0 and self.serving.head.config != self.born:
+            self.serving = replace(self.serving, head=birth(self.born))
 
     def require_encoder(self, encoder: Encoder) -> None:
         """Raise EncoderMismatch unless the collection's keys were made by this encoder."""
@@ -102,7 +134,7 @@ class CollectionState:
         watermark: int,
         added: Sequence[IndexedDocument],
         removed: Sequence[int],
-        remembered: Iterable[MemoryKey] = (),
+        remembered: Iterable[Confirmation] = (),
         forgotten: Iterable[int] = (),
     ) -> None:
         """Publish a generation with committed changes of documents and memory; the caller holds the lock.
@@ -117,14 +149,26 @@ class CollectionState:
             raise
         self.documents_watermark = watermark
 
-    def remember(self, watermark: int, added: Iterable[MemoryKey], removed: Iterable[int] = ()) -> None:
-        """Publish a generation whose memory has these keys more and those fewer; the caller holds the lock."""
-        memory = dict(self.memory)
-        for key_id in removed:
-            memory.pop(key_id, None)
-        memory |= {key.id: key for key in added}
-        self.memory = memory
-        self.store.remember(watermark, memory.values())
+    def remember(self, watermark: int, added: Iterable[Confirmation], removed: Iterable[int] = ()) -> None:
+        """Publish a generation that remembers these confirmations more and those fewer; the caller holds the lock.
+
+        The day stays what it was, so that nobody's click waits for all others to be aged: see `service.housekeeping`.
+        """
+        touched = self.memory.change(added, removed)
+        self.store.revise(watermark, self.memory.keys(touched))
+
+    def age(self, watermark: int, clock: Clock) -> None:
+        """Publish a generation with the same confirmations at another day or half-life; the caller holds the lock."""
+        self.memory.age(clock)
+        self._publish_memory(watermark)
+
+    def recall(self, confirmed: Iterable[Confirmation], watermark: int) -> None:
+        """Publish a generation that remembers what is stored; for a collection that is being loaded."""
+        self.memory.change(confirmed)
+        self._publish_memory(watermark)
+
+    def _publish_memory(self, watermark: int) -> None:
+        self.store.remember(watermark, chain.from_iterable(self.memory.keys().values()))
 
     def reset_index(self) -> None:
         """Start again with an empty index, for another language; there are no documents."""
@@ -158,30 +202,34 @@ def load_state(database: Database, row: RowMapping, data: Path) -> CollectionSta
             store.apply(watermark, indexed_documents(connection, row["id"]))
         state = CollectionState(row, directory, store, load_serving(connection, row, data))
         state.saved_watermark = saved
-        state.remember(row["watermark"], memory_keys(connection, row["id"]))
+        state.recall(confirmations(connection, row["id"]), row["watermark"])
     return state
 
 
 def load_serving(connection: Connection, row: RowMapping, data: Path) -> Serving:
     """Return the champion; when its file is damaged, birth serves in its place and every answer says so."""
+    born = CollectionSettings(**row["settings"]).born(row["dim"])
     wanted = connection.execute(
         select(Alias.version).where(Alias.collection_id == row["id"], Alias.name == "champion")
     ).scalar()
     try:
-        return Serving(wanted or 0, load_version(row["id"], row["dim"], wanted or 0, data))
+        return Serving(wanted or 0, load_version(row["id"], born, wanted or 0, data))
     except DamagedFile as damage:
         log.error("champion_damaged", collection=row["name"], version=wanted, reason=str(damage))
-        return Serving(0, birth(row["dim"]), ("champion_damaged",))
+        return Serving(0, birth(born), ("champion_damaged",))
 
 
-def birth(dim: int) -> AttentionHead:
+def birth(born: HeadConfig) -> AttentionHead:
     """Return the untrained head: exactly the zero-shot hybrid search."""
-    return AttentionHead(HeadConfig(dim)).eval().requires_grad_(False)
+    return AttentionHead(born).eval().requires_grad_(False)
 
 
-def load_version(collection_id: int, dim: int, version: int, data: Path) -> AttentionHead:
-    """Return the head of a version, 0 being birth; raises DamagedFile."""
-    return birth(dim) if version == 0 else load_head(model_directory(data, collection_id, version))
+def load_version(collection_id: int, born: HeadConfig, version: int, data: Path) -> AttentionHead:
+    """Return the head of a version, 0 being birth as the settings have it now; raises DamagedFile.
+
+    A trained version is what it was trained as, whatever the settings have become.
+    """
+    return birth(born) if version == 0 else load_head(model_directory(data, collection_id, version))
 
 
 def model_directory(data: Path, collection_id: int, version: int) -> Path:
@@ -204,24 +252,65 @@ def indexed_documents(connection: Connection, collection_id: int) -> list[Indexe
     ]
 
 
-def memory_keys(
+def confirmations(
     connection: Connection, collection_id: int, ids: Iterable[int] | None = None, rows: Iterable[int] | None = None
-) -> list[MemoryKey]:
-    """Return the query keys of a collection, or those of these ids, or of the documents of these rows."""
-    wanted = memory_selection().where(KeyRow.collection_id == collection_id, KeyRow.kind == KeyKind.QUERY)
+) -> list[Confirmation]:
+    """Return what is confirmed in a collection, or by the keys of these ids, or of the documents of these rows."""
+    wanted = _confirmed().where(KeyRow.kind == KeyKind.QUERY)
     if ids is not None:
         wanted = wanted.where(KeyRow.id.in_(list(ids)))
-    if rows is not None:
+    elif rows is not None:  # the collection stays unsaid: its index would have all its memory looked through
         wanted = wanted.where(KeyRow.document_row.in_(list(rows)))
-    return [
-        MemoryKey(row.id, row.document_row, as_vector(row.vector), row.weight, row.source or "")
-        for row in connection.execute(wanted)
-    ]
+    else:
+        wanted = wanted.where(KeyRow.collection_id == collection_id)
+    vectors: dict[bytes, Floats] = {}  # the same query is confirmed again and again: one vector is enough
+    return [_confirmation(row, vectors) for row in connection.execute(wanted)]
 
 
-def memory_selection() -> Select[*tuple[Any, ...]]:
-    """Return the columns that a memory key is made from."""
-    return select(KeyRow.id, KeyRow.document_row, KeyRow.vector, KeyRow.weight, KeyRow.source)
+def memory_keys(connection: Connection, row: RowMapping) -> list[MemoryKey]:
+    """Return the merged memory of a stored collection, as it is today."""
+    memory = Confirmations(CollectionSettings(**row["settings"]).clock(), BOUNDS)
+    memory.change(confirmations(connection, row["id"]))
+    return list(chain.from_iterable(memory.keys().values()))
+
+
+def today() -> int:
+    """Return the day, UTC, counted from 1970."""
+    return int(1000 * time.time()) // DAY
+
+
+def _confirmed() -> Select[*tuple[Any, ...]]:
+    event, judgment = Event.__table__.c, Judgment.__table__.c
+    key = (KeyRow.id, KeyRow.document_row, KeyRow.vector, KeyRow.weight, KeyRow.source)
+    return (
+        select(
+            *key,
+            event.client_id,
+            event.timestamp,
+            event.created_at,
+            judgment.rater,
+            judgment.created_at.label("judged"),
+        )
+        .join(Event, Event.id == KeyRow.event_id, isouter=True)
+        .join(Judgment, Judgment.id == KeyRow.judgment_id, isouter=True)
+    )
+
+
+def _confirmation(row: Any, vectors: dict[bytes, Floats]) -> Confirmation:
+    """Return the confirmation of a stored key. Raters and clients are people of their own, also by the same name."""
+    judged = row.judged is not None
+    client = None if row.client_id is None else f"client {row.client_id}"
+    moment = row.judged if judged else min(row.timestamp, row.created_at)  # a clock that is ahead is put right
+    return Confirmation(
+        row.id,
+        row.document_row,
+        row.source or "",
+        vectors.setdefault(row.vector, as_vector(row.vector)),
+        grade_of(row.weight),
+        f"rater {row.rater}" if judged else client,
+        round(1000 * datetime.fromisoformat(moment).timestamp()),
+        judged,
+    )
 
 
 def as_vector(blob: bytes) -> Floats:

@@ -194,6 +194,10 @@ class TrainingRun(Base):
     status: Mapped[str]
     seed: Mapped[int]
     promote: Mapped[str]
+    budget_seconds: Mapped[int] = mapped_column(server_default="60")
+    resumptions: Mapped[int] = mapped_column(server_default="0")
+    """How often it was taken up again after the service had broken off, as against having been stopped in order."""
+    cancel_requested: Mapped[bool] = mapped_column(server_default="0")
     progress_done: Mapped[int] = mapped_column(default=0)
     progress_total: Mapped[int] = mapped_column(default=0)
     steps: Mapped[list[Any]]

@@ -115,6 +115,9 @@ def search(
     mode: Annotated[str | None, typer.Option(help="hybrid, dense or words.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show the parts of every hit's logit.")] = False,
     model: Annotated[str | None, typer.Option(help="The version or alias that ranks; the champion.")] = None,
+    predict: Annotated[
+        list[str] | None, typer.Option(help="A metadata field whose values the hits are to answer with; repeatable.")
+    ] = None,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
@@ -122,6 +125,7 @@ def search(
     """Search a collection."""
     asked: dict[str, Any] = {"q": query, "limit": limit, "offset": offset, "filter": condition, "mode": mode}
     asked["model"] = int(model) if model and model.isascii() and model.isdigit() else model
+    asked["predict"] = predict or None
     body = {name: value for name, value in asked.items() if value is not None} | {"explain": explain}
     with connect(data, url) as service:
         answer = service.call("POST", collection_path(collection, "search"), body)

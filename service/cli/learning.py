@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from service.cli import show
-from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
-from service.cli.failures import PARTLY, USAGE, Failure
+from service.cli.connection import DEFAULT_COLLECTION, Service, collection_path, connect
+from service.cli.failures import PARTLY, USAGE, Failure, Refused
 from service.cli.feedback import open_judgments
 from service.cli.following import follow
 from service.cli.options import CollectionOption, DataOption, JsonOption, QueriesOption, UrlOption, comma_separated
@@ -28,6 +28,9 @@ class Promote(StrEnum):
 def train(
     seed: Annotated[int, typer.Option(min=0, help="Same feedback, same seed, same model.")] = 0,
     promote: Annotated[Promote, typer.Option(help="Whether the gate may make the new model champion.")] = Promote.AUTO,
+    budget: Annotated[
+        int, typer.Option(min=1, max=3600, metavar="SECONDS", help="What trials may cost; more are made with more.")
+    ] = 45,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")] = True,
     collection: CollectionOption = DEFAULT_COLLECTION,
     data: DataOption = None,
@@ -39,9 +42,9 @@ def train(
         raise Failure(USAGE, "--no-wait needs --url: without a server the run would end with this command")
     with connect(data, url) as service:
         runs = collection_path(collection, "training-runs")
-        run = service.call("POST", runs, {"seed": seed, "promote": promote})
+        run = started(service, runs, {"seed": seed, "promote": promote, "budget_seconds": budget})
         if wait:
-            run = follow(service, f"{runs}/{run['id']}", "training")
+            run = followed(service, f"{runs}/{run['id']}")
     if json_out:
         show.data(run)
     elif wait:
@@ -50,10 +53,38 @@ def train(
         show.line(f"training run {run['id']}")
 
 
+def started(service: Service, runs: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the run that was started; in a directory opened here, the one that a killed command left goes on first."""
+    while True:
+        try:
+            run: dict[str, Any] = service.call("POST", runs, body)
+            return run
+        except Refused as refused:
+            if not service.local or refused.code != "training_already_running":
+                raise
+        for run in service.call("GET", runs)["training_runs"]:
+            if run["status"] == "processing":
+                asked = f"seed {run['seed']}, promote {run['promote']}, budget {run['budget_seconds']} s"
+                show.notice(f"a run of before was interrupted and goes on: {run['id']} ({asked})")
+                return run
+
+
+def followed(service: Service, path: str) -> dict[str, Any]:
+    """Return a run that has ended. Ctrl-C cancels it where the service is this process: nobody else is waiting."""
+    try:
+        return follow(service, path, "training")
+    except KeyboardInterrupt:
+        if service.local:
+            service.call("POST", f"{path}/cancel")
+        raise
+
+
 def show_run(run: Mapping[str, Any]) -> None:
     """Write what a training run came to."""
-    decision = run.get("decision") or {}
-    show_held_out(run.get("report") or {}, "champion", "challenger")
+    decision, report = run.get("decision") or {}, run.get("report") or {}
+    for told in show.recipe(report):
+        show.line(told)
+    show_held_out(report, "champion", "challenger")
     show_decision(decision)
     verdict = "is the new champion" if decision.get("promoted") else "is not the champion"
     show.line(f"model {run.get('model_version')} {verdict}")
@@ -124,9 +155,11 @@ def show_model(
         show.data(model)
         return
     show.line(f"model {model['version']}  {', '.join(model['aliases'])}  {model['created_at']}")
-    facts = (model.get("lineage") or {}) | ((model.get("report") or {}).get("head") or {})
-    show.table(("fact", "value"), facts.items())
-    show_held_out(model.get("report") or {}, "champion", "challenger")
+    report = model.get("report") or {}
+    show.table(("fact", "value"), ((model.get("lineage") or {}) | scalars(report)).items())
+    for told in show.recipe(report):
+        show.line(told)
+    show_held_out(report, "champion", "challenger")
     show_decision(model.get("decision") or {})
 
 
@@ -155,7 +188,15 @@ def side_by_side(model: Mapping[str, Any]) -> dict[str, Any]:
     report, lineage = model.get("report") or {}, model.get("lineage") or {}
     facts = {name: lineage.get(name) for name in ("kind", "parent", "seed")} | {"created": model["created_at"]}
     facts |= {f"held-out {name}": one["b"] for name, one in (report.get("held_out") or {}).items()}
-    return facts | (report.get("head") or {})
+    return facts | scalars(report)
+
+
+def scalars(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scalars of a reported head, a name for each: the weight of every part of the evidence by itself."""
+    found: dict[str, Any] = {}
+    for name, value in (report.get("head") or {}).items():
+        found |= {f"{name} {part}": one for part, one in value.items()} if isinstance(value, dict) else {name: value}
+    return found
 
 
 @models.command("promote")

@@ -110,9 +110,22 @@ def hits(answer: Mapping[str, Any]) -> None:
         if hit.get("text"):
             console.print(Text("     ") + snippet(hit), soft_wrap=True)
         if hit.get("explain"):
-            parts = hit["explain"].get("parts", {})
+            parts = {name: part for name, part in hit["explain"].get("parts", {}).items() if part}
             console.print(Text("     " + "  ".join(f"{plain(name)} {figure(part)}" for name, part in parts.items())))
+    predictions(answer)
     summary(answer)
+
+
+def predictions(answer: Mapping[str, Any]) -> None:
+    """Write what the candidates of a search say about metadata fields, a line for each; nothing if nobody asked."""
+    for field, one in answer.get("predictions", {}).items():
+        if one["type"] == "number":
+            between = " to ".join(figure(one["quantiles"][level]) for level in ("0.1", "0.9"))
+            told = f"{figure(one['mean'])} (standard deviation {figure(one['standard_deviation'])}, 80% {between})"
+        else:
+            best = one["distribution"][:5]
+            told = ", ".join(f"{figure(each['value'])} {each['weight']:.0%}" for each in best) or "no candidate has it"
+        line(f"{field}: {told}; coverage {one['coverage']:.0%}, effective {one['effective_sample_size']:.1f} documents")
 
 
 def summary(answer: Mapping[str, Any]) -> None:
@@ -155,3 +168,22 @@ def comparisons(found: Iterable[Mapping[str, Any]], a: str, b: str) -> None:
         for one in found
     ]
     table(("measure", a, b, "difference", "95% interval", "p", "queries"), rows)
+
+
+def recipe(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines on how a model was fitted; nothing of what its report does not have."""
+    chosen, hop, examined = (report.get(name) or {} for name in ("recipe", "hop", "examination"))
+    if chosen:
+        told = ", ".join(f"{name.replace('_', ' ')} {chosen[name]}" for name in ("epochs", "reading") if name in chosen)
+        took = f" in {report['train_seconds']:.1f} s" if "train_seconds" in report else ""
+        yield f"recipe {chosen.get('recipe')}" + (f" ({told})" if told else "") + took
+    if skipped := chosen.get("skipped"):
+        yield f"beyond the budget: {'; '.join(skipped)}"
+    if examined:
+        yield f"examination of places: {examined.get('method')}"
+    if hop.get("chosen"):
+        yield f"second hop: {hop['chosen']}"
+    if asked := report.get("held_out_queries"):
+        yield f"held-out queries: {asked.get('test', 0)} of the test, {asked.get('cross_fitted', 0)} cross-fitted"
+    if chosen.get("optimism"):
+        yield f"taken off for having chosen on them: {chosen['optimism']:.4f}"

@@ -1,7 +1,7 @@
 """Creates, changes, shows and deletes collections."""
 
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, select, update
@@ -16,36 +16,38 @@ from service.tables import Alias, Collection, Document, Event, Judgment, Key, Mo
 
 FIXED = ("language", "keys")
 """Settings that decide what is indexed: they cannot change once documents are there."""
+UNSET = ("retention_days", "memory_half_life_days")
+"""Settings for which null is a value: without end."""
 
 
 def put(runtime: Runtime, name: str, wanted: CollectionIn) -> tuple[dict[str, Any], bool]:
     """Create a collection or change its settings; return its body and whether it was created."""
-    changes = wanted.model_dump(exclude_unset=True)
+    given = wanted.model_dump(exclude_unset=True)
+    changes = {key: value for key, value in given.items() if value is not None or key in UNSET}
     with runtime.collections_lock:  # of those who ask at once, one creates
         state = runtime.collections.get(name)
         if state is None:
-            settings = CollectionSettings(**{key: value for key, value in changes.items() if value is not None})
-            return show(runtime, runtime.create_collection(name, settings)), True
-    _change(runtime, state, {key: value for key, value in changes.items() if _given(key, value)})
+            return show(runtime, runtime.create_collection(name, CollectionSettings().changed(changes))), True
+    _change(runtime, state, changes)
     return show(runtime, state), False
-
-
-def _given(key: str, value: Any) -> bool:
-    return value is not None or key == "retention_days"
 
 
 def _change(runtime: Runtime, state: CollectionState, changes: dict[str, Any]) -> None:
     with state.lock:
-        settings = replace(state.settings, **changes)
+        settings = state.settings.changed(changes)
         changed = [key for key in FIXED if getattr(settings, key) != getattr(state.settings, key)]
         with runtime.database.write() as connection:
             if changed and _holds_documents(connection, state):
                 detail = f"{changed[0]} decides what is indexed: make a new collection, or delete the documents first"
                 raise Problem(409, "setting_is_fixed", detail)
             connection.execute(update(Collection).where(Collection.id == state.id).values(settings=asdict(settings)))
-        state.settings = settings
+            ages = settings.memory_half_life_days != state.settings.memory_half_life_days
+            watermark = state.bump(connection, documents=False) if ages else 0
+        state.configure(settings)
         if "language" in changed:
             state.reset_index()
+        if ages:
+            state.age(watermark, settings.clock())
 
 
 def _holds_documents(connection: Connection, state: CollectionState) -> bool:

@@ -11,6 +11,14 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$"
 FieldName = Annotated[str, Field(min_length=1, max_length=128, pattern=r'^[^"\x00]+$')]
 
 
+class AttentionIn(Strict):
+    """How queries attend to keys; what is left out keeps its value, or takes the default in a new collection."""
+
+    form: Literal["bilinear", "dot", "scaled_dot", "cosine", "additive", "gaussian"] = "bilinear"
+    heads: Annotated[int, Field(ge=1, le=8)] = 1
+    normaliser: Literal["softmax", "one_hot", "uniform"] = "softmax"
+
+
 class CollectionIn(Strict):
     """Settings of a collection; those left out keep their value, or take the default in a new collection."""
 
@@ -18,6 +26,8 @@ class CollectionIn(Strict):
     language: str | None = None
     retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     keys: Annotated[list[Literal["title", "passage", "sentence"]], Field(min_length=1)] | None = None
+    attention: AttentionIn | None = None
+    memory_half_life_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
 
     @field_validator("language")
     @classmethod

@@ -139,7 +139,7 @@ def _learn(
         head = state.serving.head
         version = outcome.run_record["model_version"]
         if version is not None:  # also when the gate kept it from going live: the table says so
-            head = load_version(state.id, state.dim, version, runtime.settings.data)
+            head = load_version(state.id, state.born, version, runtime.settings.data)
         outcome.runs["+ training"] = _run(runtime, state, held_out, Mode.HYBRID, done, head)
 
 

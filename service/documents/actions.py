@@ -18,7 +18,7 @@ from service.inputs import first_error
 from service.jobs import Progress
 from service.problems import not_found
 from service.runtime import Runtime
-from service.state import CollectionState, as_blob, memory_keys
+from service.state import CollectionState, as_blob, confirmations
 from service.tables import Document, Key, PendingDocument, Value
 
 CHUNK = 64
@@ -139,7 +139,7 @@ def _publish(
         if not added:
             return
         watermark = state.bump(connection, documents=True)
-        moved = memory_keys(connection, state.id, rows=[one.row for one in added]) if removed else []
+        moved = confirmations(connection, state.id, rows=[one.row for one in added]) if removed else []
     state.publish(watermark, added, removed, moved)
 
 

@@ -8,14 +8,15 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection, and_, delete, insert, select
 
+from index.confirmations import weight_of
 from index.records import Floats, KeyKind
 from service.database import now, rfc3339
-from service.feedback.schemas import GRADES, MAX_ITEMS, EventIn, JudgmentIn
+from service.feedback.schemas import MAX_ITEMS, EventIn, JudgmentIn
 from service.inputs import first_error
 from service.problems import Problem
 from service.runtime import Runtime
 from service.sources import normalise
-from service.state import CollectionState, as_blob, memory_keys
+from service.state import CollectionState, as_blob, confirmations
 from service.tables import Document, Event, Judgment, Key, Query
 
 
@@ -29,11 +30,6 @@ class Remembered:
     weight: float
     event_id: int | None = None
     judgment_id: int | None = None
-
-
-def memory_weight(grade: float) -> float:
-    """Return the weight of a key for a grade: 0.5 for a click, .8 for the best judgment, negative for a thumb down."""
-    return grade / (1 + abs(grade))
 
 
 def read_events(body: bytes) -> list[Any]:
@@ -80,7 +76,7 @@ def take_events(runtime: Runtime, state: CollectionState, items: Sequence[Any]) 
         else:
             text = queries.get(event.query_id or "") or event.user_query or ""
             accepted.append((event, text))
-    vectors = _vectors(runtime, state, [text for event, text in accepted if GRADES.get(event.action_name)])
+    vectors = _vectors(runtime, state, [text for event, text in accepted if event.grade and event.document_id])
     with state.lock:
         with runtime.database.write() as connection:
             rows = _known_documents(connection, state, [event.document_id for event, _ in accepted])
@@ -163,16 +159,24 @@ def _known_documents(connection: Connection, state: CollectionState, ids: Iterab
 
 
 def _refusal(event: EventIn, queries: dict[str, str], rows: dict[str, int]) -> dict[str, str] | None:
+    if event.is_verdict and event.session_id and not event.query_id:
+        return None
     if event.query_id not in queries and not event.user_query:
         if event.query_id:
             return {"code": "unknown_query", "detail": "no such query_id, and no user_query to join by"}
         return {"code": "query_missing", "detail": "an event needs a query_id or a user_query"}
     if event.document_id is None:
-        if GRADES.get(event.action_name):
-            return {"code": "document_missing", "detail": "this action needs event_attributes.object.object_id"}
+        if event.grade and not (event.is_verdict and event.query_id in queries):
+            return {"code": "document_missing", "detail": _missing(event)}
     elif event.document_id not in rows:
         return {"code": "unknown_document", "detail": "no such document"}
     return None
+
+
+def _missing(event: EventIn) -> str:
+    if event.is_verdict:
+        return "a thumb needs event_attributes.object.object_id, or the query_id of a logged search, or a session_id"
+    return "this action needs event_attributes.object.object_id"
 
 
 def _vectors(runtime: Runtime, state: CollectionState, texts: Iterable[str]) -> dict[str, Floats]:
@@ -189,7 +193,7 @@ def _store_event(
     rows: dict[str, int],
     vectors: dict[str, Floats],
 ) -> Remembered | None:
-    grade = GRADES.get(event.action_name)
+    grade = event.grade
     source = normalise(text)
     values = {
         "collection_id": state.id,
@@ -210,7 +214,7 @@ def _store_event(
     row = rows.get(event.document_id or "")
     if not grade or row is None:
         return None
-    return Remembered(row, source, vectors[text], memory_weight(grade), event_id=event_id)
+    return Remembered(row, source, vectors[text], weight_of(grade), event_id=event_id)
 
 
 def _take_back(connection: Connection, state: CollectionState, judgment: JudgmentIn) -> list[int]:
@@ -248,7 +252,7 @@ def _store_judgment(
     judgment_id = connection.execute(insert(Judgment).values(values).returning(Judgment.id)).scalar_one()
     if rating == 0:
         return None
-    weight = memory_weight(float(rating))
+    weight = weight_of(float(rating))
     return Remembered(rows[judgment.document_id], source, vectors[judgment.query], weight, judgment_id=judgment_id)
 
 
@@ -277,5 +281,5 @@ def _remember(
     runtime: Runtime, state: CollectionState, watermark: int, added: Sequence[int], removed: Sequence[int]
 ) -> None:
     with runtime.database.read() as connection:
-        keys = memory_keys(connection, state.id, added) if added else []  # without those taken back again
-    state.remember(watermark, keys, removed)
+        confirmed = confirmations(connection, state.id, added) if added else []  # without those taken back again
+    state.remember(watermark, confirmed, removed)

@@ -4,7 +4,18 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictInt, StrictStr, field_validator, model_validator
+import numpy as np
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    field_validator,
+    model_validator,
+)
 
 from service.inputs import Strict
 
@@ -21,6 +32,15 @@ GRADES = {
     "thumbs_down": -1.0,
 }
 """Action -> grade; other actions are stored and not learned from."""
+VERDICTS = ("thumbs_up", "thumbs_down")
+"""Actions that may be about a whole search, without a document: whether it solved the problem."""
+DWELLING = ("click", "watch")
+"""Actions whose grade depends on how long the searcher stayed with the document, where that was told."""
+DWELL_SECONDS = (5.0, 30.0)
+DWELL_SHARES = (0.3, 1.0)
+"""Share of the grade for a stay up to the first of DWELL_SECONDS and from the second on, a straight line between: a
+quick return says that the document was not it (Fox et al. 2005; Kim et al. 2014)."""
+MAX_DWELL_SECONDS = 86_400.0
 
 Short = Annotated[StrictStr, Field(max_length=512)]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=2048)]
@@ -55,6 +75,8 @@ class EventAttributes(Open):
 
     object: EventObject | None = None
     position: EventPosition | None = None
+    dwell_time_seconds: Annotated[StrictFloat, Field(ge=0, le=MAX_DWELL_SECONDS)] | None = None
+    """How long the searcher stayed with the document before coming back; an addition to UBI's fields."""
 
 
 class EventIn(Open):
@@ -96,6 +118,20 @@ class EventIn(Open):
         """The document that it was about."""
         attributes = self.event_attributes
         return attributes.object.object_id if attributes and attributes.object else None
+
+    @property
+    def grade(self) -> float | None:
+        """What the action says of its document; None where it is not learned from."""
+        grade = GRADES.get(self.action_name)
+        stayed = self.event_attributes.dwell_time_seconds if self.event_attributes else None
+        if grade is None or stayed is None or self.action_name not in DWELLING:
+            return grade
+        return grade * float(np.interp(stayed, DWELL_SECONDS, DWELL_SHARES))
+
+    @property
+    def is_verdict(self) -> bool:
+        """Whether it is about a whole search or session, not about one document."""
+        return self.document_id is None and self.action_name in VERDICTS
 
     @property
     def position(self) -> int | None:

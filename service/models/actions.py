@@ -8,6 +8,7 @@ import numpy as np
 from sqlalchemy import select
 
 from index.attention import AttentionHead
+from index.clicks import estimate_examination
 from index.evaluate import Qrels, measure_run
 from index.examples import Feedback, split
 from index.promotion import compare, interval
@@ -102,7 +103,7 @@ def start_evaluation(runtime: Runtime, state: CollectionState, wanted: Evaluatio
     for version in versions:
         show_model(runtime, state, version)
     state.require_encoder(runtime.encoder)
-    heads = {version: load_version(state.id, state.dim, version, runtime.settings.data) for version in versions}
+    heads = {version: load_version(state.id, state.born, version, runtime.settings.data) for version in versions}
 
     def work(progress: Progress) -> dict[str, Any]:
         return _evaluate(runtime, state, wanted, heads, progress)
@@ -156,8 +157,9 @@ def _asked(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> tu
     """Return the queries to run, their qrels over rows, and where these come from."""
     with runtime.database.read() as connection:
         if wanted.qrels is None:
-            _, held_out = split(gather_feedback(connection, state.id))
-            return held_out, held_out_qrels(held_out), "stored feedback, held-out queries"
+            learned, held_out = split(gather_feedback(connection, state.id))
+            curve = estimate_examination(learned).curve  # as training runs have it: never from what is held out
+            return held_out, held_out_qrels(held_out, curve), "stored feedback, held-out queries"
         rows = {
             row.id: str(row.row)
             for row in connection.execute(select(Document.id, Document.row).where(Document.collection_id == state.id))

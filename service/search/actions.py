@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from index.attention import AttentionHead
+from index.attention import AttentionHead, HeadConfig
 from index.filters import parse_filter
 from index.generation import Generation
 from index.records import KeyKind
@@ -17,11 +17,13 @@ from service.database import new_id, now
 from service.problems import not_found
 from service.runtime import Runtime
 from service.search.highlights import Highlighter
+from service.search.memory import past_queries
+from service.search.predictions import predictions
 from service.search.schemas import SearchIn
 from service.selection import matching_places
 from service.sources import normalise
 from service.state import CollectionState, Serving, load_version
-from service.tables import Alias, Document, Event, Judgment, Key, Model
+from service.tables import Alias, Document, Model
 
 highlighter_for = lru_cache(32)(Highlighter)
 
@@ -65,6 +67,7 @@ def answer(runtime: Runtime, state: CollectionState, request: SearchIn) -> dict[
         "model": {"version": searched.serving.version, "alias": _alias(request)},
         "generation": searched.generation.watermark,
         "degraded": list(searched.serving.degraded),
+        **_predicted(runtime, request, searched),
         "took_ms": round(1000 * (time.perf_counter() - started), 3),
         "timings_ms": {
             "encode": round(searched.encode_ms, 3),
@@ -107,12 +110,12 @@ def _serving(runtime: Runtime, state: CollectionState, request: SearchIn) -> Ser
         ).scalar()
     if known is None:
         raise not_found("model")
-    return Serving(known, _head(state.id, state.dim, known, runtime))
+    return Serving(known, _head(state.id, state.born, known, runtime))
 
 
 @lru_cache(16)
-def _head(collection_id: int, dim: int, version: int, runtime: Runtime) -> AttentionHead:
-    return load_version(collection_id, dim, version, runtime.settings.data)
+def _head(collection_id: int, born: HeadConfig, version: int, runtime: Runtime) -> AttentionHead:
+    return load_version(collection_id, born, version, runtime.settings.data)
 
 
 def _alias(request: SearchIn) -> str | None:
@@ -143,9 +146,15 @@ def _hits(
             "highlights": highlighter.find(request.q, {"title": document.title, "text": document.text}),
         }
         if request.explain:
-            hit["explain"] = _explain(runtime, searched, place)
+            hit["explain"] = _explain(runtime, state, searched, place)
         hits.append(hit)
     return hits
+
+
+def _predicted(runtime: Runtime, request: SearchIn, searched: Searched) -> dict[str, Any]:
+    if not request.predict:
+        return {}
+    return {"predictions": predictions(runtime, searched.generation, searched.ranking, request.predict)}
 
 
 def _stored(runtime: Runtime, rows: list[int]) -> dict[int, Any]:
@@ -155,39 +164,19 @@ def _stored(runtime: Runtime, rows: list[int]) -> dict[int, Any]:
         return {row.row: row for row in connection.execute(wanted.where(table.row.in_(rows)))}
 
 
-def _explain(runtime: Runtime, searched: Searched, place: int) -> dict[str, Any]:
+def _explain(runtime: Runtime, state: CollectionState, searched: Searched, place: int) -> dict[str, Any]:
     keys = explain_keys(searched.generation, searched.serving.head, searched.query, searched.ranking, place)
-    past = _past_queries(runtime, [key.memory_id for key in keys if key.memory_id is not None])
+    row = int(searched.generation.rows[searched.ranking.places[place]])
+    past = past_queries(runtime, state, row, [key for key in keys if key.source is not None])
     shown = []
     for key in keys:
         one: dict[str, Any] = {"kind": key.kind.label, "cosine": key.score, "share": key.share}
         if key.kind is KeyKind.QUERY:
-            one |= past.get(key.memory_id or 0, {})
+            one |= past[key.source or ""]
         else:
             one |= {"start": key.start, "end": key.end}
         shown.append(one)
     return {"parts": explain_parts(searched.ranking, place), "keys": shown}
-
-
-def _past_queries(runtime: Runtime, ids: list[int]) -> dict[int, dict[str, Any]]:
-    """Return what a past query was and which feedback confirmed it, by key."""
-    if not ids:
-        return {}
-    wanted = (
-        select(Key.id, Key.source, Event.query_id, Event.action_name, Judgment.rater)
-        .join(Event, Event.id == Key.event_id, isouter=True)
-        .join(Judgment, Judgment.id == Key.judgment_id, isouter=True)
-        .where(Key.id.in_(ids))
-    )
-    with runtime.database.read() as connection:
-        return {
-            row.id: {
-                "query": row.source,
-                "from": "event" if row.action_name else "judgment",
-                "query_id": row.query_id,
-            }
-            for row in connection.execute(wanted)
-        }
 
 
 def _impression(state: CollectionState, request: SearchIn, searched: Searched, body: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,10 @@ from service.inputs import Strict
 MAX_WINDOW = 10_000
 Version = Annotated[int, Field(ge=0, le=2**31)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
+FieldNames = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=128)]],
+    Field(min_length=1, max_length=16, json_schema_extra={"uniqueItems": True}),
+]
 
 
 class SearchIn(Strict):
@@ -22,6 +26,7 @@ class SearchIn(Strict):
     candidates: Annotated[int, Field(ge=1, le=2000)] = 200
     model: Literal["champion", "challenger"] | Version = "champion"
     explain: bool = False
+    predict: FieldNames | None = None
     log: bool = True
     client_id: Name | None = None
     session_id: Name | None = None
@@ -32,4 +37,6 @@ class SearchIn(Strict):
             raise ValueError(f"offset + limit is at most {MAX_WINDOW}")
         if not self.q.strip():
             raise ValueError("q must hold more than white space")
+        if self.predict and len(set(self.predict)) < len(self.predict):
+            raise ValueError("predict names a field twice")
         return self

@@ -1,205 +1,139 @@
-"""Training runs: start a child, follow it, register what it made, and promote it if the gate says so."""
+"""Training runs: starts them, takes them up again after a restart, cancels and shows them."""
 
-import json
-import os
-import shutil
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Connection, func, insert, select
 
-from index.train import FitConfig
+from index.trials import FitConfig
 from service.database import new_id, now
 from service.learning import confirmed_count
 from service.problems import Problem, not_found
-from service.registry import champion_version, next_version, promote, register
+from service.registry import champion_version
 from service.runtime import Runtime
 from service.state import CollectionState
-from service.tables import Event, Judgment, Model, TrainingRun
-from service.training.child import MODEL, REPORT
+from service.tables import Event, Judgment, TrainingRun
+from service.training.follow import Specification, end, follow, store
 from service.training.schemas import TrainingIn
 
 log = structlog.get_logger()
 ENDED = ("succeeded", "failed", "canceled")
-MAX_STEPS = 2000
-"""Steps kept of a run; in a longer one, later steps of the same phase replace the last."""
+MAX_RESUMPTIONS = 3
+"""Of a run whose service broke off: one that takes its service down with it must not do so for ever."""
+LETTING_GO_SECONDS = 5
 
 
 def start(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> dict[str, Any]:
     """Start a run and return it. Raises Problem 409 while another runs, 422 with have and need for too little."""
     with runtime.database.read() as connection:
         have, need = confirmed_count(connection, state.id), FitConfig().min_queries
-    if not state.training.acquire(blocking=False):
+    if not _acquired(runtime, state):
         raise Problem(409, "training_already_running", "a training run of this collection is still going on")
     try:
         if have < need:
             detail = f"{have} queries have a confirmed document; a training run needs {need}"
             raise Problem(422, "not_enough_feedback", detail, have=have, need=need)
         run_id = new_id()
-        specification = _store_run(runtime, state, run_id, wanted)
-        thread = threading.Thread(target=_follow, args=(runtime, state, specification), name=f"training-{run_id}")
-        runtime.training[run_id] = thread
-        thread.start()
+        with runtime.database.write() as connection:
+            _insert(connection, state, run_id, wanted)
+        _launch(runtime, state, run_id)
     except BaseException:
         state.training.release()
         raise
     return show(runtime, state, run_id)
 
 
-def _store_run(runtime: Runtime, state: CollectionState, run_id: str, wanted: TrainingIn) -> dict[str, Any]:
-    with runtime.database.write() as connection:
-        mine = (Event.collection_id == state.id,)
-        first, last, events = connection.execute(
-            select(func.min(Event.timestamp), func.max(Event.timestamp), func.count()).where(*mine)
-        ).one()
-        judgments = connection.execute(
-            select(func.count()).select_from(Judgment).where(Judgment.collection_id == state.id)
-        ).scalar_one()
-        window = {"events": events, "judgments": judgments, "from": first, "to": last}
-        champion = champion_version(connection, state)
-        connection.execute(
-            insert(TrainingRun).values(
-                id=run_id,
-                collection_id=state.id,
-                status="processing",
-                seed=wanted.seed,
-                promote=wanted.promote,
-                progress_done=0,
-                progress_total=0,
-                steps=[],
-                data=window | {"champion": champion},
-                report={},
-                decision={},
-                created_at=now(),
-            )
+def _acquired(runtime: Runtime, state: CollectionState) -> bool:
+    """Take the collection's lock of training; one whose run is seen to have ended will let go of it in a moment."""
+    if state.training.acquire(blocking=False):
+        return True
+    going = select(TrainingRun.id).where(TrainingRun.collection_id == state.id, TrainingRun.status == "processing")
+    with runtime.database.read() as connection:
+        if connection.execute(going).first():
+            return False
+    return state.training.acquire(timeout=LETTING_GO_SECONDS)
+
+
+def resume_training(runtime: Runtime) -> None:
+    """Take up the runs that went on when the service ended, each in the background; one canceled by then has ended.
+
+    Nothing of theirs is lost: inputs and finished trials lie in the staging folder.
+    """
+    states = {state.id: state for state in runtime.collections.values()}
+    with runtime.database.read() as connection:
+        going = select(TrainingRun.__table__).where(TrainingRun.status == "processing").order_by(TrainingRun.id)
+        rows = connection.execute(going).all()
+    for row in rows:
+        state = states.get(row.collection_id)
+        if state is None or row.id in runtime.training:
+            continue
+        if row.cancel_requested:
+            end(runtime, row.id, {"status": "canceled", "error": None})
+        elif row.resumptions >= MAX_RESUMPTIONS or not state.training.acquire(blocking=False):
+            detail = f"the service broke off while this run went on, {row.resumptions + 1} times"
+            end(runtime, row.id, {"status": "failed", "error": {"code": "interrupted", "detail": detail}})
+        else:
+            store(runtime, row.id, resumptions=row.resumptions + 1)
+            log.info("training_resumed", run=row.id, collection=state.name, resumptions=row.resumptions + 1)
+            _launch(runtime, state, row.id)
+
+
+def _launch(runtime: Runtime, state: CollectionState, run_id: str) -> None:
+    """Start the thread that follows a run; the caller holds the collection's lock of training, the thread frees it."""
+    specification = _specification(runtime, state, run_id)
+    thread = threading.Thread(target=follow, args=(runtime, state, specification), name=f"training-{run_id}")
+    runtime.training[run_id] = thread
+    thread.start()
+
+
+def _insert(connection: Connection, state: CollectionState, run_id: str, wanted: TrainingIn) -> None:
+    mine = (Event.collection_id == state.id,)
+    first, last, events = connection.execute(
+        select(func.min(Event.timestamp), func.max(Event.timestamp), func.count()).where(*mine)
+    ).one()
+    judgments = connection.execute(
+        select(func.count()).select_from(Judgment).where(Judgment.collection_id == state.id)
+    ).scalar_one()
+    window = {"events": events, "judgments": judgments, "from": first, "to": last}
+    connection.execute(
+        insert(TrainingRun).values(
+            id=run_id,
+            collection_id=state.id,
+            status="processing",
+            **wanted.model_dump(),
+            steps=[],
+            data=window | {"champion": champion_version(connection, state)},
+            report={},
+            decision={},
+            created_at=now(),
         )
+    )
+
+
+def _specification(runtime: Runtime, state: CollectionState, run_id: str) -> Specification:
+    """Return what the child is told, from the run's record alone: taken up again, it is told the same."""
+    with runtime.database.read() as connection:
+        row = connection.execute(select(TrainingRun.__table__).where(TrainingRun.id == run_id)).one()
+    window = dict(row.data)
     return {
         "run": run_id,
         "data": str(runtime.settings.data.resolve()),
         "staging": str((runtime.staging / run_id).resolve()),
         "collection_id": state.id,
-        "champion": champion,
-        "seed": wanted.seed,
-        "promote": wanted.promote,
+        "champion": window.pop("champion"),
+        "seed": row.seed,
+        "promote": row.promote,
+        "budget_seconds": row.budget_seconds,
         "window": window,
     }
 
 
-def _follow(runtime: Runtime, state: CollectionState, specification: dict[str, Any]) -> None:
-    """Run the child to its end and keep its record; whatever happens, the run ends and the collection is free."""
-    run_id, staging = specification["run"], Path(specification["staging"])
-    outcome: dict[str, Any] = {"status": "failed", "error": {"code": "internal_error", "detail": "the run broke off"}}
-    try:
-        staging.mkdir(parents=True)
-        error = _run_child(runtime, specification)
-        if run_id in runtime.canceled_training:
-            interrupted = {"code": "interrupted", "detail": "the service stopped before this run ended"}
-            closing = runtime.closing
-            outcome = {"status": "failed" if closing else "canceled", "error": interrupted if closing else None}
-        elif error is None:
-            outcome = _conclude(runtime, state, specification) | {"status": "succeeded", "error": None}
-            outcome["progress_done"] = TrainingRun.progress_total
-        else:
-            outcome = {"status": "failed", "error": error}
-    except Exception:
-        log.exception("training_failed", run=run_id)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-        try:
-            _update(runtime, run_id, finished_at=now(), **outcome)
-        finally:
-            runtime.training.pop(run_id, None)
-            runtime.canceled_training.discard(run_id)
-            state.training.release()
-
-
-def _run_child(runtime: Runtime, specification: dict[str, Any]) -> dict[str, Any] | None:
-    """Follow the child's lines; return its error, None when it ended well."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    source = str(Path(__file__).parents[2])
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [source, environment.get("PYTHONPATH", "")]))
-    log_path = Path(specification["staging"]) / "stderr.log"
-    steps: list[dict[str, Any]] = []
-    error: dict[str, Any] | None = None
-    with log_path.open("wb") as errors:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "service.training.child", json.dumps(specification)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env=environment,
-            start_new_session=True,  # a Ctrl-C at the terminal is the service's to handle
-        )
-        runtime.training_children[specification["run"]] = child
-        if specification["run"] in runtime.canceled_training:
-            child.terminate()  # canceled while it was being started
-        assert child.stdout is not None
-        try:
-            for line in child.stdout:
-                step = json.loads(line)
-                error = step.get("error", error)
-                _keep(steps, step)
-                done, total = step.get("done", 0), step.get("total", 0)
-                _update(runtime, specification["run"], steps=steps, progress_done=done, progress_total=total)
-            code = child.wait()
-        finally:
-            if child.poll() is None:
-                child.kill()
-                child.wait()
-            child.stdout.close()
-            runtime.training_children.pop(specification["run"], None)
-    if code and error is None and specification["run"] not in runtime.canceled_training:
-        tail = log_path.read_text(errors="replace")[-2000:]
-        log.error("training_child_failed", run=specification["run"], code=code, stderr=tail)
-        error = {"code": "training_failed", "detail": f"the training process ended with code {code}; the log has more"}
-    return error
-
-
-def _keep(steps: list[dict[str, Any]], step: dict[str, Any]) -> None:
-    counting = step.get("phase") in ("examples", "evaluate")
-    if steps and (len(steps) >= MAX_STEPS or (counting and steps[-1].get("phase") == step["phase"])):
-        steps[-1] = step
-    else:
-        steps.append(step)
-
-
-def _conclude(runtime: Runtime, state: CollectionState, specification: dict[str, Any]) -> dict[str, Any]:
-    """Register the staged model and act on the gate's decision; return what the run's record gets."""
-    staging = Path(specification["staging"])
-    made = json.loads((staging / REPORT).read_bytes())
-    decision = made["decision"] | {"promoted": False}
-    with state.lock:
-        with runtime.database.write() as connection:
-            version = next_version(connection, state)
-            facts = {"lineage": made["lineage"], "report": made["report"], "decision": decision}
-            register(runtime, state, connection, staging / MODEL, version, facts)
-            same = champion_version(connection, state) == specification["champion"]
-        if specification["promote"] == "never":
-            decision["reasons"] = [*decision["reasons"], "promotion was not asked for"]
-        elif decision["promote"] and not same:
-            decision["reasons"] = [*decision["reasons"], "the champion was changed while the run went on"]
-        elif decision["promote"]:
-            promote(runtime, state, version, f"training run {specification['run']} passed the gate")
-            decision["promoted"] = True
-        with runtime.database.write() as connection:
-            mine = update(Model).where(Model.collection_id == state.id, Model.version == version)
-            connection.execute(mine.values(decision=decision))
-    return {"model_version": version, "report": made["report"], "decision": decision}
-
-
-def _update(runtime: Runtime, run_id: str, **values: Any) -> None:
-    with runtime.database.write() as connection:
-        connection.execute(update(TrainingRun).where(TrainingRun.id == run_id).values(**values))
-
-
 def cancel(runtime: Runtime, state: CollectionState, run_id: str) -> dict[str, Any]:
-    """Ask a run to stop; one that has ended stays as it is."""
+    """Ask a run to stop, for good, also across a restart; one that has ended stays as it is."""
     record = show(runtime, state, run_id)
     if record["status"] not in ENDED:
+        store(runtime, run_id, cancel_requested=True)
         runtime.canceled_training.add(run_id)
         child = runtime.training_children.get(run_id)
         if child is not None:
@@ -236,6 +170,8 @@ def _body(row: Any) -> dict[str, Any]:
         "status": row.status,
         "seed": row.seed,
         "promote": row.promote,
+        "budget_seconds": row.budget_seconds,
+        "resumptions": row.resumptions,
         "progress": {"done": row.progress_done, "total": row.progress_total},
         "steps": row.steps,
         "data": row.data,

@@ -1,90 +1,109 @@
-"""The training process: reads the database, fits, writes to staging, tells its steps as lines of JSON on stdout.
+"""The training process: reads its inputs, fits, writes to staging, tells its steps as lines of JSON on stdout.
 
-It runs apart from the service, on one thread and at low priority, and cannot write to the database.
+It runs apart from the service, on one thread and at low priority, and cannot write to the database. It ends when the
+service does: its stdin is a pipe that the service holds open. Started again on the same staging folder, it goes on
+from the inputs and the finished trials that lie there, and makes the same model, to the bit.
 """
 
+import fcntl
 import json
 import os
+import shutil
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import torch
-from sqlalchemy import select
 
 from index.errors import NotEnoughFeedback
 from index.files import write_atomically
-from index.generation import Generation, GenerationStore
 from index.models import save_head
-from index.train import FitConfig, Fitted, fit
+from index.train import Fitted, Steps, fit
+from index.trials import FitConfig
 from service.database import DATABASE_FILE, Database
-from service.learning import gather_feedback, summary
-from service.state import indexed_documents, load_version, memory_keys
-from service.tables import Collection
+from service.learning import summary
+from service.state import load_version
+from service.training.inputs import inputs_of
 
 MODEL = "model"
 REPORT = "report.json"
+INPUTS = "inputs"
+JOURNAL = "journal"
+LOCK = "lock"
 NICENESS = 10
+ORPHANED = 3
+"""The exit code of a child whose service has ended; nobody is there to see it."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the fit that a JSON specification describes; return the exit code."""
     specification: dict[str, Any] = json.loads(arguments[0])
+    threading.Thread(target=_end_with_the_service, daemon=True).start()
     os.nice(NICENESS)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    try:
-        run(specification)
-    except NotEnoughFeedback as error:
-        _tell({"error": {"code": "not_enough_feedback", "detail": str(error)}})
-        return 1
+    with (Path(specification["staging"]) / LOCK).open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a child of a service that was killed may take a moment to end
+        try:
+            run(specification)
+        except NotEnoughFeedback as error:
+            _tell({"error": {"code": "not_enough_feedback", "detail": str(error)}})
+            return 1
     return 0
 
 
 def run(specification: dict[str, Any]) -> None:
     """Fit, and leave the model and its report in the staging folder of the run."""
     data, staging = Path(specification["data"]), Path(specification["staging"])
-    database = Database(data / DATABASE_FILE)
-    with database.read() as connection:
-        collection_id = specification["collection_id"]
-        row = connection.execute(select(Collection.__table__).where(Collection.id == collection_id)).mappings().one()
-        store = GenerationStore(staging / "index", row["dim"], row["settings"]["language"])
-        store.apply(row["watermark"], indexed_documents(connection, collection_id))
-        generation = store.remember(row["watermark"], memory_keys(connection, collection_id))
-        feedback = gather_feedback(connection, collection_id)
-    parent = load_version(collection_id, row["dim"], specification["champion"], data)
-    config = FitConfig(seed=specification["seed"])
-    fitted = _fitted(generation, feedback, parent, config)
-    store.close()
-    facts = summary(feedback) | {"documents": generation.count, "generation": generation.watermark}
+    collection_id, version = specification["collection_id"], specification["champion"]
+    inputs = inputs_of(staging / INPUTS, Database(data / DATABASE_FILE), collection_id)
+    champion = load_version(collection_id, inputs.born, version, data)
+    config = FitConfig(seed=specification["seed"], budget_seconds=specification["budget_seconds"])
+    steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.born, staging / JOURNAL)
+    fitted, seconds = _fitted(steps)
+    facts = {"documents": inputs.generation.count, "generation": inputs.generation.watermark}
     lineage = {
         "kind": "trained",
-        "parent": specification["champion"],
+        "parent": version,
         "seed": config.seed,
+        "budget_seconds": config.budget_seconds,
         "training_run": specification["run"],
-        "encoder_fingerprint": row["fingerprint"],
-        "data": facts | {"window": specification["window"]},
+        "encoder_fingerprint": inputs.fingerprint,
+        "data": summary(inputs.feedback) | facts | {"window": specification["window"]},
     }
+    shutil.rmtree(staging / MODEL, ignore_errors=True)  # left by a process that was killed before its report was whole
     save_head(staging / MODEL, fitted.head, lineage)
     decision = {
         "promote": fitted.decision.promote,
         "checks": [vars(check) for check in fitted.decision.checks],
         "reasons": fitted.decision.reasons,
     }
-    measured = fitted.report | {"peak_memory_bytes": _peak_memory_bytes()}
+    measured = fitted.report | {"train_seconds": round(seconds, 2), "peak_memory_bytes": _peak_memory_bytes()}
     report = {"lineage": lineage, "report": measured, "decision": decision}
     write_atomically(staging / REPORT, json.dumps(report).encode())
 
 
-def _fitted(generation: Generation, feedback: Any, parent: Any, config: FitConfig) -> Fitted:
-    steps = fit(generation, feedback, parent, config)
+def _fitted(steps: Steps) -> tuple[Fitted, float]:
+    """Tell every step; return what was fitted, and the seconds until the comparison with the champion began."""
+    started, seconds, resumed = time.monotonic(), None, 0
     while True:
         try:
             step = next(steps)
         except StopIteration as end:
             fitted: Fitted = end.value
-            return fitted
-        _tell({"phase": step.phase, "done": step.done, "total": step.total, **step.figures})
+            return fitted, time.monotonic() - started if seconds is None else seconds
+        if step.phase == "evaluate" and seconds is None:
+            seconds = time.monotonic() - started
+        resumed += step.phase == "resumed"
+        done, total = (resumed, resumed) if step.phase == "resumed" else (step.done, step.total)
+        _tell({"phase": step.phase, "done": done, "total": total, **step.figures})
+
+
+def _end_with_the_service() -> None:
+    os.read(0, 1)  # nothing is ever written: this returns when the service dies. sys.stdin would abort at exit
+    os._exit(ORPHANED)
 
 
 def _peak_memory_bytes() -> int | None:

@@ -4,11 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from index.trials import FitConfig
 from service.inputs import Strict
 
 
 class TrainingIn(Strict):
-    """How to train; the same log and seed give the same model, bit for bit."""
+    """How to train; the same log, seed and budget give the same model, bit for bit."""
 
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     promote: Literal["auto", "never"] = "auto"
+    budget_seconds: Annotated[int, Field(ge=1, le=3600)] = int(FitConfig.budget_seconds)
+    """What trials may cost in all, by their nominal price."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ DEADLINE_SECONDS = 120
 """For what ends by itself: a test that waits longer has found a defect."""
 ENDED = ("succeeded", "failed", "canceled")
 DEFAULT = "/v1/collections/default"
+TODAY = datetime.now(UTC).isoformat()
+"""When events happened, unless they say: memory fades, and tests are run for years."""
 SECRET = "hunter2"
 """Stands in what is sent, and must not stand in what comes back."""
 MEMBERS = {"type", "title", "status", "detail", "code", "instance", "errors"}
@@ -128,7 +131,7 @@ def event(document_id: str | None, action: str = "click", position: int | None =
         attributes["object"] = {"object_id": document_id, "object_id_field": "id"}
     if position is not None:
         attributes["position"] = {"ordinal": position}
-    return {"action_name": action, "timestamp": "2026-09-20T10:00:00Z", "event_attributes": attributes, **more}
+    return {"action_name": action, "timestamp": TODAY, "event_attributes": attributes, **more}
 
 
 def good(answer: Any) -> Any:

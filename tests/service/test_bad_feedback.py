@@ -44,6 +44,25 @@ def test_events_are_rejected_one_by_one(client: TestClient) -> None:
     assert rejected(client, event("known", user_query=SECRET * 1000)) == "invalid_event"
 
 
+@pytest.mark.parametrize("seconds", [-1, 86_401, "12", True, [], 1e300])
+def test_a_dwell_time_that_nobody_can_have_stayed_is_rejected(client: TestClient, seconds: Any) -> None:
+    one = event("known", user_query="x")
+    one["event_attributes"]["dwell_time_seconds"] = seconds
+    assert rejected(client, one) == "invalid_event"
+
+
+def test_a_thumb_without_a_document_names_a_search_or_a_session(client: TestClient) -> None:
+    query_id = Spoken(client).search("known")["query_id"]
+    for named in ({"query_id": query_id}, {"session_id": "s"}):
+        for action in ("thumbs_up", "thumbs_down"):
+            assert post_events(client, [event(None, action, **named)]).json() == {"accepted": 1, "rejected": []}
+    assert rejected(client, event(None, "thumbs_up", user_query="x")) == "document_missing"
+    assert rejected(client, event(None, "thumbs_up", query_id=SECRET)) == "unknown_query"
+    assert rejected(client, event(None, "thumbs_up", query_id=SECRET, session_id="s")) == "unknown_query"
+    assert rejected(client, event(None, "click", query_id=query_id)) == "document_missing"
+    assert rejected(client, event(None, "click", session_id="s")) == "query_missing"
+
+
 @pytest.mark.parametrize("timestamp", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
 def test_a_time_that_utc_cannot_tell_is_rejected(client: TestClient, timestamp: str) -> None:
     assert rejected(client, event("known", user_query="x") | {"timestamp": timestamp}) == "invalid_event"

@@ -179,6 +179,18 @@ def test_a_search_shows_hits_and_with_json_the_answer_alone(fake: Fake, run: Run
     ]
 
 
+def test_a_search_tells_which_values_answer(fake: Fake, run: Run) -> None:
+    more = {"coverage": 0.9, "effective_sample_size": 3.25, "documents": 9}
+    kind = {"type": "categories", "distribution": [{"value": "sh\x1boe", "weight": 0.72}], "other_weight": 0.28} | more
+    quantiles = {"0.1": 8.0, "0.5": 9.0, "0.9": 18.5}
+    price = {"type": "number", "mean": 12.3, "standard_deviation": 4.1, "quantiles": quantiles} | more
+    fake.on("POST", "/v1/collections/default/search", FOUND | {"predictions": {"kind": kind, "price": price}})
+    shown = run("search", "x", "--predict", "kind", "--predict", "price", "--url", fake.url)
+    assert "kind: sh\ufffdoe 72%; coverage 90%, effective 3.2 documents" in shown.out
+    assert "price: 12.3000 (standard deviation 4.1000, 80% 8.0000 to 18.5000)" in shown.out
+    assert fake.sent("/v1/collections/default/search")[0]["predict"] == ["kind", "price"]
+
+
 def test_text_from_outside_cannot_drive_the_terminal(fake: Fake, run: Run) -> None:
     evil = HIT | {"title": "a\x1b[2Jb", "text": "\x1b]0;x\x07 [bold]y[/bold]"}
     fake.on("POST", "/v1/collections/default/search", FOUND | {"hits": [evil]})
@@ -220,6 +232,7 @@ def test_what_is_no_softseek_server_is_an_error(fake: Fake, run: Run) -> None:
         (["search", "x", "--limit", "0"], "greater than or equal to 1"),
         (["search", "caf\udce9"], "argument 2 is not UTF-8"),
         (["train", "--no-wait"], "--no-wait needs --url"),
+        (["train", "--budget", "3601"], "less than or equal to 3600"),
         (["evaluate", "--models", "one"], "version numbers"),
         (["serve", "--port", "65536"], "less than or equal to 65535"),
     ],
@@ -324,17 +337,18 @@ def test_training_is_followed_to_its_decision(fake: Fake, run: Run) -> None:
         "id": "r1",
         "status": "succeeded",
         "model_version": 4,
-        "report": {"held_out": {"nDCG@10": COMPARISON}},
+        "report": {"held_out": {"nDCG@10": COMPARISON}, "recipe": {"recipe": "gates", "skipped": ["rank", "full"]}},
         "decision": DECISION,
     }
     steps = {"id": "r1", "status": "processing", "steps": [{"phase": "choose"}], "progress": {"done": 1, "total": 9}}
     fake.on("POST", runs, (202, {"id": "r1", "status": "enqueued"}))
     fake.on("GET", f"{runs}/r1", steps, ended_run)
-    ended = run("train", "--seed", 5, "--promote", "never", "--url", fake.url)
+    ended = run("train", "--seed", 5, "--promote", "never", "--budget", 300, "--url", fake.url)
     assert ended.code == 0
     assert "0.6000" in ended.out
     assert "passed: it is better" in ended.out
-    assert fake.sent(runs) == [{"seed": 5, "promote": "never"}]
+    assert "recipe gates\nbeyond the budget: rank; full\n" in ended.out
+    assert fake.sent(runs) == [{"seed": 5, "promote": "never", "budget_seconds": 300}]
 
 
 @pytest.mark.parametrize("status", ["failed", "canceled"])

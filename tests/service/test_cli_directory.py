@@ -4,9 +4,12 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +17,7 @@ from typing import Any, Protocol
 import pytest
 
 from service.cli import main
+from tests.service.client import DEADLINE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 ANIMALS = (
@@ -119,6 +123,43 @@ def test_feedback_trains_a_model_that_is_listed_and_measured(run: Run, documents
     assert measured.value["queries"] == len(ANIMALS)
     shown = run("evaluate", "--models", "0,1")
     assert (shown.code, "model 1" in shown.out) == (0, True)
+
+
+@contextmanager
+def training(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`softseek train` in a process of its own, once its run has begun."""
+    command = [sys.executable, "-c", "from service.cli import main; main()", "train"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=directory, env=environment, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not any((directory / "data" / "staging").glob("*/lock")):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield process
+
+
+def test_a_run_whose_command_was_killed_goes_on_with_the_next_one(
+    run: Run, documents: Path, qrels: Path, tmp_path: Path
+) -> None:
+    assert run("ingest", documents).code == run("judgments", "import", qrels).code == 0
+    with training(tmp_path) as process:
+        process.kill()
+    trained = run("train", "--seed", 5)
+    assert trained.code == 0
+    assert "was interrupted and goes on" in trained.err
+    (_, made) = run("models", "list", "--json").value["models"]
+    assert made["lineage"]["seed"] == 0
+
+
+def test_ctrl_c_cancels_a_run_that_nobody_else_waits_for(
+    run: Run, documents: Path, qrels: Path, tmp_path: Path
+) -> None:
+    assert run("ingest", documents).code == run("judgments", "import", qrels).code == 0
+    with training(tmp_path) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_SECONDS) == 130
+    with closing(sqlite3.connect(tmp_path / "data" / "softseek.db")) as connection:
+        assert connection.execute("SELECT status FROM training_runs").fetchall() == [("canceled",)]
 
 
 def test_events_are_imported_and_refused_one_by_one(run: Run, documents: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from fastapi.testclient import TestClient
 
+from index.records import LEXICAL
 from tests.service.client import Spoken, create, good, opened, runtime_of
 
 COLOURS = ("red", "green", "blue", "white")
@@ -91,7 +92,7 @@ def test_weights_and_null_weight_sum_to_one_over_all_candidates(shop: Spoken, mo
 def test_the_parts_of_an_explanation_add_up_to_the_logit(shop: Spoken, mode: str) -> None:
     for hit in shop.search("green bowl 9", explain=True, mode=mode)["hits"]:
         parts = hit["explain"]["parts"]
-        assert parts.keys() == {"title", "passage", "sentence", "words", "memory"}
+        assert parts.keys() == {"title", "passage", "sentence", *LEXICAL, "memory"}
         assert sum(parts.values()) == pytest.approx(hit["logit"], abs=1e-4)
         for key in hit["explain"]["keys"]:
             assert 0 <= key["start"] <= key["end"] <= len(hit["title" if key["kind"] == "title" else "text"])
@@ -100,9 +101,9 @@ def test_the_parts_of_an_explanation_add_up_to_the_logit(shop: Spoken, mode: str
 def test_a_mode_uses_its_own_evidence_only(shop: Spoken) -> None:
     words = shop.search("bowl 42", mode="words", explain=True)["hits"]
     assert words[0]["id"] == "bowl-042"
-    assert {name for name, part in words[0]["explain"]["parts"].items() if part} == {"words"}
+    assert {name for name, part in words[0]["explain"]["parts"].items() if part} == set(LEXICAL)
     dense = shop.search("bowl 42", mode="dense", explain=True)["hits"]
-    assert {name for name, part in dense[0]["explain"]["parts"].items() if part} <= {"title", "passage"}
+    assert {name for name, part in dense[0]["explain"]["parts"].items() if part} <= {"title", "passage", "sentence"}
     assert shop.search("nothingofthekind", mode="words")["hits"] == []
     assert len(shop.search("nothingofthekind", mode="dense")["hits"]) == 10
 

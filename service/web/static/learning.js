@@ -41,7 +41,30 @@ function modelElement({ version, report, decision, created_at, lineage }, names)
     const verdict = el("summary", {}, `Gate: ${decision.promote ? "passed" : "not passed"}`);
     element.append(el("details", {}, verdict, reasons(decision)));
   }
+  const facts = learned(report);
+  if (facts.length) {
+    const lines = facts.map((fact) => el("li", {}, fact));
+    element.append(el("details", {}, el("summary", {}, "What it learned"), el("ul", { className: "reasons" }, ...lines)));
+  }
   return element;
+}
+
+// What a report says of how a model was fitted, a line for each; older reports have less.
+function learned({ recipe, head, hop, examination, held_out_queries: asked, train_seconds: seconds }) {
+  const facts = [];
+  const number = (value) => String(+value.toFixed(4));
+  if (recipe?.epochs !== undefined) facts.push(`Epochs: ${recipe.epochs}; clicks read: ${recipe.reading ?? "debiased"}`);
+  if (head && !Array.isArray(head.beta)) {
+    const weights = Object.entries(head.beta).map(([part, weight]) => `${part} ${number(weight)}`);
+    facts.push(`Weights of the evidence: ${weights.join(", ")}`);
+  }
+  if (hop) facts.push(hop.chosen ? `Second hop: ${number(hop.chosen)}` : "Second hop: none, it did not help");
+  if (examination) facts.push(`Position bias of clicks: ${examination.method}`);
+  if (asked) facts.push(`Held-out queries: ${asked.test} of the test, ${asked.cross_fitted} cross-fitted`);
+  if (recipe?.optimism) facts.push(`Taken off for having chosen on them: ${number(recipe.optimism)}`);
+  if (recipe?.skipped?.length) facts.push(`Beyond the budget: ${recipe.skipped.join("; ")}`);
+  if (seconds !== undefined) facts.push(`Trained in ${seconds.toFixed(1)} s`);
+  return facts;
 }
 
 function heldOut({ a, b, difference, low, high }) {
@@ -83,7 +106,7 @@ function follow(run) {
   mine.addEventListener("step", ({ data }) => {
     const step = JSON.parse(data);
     steps.push(step);
-    const figures = Object.entries(step).filter(([name]) => !["phase", "done", "total"].includes(name));
+    const figures = Object.entries(step).filter(([name]) => !["phase", "done", "total", "trial"].includes(name));
     const told = figures.map(([name, value]) => `${name} ${typeof value === "number" ? +value.toFixed(4) : value}`);
     $("status").textContent = [`${step.phase ?? ""} ${step.done ?? ""}/${step.total ?? ""}`, ...told].join(" · ");
     $("progress").value = step.total ? step.done / step.total : 0;
@@ -103,14 +126,15 @@ function follow(run) {
 }
 
 function working(on) {
-  $("train").disabled = on;
+  $("train").disabled = $("budget").disabled = on;
   $("cancel").hidden = $("progress").hidden = !on;
   if (on) $("outcome").replaceChildren();
 }
 
 function showOutcome(run) {
   const made = run.model_version === null ? "" : `, made model ${run.model_version}`;
-  $("status").textContent = `Run of ${time(run.created_at)}: ${run.status}${made}.`;
+  const resumed = run.resumptions > 0 ? `, taken up again ${run.resumptions} times` : "";
+  $("status").textContent = `Run of ${time(run.created_at)}: ${run.status}${made}${resumed}.`;
   const verdict = run.decision.promoted ? "It is the champion now." : "The champion stayed.";
   $("outcome").replaceChildren(
     ...(run.status === "succeeded" ? [el("p", {}, el("b", {}, verdict)), reasons(run.decision)] : []),
@@ -118,17 +142,24 @@ function showOutcome(run) {
   );
 }
 
+// Every trial is a list of its epochs: the first epoch begins a new one, also where a killed trial was begun again.
+function trials(steps) {
+  const fits = [];
+  for (const step of steps.filter((step) => "loss" in step)) {
+    if (step.done === 1 || !fits.length) fits.push([]);
+    fits.at(-1).push(step);
+  }
+  return fits;
+}
+
 // One chart for each figure: epochs to the right, a line for each recipe and fold that was tried.
 function drawCharts(steps) {
-  const fits = Map.groupBy(
-    steps.filter((step) => "loss" in step),
-    (step) => `${step.recipe} ${step.fold ?? "final"}`,
-  );
+  const fits = trials(steps);
   const lines = (name) =>
-    [...fits.values()]
+    fits
       .filter((fit) => name in fit[0])
       .map((fit) => ({ recipe: fit[0].recipe, last: fit[0].phase === "train", values: fit.map((step) => step[name]) }));
-  $("charts").replaceChildren(...(fits.size ? ["loss", MEASURE].map((name) => chart(name, lines(name))) : []));
+  $("charts").replaceChildren(...(fits.length ? ["loss", MEASURE].map((name) => chart(name, lines(name))) : []));
 }
 
 function chart(name, lines) {
@@ -164,7 +195,11 @@ function svg(tag, attributes) {
   return element;
 }
 
-$("train").onclick = () => attempt(async () => follow(await call("POST", "/training-runs", {})));
+$("train").onclick = () => {
+  if (!$("budget").reportValidity()) return;
+  const asked = { budget_seconds: $("budget").valueAsNumber };
+  attempt(async () => follow(await call("POST", "/training-runs", asked)));
+};
 $("back").onclick = () => move(() => call("POST", "/models/aliases/champion/rollback"));
 if ($("error").hidden) {
   attempt(async () => {

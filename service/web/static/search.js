@@ -7,6 +7,13 @@ const BEFORE = 60; // of them, before the first marked word
 const LIMIT = 10;
 const MOST_KEYS = 8; // in an explanation, past queries first
 const SHOWN = 90; // characters of a key
+const PARTS = {
+  words: "words (BM25)",
+  coverage: "words covered",
+  proximity: "words close together",
+  phrase: "words in order",
+  memory: "past queries",
+}; // as people read them; kinds of keys have their own names
 let newest = 0; // number of the newest search: an older one that answers late is dropped
 
 async function search(offset = 0) {
@@ -159,9 +166,11 @@ async function takeBack(queryId) {
   if (await attempt(() => call("POST", "/events/delete", { query_id: queryId }))) await searchAgain();
 }
 
+// Parts that say nothing of this hit are left out: they add nothing to the sum.
 function explanation({ explain, logit, text }) {
   const table = el("table", {}, el("caption", {}, "The logit is the sum of its parts"));
-  for (const [name, value] of [...Object.entries(explain.parts), ["logit", logit]]) {
+  const parts = Object.entries(explain.parts).filter(([, value]) => value !== 0);
+  for (const [name, value] of [...parts.map(([part, value]) => [PARTS[part] ?? part, value]), ["logit", logit]]) {
     table.append(el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value.toFixed(3))));
   }
   const order = (key) => (key.kind === "query" ? 1 : 0) + Math.abs(key.share) / 2;

@@ -1,0 +1,153 @@
+"""The collection setting `attention`: which form, how many heads, which normaliser; what it changes, and what not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from index.normalise import NORMALISERS
+from index.scoring import FORMS
+from service.state import load_version
+from tests.service.client import Spoken, create, good, opened, problem, runtime_of
+
+BIRDS = {
+    "heron": "the heron stands in shallow water and waits for fish",
+    "wren": "the wren is a small brown bird with a loud song",
+    "owl": "the owl hunts mice at night without a sound",
+    "swift": "the swift sleeps and eats on the wing",
+    "duck": "the duck swims on the pond and eats bread",
+}
+QUESTIONS = ("which bird waits for fish", "a small bird that sings", "what hunts at night", "bread on the pond")
+DEFAULT = {"form": "bilinear", "heads": 1, "normaliser": "softmax"}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("attention") / "data") as client:
+        yield client
+
+
+def aviary(client: TestClient, name: str, **attention: Any) -> Spoken:
+    """Return a collection of birds that attends like this."""
+    birds = create(client, name, **({"attention": attention} if attention else {}))
+    birds.add(*[{"id": id, "title": id, "text": text} for id, text in BIRDS.items()])
+    return birds
+
+
+def change(birds: Spoken, **attention: Any) -> Any:
+    """Change the setting; return what it is then."""
+    return good(birds.client.put(birds.path, json={"attention": attention}))["settings"]["attention"]
+
+
+@pytest.fixture(scope="module")
+def plain(client: TestClient) -> Spoken:
+    return aviary(client, "plain")
+
+
+def test_a_collection_that_does_not_say_attends_by_the_default(plain: Spoken) -> None:
+    assert plain.get()["settings"]["attention"] == DEFAULT
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("heads", [1, 3])
+def test_at_birth_every_form_ranks_as_the_default_does(
+    client: TestClient, plain: Spoken, form: str, heads: int
+) -> None:
+    birds = aviary(client, f"{form}-{heads}", form=form, heads=heads)
+    assert birds.get()["settings"]["attention"] == DEFAULT | {"form": form, "heads": heads}
+    head = runtime_of(client).collection(birds.name).serving.head
+    assert (head.config.form, head.config.heads) == (form, heads)
+    for question in QUESTIONS:
+        for (id, logit, weight), (same_id, same_logit, same_weight) in zip(
+            birds.ranking(question), plain.ranking(question), strict=True
+        ):
+            assert id == same_id
+            assert logit == pytest.approx(same_logit, abs=1e-4)
+            assert weight == pytest.approx(same_weight, abs=1e-4)
+
+
+@pytest.mark.parametrize("normaliser", NORMALISERS)
+def test_a_normaliser_makes_other_weights_of_the_same_ranking(
+    client: TestClient, plain: Spoken, normaliser: str
+) -> None:
+    birds = aviary(client, f"by-{normaliser.replace('_', '-')}", normaliser=normaliser)
+    for question in QUESTIONS:
+        assert [hit[:2] for hit in birds.ranking(question)] == [hit[:2] for hit in plain.ranking(question)]
+        answer = birds.search(question, log=False)
+        weights = [hit["score"] for hit in answer["hits"]] + [answer["attention"]["null_weight"]]
+        assert sum(weights) == pytest.approx(1, abs=1e-6)
+        if normaliser == "softmax":
+            assert all(0 < weight < 1 for weight in weights)
+        elif normaliser == "one_hot":
+            assert sorted(weights, reverse=True) == [1.0, *[0.0] * (len(weights) - 1)]
+        else:
+            assert weights == pytest.approx([1 / len(weights)] * len(weights))
+
+
+def test_birth_follows_the_setting_at_once_and_after_a_restart(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        birds = aviary(client, "birds")
+        soft = birds.ranking(QUESTIONS[0])
+        assert change(birds, normaliser="uniform") == DEFAULT | {"normaliser": "uniform"}
+        flat = birds.ranking(QUESTIONS[0])
+        assert [hit[:2] for hit in flat] == [hit[:2] for hit in soft]
+        assert len({weight for _, _, weight in flat}) == 1
+        assert birds.ranking(QUESTIONS[0], model=0) == flat
+    with opened(tmp_path / "data") as client:
+        birds = Spoken(client, "birds")
+        assert birds.get()["settings"]["attention"] == DEFAULT | {"normaliser": "uniform"}
+        assert birds.ranking(QUESTIONS[0]) == flat
+        assert change(birds, normaliser="softmax") == DEFAULT
+        assert birds.ranking(QUESTIONS[0]) == soft
+        assert birds.ranking(QUESTIONS[0], model=0) == soft
+
+
+def test_what_a_change_leaves_out_keeps_its_value(client: TestClient) -> None:
+    birds = aviary(client, "kept", form="gaussian")
+    assert change(birds, heads=2) == {"form": "gaussian", "heads": 2, "normaliser": "softmax"}
+    assert change(birds) == {"form": "gaussian", "heads": 2, "normaliser": "softmax"}
+    good(birds.client.put(birds.path, json={"attention": None, "filterable": ["lang"]}))
+    assert birds.get()["settings"]["attention"]["form"] == "gaussian"
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [
+        {"form": "cubic"},
+        {"heads": 0},
+        {"heads": 9},
+        {"heads": 1.5},
+        {"normaliser": "hard"},
+        {"rank": 3},
+        {"form": None},
+        "dot",
+    ],
+)
+def test_an_attention_that_does_not_exist_is_refused(client: TestClient, plain: Spoken, attention: Any) -> None:
+    refused = problem(client.put(plain.path, json={"attention": attention}), 422, "invalid_request")
+    assert refused["errors"][0]["pointer"].startswith("/attention")
+    assert plain.get()["settings"]["attention"] == DEFAULT
+
+
+def test_a_model_stays_what_it_was_trained_as_and_the_next_run_is_born_by_the_setting(client: TestClient) -> None:
+    birds = aviary(client, "learning", form="gaussian", heads=2)
+    for n in range(30):
+        birds.judge(f"{n} {QUESTIONS[n % 4]}", ("heron", "wren", "owl", "duck")[n % 4], 3)
+    assert birds.train(promote="never")["model_version"] == 1
+    good(client.put(f"{birds.path}/models/aliases/champion", json={"version": 1, "force": True}))
+    by_champion = birds.ranking(QUESTIONS[0])
+    change(birds, form="additive", heads=1)
+    assert birds.ranking(QUESTIONS[0]) == by_champion
+    assert birds.train(promote="never")["model_version"] == 2
+    assert [trained_as(birds, version) for version in (0, 1, 2)] == [("additive", 1), ("gaussian", 2), ("additive", 1)]
+    assert len(birds.ids(QUESTIONS[0], model=2)) == len(BIRDS)
+
+
+def trained_as(birds: Spoken, version: int) -> tuple[str, int]:
+    """Return the form and the heads of a version."""
+    runtime = runtime_of(birds.client)
+    state = runtime.collection(birds.name)
+    config = load_version(state.id, state.born, version, runtime.settings.data).config
+    return config.form, config.heads

@@ -1,0 +1,238 @@
+"""What training gets to learn from: clicks with the lists that they were made on, thumbs about a whole search."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from index.examples import Feedback
+from service.learning import gather_feedback, settled, summary
+from tests.service.client import Spoken, create, event, opened, runtime_of
+
+QUERY = "which tree is tall"
+TREES = ("oak", "pine", "birch", "willow", "maple")
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("learning") / "data") as client:
+        yield client
+
+
+@pytest.fixture
+def wood(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
+    """A collection of its own, of a few trees."""
+    wood = create(client, re.sub(r"[^a-z0-9]+", "-", request.node.name)[:100])
+    wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
+    return wood
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The feedback of one query, with ids in the place of rows."""
+
+    gains: dict[str, float]
+    shown: dict[str, dict[int, int]] | None
+    clicks: dict[str, dict[int, int]] | None
+    examined: set[str] | None
+    sessions: list[tuple[dict[str, int], set[str]]]
+
+
+def feedback_of(wood: Spoken, encoded: bool = False) -> list[Feedback]:
+    runtime = runtime_of(wood.client)
+    with runtime.database.read() as connection:
+        return gather_feedback(connection, wood.id, runtime.encoder.encode if encoded else None)
+
+
+def learned(wood: Spoken, encoded: bool = False) -> dict[str, Learned]:
+    """Return source -> what training would get."""
+    with runtime_of(wood.client).database.read() as connection:
+        found = connection.exec_driver_sql("SELECT row, id FROM documents WHERE collection_id = ?", (wood.id,))
+        names = {row[0]: row[1] for row in found}
+
+    def by_id(values: Mapping[int, Any] | None) -> Any:
+        return None if values is None else {names[row]: value for row, value in values.items()}
+
+    return {
+        one.source: Learned(
+            by_id(one.gains),
+            by_id(one.shown),
+            by_id(one.clicks),
+            None if one.examined is None else {names[row] for row in one.examined},
+            [(by_id(each.shown), {names[row] for row in each.clicked}) for each in one.sessions],
+        )
+        for one in feedback_of(wood, encoded)
+    }
+
+
+def searched(wood: Spoken, query: str = QUERY, **more: Any) -> tuple[str, list[str]]:
+    """Return the query_id of a logged search and the ids of its hits."""
+    answer = wood.search(query, **more)
+    return answer["query_id"], [hit["id"] for hit in answer["hits"]]
+
+
+# --- Lists ---
+
+
+def test_a_click_teaches_about_its_whole_list_and_how_far_it_was_surely_looked_at(wood: Spoken) -> None:
+    query_id, order = searched(wood)
+    wood.act(order[1], query_id=query_id, position=2)
+    one = learned(wood)[QUERY]
+    assert one.gains == {order[1]: 1.0}
+    assert one.shown == {tree: {place: 1} for place, tree in enumerate(order, 1)}
+    assert one.clicks == {order[1]: {2: 1}}
+    assert one.examined == set(order[:3])
+
+
+def test_the_place_of_a_click_is_where_the_list_had_its_document(wood: Spoken) -> None:
+    query_id, order = searched(wood)
+    wood.act(order[3], query_id=query_id, position=1)
+    wood.act(order[0], query_id=query_id)
+    assert learned(wood)[QUERY].clicks == {order[3]: {4: 1}, order[0]: {1: 1}}
+
+
+def test_lists_without_a_click_count_as_showings_of_their_query(wood: Spoken) -> None:
+    query_id, order = searched(wood)
+    searched(wood, QUERY.upper())
+    searched(wood, QUERY, limit=2)
+    searched(wood, "a query that nobody acted on")
+    wood.act(order[0], query_id=query_id)
+    every = learned(wood)
+    assert every.keys() == {QUERY}
+    times = {place: 3 if place <= 2 else 2 for place in range(1, 6)}
+    assert sum(sum(at.values()) for at in (every[QUERY].shown or {}).values()) == sum(times.values())
+    assert (every[QUERY].shown or {})[order[0]][1] >= 1
+    assert every[QUERY].examined == set(order[:2])
+
+
+def test_clicks_without_a_list_do_not_take_the_others_places_away(wood: Spoken) -> None:
+    query_id, order = searched(wood)
+    wood.act(order[2], query_id=query_id)
+    wood.act(order[4], user_query=QUERY)
+    assert learned(wood)[QUERY].gains == {order[2]: 1.0}
+    assert learned(wood)[QUERY].shown is not None
+
+
+# --- Who counts how often ---
+
+
+def test_a_client_counts_once_per_list_and_document_with_the_best_it_did(wood: Spoken) -> None:
+    first, order = searched(wood)
+    for action in ("click", "purchase", "click"):
+        wood.act(order[0], action, query_id=first, client_id="ada")
+    assert learned(wood)[QUERY].gains == {order[0]: 3.0}
+    assert learned(wood)[QUERY].clicks == {order[0]: {1: 1}}
+    wood.act(order[0], query_id=first, client_id="bob")
+    second, _ = searched(wood)
+    wood.act(order[0], query_id=second, client_id="ada")
+    assert learned(wood)[QUERY].gains == {order[0]: 5.0}
+
+
+def test_of_a_click_and_a_thumb_down_by_the_same_client_the_later_one_counts(wood: Spoken) -> None:
+    def acted(action: str, client_id: str, second: int) -> dict[str, Any]:
+        one = event(order[0], action, query_id=query_id, client_id=client_id)
+        return one | {"timestamp": f"2026-09-20T10:00:0{second}Z"}
+
+    query_id, order = searched(wood)
+    wood.act(order[1], query_id=query_id, client_id="eve")
+    wood.post("events", [acted("thumbs_down", "ada", 2), acted("click", "ada", 1)])  # as told, not as they came
+    assert learned(wood)[QUERY].gains == {order[1]: 1.0}
+    wood.post("events", [acted("thumbs_down", "bob", 1), acted("click", "bob", 2)])
+    wood.post("events", [acted("click", "cyd", 3)])
+    assert learned(wood)[QUERY].gains == {order[0]: 1.0, order[1]: 1.0}  # -1 + 1 + 1
+
+
+@pytest.mark.parametrize(
+    ("before", "grade", "counts"), [(1, 3, 3), (3, 1, 3), (1, -1, -1), (-1, 1, 1), (-1, -1, -1), (0.3, 1, 1)]
+)
+def test_what_counts_of_two_grades(before: float, grade: float, counts: float) -> None:
+    assert settled(before, grade) == counts
+
+
+@pytest.mark.parametrize(("seconds", "grade"), [(0, 0.3), (5, 0.3), (17.5, 0.65), (30, 1.0), (86400, 1.0)])
+def test_a_click_counts_by_how_long_its_document_held(wood: Spoken, seconds: float, grade: float) -> None:
+    one = event("oak", user_query=QUERY)
+    one["event_attributes"]["dwell_time_seconds"] = seconds
+    wood.post("events", one)
+    assert learned(wood)[QUERY].gains == pytest.approx({"oak": grade})
+
+
+def test_a_purchase_does_not_ask_how_long_its_page_was_read(wood: Spoken) -> None:
+    one = event("oak", "purchase", user_query=QUERY)
+    one["event_attributes"]["dwell_time_seconds"] = 1
+    wood.post("events", one)
+    assert learned(wood)[QUERY].gains == {"oak": 3.0}
+
+
+# --- Thumbs about a whole search ---
+
+
+def thumb(action: str = "thumbs_up", second: int = 0, **more: Any) -> dict[str, Any]:
+    return event(None, action, **more) | {"timestamp": f"2026-09-20T11:00:0{second}Z"}
+
+
+def test_a_solved_search_credits_its_list_and_what_was_clicked_on_it(wood: Spoken) -> None:
+    query_id, order = searched(wood)
+    wood.act(order[1], query_id=query_id)
+    before = wood.ranking(QUERY)
+    assert wood.post("events", thumb(query_id=query_id)) == {"accepted": 1, "rejected": []}
+    assert wood.ranking(QUERY) == before
+    places = {tree: place for place, tree in enumerate(order, 1)}
+    assert learned(wood)[QUERY].sessions == [(places, {order[1]})]
+    assert wood.get()["counts"]["events"] == 2
+
+
+def test_a_solved_session_credits_its_searches_that_showed_what_was_clicked_at_last(wood: Spoken) -> None:
+    searched(wood, "tall thing", session_id="s")
+    _, none = searched(wood, "short", session_id="s", limit=1)
+    query_id, order = searched(wood, session_id="s")
+    solving = next(tree for tree in order if tree not in none)
+    wood.act(solving, query_id=query_id, session_id="s")
+    searched(wood, "another session", session_id="t")
+    wood.post("events", thumb(session_id="s"))
+    assert {source: one.sessions for source, one in learned(wood).items()}.keys() == {QUERY}
+    every = learned(wood, encoded=True)
+    assert every.keys() == {QUERY, "tall thing"}
+    assert all(clicked == {solving} for one in every.values() for _, clicked in one.sessions)
+    assert every["tall thing"].gains == {}
+
+
+def test_a_session_solved_without_a_click_was_solved_by_its_last_list(wood: Spoken) -> None:
+    searched(wood, "tall thing", session_id="s")
+    _, order = searched(wood, session_id="s", limit=3)
+    wood.post("events", thumb(session_id="s"))
+    assert learned(wood) == {}
+    (one,) = learned(wood, encoded=True).values()
+    assert one.sessions == [({tree: place for place, tree in enumerate(order, 1)}, set())]
+
+
+def test_a_thumb_down_without_a_document_only_takes_back_a_thumb_up(wood: Spoken) -> None:
+    query_id, order = searched(wood, session_id="s")
+    wood.act(order[0], query_id=query_id)
+    wood.post("events", [thumb(query_id=query_id), thumb("thumbs_down", 1, query_id=query_id)])
+    assert learned(wood)[QUERY].sessions == []
+    assert learned(wood)[QUERY].gains == {order[0]: 1.0}
+    wood.post("events", [thumb(second=2, session_id="s"), thumb("thumbs_down", 3, session_id="s")])
+    assert learned(wood)[QUERY].sessions == []
+    wood.post("events", thumb(second=4, query_id=query_id))
+    assert len(learned(wood)[QUERY].sessions) == 1
+
+
+# --- The record ---
+
+
+def test_the_record_of_a_run_counts_what_it_learned_from(wood: Spoken) -> None:
+    query_id, order = searched(wood)
+    wood.act(order[0], query_id=query_id)
+    wood.post("events", thumb(query_id=query_id))
+    wood.judge("a tree by the water", "willow", 4)
+    assert summary(feedback_of(wood)) == {
+        "queries": 2,
+        "with_shown_positions": 1,
+        "showings": 5,
+        "clicks": 1,
+        "solved_sessions": 1,
+    }

@@ -1,0 +1,138 @@
+"""Values that answer: a search that is asked what its candidates say about metadata fields."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.service.client import DEFAULT, Spoken, create, opened, problem
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("predictions") / "data") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shop(client: TestClient) -> Spoken:
+    """Shoes and bowls; every second one has a price, and one bowl has no category."""
+    shop = create(client, "shop", filterable=["number"])
+    shop.add(*(thing(n) for n in range(40)))
+    return shop
+
+
+def thing(n: int) -> dict[str, Any]:
+    what = "shoe" if n < 20 else "bowl"
+    metadata: dict[str, Any] = {"number": n, "category": what, "tags": [what, "thing"], "new": n % 4 == 0}
+    if n % 2:
+        metadata["price"] = n / 2
+    if n == 39:
+        del metadata["category"]
+    return {"id": f"{what}-{n}", "text": f"{what} number {n}", "metadata": metadata}
+
+
+def categories(found: dict[str, Any]) -> dict[Any, float]:
+    return {one["value"]: one["weight"] for one in found["distribution"]}
+
+
+def by_hand(hits: list[dict[str, Any]], field: str) -> tuple[dict[Any, float], float]:
+    """Return the weight of every value over all hits, and the share of the weight that has one."""
+    total = sum(hit["score"] for hit in hits)
+    having = [hit for hit in hits if field in hit["metadata"]]
+    mass = sum(hit["score"] for hit in having)
+    weights: dict[Any, float] = {}
+    for hit in having:
+        weights[hit["metadata"][field]] = weights.get(hit["metadata"][field], 0) + hit["score"] / mass
+    return weights, mass / total
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
+def test_a_prediction_is_the_weighted_share_of_each_value_over_all_candidates(shop: Spoken, mode: str) -> None:
+    answer = shop.search("shoe number 7", predict=["category"], mode=mode, limit=100)
+    found = answer["predictions"]["category"]
+    weights, coverage = by_hand(answer["hits"], "category")
+    assert categories(found) == pytest.approx(weights, rel=1e-4)
+    assert found["coverage"] == pytest.approx(coverage, rel=1e-4)
+    assert found["distribution"][0]["value"] == "shoe"
+    assert found["documents"] == sum("category" in hit["metadata"] for hit in answer["hits"])
+
+
+def test_a_number_has_the_weighted_mean_of_the_candidates_that_have_it(shop: Spoken) -> None:
+    answer = shop.search("bowl number 31", predict=["price"], limit=100)
+    having = [(hit["score"], hit["metadata"]["price"]) for hit in answer["hits"] if "price" in hit["metadata"]]
+    weights, prices = np.asarray(having).T
+    found = answer["predictions"]["price"]
+    assert found["mean"] == pytest.approx(np.average(prices, weights=weights), rel=1e-4)
+    assert found["effective_sample_size"] == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), rel=1e-4)
+    assert (found["type"], found["documents"]) == ("number", 20)
+    assert 1 < found["coverage"] + 1 < 2
+
+
+def test_pages_do_not_change_a_prediction(shop: Spoken) -> None:
+    whole = shop.search("shoe number 7", predict=["category", "price"], limit=40)["predictions"]
+    for page in ({"limit": 1}, {"limit": 5, "offset": 10}, {"limit": 5, "offset": 500}):
+        assert shop.search("shoe number 7", predict=["category", "price"], **page)["predictions"] == whole
+
+
+def test_a_filter_leaves_only_what_passes_it_a_say(shop: Spoken) -> None:
+    found = shop.search("shoe number 7", predict=["category"], filter="number >= 30")["predictions"]["category"]
+    assert categories(found) == {"bowl": pytest.approx(1)}
+    assert found["documents"] == 9
+
+
+def test_lists_and_booleans_are_categories(shop: Spoken) -> None:
+    found = shop.search("shoe number 7", predict=["tags", "new"], limit=1)["predictions"]
+    assert categories(found["tags"])["thing"] == pytest.approx(0.5)
+    assert categories(found["new"]).keys() == {True, False}
+
+
+def test_an_unknown_field_gives_an_empty_distribution_and_no_error(shop: Spoken) -> None:
+    found = shop.search("shoe", predict=["weight of é"])["predictions"]["weight of é"]
+    assert (found["distribution"], found["coverage"], found["documents"]) == ([], 0, 0)
+
+
+def test_a_search_that_finds_nothing_predicts_nothing(shop: Spoken) -> None:
+    answer = shop.search("nothingofthekind", mode="words", predict=["category"])
+    assert answer["attention"]["null_weight"] == pytest.approx(1)
+    assert answer["predictions"]["category"]["distribution"] == []
+
+
+def test_there_are_predictions_only_when_asked_for(shop: Spoken) -> None:
+    assert "predictions" not in shop.search("shoe")
+
+
+def test_asking_changes_neither_the_ranking_nor_the_weights(shop: Spoken) -> None:
+    assert shop.ranking("shoe 3", predict=["category"]) == shop.ranking("shoe 3")
+
+
+def test_deleted_documents_have_no_say(client: TestClient) -> None:
+    pair = create(client, "pair")
+    pair.add(*({"id": one, "text": "a pair", "metadata": {"side": one}} for one in ("left", "right")))
+    assert len(pair.search("pair", predict=["side"])["predictions"]["side"]["distribution"]) == 2
+    client.delete(f"{pair.path}/documents/left")
+    assert categories(pair.search("pair", predict=["side"])["predictions"]["side"]) == {"right": 1.0}
+
+
+@pytest.mark.parametrize(
+    "fields", [[], ["a", "a"], [""], ["x" * 129], [f"f{n}" for n in range(17)], "category", [1], [None]]
+)
+def test_fields_that_cannot_be_predicted_are_refused(client: TestClient, fields: Any) -> None:
+    problem(client.post(f"{DEFAULT}/search", json={"q": "x", "predict": fields}), 422, "invalid_request")
+
+
+def test_sixteen_fields_are_predicted_at_once(shop: Spoken) -> None:
+    fields = [f"f{n}" for n in range(15)] + ["category"]
+    assert list(shop.search("shoe", predict=fields)["predictions"]) == fields
+
+
+def test_the_schema_says_what_may_be_asked_for(client: TestClient) -> None:
+    asked = client.get("/openapi.json").json()["components"]["schemas"]["SearchIn"]["properties"]["predict"]["anyOf"][0]
+    assert (asked["minItems"], asked["maxItems"], asked["uniqueItems"], asked["items"]["maxLength"]) == (
+        1,
+        16,
+        True,
+        128,
+    )

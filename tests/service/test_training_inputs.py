@@ -1,0 +1,127 @@
+"""What a training run learns from comes back from its staging folder as it was, or not at all; budgets are heeded."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from index.errors import DamagedFile
+from index.examples import Feedback
+from service.learning import gather_feedback
+from service.training.inputs import inputs_of, read_inputs, write_inputs
+from tests.service.client import Spoken, create, opened, problem, runtime_of
+
+TREES = ("oak", "pine", "birch", "willow", "maple")
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("inputs") / "data") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def wood(client: TestClient) -> Spoken:
+    """A collection with every kind of feedback: clicks on lists, a solved search, thumbs down, judgments."""
+    wood = create(client, "wood", language="english", attention={"heads": 2})
+    wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
+    query_id = wood.search("tall tree")["query_id"]
+    for tree, action in (("pine", "click"), ("oak", "purchase"), ("birch", "thumbs_down")):
+        wood.act(tree, action, query_id=query_id, client_id="ada")
+    wood.post("events", {"action_name": "thumbs_up", "query_id": query_id, "timestamp": "2026-09-20T10:00:00Z"})
+    wood.act("maple", user_query="Ahorn \u00fc\u2028")
+    wood.judge("broad leaves", "oak", 3)
+    wood.judge("broad leaves", "maple", 4, rater="bob")
+    return wood
+
+
+def written(wood: Spoken, directory: Path) -> Path:
+    with runtime_of(wood.client).database.read() as connection:
+        write_inputs(directory, connection, wood.id)
+    return directory
+
+
+def plain(one: Feedback) -> dict[str, Any]:
+    return vars(one) | {"vector": one.vector.tobytes()}
+
+
+def test_feedback_comes_back_as_it_was(wood: Spoken, tmp_path: Path) -> None:
+    read = read_inputs(written(wood, tmp_path / "inputs")).feedback
+    with runtime_of(wood.client).database.read() as connection:
+        gathered = gather_feedback(connection, wood.id)
+    assert [plain(one) for one in read] == [plain(one) for one in gathered]
+    assert any(one.sessions for one in read)
+    assert any(one.examined for one in read)
+    assert any(one.shown is None for one in read)
+
+
+def test_the_generation_comes_back_as_it_was(wood: Spoken, tmp_path: Path) -> None:
+    inputs = read_inputs(written(wood, tmp_path / "inputs"))
+    live = runtime_of(wood.client).collection("wood")
+    for name in ("keys", "key_kind", "rows", "first_key", "tokens", "first_token", "alive"):
+        assert np.array_equal(getattr(inputs.generation, name), getattr(live.generation, name)), name
+    assert (inputs.generation.watermark, inputs.born) == (live.generation.watermark, live.born)
+    read, remembered = (
+        [(key.row, key.source, key.weight, key.count, key.vector.tobytes()) for key in one.memory.keys]
+        for one in (inputs.generation, live.generation)
+    )
+    assert read == remembered != []
+
+
+def test_inputs_without_their_manifest_are_gathered_anew(wood: Spoken, tmp_path: Path) -> None:
+    directory = written(wood, tmp_path / "inputs")
+    (directory / "manifest.json").unlink()
+    (directory / "texts.json").write_text("torn")
+    with pytest.raises(DamagedFile):
+        read_inputs(directory)
+    inputs = inputs_of(directory, runtime_of(wood.client).database, wood.id)
+    assert [one.source for one in inputs.feedback] == [one.source for one in read_inputs(directory).feedback] != []
+
+
+def test_inputs_that_are_whole_are_not_gathered_anew(wood: Spoken, tmp_path: Path) -> None:
+    directory = written(wood, tmp_path / "inputs")
+    before = inputs_of(directory, runtime_of(wood.client).database, wood.id)
+    wood.judge("a query of later", "oak", 4)
+    after = inputs_of(directory, runtime_of(wood.client).database, wood.id)
+    assert [plain(one) for one in after.feedback] == [plain(one) for one in before.feedback]
+
+
+# --- The budget ---
+
+
+@pytest.mark.parametrize("budget", [0, 3601, 1.5, "60", None])
+def test_a_budget_out_of_bounds_is_refused(wood: Spoken, budget: Any) -> None:
+    body = problem(
+        wood.client.post(f"{wood.path}/training-runs", json={"budget_seconds": budget}), 422, "invalid_request"
+    )
+    assert body["errors"][0]["pointer"] == "/budget_seconds"
+
+
+def test_more_budget_buys_more_trials_and_the_record_says_so(client: TestClient) -> None:
+    names = [f"tree{at}" for at in range(30)]
+    wood = create(client, "budgets")
+    wood.add(*({"id": name, "text": f"{name} leaf"} for name in names))
+    for name in names:
+        wood.judge(name, name, 4)
+    small, usual = wood.train(budget_seconds=1, promote="never"), wood.train(promote="never")
+    assert (small["budget_seconds"], usual["budget_seconds"]) == (1, 45)
+    tried = [run["report"]["recipe"]["validation_ndcg"].keys() for run in (small, usual)]
+    skipped = [run["report"]["recipe"]["skipped"] for run in (small, usual)]
+    assert tried[0] < tried[1]
+    assert set(skipped[0]) > set(skipped[1])
+    assert wood.get("models/1")["lineage"]["budget_seconds"] == 1
+    assert usual["report"]["train_seconds"] > 0
+
+
+def test_a_query_of_which_only_a_solved_session_is_known_is_learned_from(client: TestClient, tmp_path: Path) -> None:
+    grove = create(client, "grove")
+    grove.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
+    query_id = grove.search("shade")["query_id"]
+    grove.post("events", {"action_name": "thumbs_up", "query_id": query_id, "timestamp": "2026-09-20T10:00:00Z"})
+    read = read_inputs(written(grove, tmp_path / "inputs")).feedback
+    assert [one.text for one in read] == ["shade"]
+    assert read[0].sessions
+    assert np.linalg.norm(read[0].vector) == pytest.approx(1.0, abs=1e-5)

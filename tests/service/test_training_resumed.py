@@ -1,0 +1,327 @@
+"""A training run goes on where it was, whoever was killed, and ends with the bits that it would have had."""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from service.state import model_directory
+from tests.service.client import DEADLINE_SECONDS, Spoken, create, ended, good, opened, runtime_of
+
+ROOT = Path(__file__).parents[2]
+HERBS = (
+    "basil oregano thyme rosemary sage parsley dill mint chives fennel tarragon marjoram coriander lavender lovage "
+    "sorrel chervil borage hyssop rue savory verbena nettle yarrow dandelion arnica valerian camomile"
+).split()
+NAME = "herbs"
+ASKED = {"seed": 7}
+FIRST_TRIAL = "journal/*.json"
+
+linux = pytest.mark.skipif(not Path("/proc/locks").is_file(), reason="looks at processes as Linux shows them")
+
+
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with something to learn: the right document has the herb as its title, decoys in their text."""
+    data = tmp_path_factory.mktemp("untrained") / "data"
+    with opened(data) as client:
+        herbs = create(client, NAME)
+        herbs.add(*({"id": herb, "title": herb, "text": f"leaf {at}"} for at, herb in enumerate(HERBS)))
+        herbs.add(*({"id": f"{herb}-1", "title": "soil", "text": f"{herb} {herb}"} for herb in HERBS))
+        herbs.post("judgments", {"judgments": [judgment(herb) for herb in HERBS]})
+        herbs.act("sage", query_id=herbs.search("sage")["query_id"], position=1)
+    return data
+
+
+def judgment(herb: str) -> dict[str, Any]:
+    return {"query": herb, "document_id": herb, "rating": 4}
+
+
+@pytest.fixture(scope="module")
+def finished(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory after a run that nobody disturbed."""
+    data = copied(untrained, tmp_path_factory.mktemp("finished"))
+    with opened(data) as client:
+        assert Spoken(client, NAME).train(**ASKED)["status"] == "succeeded"
+    return data
+
+
+@pytest.fixture(scope="module")
+def stopped(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a service that was stopped in order while a run went on, its first trial finished."""
+    data = copied(untrained, tmp_path_factory.mktemp("stopped"))
+    with opened(data) as client:
+        run = Spoken(client, NAME).post("training-runs", ASKED)
+        until(lambda: any((data / "staging" / run["id"]).glob(FIRST_TRIAL)))
+    assert the_run(data)["status"] == "processing"
+    return data
+
+
+@pytest.fixture
+def disturbed(stopped: Path, tmp_path: Path) -> Path:
+    """A copy of that directory, for one test."""
+    return copied(stopped, tmp_path)
+
+
+def copied(data: Path, folder: Path) -> Path:
+    shutil.copytree(data, folder / "data")
+    return folder / "data"
+
+
+def until(look: Callable[[], Any]) -> Any:
+    """Return what `look` sees once it sees something."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not (seen := look()):
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    return seen
+
+
+def the_run(data: Path) -> dict[str, Any]:
+    """Return the row of the only run in a directory."""
+    with closing(sqlite3.connect(data / "softseek.db")) as connection:
+        connection.row_factory = sqlite3.Row
+        (row,) = connection.execute("SELECT * FROM training_runs")
+        return dict(row)
+
+
+def change_run(data: Path, **values: Any) -> None:
+    with closing(sqlite3.connect(data / "softseek.db")) as connection, connection:
+        columns = ", ".join(f"{name} = ?" for name in values)
+        connection.execute(f"UPDATE training_runs SET {columns}", tuple(values.values()))
+
+
+def staged(data: Path) -> Path:
+    """Return the staging folder of the only run."""
+    (folder,) = (data / "staging").iterdir()
+    return folder
+
+
+def model_bits(data: Path, version: int = 1) -> str:
+    (folder,) = (data / "models").iterdir()
+    weights = model_directory(data, int(folder.name), version) / "head.safetensors"
+    return hashlib.sha256(weights.read_bytes()).hexdigest()
+
+
+def phases(run: dict[str, Any]) -> list[str]:
+    return [step["phase"] for step in run["steps"]]
+
+
+def finish(data: Path, first: Callable[[Spoken], Any] = lambda _: None) -> dict[str, Any]:
+    """Start the service on a directory, do something first, and return the record of its run when that has ended."""
+    run_id = the_run(data)["id"]
+    with opened(data) as client:
+        herbs = Spoken(client, NAME)
+        first(herbs)
+        record: dict[str, Any] = herbs.ended_run(run_id)
+    return record
+
+
+# --- The child is killed ---
+
+
+@pytest.mark.parametrize("moment", ["lock", "inputs/*", "inputs/manifest.json", FIRST_TRIAL])
+def test_a_child_that_is_killed_is_started_again_and_makes_the_same_model(
+    untrained: Path, finished: Path, tmp_path: Path, moment: str
+) -> None:
+    data = copied(untrained, tmp_path)
+    with opened(data) as client:
+        herbs = Spoken(client, NAME)
+        run_id = herbs.post("training-runs", ASKED)["id"]
+        until(lambda: any((data / "staging" / run_id).glob(moment)))
+        killed = runtime_of(client).training_children[run_id]
+        os.kill(killed.pid, signal.SIGKILL)
+        run = herbs.ended_run(run_id)
+    assert killed.returncode == -signal.SIGKILL
+    assert (run["status"], run["error"], run["resumptions"]) == ("succeeded", None, 0)
+    assert ("resumed" in phases(run)) == (moment == FIRST_TRIAL)
+    assert model_bits(data) == model_bits(finished)
+
+
+def test_a_child_that_is_killed_twice_fails_and_says_so(untrained: Path, tmp_path: Path) -> None:
+    data = copied(untrained, tmp_path)
+    with opened(data) as client:
+        herbs = Spoken(client, NAME)
+        run_id = herbs.post("training-runs", ASKED)["id"]
+        children = runtime_of(client).training_children
+        first = until(lambda: children.get(run_id)).pid
+        os.kill(first, signal.SIGKILL)
+        second = until(lambda: (child := children.get(run_id)) is not None and child.pid != first and child.pid)
+        os.kill(second, signal.SIGKILL)
+        run = herbs.ended_run(run_id)
+        assert (run["status"], run["error"]["code"]) == ("failed", "training_killed")
+        assert "SIGKILL" in run["error"]["detail"]
+        again = herbs.post("training-runs", ASKED)["id"]
+        herbs.post(f"training-runs/{again}/cancel")
+        assert herbs.ended_run(again)["status"] == "canceled"
+        assert list(runtime_of(client).staging.iterdir()) == []
+
+
+def test_a_child_that_fails_by_itself_is_not_started_again(disturbed: Path) -> None:
+    shutil.rmtree(staged(disturbed) / "inputs")
+    (staged(disturbed) / "inputs").write_text("a file where a folder belongs")
+    run = finish(disturbed)
+    assert (run["status"], run["error"]["code"]) == ("failed", "training_failed")
+
+
+# --- The service ends ---
+
+
+def test_a_run_goes_on_after_a_restart_and_makes_the_same_model(disturbed: Path, finished: Path) -> None:
+    before = json.loads(the_run(disturbed)["steps"])
+    run = finish(disturbed)
+    assert (run["status"], run["resumptions"]) == ("succeeded", 0)  # it was stopped in order: nothing broke off
+    assert run["steps"][: len(before)] == before
+    assert "resumed" in phases(run)[len(before) :]
+    assert model_bits(disturbed) == model_bits(finished)
+    assert not any((disturbed / "staging").iterdir())
+
+
+def test_a_run_that_goes_on_does_not_see_what_came_later(disturbed: Path, finished: Path) -> None:
+    def later(herbs: Spoken) -> None:
+        wrong = [{"query": herb, "document_id": f"{herb}-1", "rating": 4} for herb in HERBS]
+        herbs.post("judgments", {"judgments": wrong + [judgment(herb) | {"rating": 0} for herb in HERBS]})
+        assert herbs.client.delete(f"{herbs.path}/documents/valerian").status_code == 204
+        good(herbs.client.put(herbs.path, json={"attention": {"heads": 2}}))
+
+    run = finish(disturbed, first=later)
+    assert run["status"] == "succeeded"
+    assert sum(run["report"]["queries"].values()) == len(HERBS)
+    assert model_bits(disturbed) == model_bits(finished)
+
+
+@pytest.mark.parametrize(
+    "name", ["inputs/arrays.npz", "inputs/texts.json", "inputs/index/keys.npy", "journal/*.safetensors"]
+)
+def test_what_lies_damaged_is_made_anew(disturbed: Path, finished: Path, name: str) -> None:
+    damaged = min(staged(disturbed).glob(name))
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    assert finish(disturbed)["status"] == "succeeded"
+    assert model_bits(disturbed) == model_bits(finished)
+
+
+def test_a_run_that_breaks_off_again_and_again_is_given_up(disturbed: Path) -> None:
+    change_run(disturbed, resumptions=3)
+    run = finish(disturbed)
+    assert (run["status"], run["error"]["code"], run["model_version"]) == ("failed", "interrupted", None)
+    assert not any((disturbed / "staging").iterdir())
+
+
+def test_a_run_that_was_canceled_as_the_service_ended_stays_canceled(disturbed: Path) -> None:
+    with opened(disturbed) as client:
+        run_id = the_run(disturbed)["id"]
+        Spoken(client, NAME).post(f"training-runs/{run_id}/cancel")
+        Spoken(client, NAME).ended_run(run_id)
+    assert the_run(disturbed)["cancel_requested"]
+    change_run(disturbed, status="processing")  # as if the service had ended before it could write the end down
+    run = finish(disturbed)
+    assert (run["status"], run["model_version"]) == ("canceled", None)
+
+
+def test_a_model_that_was_registered_as_the_service_ended_is_not_made_twice(finished: Path, tmp_path: Path) -> None:
+    data = copied(finished, tmp_path)
+    change_run(data, status="processing", model_version=None, finished_at=None)
+    run = finish(data)
+    assert (run["status"], run["model_version"], run["decision"]["promoted"]) == ("succeeded", 1, True)
+    with opened(data) as client:
+        assert [one["version"] for one in Spoken(client, NAME).get("models")["models"]] == [0, 1]
+
+
+def test_a_run_ends_with_its_collection(disturbed: Path) -> None:
+    with opened(disturbed) as client:
+        runtime = runtime_of(client)
+        (thread,) = runtime.training.values()
+        task = good(client.delete(f"/v1/collections/{NAME}"))
+        ended(lambda: good(client.get(f"/v1/tasks/{task['id']}")))
+        thread.join(DEADLINE_SECONDS)
+        assert not runtime.training
+        assert not runtime.training_children
+        assert not any(runtime.staging.iterdir())
+
+
+@linux
+def test_a_child_waits_until_the_one_before_it_has_ended(disturbed: Path, finished: Path) -> None:
+    with (staged(disturbed) / "lock").open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # as a child of a service that was killed holds it
+
+        def wait(herbs: Spoken) -> None:
+            (child,) = until(lambda: list(runtime_of(herbs.client).training_children.values()))
+            waiting = re.compile(rf"-> FLOCK +ADVISORY +WRITE {child.pid} ")
+            until(lambda: waiting.search(Path("/proc/locks").read_text()))
+            fcntl.flock(held, fcntl.LOCK_UN)
+
+        assert finish(disturbed, first=wait)["status"] == "succeeded"
+    assert model_bits(disturbed) == model_bits(finished)
+
+
+@contextmanager
+def served(data: Path) -> Iterator[tuple[httpx.Client, "subprocess.Popen[str]"]]:
+    """A service in a process of its own; it is killed at the end."""
+    command = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--port", "0", "--json"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "SOFTSEEK_ENCODER": "hashing"}
+    with subprocess.Popen(
+        [*command, "--data", str(data)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        try:
+            with httpx.Client(base_url=json.loads(process.stdout.readline())["url"], timeout=60) as client:
+                yield client, process
+        finally:
+            process.kill()
+
+
+def test_a_service_that_is_killed_takes_its_run_up_again(untrained: Path, finished: Path, tmp_path: Path) -> None:
+    data = copied(untrained, tmp_path)
+    runs = f"/v1/collections/{NAME}/training-runs"
+    with served(data) as (client, process):
+        run_id = good(client.post(runs, json=ASKED))["id"]
+        until(lambda: any((data / "staging" / run_id).glob(FIRST_TRIAL)))
+        process.kill()
+        process.wait()
+    with served(data) as (client, _):
+        assert client.get("/readyz").status_code == 200
+        run = ended(lambda: good(client.get(f"{runs}/{run_id}")))
+    assert (run["status"], run["resumptions"]) == ("succeeded", 1)
+    assert "resumed" in phases(run)
+    assert model_bits(data) == model_bits(finished)
+
+
+@linux
+def test_a_child_does_not_outlive_its_service(untrained: Path, tmp_path: Path) -> None:
+    data = copied(untrained, tmp_path)
+    with served(data) as (client, process):
+        good(client.post(f"/v1/collections/{NAME}/training-runs", json=ASKED))
+        children = until(lambda: children_of(process.pid))
+        process.kill()
+        process.wait()
+    until(lambda: not any(alive(pid) for pid in children))
+    written = {path.name for path in staged(data).rglob("*")}
+    assert "manifest.json" not in written  # it ended at once, not when it had something to say
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(one) for told in Path(f"/proc/{pid}/task").glob("*/children") for one in told.read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs: one that has ended and that nobody waits for stays in the list as a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
