@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # One native thread in each worker: more only make the workers wait for each other.
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: setup demo serve test check format
+.PHONY: setup peers demo serve test check format
 
 setup: $(STAMP)
 
@@ -15,8 +15,12 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --constraint constraints.txt torch==2.13.0
-	$(BIN)/pip install --constraint constraints.txt --editable '.[offline,dev,bench]'
+	$(BIN)/pip install --constraint constraints.txt --editable '.[offline,dev]'
 	@touch $@
+
+# The libraries that benchmarks measure ours beside; nothing else needs them.
+peers: setup
+	$(BIN)/pip install --constraint constraints.txt --editable '.[offline,dev,peers]'
 
 demo: setup
 	$(BIN)/softseek demo

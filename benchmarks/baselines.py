@@ -1,93 +1,107 @@
-"""What learning is compared with: BM25, dense, RRF and the best fixed fusion, over every document of a generation.
+"""What needs no learning, or one number: BM25, dense, RRF and the best fixed fusion, over every document.
 
 They read the same keys and the same word index as our search, so that the comparison is of rankings alone.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from sqlalchemy import select
 
-from index.evaluate import measure_run
+from benchmarks.collections import TestSet
+from benchmarks.peers.material import Grades, Keys, Material, Split
+from benchmarks.peers.ranking import Ndcg, best, best_fusion, fused, ranks
 from index.generation import Generation
-from index.records import Floats, KeyKind
+from index.records import Floats, Ints, KeyKind
+from service.runtime import Runtime
+from service.state import CollectionState
+from service.tables import Document
 
+BASELINES = ("bm25", "dense", "rrf", "best fixed fusion")
 RRF_K = 60
 RRF_DEPTH = 1000
-WEIGHTS = tuple(round(0.05 * step, 2) for step in range(1, 41))
-BLOCK = 256
+FUSION_QUERIES = 1500
+"""Train queries that the best fixed fusion is chosen on, at most."""
+DEPTH = 100
+BLOCK = 512
 
 
-@dataclass(frozen=True)
-class Signals:
-    """Scores of one block of queries over all N documents: dense (B, N), the best passage's cosine; words (B, N)."""
-
-    queries: list[str]
-    dense: Floats
-    words: Floats
-
-
-def signals(generation: Generation, texts: Mapping[str, str], vectors: Mapping[str, Floats]) -> Iterator[Signals]:
-    """Yield the signals of all queries, a block at a time; texts and vectors are by query id."""
-    passages = np.flatnonzero(generation.key_kind == KeyKind.PASSAGE)
-    owner = generation.key_place[passages]
-    starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
-    queries = sorted(texts)
-    for first in range(0, len(queries), BLOCK):
-        block = queries[first : first + BLOCK]
-        scores = np.stack([vectors[query] for query in block]) @ generation.keys[passages].T
-        dense = np.full((len(block), len(generation.rows)), -1.0, np.float32)
-        dense[:, owner[starts]] = np.maximum.reduceat(scores, starts, axis=1)
-        words = np.zeros_like(dense)
-        for at, query in enumerate(block):
-            rows, found = generation.words.search(texts[query], len(generation.rows))
-            words[at, generation.places(rows)] = found
-        yield Signals(block, dense, words)
+def gather(runtime: Runtime, state: CollectionState, one: TestSet, whole: bool) -> Material:
+    """Return the collection with its signals and the best fixed fusion; whole: for peers, which need all of train."""
+    generation = state.generation
+    with runtime.database.read() as connection:
+        found = connection.execute(select(Document.row, Document.id).where(Document.collection_id == state.id))
+        by_row = {row.row: row.id for row in found}
+    ids = [by_row[row] for row in generation.rows.tolist()]
+    keys = Keys(generation.keys, generation.key_kind, generation.key_place)
+    documents = {document["id"]: document for document in one.documents}
+    started = time.perf_counter()
+    queries = sorted(one.train)
+    rows = sample(len(queries), FUSION_QUERIES)
+    if not whole:
+        queries, rows = [queries[row] for row in rows], np.arange(len(rows))
+    train = _split(runtime, generation, keys, one, queries)
+    grades = _grades(one, queries, ids)
+    gains = grades.matrix(len(queries), len(ids))[rows].toarray()
+    fusion, _ = best_fusion(train.dense[rows], train.words[rows], Ndcg(gains))
+    seconds = time.perf_counter() - started
+    test = _split(runtime, generation, keys, one, sorted(one.test))
+    titles, texts = ([documents[id_][part] or "" for id_ in ids] for part in ("title", "text"))
+    sequences = (generation.tokens, generation.first_token)
+    return Material(ids, titles, texts, keys, *sequences, train, test, grades, fusion, seconds)
 
 
-def fixed_fusions(one: Signals) -> Iterator[tuple[str, Floats]]:
-    """Yield every fixed fusion tried: cosine or min-max dense, plus a weight times BM25 over its maximum."""
-    words = one.words / np.maximum(one.words.max(1, keepdims=True), 1e-9)
-    low, high = one.dense.min(1, keepdims=True), one.dense.max(1, keepdims=True)
-    scaled = (one.dense - low) / np.maximum(high - low, 1e-9)
-    for weight in WEIGHTS:
-        yield f"cosine + {weight} bm25", one.dense + weight * words
-        yield f"minmax + {weight} bm25", scaled + weight * words
+def baselines(material: Material) -> Iterator[tuple[str, Ints]]:
+    """Yield each baseline and the places (S, DEPTH) that it ranks first for the test queries."""
+    test = material.test
+    yield "bm25", best(test.words, DEPTH)
+    yield "dense", best(test.dense, DEPTH)
+    starts = range(0, len(test.queries), BLOCK)
+    blocks = [reciprocal_rank_fusion(test.dense[at : at + BLOCK], test.words[at : at + BLOCK]) for at in starts]
+    yield "rrf", np.concatenate([best(scores, DEPTH) for scores in blocks])
+    yield "best fixed fusion", best(fused(material.fusion, test.dense, test.words), DEPTH)
 
 
-def reciprocal_rank_fusion(one: Signals) -> Floats:
+def reciprocal_rank_fusion(dense: Floats, words: Floats) -> Floats:
     """Return the RRF score of each document (Cormack et al. 2009), k = 60 over the first 1,000 of each list."""
-    total = np.zeros_like(one.dense)
-    for scores in (one.dense, one.words):
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :RRF_DEPTH]
-        gains = 1.0 / (RRF_K + 1 + np.arange(order.shape[1], dtype=np.float32))
-        found = np.take_along_axis(scores, order, axis=1) > (0 if scores is one.words else -1)
-        fused = np.zeros_like(total)
-        np.put_along_axis(fused, order, gains[None] * found, axis=1)
-        total += fused
+    total = np.zeros(dense.shape, np.float32)
+    for scores, nothing in ((dense, -1.0), (words, 0.0)):
+        place = ranks(scores)
+        total += np.where((place < RRF_DEPTH) & (scores > nothing), 1.0 / (RRF_K + 1 + place), 0.0)
     return total
 
 
-def top(scores: Floats, queries: list[str], ids: list[str], depth: int = 100) -> dict[str, list[str]]:
-    """Return the best documents of each query; ties go to the document that came first."""
-    part = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
-    return {query: [ids[place] for place in row] for query, row in zip(queries, part, strict=True)}
+def sample(count: int, most: int) -> Ints:
+    """Return `most` of `count` rows, ascending, always the same ones."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
 
 
-def best_fixed_fusion(
-    generation: Generation,
-    texts: Mapping[str, str],
-    vectors: Mapping[str, Floats],
-    qrels: Mapping[str, Mapping[str, int]],
-    ids: list[str],
-) -> tuple[str, float]:
-    """Return the fusion with the best mean nDCG@10 on these (train) queries, and that mean."""
-    totals: dict[str, list[float]] = {}
-    for one in signals(generation, texts, vectors):
-        judged = {query: qrels[query] for query in one.queries}
-        for name, scores in fixed_fusions(one):
-            measured = measure_run(top(scores, one.queries, ids, 10), judged, ["nDCG@10"])["nDCG@10"]
-            totals.setdefault(name, []).extend(measured.values())
-    means = {name: float(np.mean(values)) for name, values in totals.items()}
-    best = max(means, key=lambda name: means[name])
-    return best, means[best]
+def _split(runtime: Runtime, generation: Generation, keys: Keys, one: TestSet, queries: Sequence[str]) -> Split:
+    texts = [one.queries[query] for query in queries]
+    vectors = runtime.encoder.encode(texts)
+    count = len(generation.rows)
+    kinds = (KeyKind.PASSAGE, KeyKind.SENTENCE, KeyKind.TITLE)
+    dense, sentence, title = (keys.of(kind).best(vectors, count) for kind in kinds)
+    words = np.zeros((len(queries), count), np.float32)
+    for at, text in enumerate(texts):
+        rows, scores = generation.words.search(text, count)
+        words[at, generation.places(rows)] = scores
+    asked = [generation.words.weigh(text) for text in texts]
+    first = np.cumsum([0, *(len(numbers) for numbers, _ in asked)])
+    numbers, weights = (np.concatenate(part) for part in zip(*asked, strict=True))
+    return Split(list(queries), texts, vectors, dense, sentence, title, words, numbers, weights, first)
+
+
+def _grades(one: TestSet, queries: Sequence[str], ids: Sequence[str]) -> Grades:
+    place = {id_: at for at, id_ in enumerate(ids)}
+    found = [
+        (row, place[document], grade)
+        for row, query in enumerate(queries)
+        for document, grade in one.train[query].items()
+        if document in place
+    ]
+    rows, places, grades = np.asarray(found, np.int64).reshape(-1, 3).T
+    return Grades(rows, places, grades)

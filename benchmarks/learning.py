@@ -1,195 +1,245 @@
 """What learning gains: post the train split as judgments, train, and search the test split through the service.
 
     python -m benchmarks.learning --data ../shared/data
+    python -m benchmarks.learning --data ../shared/data --peers --seeds 0,1,2 --out results.json
 
 Measured beside BM25, dense, reciprocal rank fusion and the best fixed fusion (chosen on the train split), over the same
-keys and the same words in the same run. Nothing is chosen on the test split. Vectors come from a cache after the first
-run (benchmarks/vectors.py); the seconds given are of training alone, on one core, and do not include encoding.
+keys and the same words in the same run; with --peers, beside other ways to learn too (benchmarks/peers, `make peers`).
+Nothing is chosen on the test split. Vectors come from a cache after the first run (benchmarks/vectors.py); seconds are
+of learning, and until searches use it, and do not include the first encoding.
 """
 
 import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
-from sqlalchemy import select
+from threadpoolctl import threadpool_limits
 
-from benchmarks.baselines import best_fixed_fusion, fixed_fusions, reciprocal_rank_fusion, signals, top
-from benchmarks.collections import TestSet, ingest, post_train_judgments, read_set
+from benchmarks import report
+from benchmarks.baselines import BASELINES, baselines, gather
+from benchmarks.collections import TestSet, ingest, read_set
+from benchmarks.ours import ours
+from benchmarks.peers import PEERS, Task
+from benchmarks.peers.material import Material
+from benchmarks.results import MEASURES, Results
 from benchmarks.vectors import CachedEncoder
 from index.encoder import Encoder, load_encoder
 from index.evaluate import measure_run
-from index.promotion import compare
+from index.records import Ints
 from service.runtime import Runtime
-from service.search.actions import answer
-from service.search.schemas import SearchIn
 from service.settings import Settings
 from service.state import CollectionSettings, CollectionState
-from service.tables import Document
-from service.training import actions as training
-from service.training.schemas import TrainingIn
 
-MEASURES = ("nDCG@10", "R@100")
-SYSTEMS = ("bm25", "dense", "rrf", "best fixed fusion", "untrained", "memory", "trained")
-TRAIN_SAMPLE = 1500
-"""Train queries that the best fixed fusion is chosen on, at most."""
+OURS = ("untrained", "memory", "trained")
+SYSTEMS = (*BASELINES, *OURS, *(system for peer in PEERS.values() for system in peer.systems))
 
-Values = dict[str, dict[str, float]]
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure: sets of keys, seeds, peers by name, what peers are given, and whether ours is measured too."""
+
+    keys: list[str]
+    seeds: list[int]
+    peers: list[str]
+    task: Task
+    ours: bool = True
+
+    def settings(self, peer: str = "") -> dict[str, Any]:
+        """Return what a measurement depends on besides the code."""
+        limit = {"pairs": self.task.fine_tuning_pairs} if peer == "fine-tuning" else {}
+        return {"keys": ",".join(self.keys), "encoder": self.task.encoder, **limit}
+
+    def seeds_of(self, peer: str) -> Sequence[int | None]:
+        """Return the seeds that a peer runs with; one without chance runs once."""
+        return self.seeds if PEERS[peer].seeded else [None]
 
 
 def main() -> None:
-    """Run the benchmark on the sets asked for; print a table, and one last line of JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
-    parser.add_argument("--sets", default="", help="comma-separated; default: all")
-    parser.add_argument("--keys", default="title,passage,sentence", help="kinds of keys that documents get")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    folders = sorted(folder for folder in options.data.iterdir() if (folder / "corpus.jsonl").is_file())
-    wanted = set(filter(None, options.sets.split(",")))
-    encoder = CachedEncoder(load_encoder(Settings().encoder))
-    console = Console(width=160)
-    results = {}
-    for folder in folders:
-        if not wanted or folder.name in wanted:
-            results[folder.name] = measure_set(read_set(folder), encoder, options.keys.split(","), options.seed)
-            console.print(folder.name, json.dumps(results[folder.name]["summary"]), highlight=False)
-    print_table(console, results)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    facts = {"commit": commit, "seed": options.seed, "cores": os.cpu_count(), "keys": options.keys}
-    print(json.dumps(facts | {"sets": {name: one["summary"] for name, one in results.items()}}))
+    """Run the benchmark on the sets asked for; print tables, and one last line of JSON."""
+    options = _parser().parse_args()
+    settings = Settings()
+    task = Task(encoder=settings.encoder, fine_tuning_pairs=options.fine_tuning_pairs)
+    seeds = [int(seed) for seed in options.seeds.split(",")]
+    plan = Plan(options.keys.split(","), seeds, _peers(options), task, not options.without_ours)
+    results = Results(options.out)
+    results.forget(_names(options.again))
+    console = Console(width=200, highlight=False)
+    encoder = CachedEncoder(load_encoder(settings.encoder))
+    names = _names(options.sets) or sorted(path.parent.name for path in options.data.glob("*/corpus.jsonl"))
+    for name in names:
+        measure_set(Measuring(read_set(options.data / name), plan, results, console), encoder)
+    sets, means = report.summary(results, names, SYSTEMS), report.over_sets(results, names, SYSTEMS)
+    report.print_quality(console, sets, means, SYSTEMS)
+    report.print_cost(console, sets, SYSTEMS)
+    if "fine-tuning" in plan.peers:
+        console.print(f"fine-tuning: at most {task.fine_tuning_pairs or 'all'} pairs per epoch")
+    facts = {"commit": _commit(), "seeds": seeds, "cores": os.cpu_count(), **plan.settings("fine-tuning")}
+    print(json.dumps(facts | {"sets": sets, "mean": means}))
 
 
-def measure_set(one: TestSet, encoder: Encoder, keys: list[str], seed: int) -> dict[str, Any]:
-    """Return the measures of every system on one set's test queries."""
+class Measuring:
+    """One set on its way through all systems: what is known, and where new measurements go."""
+
+    def __init__(self, one: TestSet, plan: Plan, results: Results, console: Console) -> None:
+        self.one, self.plan, self.results, self._console = one, plan, results, console
+        results.open_set(one.name, len(one.documents), len(one.train), sorted(one.test))
+
+    def missing(self, system: str, seed: int | None, peer: str = "") -> bool:
+        """Whether a system is still to be measured with this seed."""
+        return not self.results.has(self.one.name, system, seed, self.plan.settings(peer))
+
+    def missing_baselines(self) -> bool:
+        """Whether a baseline is still to be measured."""
+        return any(self.missing(system, None) for system in BASELINES)
+
+    def missing_ours(self) -> list[int]:
+        """Return the seeds that ours is still to be trained with; the first where only the untrained search is."""
+        if not self.plan.ours:
+            return []
+        seeds = [seed for seed in self.plan.seeds if self.missing("trained", seed)]
+        return seeds or (self.plan.seeds[:1] if any(self.missing(system, None) for system in OURS[:2]) else [])
+
+    def missing_peers(self) -> list[tuple[str, int | None]]:
+        """Return the peers and seeds that are still to be run."""
+        return [
+            (peer, seed)
+            for peer in self.plan.peers
+            for seed in self.plan.seeds_of(peer)
+            if any(self.missing(system, seed, peer) for system in PEERS[peer].systems)
+        ]
+
+    def keep(
+        self, system: str, seed: int | None, run: dict[str, list[str]], cost: dict[str, Any], facts: dict[str, Any]
+    ) -> None:
+        """Measure a system's rankings of the test queries, and store and tell what came out."""
+        values = measure_run(run, self.one.test, MEASURES)
+        peer = next((name for name, listed in PEERS.items() if system in listed.systems), "")
+        about = {"settings": self.plan.settings(peer), "commit": _commit(), "cost": cost, "facts": facts}
+        self.results.put(self.one.name, system, seed, values, **about)
+        mean = np.mean(list(values[MEASURES[0]].values()))
+        told = f"{self.one.name} {system}{'' if seed is None else f' seed {seed}'} {mean:.4f}"
+        rounded = {name: round(value, 2) for name, value in cost.items()}
+        self._console.print(told, json.dumps(rounded), json.dumps(facts), markup=False, soft_wrap=True)
+
+
+def measure_set(measuring: Measuring, encoder: Encoder) -> None:
+    """Measure every system on one set that was not measured before."""
+    peers, seeds = measuring.missing_peers(), measuring.missing_ours()
+    if not (peers or seeds or measuring.missing_baselines()):
+        return
+    one = measuring.one
+    with _collection(one, encoder, measuring.plan.keys) as (runtime, state):
+        with threadpool_limits(1):  # other thread counts give other last bits, which trees turn into other rankings
+            material = gather(runtime, state, one, whole=bool(peers))
+        if measuring.missing_baselines():
+            _measure_baselines(measuring, material)
+        _measure_peers(measuring, material, peers)
+        for found in ours(runtime, state, one, seeds) if seeds else ():
+            ungated = measure_run(found.ungated, one.test, MEASURES) if found.ungated else {}
+            facts = {"ungated": {name: _mean(values) for name, values in ungated.items()}} if ungated else {}
+            measuring.keep(found.system, found.seed, found.run, found.cost, found.facts | facts)
+
+
+def _measure_baselines(measuring: Measuring, material: Material) -> None:
+    for system, places in baselines(material):
+        chosen = system == "best fixed fusion"
+        seconds = material.shared_seconds if chosen else 0.0
+        facts = {"fusion": material.fusion} if chosen else {}
+        cost = {"learn_seconds": seconds, "live_seconds": seconds}
+        measuring.keep(system, None, _run(material, places), cost, facts)
+
+
+def _measure_peers(measuring: Measuring, material: Material, peers: Sequence[tuple[str, int | None]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        material.save(Path(folder))
+        for peer, seed in peers:
+            task = replace(measuring.plan.task, seed=seed or 0)
+            found, cost = run_peer(peer, Path(folder), task)
+            facts = cost.pop("facts")
+            if PEERS[peer].learns:
+                cost = {**cost, **{name: cost[name] + material.shared_seconds for name in report.COSTS[:2]}}
+            for system in PEERS[peer].systems:
+                measuring.keep(system, seed, _run(material, found[system]), cost, facts)
+
+
+def run_peer(peer: str, material: Path, task: Task) -> tuple[dict[str, Ints], dict[str, Any]]:
+    """Run a peer in a process of its own; return system -> places (S, depth), and its cost with facts."""
+    threads = str(PEERS[peer].threads)
+    environment = os.environ | {
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    with tempfile.TemporaryDirectory() as out:
+        specification = {"peer": peer, "material": str(material), "out": out, "task": asdict(task)}
+        command = [sys.executable, "-m", "benchmarks.peers.child", json.dumps(specification)]
+        subprocess.run(command, env=environment, check=True)
+        cost = json.loads((Path(out) / "cost.json").read_bytes())
+        found = {name: np.load(Path(out) / f"{name}.npy", allow_pickle=False) for name in PEERS[peer].systems}
+    return found, cost
+
+
+@contextmanager
+def _collection(one: TestSet, encoder: Encoder, keys: list[str]) -> Iterator[tuple[Runtime, CollectionState]]:
     with tempfile.TemporaryDirectory() as folder:
         runtime = Runtime.open(Settings(data=Path(folder)), encoder)
         try:
             state = runtime.create_collection("set", CollectionSettings(keys=keys))
             ingest(runtime, state, one.documents)
-            values, fusion = _baselines(runtime, state, one)
-            values["untrained"] = _searched(runtime, state, one)
-            post_train_judgments(runtime, state, one)
-            values["memory"] = _searched(runtime, state, one)
-            started = time.perf_counter()
-            record = _train(runtime, state, seed)
-            wall = time.perf_counter() - started
-            values["trained"] = _searched(runtime, state, one)
-            promoted = record["decision"]["promoted"]
-            forced = values["trained"] if promoted else _searched(runtime, state, one, record["model_version"])
+            yield runtime, state
         finally:
             runtime.close()
-    return {"values": values, "summary": _summary(one, values, forced, fusion, record, wall)}
 
 
-def _summary(
-    one: TestSet, values: dict[str, Values], forced: Values, fusion: str, record: dict[str, Any], wall: float
-) -> dict[str, Any]:
-    means = {name: {measure: _mean(of[measure]) for measure in MEASURES} for name, of in values.items()}
-    against = compare("nDCG@10", values["best fixed fusion"]["nDCG@10"], values["trained"]["nDCG@10"])
-    return {
-        "documents": len(one.documents),
-        "queries": {"train": len(one.train), "test": len(values["bm25"]["nDCG@10"])},
-        "means": means,
-        "trained_ungated": {measure: _mean(forced[measure]) for measure in MEASURES},
-        "fusion": fusion,
-        "trained_minus_fusion": [round(x, 4) for x in (against.difference, against.low, against.high)],
-        "promoted": record["decision"]["promoted"],
-        "recipe": record["report"]["recipe"],
-        "head": record["report"]["head"],
-        "run_seconds": round(wall, 1),
-        "train_seconds": record["report"]["train_seconds"],
-        "peak_memory_mib": record["report"]["peak_memory_bytes"] // 2**20,
-    }
+def _run(material: Material, places: Ints) -> dict[str, list[str]]:
+    rows = zip(material.test.queries, places.tolist(), strict=True)
+    return {query: [material.ids[place] for place in row] for query, row in rows}
 
 
-def _baselines(runtime: Runtime, state: CollectionState, one: TestSet) -> tuple[dict[str, Values], str]:
-    generation = state.generation
-    with runtime.database.read() as connection:
-        found = connection.execute(select(Document.row, Document.id).where(Document.collection_id == state.id))
-        by_row = {row.row: row.id for row in found}
-    ids = [by_row[row] for row in generation.rows.tolist()]
-    sample = _sample(sorted(one.train), TRAIN_SAMPLE)
-    fusion, _ = best_fixed_fusion(generation, _texts(one, sample), _vectors(runtime, one, sample), one.train, ids)
-    runs: dict[str, dict[str, list[str]]] = {name: {} for name in SYSTEMS[:4]}
-    test = sorted(one.test)
-    for block in signals(generation, _texts(one, test), _vectors(runtime, one, test)):
-        scores = {"bm25": block.words, "dense": block.dense, "rrf": reciprocal_rank_fusion(block)}
-        scores["best fixed fusion"] = dict(fixed_fusions(block))[fusion]
-        for name, each in scores.items():
-            runs[name] |= top(each, block.queries, ids)
-    return {name: measure_run(run, one.test, MEASURES) for name, run in runs.items()}, fusion
+def _peers(options: argparse.Namespace) -> list[str]:
+    only, skipped = _names(options.only_peers), _names(options.skip_peers)
+    unknown = {*only, *skipped} - PEERS.keys()
+    if unknown:
+        raise SystemExit(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    return [peer for peer in (only or (PEERS if options.peers else [])) if peer not in skipped]
 
 
-def _searched(runtime: Runtime, state: CollectionState, one: TestSet, model: int | None = None) -> Values:
-    """Return measures of the service's own search path on the test queries, by the champion or a version."""
-    run = {}
-    chosen: dict[str, Any] = {} if model is None else {"model": model}
-    for query in sorted(one.test):
-        request = SearchIn(q=one.queries[query][:2048], limit=100, log=False, **chosen)
-        run[query] = [hit["id"] for hit in answer(runtime, state, request)["hits"]]
-    return measure_run(run, one.test, MEASURES)
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
+    parser.add_argument("--sets", default="", help="comma-separated, in this order; default: all")
+    parser.add_argument("--keys", default="title,passage,sentence", help="kinds of keys that documents get")
+    parser.add_argument("--seeds", default="0", help="comma-separated; what involves no chance runs once")
+    parser.add_argument("--peers", action="store_true", help="measure other ways to learn too")
+    parser.add_argument("--only-peers", default="", help=f"these peers alone, comma-separated: {', '.join(PEERS)}")
+    parser.add_argument("--skip-peers", default="", help="without these peers, comma-separated")
+    parser.add_argument("--without-ours", action="store_true", help="leave ours to a later run with the same --out")
+    parser.add_argument("--fine-tuning-pairs", type=int, default=1000, help="most pairs per epoch; 0: all of them")
+    parser.add_argument("--out", type=Path, help="file of results; what is in it is not measured again")
+    parser.add_argument("--again", default="", help="systems in the file to measure again, comma-separated")
+    return parser
 
 
-def _train(runtime: Runtime, state: CollectionState, seed: int) -> dict[str, Any]:
-    record = training.start(runtime, state, TrainingIn(seed=seed))
-    while record["status"] not in training.ENDED:
-        time.sleep(0.2)
-        record = training.show(runtime, state, record["id"])
-    assert record["status"] == "succeeded", record["error"]
-    return record
+def _names(listed: str) -> list[str]:
+    return [name for name in listed.split(",") if name]
 
 
-def print_table(console: Console, results: dict[str, dict[str, Any]]) -> None:
-    """Print nDCG@10 of each system on each set, their mean, and the difference to the best fixed fusion."""
-    table = Table(title="nDCG@10 on the test split")
-    for column in ("set", *SYSTEMS, "trained - fusion", "promoted", "seconds", "MiB"):
-        table.add_column(column)
-    for name, one in results.items():
-        summary = one["summary"]
-        difference, low, high = summary["trained_minus_fusion"]
-        table.add_row(
-            name,
-            *(f"{summary['means'][system]['nDCG@10']:.3f}" for system in SYSTEMS),
-            f"{difference:+.3f} [{low:+.3f}, {high:+.3f}]",
-            "yes" if summary["promoted"] else "no",
-            f"{summary['run_seconds']:.0f}",
-            str(summary["peak_memory_mib"]),
-        )
-    if results:
-        every = [one["summary"] for one in results.values()]
-        means = [float(np.mean([one["means"][system]["nDCG@10"] for one in every])) for system in SYSTEMS]
-        difference = float(np.mean([one["trained_minus_fusion"][0] for one in every]))
-        table.add_row("mean", *(f"{mean:.3f}" for mean in means), f"{difference:+.3f}", "", "", "")
-    console.print(table)
-
-
-def _mean(values: Mapping[str, float]) -> float:
+def _mean(values: dict[str, float]) -> float:
     return round(float(np.mean(list(values.values()))), 4)
 
 
-def _texts(one: TestSet, queries: list[str]) -> dict[str, str]:
-    return {query: one.queries[query] for query in queries}
-
-
-def _vectors(runtime: Runtime, one: TestSet, queries: list[str]) -> dict[str, Any]:
-    vectors = runtime.encoder.encode([one.queries[query] for query in queries])
-    return dict(zip(queries, vectors, strict=True))
-
-
-def _sample(queries: list[str], most: int) -> list[str]:
-    if len(queries) <= most:
-        return queries
-    chosen = np.random.default_rng(0).choice(len(queries), most, replace=False)
-    return [queries[at] for at in sorted(chosen)]
+def _commit() -> str:
+    return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
 
 
 if __name__ == "__main__":

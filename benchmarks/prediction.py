@@ -5,8 +5,8 @@
 No set has metadata, so fields are made from what is there: `group`, the title of a document where titles repeat (the
 article of a paragraph), the first word of the title where they do not (mostly a brand); `words`, the number of words of
 its text. The truth of a query is the value of its relevant documents: their distribution where there are several, with
-the grades for weights, and the mean for the number. Beside the prediction: the commonest value of the collection (for
-the number, the mean), and an equal vote of the ten best of a dense search. Reported are accuracy (the first value is one
+grades as weights, and the mean for the number. Beside the prediction: the commonest value of the collection (for the
+number, the mean), and an equal vote of the ten best of a dense search. Reported are accuracy (the first value is one
 that a relevant document has), the Brier score of the distribution (0 best, 2 worst) and the mean absolute error. The
 model is untrained; nothing is chosen here. Vectors come from a cache after the first run (benchmarks/vectors.py).
 """

@@ -1,0 +1,119 @@
+"""Tables for people and one summary for machines: quality with intervals against ours, and what it cost.
+
+Seeds are averaged per query before systems are compared; the interval is over queries. That of the mean over sets is a
+bootstrap stratified by set: queries are drawn within every set, and each set counts alike.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.results import MEASURES, Results
+from index.promotion import CONFIDENCE, RESAMPLES, compare
+
+OURS = "trained"
+MEAN = "mean of sets"
+COSTS = ("learn_seconds", "live_seconds", "cpu_seconds", "peak_mib")
+
+
+def summary(results: Results, names: Sequence[str], systems: Sequence[str]) -> dict[str, Any]:
+    """Return set -> system -> means, their spread over seeds, ours minus the system with its interval, cost, facts."""
+    return {
+        name: {system: _of(results, name, system) for system in _measured(results, [name], systems)} for name in names
+    }
+
+
+def over_sets(results: Results, names: Sequence[str], systems: Sequence[str]) -> dict[str, Any]:
+    """Return system -> mean over sets, and ours minus it with its interval; only systems measured on all sets."""
+    found: dict[str, dict[str, Any]] = {}
+    for system in _measured(results, names, systems):
+        means = [results.values(name, system).mean() for name in names]
+        found[system] = {"nDCG@10": round(float(np.mean(means)), 4)}
+        if system != OURS and _measured(results, names, [OURS]):
+            gaps = [_per_query(results, name, OURS) - _per_query(results, name, system) for name in names]
+            found[system]["ours_minus"] = _stratified(gaps)
+    return found
+
+
+def print_quality(console: Console, sets: dict[str, Any], means: dict[str, Any], systems: Sequence[str]) -> None:
+    """Print nDCG@10 of each system (rows) on each set (columns); below it, in points, ours minus it."""
+    table = Table(title="nDCG@10 on the test split; below: trained minus the system, in points, with its 95 % interval")
+    for column in ("system", *sets, MEAN):
+        table.add_column(column)
+    for system in systems:
+        cells = [_quality(of.get(system)) for of in [*sets.values(), means]]
+        if any(cells):
+            table.add_row(system, *cells, end_section=system == OURS)
+    console.print(table)
+
+
+def print_cost(console: Console, sets: dict[str, Any], systems: Sequence[str]) -> None:
+    """Print what each system's learning cost on each set, the mean over seeds."""
+    table = Table(title="seconds to learn / until live / of processor time / peak MiB of the process that learns")
+    for column in ("system", *sets):
+        table.add_column(column)
+    for system in systems:
+        cells = [_cost(of.get(system)) for of in sets.values()]
+        if any(cells):
+            table.add_row(system, *cells)
+    console.print(table)
+
+
+def _of(results: Results, name: str, system: str) -> dict[str, Any]:
+    entries = results.entries(name, system)
+    one: dict[str, Any] = {}
+    for measure in MEASURES:
+        by_seed = results.values(name, system, measure).mean(1)
+        one[measure] = round(float(by_seed.mean()), 4)
+        if measure == MEASURES[0]:
+            one["by_seed"] = [round(float(mean), 4) for mean in by_seed]
+    if system != OURS and results.entries(name, OURS):
+        queries = results.sets[name]["queries"]
+        theirs, mine = (dict(zip(queries, _per_query(results, name, which), strict=True)) for which in (system, OURS))
+        against = compare(MEASURES[0], theirs, mine)
+        one["ours_minus"] = [round(value, 4) for value in (against.difference, against.low, against.high)]
+    for cost in COSTS:
+        values = [entry["cost"][cost] for entry in entries.values() if cost in entry["cost"]]
+        if values:
+            one[cost] = round(float(np.mean(values)), 1)
+    return one | {"facts": {seed: entry["facts"] for seed, entry in entries.items() if entry["facts"]}}
+
+
+def _stratified(gaps: Sequence[Any]) -> list[float]:
+    """Return mean, low and high of the mean over sets of the mean difference."""
+    draws = np.random.default_rng(0)
+    total = np.zeros(RESAMPLES)
+    for gap in gaps:
+        total += draws.multinomial(len(gap), np.full(len(gap), 1 / len(gap)), RESAMPLES) @ gap / len(gap)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(total / len(gaps), [tail, 1 - tail])
+    return [round(float(value), 4) for value in (np.mean([gap.mean() for gap in gaps]), low, high)]
+
+
+def _per_query(results: Results, name: str, system: str) -> Any:
+    return results.values(name, system).mean(0)
+
+
+def _measured(results: Results, names: Sequence[str], systems: Sequence[str]) -> list[str]:
+    return [system for system in systems if names and all(results.entries(name, system) for name in names)]
+
+
+def _quality(one: dict[str, Any] | None) -> str:
+    if one is None:
+        return ""
+    spread = np.std(one["by_seed"], ddof=1) if len(one.get("by_seed", [])) > 1 else 0.0
+    text = f"{one['nDCG@10']:.3f}" + (f" ±{spread:.3f}" if spread else "")
+    if "ours_minus" in one:
+        text += "\n{:+.1f} \\[{:+.1f}, {:+.1f}]".format(*(100 * value for value in one["ours_minus"]))
+    return text
+
+
+def _cost(one: dict[str, Any] | None) -> str:
+    if one is None or "live_seconds" not in one:
+        return ""
+    spent = f"{one['cpu_seconds']:.1f}" if "cpu_seconds" in one else "-"
+    memory = f"{one['peak_mib']:.0f}" if "peak_mib" in one else "-"
+    return f"{one['learn_seconds']:.1f} / {one['live_seconds']:.1f} / {spent} / {memory}"

@@ -1,0 +1,79 @@
+"""What was measured so far: per set, system and seed the measures of every test query, and the cost; kept in a file.
+
+Written after every system, so that a run that was broken off goes on where it was.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from index.files import write_atomically
+
+MEASURES = ("nDCG@10", "R@100")
+DIGITS = 5
+ANY_SEED = "-"
+"""Stands for the seed of a system in which nothing is random."""
+
+
+class Results:
+    """Sets -> systems -> seeds -> entry. An entry counts only for the settings that it was measured with."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.sets: dict[str, dict[str, Any]] = {}
+        if path and path.is_file():
+            self.sets = json.loads(path.read_bytes())["sets"]
+
+    def open_set(self, name: str, documents: int, train: int, queries: Sequence[str]) -> None:
+        """Start a set, or go on with it if it has the same test queries and documents."""
+        facts = {"documents": documents, "train": train, "queries": list(queries)}
+        known = self.sets.get(name, {})
+        if any(known.get(fact) != value for fact, value in facts.items()):
+            self.sets[name] = facts | {"systems": {}}
+
+    def has(self, name: str, system: str, seed: int | None, settings: Mapping[str, Any]) -> bool:
+        """Whether a system was measured on a set with this seed and these settings."""
+        entry = self.sets[name]["systems"].get(system, {}).get(_seed(seed))
+        return entry is not None and entry["settings"] == settings
+
+    def put(
+        self,
+        name: str,
+        system: str,
+        seed: int | None,
+        values: Mapping[str, Mapping[str, float]],
+        **entry: Any,
+    ) -> None:
+        """Keep one system's measures, by query in the order of the set, with settings, commit, cost and facts.
+
+        Entries of the same system with other settings go: seeds are averaged, and must be alike.
+        """
+        queries = self.sets[name]["queries"]
+        listed = {measure: [round(of[query], DIGITS) for query in queries] for measure, of in values.items()}
+        systems = self.sets[name]["systems"]
+        seeds = {one: old for one, old in systems.get(system, {}).items() if old["settings"] == entry["settings"]}
+        systems[system] = seeds | {_seed(seed): entry | {"values": listed}}
+        if self._path:
+            write_atomically(self._path, json.dumps({"sets": self.sets}).encode())
+
+    def forget(self, systems: Sequence[str]) -> None:
+        """Take systems out, so that they are measured again."""
+        for one in self.sets.values():
+            for system in systems:
+                one["systems"].pop(system, None)
+
+    def entries(self, name: str, system: str) -> dict[str, dict[str, Any]]:
+        """Return seed -> entry; empty where the system was not measured."""
+        found: dict[str, dict[str, Any]] = self.sets[name]["systems"].get(system, {})
+        return found
+
+    def values(self, name: str, system: str, measure: str = MEASURES[0]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return the measure (seeds, S) of a system on a set."""
+        return np.asarray([entry["values"][measure] for entry in self.entries(name, system).values()])
+
+
+def _seed(seed: int | None) -> str:
+    return ANY_SEED if seed is None else str(seed)

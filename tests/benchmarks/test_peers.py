@@ -1,0 +1,83 @@
+"""Peers get what ours reads, through files; ours may be left to a later run, which adds what is missing."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks.baselines import BASELINES, gather
+from benchmarks.collections import ingest
+from benchmarks.learning import Measuring, Plan, measure_set
+from benchmarks.peers import Task
+from benchmarks.peers.material import SPLIT_ARRAYS, Material, Split
+from benchmarks.results import Results
+from index.encoder import HashingEncoder
+from service.runtime import Runtime
+from service.settings import Settings
+from service.state import CollectionSettings
+from tests.benchmarks.sets import animals
+
+KEYS = ["title", "passage", "sentence"]
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Material]:
+    encoder, one = HashingEncoder(), animals()
+    runtime = Runtime.open(Settings(data=tmp_path_factory.mktemp("data")), encoder)
+    try:
+        state = runtime.create_collection("set", CollectionSettings(keys=KEYS))
+        ingest(runtime, state, one.documents)
+        yield gather(runtime, state, one, whole=True)
+    finally:
+        runtime.close()
+
+
+def test_what_a_peer_reads_is_what_was_gathered(material: Material, tmp_path: Path) -> None:
+    material.save(tmp_path)
+    read = Material.load(tmp_path)
+    assert {field.name for field in fields(Split)} == {"queries", "texts", *SPLIT_ARRAYS}
+    for mine, theirs in ((material.train, read.train), (material.test, read.test)):
+        assert (mine.queries, mine.texts) == (theirs.queries, theirs.texts)
+        assert all(np.array_equal(getattr(mine, array), getattr(theirs, array)) for array in SPLIT_ARRAYS)
+    assert read.ids == material.ids
+    assert np.array_equal(read.tokens, material.tokens)
+    assert np.array_equal(read.first_token, material.first_token)
+    assert not [path for path in tmp_path.iterdir() if path.suffix not in {".npy", ".json"}]
+
+
+def test_features_in_sequence_follow_the_others_and_are_highest_where_words_are_together(
+    material: Material,
+) -> None:
+    pytest.importorskip("Stemmer", reason="of the extra `peers`")
+    from benchmarks.peers.features import FEATURES, IN_SEQUENCE, Features
+
+    block = np.array([1, 3])
+    plain = Features(material).of(material.test, block, 5, training=False)
+    pairs = Features(material, in_sequence=True).of(material.test, block, 5, training=False)
+    assert np.array_equal(pairs.values[:, : len(FEATURES)], plain.values)
+    assert pairs.values.shape[1] == len(FEATURES) + len(IN_SEQUENCE)
+    for row, query in enumerate(block):
+        (answer,) = animals().test[material.test.queries[query]]  # alone holds animal and doing, side by side
+        mine = pairs.rows == row
+        answers = pairs.places[mine] == material.ids.index(answer)
+        coverage, proximity, phrase = pairs.values[mine, len(FEATURES) :].T
+        assert answers.sum() == 1
+        for measure in (coverage, proximity, phrase):
+            assert measure[answers] > measure[~answers].max()
+        assert np.all((coverage >= proximity) & (proximity >= 0) & (coverage <= 1))
+
+
+def test_ours_is_left_out_where_asked_and_measured_by_the_next_run_alone(tmp_path: Path) -> None:
+    one, task = animals(), Task(encoder="hashing")
+    console = Console(quiet=True)
+    first = Measuring(one, Plan(KEYS, [0, 1], ["kernel"], task, ours=False), Results(tmp_path / "out.json"), console)
+    measure_set(first, HashingEncoder())
+    kept = Results(tmp_path / "out.json")
+    assert set(kept.sets["animals"]["systems"]) == {*BASELINES, "kernel"}
+    later = Measuring(one, Plan(KEYS, [0, 1], ["kernel"], task), kept, console)
+    assert later.missing_ours() == [0, 1]
+    assert not later.missing_peers()
+    assert not later.missing_baselines()
