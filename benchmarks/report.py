@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.results import MEASURES, Results
-from index.promotion import CONFIDENCE, RESAMPLES, compare
+from benchmarks.workbench import mean_over_sets
+from index.promotion import compare
 
 OURS = "trained"
 MEAN = "mean of sets"
@@ -34,7 +35,7 @@ def over_sets(results: Results, names: Sequence[str], systems: Sequence[str]) ->
         found[system] = {"nDCG@10": round(float(np.mean(means)), 4)}
         if system != OURS and _measured(results, names, [OURS]):
             gaps = [_per_query(results, name, OURS) - _per_query(results, name, system) for name in names]
-            found[system]["ours_minus"] = _stratified(gaps)
+            found[system]["ours_minus"] = mean_over_sets(gaps)
     return found
 
 
@@ -80,17 +81,6 @@ def _of(results: Results, name: str, system: str) -> dict[str, Any]:
         if values:
             one[cost] = round(float(np.mean(values)), 1)
     return one | {"facts": {seed: entry["facts"] for seed, entry in entries.items() if entry["facts"]}}
-
-
-def _stratified(gaps: Sequence[Any]) -> list[float]:
-    """Return mean, low and high of the mean over sets of the mean difference."""
-    draws = np.random.default_rng(0)
-    total = np.zeros(RESAMPLES)
-    for gap in gaps:
-        total += draws.multinomial(len(gap), np.full(len(gap), 1 / len(gap)), RESAMPLES) @ gap / len(gap)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(total / len(gaps), [tail, 1 - tail])
-    return [round(float(value), 4) for value in (np.mean([gap.mean() for gap in gaps]), low, high)]
 
 
 def _per_query(results: Results, name: str, system: str) -> Any:
