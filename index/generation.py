@@ -96,7 +96,7 @@ class Generation:
         """
         key_allowed = allowed[self.key_place]
         reachable = int(np.count_nonzero(allowed & (np.diff(self.first_key) > 0)))
-        wanted, asked = min(count, reachable), 2 * count
+        wanted, asked = min(count, reachable), count * max(2, -(-len(self.keys) // max(1, reachable)))
         while True:
             found = self._nearest_keys(queries, min(asked, len(self.keys)), key_allowed)
             places = [self._distinct_places(row) for row in found]

@@ -54,7 +54,7 @@ class FitConfig:
     """Share of the standard error of the mean gain by which a richer recipe must be better than a simpler one."""
     recipes: tuple[str, ...] = ("birth", "weights", "gates", "rank", "full")
     """Names of the recipes that are tried (`choice.LADDER`); birth always is."""
-    hops: tuple[float, ...] = (0.2, 0.4, 0.8)
+    hops: tuple[float, ...] = (0.3, 0.8)
     """Values of g that are tried for the second hop."""
     max_train_queries: int = 4_000
     max_test_queries: int = 1_500
