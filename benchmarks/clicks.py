@@ -4,10 +4,10 @@
 
 The untrained service ranks the train queries; lists of ten are shown to simulated searchers (benchmarks/simulator.py),
 popular queries more often, and in a share of the lists documents change places, as they do when an index grows or a
-model is replaced. Their clicks are posted as events. Then a head is trained three times on the same log: with clicks
-as they are (naive), with the position bias that the log shows taken out (debiased), and as a training run of the
-service does, which lets validation choose. The ceiling is a run on the judgments themselves: a gain is given as a share
-of its. Memory of the train queries counts in all but the untrained row; no test query is in the log.
+model is replaced. Their clicks are posted as events. Then a head is trained four times on the same log: with clicks
+read as graded judgments, by log propensities (debiased), as they are (naive; `index.trials.Recipe.reading`), and as a
+training run of the service does, which lets validation choose. The ceiling is a run on the judgments themselves: a gain
+is given as a share of its. Memory of the train queries counts in all but the untrained row; no test query is in the log.
 """
 
 import argparse
@@ -16,12 +16,12 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -31,17 +31,13 @@ from sqlalchemy import insert
 from benchmarks.collections import BATCH, TestSet, ingest, post_train_judgments, read_set
 from benchmarks.simulator import MODELS, Impression, Searchers, examination, simulate
 from benchmarks.vectors import CachedEncoder
+from benchmarks.workbench import finished
 from index.attention import AttentionHead
-from index.choice import Readings, choose
-from index.clicks import estimate_examination
 from index.encoder import Encoder, load_encoder
 from index.evaluate import measure_run
-from index.examples import Feedback, make_examples, split
-from index.journal import Journal
-from index.records import Floats
-from index.search import project
-from index.train import held_out_qrels, sample
-from index.trials import FitConfig, Lesson, Step, run_trial
+from index.examples import Feedback
+from index.train import fit
+from index.trials import FitConfig
 from service.database import new_id, rfc3339
 from service.feedback.actions import take_events
 from service.learning import gather_feedback
@@ -60,8 +56,7 @@ DEPTH = 15
 """Best documents of a query that changes of place happen among."""
 SHUFFLE = 2.0
 """Standard deviation, in places, of what a shuffled list adds to each rank."""
-READINGS = ("naive", "debiased")
-T = TypeVar("T")
+READINGS = FitConfig.readings
 
 
 @dataclass(frozen=True)
@@ -121,10 +116,9 @@ def _measure(runtime: Runtime, state: CollectionState, one: TestSet, plan: Plan)
     with runtime.database.read() as connection:
         feedback = gather_feedback(connection, state.id)
     gathered = time.perf_counter() - started
-    examined = estimate_examination(feedback)
     row: dict[str, Any] = {"memory": _quality(runtime, state, one, "champion"), "gather_seconds": round(gathered, 2)}
-    for reading, curve in zip(READINGS, (None, examined.curve), strict=True):
-        with _served(state, fitted(state, feedback, curve, plan.seed)):
+    for reading in READINGS:
+        with _served(state, fitted(state, feedback, reading, plan.seed)):
             row[reading] = _quality(runtime, state, one, "champion")
     record = _train(runtime, state, plan.seed)
     row["chosen"] = _quality(runtime, state, one, record["model_version"])
@@ -132,35 +126,15 @@ def _measure(runtime: Runtime, state: CollectionState, one: TestSet, plan: Plan)
     row["recipe"], row["reading"] = recipe["recipe"], recipe["reading"]
     row["train_seconds"] = round(record["wall_seconds"], 1)
     row["peak_mib"] = record["report"]["peak_memory_bytes"] // 2**20
-    row["examination"] = examined.as_dict()
+    row["examination"] = record["report"]["examination"]
     row["true_curve"] = [round(float(chance), 4) for chance in examination(plan.searchers.eta, SHOWN)]
     return row
 
 
-def fitted(state: CollectionState, feedback: Sequence[Feedback], curve: Floats | None, seed: int) -> AttentionHead:
-    """Return the head that clicks teach when they are read in one way only, in examples and in validation alike.
-
-    Recipes and folds are those of a training run (`index.train.fit`); the test folds are left out as they are there.
-    """
-    config, birth = FitConfig(seed=seed), state.serving.head.config
-    learn = sample(split(feedback)[0], config.max_train_queries, seed)
-    head = AttentionHead(birth).requires_grad_(False)
-    read = make_examples(state.generation, learn, lambda vector: project(head, vector), config.candidates, curve)
-    readings = Readings({"debiased": read}, held_out_qrels(learn, curve), curve)
-    choice = _result(choose(state.generation, readings, birth, config, Journal(None)))
-    if len(choice.trials) == 1:
-        return next(iter(choice.trials.values())).head
-    lesson = Lesson(read, (), readings.qrels, curve)
-    return _result(run_trial(state.generation, lesson, birth, choice.recipe, choice.epochs, config)).head
-
-
-def _result(steps: Generator[Step, None, T]) -> T:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
+def fitted(state: CollectionState, feedback: Sequence[Feedback], reading: str, seed: int) -> AttentionHead:
+    """Return the head that a training run fits when clicks are read in one way only."""
+    config = FitConfig(seed=seed, readings=(reading,))
+    return finished(fit(state.generation, feedback, state.serving.head, config))[0].head
 
 
 def post(

@@ -134,12 +134,14 @@ class _Search:
         return beats(gains, self.config.error_share)
 
     def _lesson(self, reading: str, group: frozenset[int]) -> Lesson:
-        """Return what a fold learns from; all readings are measured alike, by all that was shown.
+        """Return what a fold learns from; all readings are measured alike, clicks among all that was shown.
 
-        What the naive one leaves out of a list was not clicked: measured without it, any head would look better.
+        What was never shown was never clicked, good or not: measured with it, whatever showed the lists would win. What
+        the naive reading leaves out of a list was not clicked: measured without it, any head would look better.
         """
+        shown = self.readings.examples.get("debiased", self.readings.examples["graded"])
         train = [one for one in self.readings.examples[reading] if fold_of(one.feedback.source) not in group]
-        validation = [one for one in self.readings.examples["debiased"] if fold_of(one.feedback.source) in group]
+        validation = [one for one in shown if fold_of(one.feedback.source) in group]
         return Lesson(train, validation, self.readings.qrels, self.readings.curve, min(group))
 
 
@@ -147,14 +149,15 @@ def choose(
     generation: Generation, readings: Readings, birth: HeadConfig, config: FitConfig, journal: Journal
 ) -> Generator[Step, None, Choice]:
     """Return the recipe that (cross-)validation chooses: with few queries every fold validates once, with many one."""
-    examples = readings.examples["debiased"]
+    examples = readings.examples["graded"]
     folds = sorted({fold_of(one.feedback.source) for one in examples})
     groups = [frozenset(folds[at :: config.folds]) for at in range(min(config.folds, len(folds)))]
     if folds and len(examples) >= config.cross_validation_queries:
         groups = [frozenset(folds[:1])]
     search = _Search(generation, readings, birth, config, journal, groups, config.budget_seconds)
     tried = {LADDER[0].name, *config.recipes}
-    ladder = [replace(recipe, rank=birth.rank) for recipe in LADDER if recipe.name in tried]
+    first, *others = [one for one in config.readings if one in readings.examples] or ["graded"]
+    ladder = [replace(recipe, rank=birth.rank, reading=first) for recipe in LADDER if recipe.name in tried]
     chosen = ladder[0]
     for recipe in ladder:
         made = yield from search.attempt(recipe)
@@ -172,11 +175,11 @@ def choose(
         made = yield from search.attempt(variant)
         if made and search.better(variant, chosen):
             chosen = variant
-    if "naive" in readings.examples and chosen.weights:
-        naive = replace(chosen, reading="naive")
-        made = yield from search.attempt(naive)
-        if made and float(np.mean(_gains(search.values(chosen), search.values(naive)))) > 0:
-            chosen = naive
+    for reading in others if chosen.weights else ():
+        other = replace(chosen, reading=reading)
+        made = yield from search.attempt(other)
+        if made and float(np.mean(_gains(search.values(chosen), search.values(other)))) > 0:
+            chosen = other
     values = {label(recipe, birth.rank): search.values(recipe) for recipe in search.made}
     means = {name: float(np.mean(list(of.values()))) if of else 0.0 for name, of in values.items()}
     queries = len(search.values(ladder[0]))
@@ -187,7 +190,7 @@ def label(recipe: Recipe, rank: int) -> str:
     """Return a recipe's name, and what is not as its name has it; rank is that of birth."""
     usual = {"learning_rate": Recipe.learning_rate, "decay": Recipe.decay, "rank": rank}
     changed = [f"{key} {getattr(recipe, key):g}" for key, value in usual.items() if getattr(recipe, key) != value]
-    return ", ".join([recipe.name, *changed, *([recipe.reading] if recipe.reading == "naive" else [])])
+    return ", ".join([recipe.name, *changed, *([recipe.reading] if recipe.reading != Recipe.reading else [])])
 
 
 def beats(gains: Floats, error_share: float) -> bool:

@@ -6,13 +6,14 @@ What tells the two apart is the same query's same document at two places: its at
 swaps come by themselves, from documents added, models and memory (Agarwal et al. 2019).
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression, minimize
+from scipy.special import expit
 
 from index.examples import ASSUMED, POSITIONS, Feedback, looks
 from index.records import Floats, Ints
@@ -31,6 +32,7 @@ LEAST_LOOK = 0.05
 """A single showing counts as at least this many looks when documents are graded: one deep click is no proof."""
 PRIOR_LOOKS = 1.0
 """Looks that every document starts with when it is graded, at its query's average."""
+MIXTURE_STEPS = 200
 BEST_GRADE = 4
 
 Doubles = NDArray[np.float64]
@@ -77,6 +79,46 @@ class Examination:
         first = [round(float(chance), 4) for chance in self.curve[:10]]
         facts = {"swapped_pairs": self.pairs, "swapped_clicks": self.pair_clicks, "clicks": self.clicks}
         return {"method": self.method, **facts, "curve": first}
+
+
+@dataclass(frozen=True)
+class Attraction:
+    """Clicks per look of documents that nobody wanted (noise), of those that were (worth), and the share of these."""
+
+    noise: float
+    worth: float
+    share: float
+
+    def posterior(self, clicks: Doubles, looked: Doubles) -> Doubles:
+        """Return the chance (n,) that a document with so many clicks in so many looks is one that was wanted."""
+        odds = np.log(self.share / (1 - self.share)) + clicks * np.log(self.worth / self.noise)
+        chance: Doubles = expit(odds - (self.worth - self.noise) * looked)
+        return chance
+
+    def worth_of(self, clicks: Doubles, looked: Doubles) -> Doubles:
+        """Return (n,) in [0, 1]: that chance, times the rate of its clicks over `worth`, at most 1.
+
+        The rate is (clicks + 2 noise) / (looks + 2), so that few looks prove little.
+        """
+        rate = (clicks + 2 * self.noise) / (looked + 2)
+        worth: Doubles = self.posterior(clicks, looked) * np.minimum(1.0, rate / self.worth)
+        return worth
+
+
+ASSUMED_ATTRACTION = Attraction(0.1, 0.5, 0.1)
+
+
+@dataclass(frozen=True)
+class ClickModel:
+    """What clicks mean in a log: how much places are looked at, and what a click in so many looks proves."""
+
+    examination: Examination
+    attraction: Attraction
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what a training record says of it."""
+        rates = {name: round(value, 4) for name, value in asdict(self.attraction).items()}
+        return self.examination.as_dict() | {"attraction": rates}
 
 
 def count_clicks(feedback: Iterable[Feedback]) -> ClickCounts:
@@ -176,25 +218,63 @@ def non_increasing(curve: Doubles, weights: Doubles) -> Floats:
     return smooth
 
 
-def held_out_gains(feedback: Feedback, curve: Floats | None = ASSUMED) -> dict[int, int]:
-    """Return row -> grade: what a held-out query is judged by, 0 for what nobody wanted.
+def estimate_clicks(feedback: Iterable[Feedback]) -> ClickModel:
+    """Return what a log says of places and of documents."""
+    known = [one for one in feedback if one.shown is not None]
+    examination = estimate_examination(known)
+    return ClickModel(examination, estimate_attraction(known, examination.curve))
 
-    Judgments are rounded, at least 1 where above zero. With clicks whose lists are known, a document is worth its
-    gains over its expected looks (clicks over expected clicks; Zhang and Jones 2007), each showing counting as
-    LEAST_LOOK at least and each document starting with PRIOR_LOOKS looks at the query's average; the best of them has
-    the grade BEST_GRADE, the others their share of it: a stray click on what was often passed over rounds to nothing.
-    curve None takes all showings for looks.
+
+def estimate_attraction(feedback: Sequence[Feedback], curve: Floats) -> Attraction:
+    """Return how often documents are clicked per look, those that nobody wanted and those that were: by EM.
+
+    Clicks of a document are Poisson with mean rate x expected looks, and there are two rates (a mixture; Dempster et
+    al. 1977). Both start from the mean rate, as if PRIOR_LOOKS looks had said half and three times as much; without
+    clicks they are those of `ASSUMED_ATTRACTION`.
     """
-    gains, shown = feedback.gains, feedback.shown
-    if shown is None:
-        return {row: max(1, round(gain)) if gain > 0 else 0 for row, gain in gains.items()}
-    clipped = np.ones(1, np.float32) if curve is None else np.maximum(curve, LEAST_LOOK)
-    looked = {row: looks(showings, clipped) for row, showings in shown.items()}
-    looked |= {row: 1.0 for row in gains if row not in looked}
-    average = sum(gains.values()) / (sum(looked.values()) or 1.0)
-    worth = {
-        row: (gains[row] + PRIOR_LOOKS * average) / (looked[row] + PRIOR_LOOKS) if gains.get(row, 0) > 0 else 0.0
-        for row in looked
-    }
-    best = max(worth.values(), default=0.0) or 1.0
-    return {row: round(BEST_GRADE * value / best) for row, value in worth.items()}
+    pairs = [
+        (looked, max(0.0, one.gains.get(row, 0.0))) for one in feedback for row, looked in _looked(one, curve).items()
+    ]
+    looked, clicks = np.asarray(pairs, np.float64).reshape(-1, 2).T
+    if not clicks.sum():
+        return ASSUMED_ATTRACTION
+    mean = float(clicks.sum() / looked.sum())
+    found = Attraction(mean / 2, 3 * mean, 0.1)
+    for _ in range(MIXTURE_STEPS):
+        wanted = found.posterior(clicks, looked)
+        worth = (wanted @ clicks + PRIOR_LOOKS * 3 * mean) / (wanted @ looked + PRIOR_LOOKS)
+        noise = ((1 - wanted) @ clicks + PRIOR_LOOKS * mean / 2) / ((1 - wanted) @ looked + PRIOR_LOOKS)
+        found = Attraction(float(noise), float(worth), float(np.clip(wanted.mean(), 1e-3, 0.5)))
+    return found
+
+
+def held_out_gains(feedback: Feedback, model: ClickModel | None = None) -> dict[int, int]:
+    """Return row -> grade: what a query is judged by, 0 for what nobody wanted.
+
+    Judgments are rounded, at least 1 where above zero. With clicks whose lists are known, a document has BEST_GRADE
+    times `Attraction.worth_of` its gains and its expected looks: by what clicks of the whole log mean, and not beside
+    the others of its list alone, of which the best may be of no use either.
+    """
+    if feedback.shown is None:
+        return {row: max(1, round(gain)) if gain > 0 else 0 for row, gain in feedback.gains.items()}
+    model = model or ClickModel(Examination(ASSUMED, "assumed", 0, 0, 0), ASSUMED_ATTRACTION)
+    looked = _looked(feedback, model.examination.curve)
+    rows = list(looked)
+    clicks = np.asarray([max(0.0, feedback.gains.get(row, 0.0)) for row in rows], np.float64)
+    worth = model.attraction.worth_of(clicks, np.asarray(list(looked.values()), np.float64))
+    return {row: round(BEST_GRADE * float(value)) for row, value in zip(rows, worth, strict=True)}
+
+
+def as_judged(feedback: Feedback, model: ClickModel) -> Feedback:
+    """Return feedback with the grades of its clicks in place of them: what was shown, and where, no longer counts."""
+    if feedback.shown is None:
+        return feedback
+    gains = {row: float(grade) for row, grade in held_out_gains(feedback, model).items() if grade}
+    return replace(feedback, gains=gains, shown=None, clicks=None, examined=None)
+
+
+def _looked(feedback: Feedback, curve: Floats) -> dict[int, float]:
+    """Return row -> expected looks, a showing counting as LEAST_LOOK at least; a click on no known list as one look."""
+    clipped = np.maximum(curve, LEAST_LOOK)
+    looked = {row: looks(showings, clipped) for row, showings in (feedback.shown or {}).items()}
+    return looked | {row: 1.0 for row in feedback.gains if row not in looked}

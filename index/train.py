@@ -15,7 +15,7 @@ import torch
 from index.attention import EVIDENCE, AttentionHead, HeadConfig
 from index.calibration import fit_null, null_evidence
 from index.choice import Choice, Readings, beats, choose
-from index.clicks import Examination, estimate_examination, held_out_gains
+from index.clicks import ClickModel, as_judged, estimate_clicks, held_out_gains
 from index.errors import NotEnoughFeedback
 from index.evaluate import Qrels, compare_runs, measure_run
 from index.examples import FOLDS, TEST_FOLDS, Example, Feedback, make_batch, make_example, make_examples, split
@@ -66,23 +66,23 @@ def fit(
         raise NotEnoughFeedback(known, config.min_queries)
     born = born or champion.config
     learn = sample(learn, config.max_train_queries, config.seed)
-    examined = estimate_examination(learn)
-    readings = yield from _read(generation, learn, born, examined, config)
+    clicks = estimate_clicks(learn)
+    readings = yield from _read(generation, learn, born, clicks, config)
     inputs = _inputs(generation, learn, born, config) if journal else ""
     choice = yield from choose(generation, readings, born, config, Journal(journal, inputs))
     head = yield from _final(generation, readings, choice, born, config)
-    hop = yield from _choose_hop(generation, choice, learn, examined.curve, config)
+    hop = yield from _choose_hop(generation, choice, learn, clicks, config)
     for one in (head, *(trial.head for trial in choice.trials.values())):
         one.hop.fill_(hop["chosen"])
     head = calibrate_null(generation, head, readings.examples[choice.recipe.reading])
-    comparisons, asked = yield from _compare(generation, champion, head, choice, learn, test, examined.curve, config)
+    comparisons, asked = yield from _compare(generation, champion, head, choice, learn, test, clicks, config)
     decision = gate(comparisons["nDCG@10"], comparisons["R@100"])
     report = {
         "queries": {"train": len(learn), "test": len(test)},
         "split": f"by query text into {FOLDS} folds: {TEST_FOLDS} test, the rest train and validation",
         "recipe": choice.as_dict(),
         "config": asdict(config),
-        "examination": examined.as_dict() if any(one.shown is not None for one in learn) else None,
+        "examination": clicks.as_dict() if any(one.shown is not None for one in learn) else None,
         "hop": hop,
         "held_out": {name: comparison.as_dict() for name, comparison in comparisons.items()},
         "held_out_queries": asked,
@@ -120,22 +120,27 @@ def describe(head: AttentionHead) -> dict[str, Any]:
 
 
 def _read(
-    generation: Generation, learn: Sequence[Feedback], born: HeadConfig, examined: Examination, config: FitConfig
+    generation: Generation, learn: Sequence[Feedback], born: HeadConfig, clicks: ClickModel, config: FitConfig
 ) -> Generator[Step, None, Readings]:
-    """Return the examples of the queries to learn from; clicks are read twice, debiased and naively."""
+    """Return the examples of the queries to learn from, once for each way to read clicks (`trials.Recipe.reading`)."""
     birth = AttentionHead(born).requires_grad_(False)
-    examples: dict[str, list[Example]] = {"debiased": []}
+    curve = clicks.examination.curve
+
+    def examples(feedback: Sequence[Feedback], curve: Floats | None) -> list[Example]:
+        return make_examples(generation, feedback, lambda e: project(birth, e), config.candidates, curve)
+
+    read: dict[str, list[Example]] = {"graded": []}
     for at, one in enumerate(learn):
-        found = make_examples(generation, [one], lambda e: project(birth, e), config.candidates, examined.curve)
-        examples["debiased"] += found
+        read["graded"] += examples([as_judged(one, clicks)], curve)
         if at % 50 == 0:
             yield Step("examples", at, len(learn))
-    clicks = [one.feedback for one in examples["debiased"] if one.feedback.shown is not None]
-    if clicks:
-        naive = make_examples(generation, clicks, lambda e: project(birth, e), config.candidates, None)
-        read = {one.feedback.source: one for one in naive}
-        examples["naive"] = [read.get(one.feedback.source, one) for one in examples["debiased"]]
-    return Readings(examples, held_out_qrels(learn, examined.curve), examined.curve)
+    clicked = [one for one in learn if one.shown is not None]
+    if clicked:
+        sources = {one.source for one in clicked}
+        judged = [one for one in read["graded"] if one.feedback.source not in sources]
+        read["debiased"] = judged + examples(clicked, curve)
+        read["naive"] = judged + examples(clicked, None)
+    return Readings(read, held_out_qrels(learn, clicks), curve)
 
 
 def _final(
@@ -152,7 +157,7 @@ def _final(
 
 
 def _choose_hop(
-    generation: Generation, choice: Choice, learn: Sequence[Feedback], curve: Floats, config: FitConfig
+    generation: Generation, choice: Choice, learn: Sequence[Feedback], clicks: ClickModel, config: FitConfig
 ) -> Generator[Step, None, dict[str, Any]]:
     """Return g of the second hop, 0 unless held-out Recall@100 rises by more than its error and nDCG@10 does not fall.
 
@@ -160,7 +165,7 @@ def _choose_hop(
     """
     known = [one for one in learn if choice.head_for(one.source) is not None]
     asked = sample(known, HOP_QUERIES, config.seed)
-    qrels = held_out_qrels(asked, curve)
+    qrels = held_out_qrels(asked, clicks)
     measured: dict[float, dict[str, dict[str, float]]] = {}
     chosen = 0.0
     for hop in (0.0, *config.hops):
@@ -215,7 +220,7 @@ def _compare(
     choice: Choice,
     learn: Sequence[Feedback],
     test: Sequence[Feedback],
-    curve: Floats,
+    clicks: ClickModel,
     config: FitConfig,
 ) -> Generator[Step, None, tuple[dict[str, Comparison], dict[str, int]]]:
     """Return the paired comparison on queries searched in full, each by a head that did not train on it.
@@ -239,7 +244,7 @@ def _compare(
         runs[1][one.source] = ranked_rows(generation, head, one, 100)
         if at % 50 == 0:
             yield Step("evaluate", at, len(asked))
-    comparisons = compare_runs(*runs, held_out_qrels([one for one, _ in asked], curve))
+    comparisons = compare_runs(*runs, held_out_qrels([one for one, _ in asked], clicks))
     share = len(cross_fitted) / len(asked)
     comparisons["nDCG@10"] = comparisons["nDCG@10"].lowered(share * choice.optimism)
     return comparisons, {"test": len(test), "cross_fitted": len(cross_fitted)}
@@ -251,14 +256,19 @@ def _untrained(head: AttentionHead) -> bool:
 
 
 def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback, limit: int) -> list[str]:
-    """Return the rows found for a query as evaluation sees it: the whole collection, without its own memory."""
+    """Return the rows found for a query as evaluation sees it: the whole collection, without its own memory.
+
+    Of a query with clicks only what was shown is kept, a condensed list (Sakai 2007): what was never shown was never
+    clicked, good or not, and counted as bad it would favour the model that made the lists.
+    """
     ranking = search(generation, head, Query(one.text, one.vector), unseen=one.source)
-    return [str(row) for row in generation.rows[ranking.places[:limit]]]
+    rows = generation.rows[ranking.places].tolist()
+    return [str(row) for row in rows if one.shown is None or row in one.shown][:limit]
 
 
-def held_out_qrels(feedback: Sequence[Feedback], curve: Floats | None = None) -> Qrels:
+def held_out_qrels(feedback: Sequence[Feedback], clicks: ClickModel | None = None) -> Qrels:
     """Return what held-out queries are judged by, over rows (`clicks.held_out_gains`)."""
-    return {one.source: {str(row): grade for row, grade in held_out_gains(one, curve).items()} for one in feedback}
+    return {one.source: {str(row): grade for row, grade in held_out_gains(one, clicks).items()} for one in feedback}
 
 
 def sample(items: Sequence[Any], most: int, seed: int) -> list[Any]:

@@ -54,6 +54,8 @@ class FitConfig:
     """Share of the standard error of the mean gain by which a richer recipe must be better than a simpler one."""
     recipes: tuple[str, ...] = ("birth", "weights", "gates", "rank", "full")
     """Names of the recipes that are tried (`choice.LADDER`); birth always is."""
+    readings: tuple[str, ...] = ("graded", "debiased", "naive")
+    """Ways to read clicks that are tried: recipes with the first, the chosen recipe with the others."""
     hops: tuple[float, ...] = (0.3, 0.8)
     """Values of g that are tried for the second hop."""
     max_train_queries: int = 4_000
@@ -76,8 +78,10 @@ class Recipe:
     decay: float = 1e-2
     """Share of the distance to birth that one step of learning rate 1 takes back."""
     rank: int = 16
-    reading: str = "debiased"
-    """How clicks are read: `debiased` by the places' examination, or `naive`."""
+    reading: str = "graded"
+    """How clicks are read. `graded`: as judgments, by what clicks in so many looks prove (`clicks.as_judged`), among
+    all that a search finds. `debiased`: among what was shown, with log propensities. `naive`: among what was surely
+    looked at, without."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,7 @@ class _Batches:
         self, generation: Generation, lesson: Lesson, head: AttentionHead, recipe: Recipe, config: FitConfig
     ) -> None:
         self._generation = generation
-        self._curve = lesson.curve if recipe.reading == "debiased" else None
+        self._curve = None if recipe.reading == "naive" else lesson.curve
         self._examples = list(lesson.train)
         self._head = head
         self._config = config

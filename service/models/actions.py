@@ -8,7 +8,7 @@ import numpy as np
 from sqlalchemy import select
 
 from index.attention import AttentionHead
-from index.clicks import estimate_examination
+from index.clicks import estimate_clicks
 from index.evaluate import Qrels, measure_run
 from index.examples import Feedback, split
 from index.promotion import compare, interval
@@ -158,8 +158,8 @@ def _asked(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> tu
     with runtime.database.read() as connection:
         if wanted.qrels is None:
             learned, held_out = split(gather_feedback(connection, state.id))
-            curve = estimate_examination(learned).curve  # as training runs have it: never from what is held out
-            return held_out, held_out_qrels(held_out, curve), "stored feedback, held-out queries"
+            clicks = estimate_clicks(learned)  # as training runs have it: never from what is held out
+            return held_out, held_out_qrels(held_out, clicks), "stored feedback, held-out queries"
         rows = {
             row.id: str(row.row)
             for row in connection.execute(select(Document.id, Document.row).where(Document.collection_id == state.id))
