@@ -204,9 +204,9 @@ class AttentionHead(nn.Module):
 
 
 def without_keys(candidates: Candidates) -> Candidates:
-    """Return the candidates without their key vectors: all that `AttentionHead.attend` reads."""
-    none = candidates.pair_key[:0]
-    keys = candidates.keys[:0]
+    """Return the candidates without their key vectors, which are let go: all that `AttentionHead.attend` reads."""
+    none = candidates.pair_key.new_empty(0)  # a slice would keep alive what it is a slice of
+    keys = candidates.keys.new_empty((0, candidates.keys.shape[1]))
     return replace(candidates, keys=keys, pair_query=none, pair_key=none, pair_slot=none, pair_kind=none)
 
 

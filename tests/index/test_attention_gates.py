@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from index.attention import DENSE, EVIDENCE, PASSAGE, AttentionHead, HeadConfig
+from index.attention import DENSE, EVIDENCE, PASSAGE, AttentionHead, HeadConfig, without_keys
 from index.examples import Feedback
 from index.normalise import NORMALISERS
 from index.records import FACTS
@@ -222,3 +222,9 @@ def test_a_normaliser_changes_the_weights_and_no_logit(normaliser: str) -> None:
     assert torch.equal(attention.weights, NORMALISERS[normaliser](plain.logits, mask))
     assert attention.weights.sum(1).tolist() == pytest.approx([1.0, 1.0])
     assert attention.weights[1, 2:4].tolist() == [0.0, 0.0]
+
+
+def test_candidates_without_keys_hold_no_memory_of_them() -> None:
+    candidates = flatten([random_documents(1, 9, DIM)], DIM)
+    assert candidates.keys.untyped_storage().nbytes() > 0
+    assert without_keys(candidates).keys.untyped_storage().nbytes() == 0
