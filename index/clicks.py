@@ -33,6 +33,8 @@ LEAST_LOOK = 0.05
 PRIOR_LOOKS = 1.0
 """Looks that every document starts with when it is graded, at its query's average."""
 MIXTURE_STEPS = 200
+LEAST_WORTH = 0.05
+"""Worth below which a document counts as not wanted."""
 BEST_GRADE = 4
 
 Doubles = NDArray[np.float64]
@@ -96,13 +98,13 @@ class Attraction:
         return chance
 
     def worth_of(self, clicks: Doubles, looked: Doubles) -> Doubles:
-        """Return (n,) in [0, 1]: that chance, times the rate of its clicks over `worth`, at most 1.
+        """Return (n,) in [0, 1]: that chance, times the rate of its clicks over `worth`, at most 1; 0 without a click.
 
         The rate is (clicks + 2 noise) / (looks + 2), so that few looks prove little.
         """
         rate = (clicks + 2 * self.noise) / (looked + 2)
-        worth: Doubles = self.posterior(clicks, looked) * np.minimum(1.0, rate / self.worth)
-        return worth
+        worth = self.posterior(clicks, looked) * np.minimum(1.0, rate / self.worth)
+        return np.where(clicks > 0, worth, 0.0)
 
 
 ASSUMED_ATTRACTION = Attraction(0.1, 0.5, 0.1)
@@ -262,7 +264,12 @@ def held_out_gains(feedback: Feedback, model: ClickModel | None = None) -> dict[
     rows = list(looked)
     clicks = np.asarray([max(0.0, feedback.gains.get(row, 0.0)) for row in rows], np.float64)
     worth = model.attraction.worth_of(clicks, np.asarray(list(looked.values()), np.float64))
-    return {row: round(BEST_GRADE * float(value)) for row, value in zip(rows, worth, strict=True)}
+    return {row: _grade(float(value)) for row, value in zip(rows, worth, strict=True)}
+
+
+def _grade(worth: float) -> int:
+    """Return the grade of a worth: where few looks prove little, a click is still the best that is known."""
+    return max(1, round(BEST_GRADE * worth)) if worth >= LEAST_WORTH else 0
 
 
 def as_judged(feedback: Feedback, model: ClickModel) -> Feedback:

@@ -85,9 +85,7 @@ def test_the_budget_leaves_out_what_it_has_no_room_for_whatever_the_clock_says(
     budget = sum(price_of(recipe, len(examples), config) for recipe in LADDER[: afforded + 1])
     config = replace(config, budget_seconds=budget * (1 + 1e-9))
     qrels = {one.feedback.source: {str(row): 1 for row in one.feedback.gains} for one in examples}
-    choice, _ = finished(
-        choose(collection, Readings({"debiased": examples}, qrels, None), BIRTH, config, Journal(None))
-    )
+    choice, _ = finished(choose(collection, Readings({"graded": examples}, qrels, None), BIRTH, config, Journal(None)))
     assert list(choice.validation) == [recipe.name for recipe in LADDER[: afforded + 1]]
     left_out = [recipe.name for recipe in LADDER[afforded + 1 :]]
     assert list(choice.skipped)[: len(left_out)] == left_out
@@ -106,7 +104,7 @@ def test_variants_are_tried_where_a_turn_was_chosen_and_the_budget_has_room(
     monkeypatch.setattr("index.choice.VARIANTS", ({"learning_rate": 3e-2}, {"rank": 2}))
     examples = examples_of(collection, asked(turned=True))
     qrels = {one.feedback.source: {str(row): 1 for row in one.feedback.gains} for one in examples}
-    readings = Readings({"debiased": examples}, qrels, None)
+    readings = Readings({"graded": examples}, qrels, None)
     choice, _ = finished(choose(collection, readings, BIRTH, replace(CONFIG, budget_seconds=1e6), Journal(None)))
     assert choice.recipe.turn
     assert list(choice.validation)[:3] == ["birth", "rank, learning_rate 0.02", "rank, learning_rate 0.03"]
@@ -218,7 +216,9 @@ def read_with(
     collection: Generation, feedback: Sequence[Feedback], curve: Floats
 ) -> tuple[dict[str, list[Example]], dict[str, dict[str, int]]]:
     """Return the examples by reading, and what the searchers really wanted."""
+    judged = [replace(one, shown=None, clicks=None, examined=None) for one in feedback]
     reading = {
+        "graded": make_examples(collection, judged, lambda vector: vector[None], COUNT, curve),
         "debiased": make_examples(collection, feedback, lambda vector: vector[None], COUNT, curve),
         "naive": make_examples(collection, feedback, lambda vector: vector[None], COUNT, None),
     }
@@ -241,14 +241,15 @@ def test_the_naive_reading_is_taken_where_all_was_looked_at_and_the_curve_is_wro
     clicked = [shown_first(one, random.choice(COUNT, 30).tolist()) for one in asked(turned=True)]
     steep = (np.arange(1, 101) ** -4.0).astype(np.float32)  # being on top explains nearly every click
     readings, wanted = read_with(collection, clicked, steep)
-    choice, _ = finished(choose(collection, Readings(readings, wanted, steep), BIRTH, CONFIG, Journal(None)))
+    config = replace(CONFIG, readings=("debiased", "naive"))
+    choice, _ = finished(choose(collection, Readings(readings, wanted, steep), BIRTH, config, Journal(None)))
     assert choice.recipe.reading == "naive"
     name = label(choice.recipe, BIRTH.rank)
     assert name.endswith("naive")
-    assert choice.validation[name] > choice.validation[name.removesuffix(", naive")]
+    assert choice.validation[name] > choice.validation[name.removesuffix("naive") + "debiased"]
 
 
-def test_both_readings_are_measured_by_all_that_was_shown(collection: Generation) -> None:
+def test_all_readings_are_measured_by_what_was_shown(collection: Generation) -> None:
     """The naive one leaves out what was surely passed over: measured without it, any head would look better."""
     clicked = [
         replace(one, examined=frozenset(one.gains))
@@ -259,8 +260,10 @@ def test_both_readings_are_measured_by_all_that_was_shown(collection: Generation
     assert len(readings["naive"][0].gains) < len(readings["debiased"][0].gains)
     group = frozenset([fold_of(clicked[0].source)])
     search = _Search(collection, Readings(readings, wanted, None), BIRTH, CONFIG, Journal(None), [group], 1.0)
-    naive, debiased = search._lesson("naive", group), search._lesson("debiased", group)
-    assert naive.validation == debiased.validation
+    graded, debiased, naive = (search._lesson(reading, group) for reading in ("graded", "debiased", "naive"))
+    assert graded.validation == debiased.validation == naive.validation
+    assert all(len(one.gains) == len(one.feedback.shown or {}) < COUNT for one in graded.validation)
+    assert all(len(one.gains) == COUNT for one in graded.train)
     assert [len(one.gains) for one in naive.train] != [len(one.gains) for one in debiased.train]
 
 
@@ -269,10 +272,25 @@ def test_the_naive_reading_is_not_taken_where_it_is_no_better(
 ) -> None:
     monkeypatch.setattr("index.choice.LADDER", (QUICK[0], QUICK[3]))
     monkeypatch.setattr("index.choice.VARIANTS", ())
-    debiased = examples_of(collection, asked(turned=True))
-    scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in debiased]
-    qrels = {one.feedback.source: {str(row): 1 for row in one.feedback.gains} for one in debiased}
-    readings = Readings({"debiased": debiased, "naive": scrambled}, qrels, None)
+    graded = examples_of(collection, asked(turned=True))
+    scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in graded]
+    qrels = {one.feedback.source: {str(row): 1 for row in one.feedback.gains} for one in graded}
+    readings = Readings({"graded": graded, "naive": scrambled}, qrels, None)
     choice, _ = finished(choose(collection, readings, BIRTH, CONFIG, Journal(None)))
-    assert choice.recipe.reading == "debiased"
-    assert any(name.endswith("naive") for name in choice.validation)
+    assert choice.recipe.reading == "graded"
+    pace = ", learning_rate 0.02"
+    assert list(choice.validation) == ["birth", f"rank{pace}", f"rank{pace}, naive"]  # with the chosen recipe alone
+
+
+@pytest.mark.parametrize("reading", ["debiased", "naive"])
+def test_recipes_are_tried_with_the_first_reading_asked_for(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch, reading: str
+) -> None:
+    monkeypatch.setattr("index.choice.LADDER", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.choice.VARIANTS", ())
+    clicked = [shown_first(one, range(at % 40, at % 40 + 10)) for at, one in enumerate(asked(turned=True))]
+    readings, wanted = read_with(collection, clicked, np.ones(100, np.float32))
+    config = replace(SHORT, readings=(reading,))
+    choice, _ = finished(choose(collection, Readings(readings, wanted, None), BIRTH, config, Journal(None)))
+    assert list(choice.validation) == [f"birth, {reading}", f"rank, learning_rate 0.02, {reading}"]
+    assert choice.as_dict()["reading"] == reading

@@ -1,20 +1,17 @@
-"""What a log of clicks says: places are told apart by documents that changed them, and documents by clicks per look."""
+"""What a log of clicks says of places: they are told apart by documents that changed them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from index.clicks import (
-    BEST_GRADE,
     ENOUGH_CLICKS,
     PRIOR_SHOWINGS,
     count_clicks,
     estimate_examination,
     expectation_maximisation,
     harvest,
-    held_out_gains,
     non_increasing,
 )
 from index.examples import ASSUMED, POSITIONS, Feedback
@@ -174,34 +171,3 @@ def test_the_record_of_a_run_says_what_the_curve_rests_on() -> None:
     assert (said["method"], said["swapped_pairs"], said["swapped_clicks"], said["clicks"]) == ("harvest", 2, 2100, 2100)
     assert said["curve"][0] == 1.0
     assert len(said["curve"]) == 10
-
-
-# --- What a held-out query is judged by ---
-
-
-def test_a_click_far_down_is_worth_more_than_one_at_the_top() -> None:
-    one = clicked("query", {1: {1: 100}, 2: {2: 100}, 3: {3: 100}}, {1: {1: 20}, 2: {2: 20}})
-    assert held_out_gains(one, curve_of(*STEEP)) == {1: 2, 2: BEST_GRADE, 3: 0}
-    assert held_out_gains(one, None) == {1: BEST_GRADE, 2: BEST_GRADE, 3: 0}
-
-
-def test_a_stray_click_on_what_is_often_passed_over_is_no_grade() -> None:
-    one = clicked("query", {1: {1: 100}, 2: {1: 100}}, {1: {1: 60}, 2: {1: 3}})
-    assert held_out_gains(one, curve_of(1.0)) == {1: BEST_GRADE, 2: 0}
-
-
-def test_a_few_clicks_where_hardly_anybody_looks_do_not_outweigh_many() -> None:
-    one = clicked("query", {1: {1: 50}, 2: {3: 100}}, {1: {1: 40}, 2: {3: 3}})
-    assert held_out_gains(one, curve_of(1.0, 0.1, 0.001)) == {1: BEST_GRADE, 2: 3}
-
-
-def test_judgments_are_rounded_and_nothing_known_is_nothing_graded() -> None:
-    judged = Feedback("query", "query", VECTOR, {3: 0.3, 4: 0.0, 5: 2.6})
-    assert held_out_gains(judged) == {3: 1, 4: 0, 5: 3}
-    assert held_out_gains(replace(judged, gains={}, shown={})) == {}
-    assert held_out_gains(replace(judged, gains={}, shown={1: {1: 1}})) == {1: 0}
-
-
-def test_a_confirmed_document_that_no_list_shows_has_a_grade() -> None:
-    one = replace(clicked("query", {1: {1: 10}}, {1: {1: 1}}), gains={1: 1.0, 9: 1.0})
-    assert held_out_gains(one, curve_of(1.0))[9] == BEST_GRADE

@@ -79,7 +79,7 @@ def test_the_head_that_a_query_is_searched_by_did_not_learn_from_it(
     config = replace(CROSS, epochs=1)  # the best epoch is the only one, whatever validation says
     qrels = {one.feedback.source: {str(row): 1 for row in one.feedback.gains} for one in straight}
     choices = [
-        finished(choose(collection, Readings({"debiased": examples}, qrels, None), BIRTH, config, Journal(None)))[0]
+        finished(choose(collection, Readings({"graded": examples}, qrels, None), BIRTH, config, Journal(None)))[0]
         for examples in (straight, changed)
     ]
     assert all(choice.recipe.turn for choice in choices)

@@ -53,7 +53,7 @@ function modelElement({ version, report, decision, created_at, lineage }, names)
 function learned({ recipe, head, hop, examination, held_out_queries: asked, train_seconds: seconds }) {
   const facts = [];
   const number = (value) => String(+value.toFixed(4));
-  if (recipe?.epochs !== undefined) facts.push(`Epochs: ${recipe.epochs}; clicks read: ${recipe.reading ?? "debiased"}`);
+  if (recipe?.epochs !== undefined) facts.push(`Epochs: ${recipe.epochs}; clicks read: ${recipe.reading ?? "graded"}`);
   if (head && !Array.isArray(head.beta)) {
     const weights = Object.entries(head.beta).map(([part, weight]) => `${part} ${number(weight)}`);
     facts.push(`Weights of the evidence: ${weights.join(", ")}`);
