@@ -7,7 +7,7 @@ popular queries more often, and in a share of the lists documents change places,
 model is replaced. Their clicks are posted as events. Then a head is trained four times on the same log: with clicks
 read as graded judgments, by log propensities (debiased), as they are (naive; `index.trials.Recipe.reading`), and as a
 training run of the service does, which lets validation choose. The ceiling is a run on the judgments themselves: a gain
-is given as a share of its. Memory of the train queries counts in all but the untrained row; no test query is in the log.
+is given as a share of its. Memory of train queries counts in all but the untrained row; no test query is in the log.
 """
 
 import argparse
