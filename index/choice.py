@@ -36,7 +36,7 @@ VARIANTS: tuple[Mapping[str, float], ...] = (
 )
 """Changes that are tried, one after the other, where a turn was chosen and half of the budget is left."""
 PRICE = {False: 1e-4, True: 1.1e-3}
-"""Nominal seconds of an example in an epoch, without and with a turn: measured once, on one core of 2024."""
+"""Nominal seconds of an example in an epoch, without and with a turn: a price list, of the order of one core's time."""
 BOOTSTRAPS = 500
 
 Values = dict[str, float]
