@@ -86,11 +86,6 @@ class Batch:
     solved: Tensor
 
 
-def examination(position: float) -> float:
-    """Return the assumed chance that the 1-based position of a shown list is looked at."""
-    return float(position**-EXAMINATION_DECAY)
-
-
 def looks(showings: Mapping[int, int], curve: Floats) -> float:
     """Return how often a document was looked at, to be expected: its showings (position -> times) times the curve."""
     return sum(times * float(curve[min(position, len(curve)) - 1]) for position, times in showings.items())

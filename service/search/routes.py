@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from sqlalchemy import select
 
-from index.examples import examination
+from index.examples import ASSUMED, looks
 from service.inputs import Running, StrictRoute
 from service.metrics import SEARCH_SECONDS
 from service.problems import not_found
@@ -46,7 +46,7 @@ def get_query(runtime: Running, collection: str, query_id: str) -> dict[str, Any
         "client_id": row.client_id,
         "session_id": row.session_id,
         "request": row.request,
-        "shown": [one | {"propensity": examination(one["position"])} for one in row.shown],
+        "shown": [one | {"propensity": looks({one["position"]: 1}, ASSUMED)} for one in row.shown],
         "null_weight": row.null_weight,
         "model": {"version": row.model_version},
         "generation": row.generation,
