@@ -158,12 +158,12 @@ def choose(
     tried = {LADDER[0].name, *config.recipes}
     first, *others = [one for one in config.readings if one in readings.examples] or ["graded"]
     ladder = [replace(recipe, rank=birth.rank, reading=first) for recipe in LADDER if recipe.name in tried]
-    chosen = ladder[0]
-    for recipe in ladder:
-        made = yield from search.attempt(recipe)
-        if made and search.better(recipe, chosen):
-            chosen = recipe
-    climbed = [recipe for recipe in ladder if recipe in search.made]
+    chosen = yield from _climb(search, ladder, ladder[0])
+    for reading in others:
+        if not chosen.weights:  # what one reading could not prove, another may
+            rungs = [replace(recipe, reading=reading) for recipe in ladder[1:]]
+            chosen = yield from _climb(search, rungs, chosen)
+    climbed = list(search.made)
     optimism = _optimism([search.values(recipe) for recipe in climbed], climbed.index(chosen), config)
     for change in VARIANTS if chosen.turn else ():
         variant = replace(chosen, **change)  # type: ignore[arg-type]
@@ -177,6 +177,8 @@ def choose(
             chosen = variant
     for reading in others if chosen.weights else ():
         other = replace(chosen, reading=reading)
+        if other in search.made:
+            continue
         made = yield from search.attempt(other)
         if made and float(np.mean(_gains(search.values(chosen), search.values(other)))) > 0:
             chosen = other
@@ -184,6 +186,15 @@ def choose(
     means = {name: float(np.mean(list(of.values()))) if of else 0.0 for name, of in values.items()}
     queries = len(search.values(ladder[0]))
     return Choice(chosen, search.made[chosen], means, queries, optimism, tuple(search.skipped))
+
+
+def _climb(search: _Search, rungs: Sequence[Recipe], chosen: Recipe) -> Generator[Step, None, Recipe]:
+    """Return the last of these recipes that was better than what had been chosen before it."""
+    for recipe in rungs:
+        made = yield from search.attempt(recipe)
+        if made and search.better(recipe, chosen):
+            chosen = recipe
+    return chosen
 
 
 def label(recipe: Recipe, rank: int) -> str:

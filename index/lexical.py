@@ -7,6 +7,7 @@ parser, so no character of a query has a meaning of its own. Source: Robertson a
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,9 @@ LANGUAGES = (
 MAX_WORD_BYTES = 200
 WRITER_HEAP_BYTES = 32_000_000
 ANALYZER = "words"
+REMEMBERED = 1024
+"""Query texts whose words, and whose best documents, a searcher keeps: 3 MB at 200 documents each."""
+NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 class WordSearcher:
@@ -32,7 +36,9 @@ class WordSearcher:
     def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema, analyzer: tantivy.TextAnalyzer) -> None:
         self._searcher = searcher
         self._schema = schema
-        self._analyzer = analyzer
+        # one search asks for the words of its text several times, a comparison of two models for its best documents too
+        self._words = lru_cache(REMEMBERED)(lambda text: tuple(analyzer.analyze(text)))
+        self._best = lru_cache(REMEMBERED)(self._collect_best)
 
     @property
     def count(self) -> int:
@@ -44,12 +50,12 @@ class WordSearcher:
 
         allowed: only these rows may be returned; None allows all.
         """
+        if k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
+            return NOTHING
+        if allowed is None:
+            return self._best(text, k)
         query = self._query(text)
-        if query is None or k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        if allowed is not None:
-            query = self._restricted(query, allowed)
-        return self._collect(query, min(k, self.count))
+        return NOTHING if query is None else self._collect(self._restricted(query, allowed), min(k, self.count))
 
     def score(self, text: str, rows: Ints) -> Floats:
         """Return the BM25 scores of these rows (len(rows),), 0 for a row that shares no word with the text."""
@@ -59,13 +65,13 @@ class WordSearcher:
 
     def weigh(self, text: str) -> tuple[Words, Floats]:
         """Return the words of a text as numbers (Q,), in order, and the idf (Q,) that BM25 gives each."""
-        words = self._analyzer.analyze(text)
+        words = self._words(text)
         held = {word: self._searcher.doc_freq("words", word) for word in set(words)}
         rarity = {word: math.log(1 + (self.count - n + 0.5) / (n + 0.5)) for word, n in held.items()}
         return number_words(words), np.asarray([rarity[word] for word in words], np.float32)
 
     def _query(self, text: str) -> tantivy.Query | None:
-        counts = Counter(self._analyzer.analyze(text))
+        counts = Counter(self._words(text))
         if not counts:
             return None
         terms = []
@@ -78,6 +84,13 @@ class WordSearcher:
         member = tantivy.Query.term_set_query(self._schema, "row", allowed.tolist())
         silent = tantivy.Query.const_score_query(member, 0.0)
         return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, silent)])
+
+    def _collect_best(self, text: str, k: int) -> tuple[Ints, Floats]:
+        query = self._query(text)
+        found = NOTHING if query is None else self._collect(query, min(k, self.count))
+        for shared in found:
+            shared.flags.writeable = False
+        return found
 
     def _collect(self, query: tantivy.Query, k: int) -> tuple[Ints, Floats]:
         limit = min(k + 1, self.count)

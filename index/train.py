@@ -26,7 +26,7 @@ from index.records import Floats
 from index.search import Query, project, search
 from index.trials import FitConfig, Lesson, Step, run_trial
 
-NULL_QUERIES = 500
+NULL_QUERIES = 300
 HOP_QUERIES = 120
 NO_ROOM = 0.99
 """Recall@100 from which on a second hop has nothing to gain."""
@@ -175,7 +175,8 @@ def _choose_hop(
         gains = np.asarray([after["R@100"][one] - before["R@100"][one] for one in before["R@100"]])
         risen = beats(gains, config.error_share) and _mean(after["nDCG@10"]) >= _mean(before["nDCG@10"])
         chosen = hop if risen else chosen
-        if _mean(measured[0.0]["R@100"]) >= NO_ROOM:
+        worse = _mean(after["nDCG@10"]) < _mean(before["nDCG@10"])  # and a longer hop loses more
+        if worse or _mean(measured[0.0]["R@100"]) >= NO_ROOM:
             break
     tried = {f"{hop:g}": {name: round(_mean(of), 4) for name, of in one.items()} for hop, one in measured.items()}
     return {"chosen": chosen, "queries": len(asked), "tried": tried}

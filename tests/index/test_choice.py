@@ -282,6 +282,21 @@ def test_the_naive_reading_is_not_taken_where_it_is_no_better(
     assert list(choice.validation) == ["birth", f"rank{pace}", f"rank{pace}, naive"]  # with the chosen recipe alone
 
 
+def test_where_one_reading_proves_nothing_the_next_is_tried(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.choice.LADDER", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.choice.VARIANTS", ())
+    right = examples_of(collection, asked(turned=True))
+    scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in right]
+    qrels = {one.feedback.source: {str(row): 1 for row in one.feedback.gains} for one in right}
+    readings = Readings({"graded": scrambled, "naive": right}, qrels, None)
+    choice, _ = finished(choose(collection, readings, BIRTH, CONFIG, Journal(None)))
+    assert (choice.recipe.name, choice.recipe.reading) == ("rank", "naive")
+    pace = ", learning_rate 0.02"
+    assert list(choice.validation) == ["birth", f"rank{pace}", f"rank{pace}, naive"]
+
+
 @pytest.mark.parametrize("reading", ["debiased", "naive"])
 def test_recipes_are_tried_with_the_first_reading_asked_for(
     collection: Generation, monkeypatch: pytest.MonkeyPatch, reading: str
