@@ -195,6 +195,7 @@ class TrainingRun(Base):
     seed: Mapped[int]
     promote: Mapped[str]
     budget_seconds: Mapped[int] = mapped_column(server_default="60")
+    click_reading: Mapped[str] = mapped_column(server_default="auto")
     resumptions: Mapped[int] = mapped_column(server_default="0")
     """How often it was taken up again after the service had broken off, as against having been stopped in order."""
     cancel_requested: Mapped[bool] = mapped_column(server_default="0")

@@ -8,7 +8,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, inspect
+from sqlalchemy import Connection, MetaData, create_engine, inspect
 
 from service.database import Database, alembic_config
 from service.tables import Base
@@ -74,6 +74,19 @@ def test_every_revision_can_be_undone(connection: Connection) -> None:
         downgrade(connection, one.down_revision or "base")
         assert tables(connection) == before
         upgrade(connection, one.revision)
+
+
+def test_runs_of_before_read_clicks_in_every_way(connection: Connection) -> None:
+    upgrade(connection, "0002")
+    earlier = MetaData()
+    earlier.reflect(connection)
+    run = {"id": "r1", "collection_id": 1, "status": "succeeded", "seed": 7, "promote": "auto", "created_at": "then"}
+    empty = {"progress_done": 0, "progress_total": 0, "steps": "[]", "data": "{}", "report": "{}", "decision": "{}"}
+    connection.execute(earlier.tables["training_runs"].insert().values(run | empty))
+    connection.commit()
+    upgrade(connection)
+    found = connection.exec_driver_sql("SELECT id, seed, click_reading FROM training_runs").all()
+    assert found == [("r1", 7, "auto")]
 
 
 def test_there_is_one_newest_revision(connection: Connection) -> None:

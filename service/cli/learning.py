@@ -25,12 +25,24 @@ class Promote(StrEnum):
     NEVER = "never"
 
 
+class ClickReading(StrEnum):
+    """How clicks are read."""
+
+    AUTO = "auto"
+    GRADED = "graded"
+    DEBIASED = "debiased"
+    NAIVE = "naive"
+
+
 def train(
     seed: Annotated[int, typer.Option(min=0, help="Same feedback, same seed, same model.")] = 0,
     promote: Annotated[Promote, typer.Option(help="Whether the gate may make the new model champion.")] = Promote.AUTO,
     budget: Annotated[
         int, typer.Option(min=1, max=3600, metavar="SECONDS", help="What trials may cost; more are made with more.")
     ] = 45,
+    click_reading: Annotated[
+        ClickReading, typer.Option(help="How clicks are read; auto tries all and validation chooses.")
+    ] = ClickReading.AUTO,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")] = True,
     collection: CollectionOption = DEFAULT_COLLECTION,
     data: DataOption = None,
@@ -42,7 +54,8 @@ def train(
         raise Failure(USAGE, "--no-wait needs --url: without a server the run would end with this command")
     with connect(data, url) as service:
         runs = collection_path(collection, "training-runs")
-        run = started(service, runs, {"seed": seed, "promote": promote, "budget_seconds": budget})
+        asked = {"seed": seed, "promote": promote, "budget_seconds": budget, "click_reading": click_reading}
+        run = started(service, runs, asked)
         if wait:
             run = followed(service, f"{runs}/{run['id']}")
     if json_out:
@@ -64,9 +77,14 @@ def started(service: Service, runs: str, body: Mapping[str, Any]) -> dict[str, A
                 raise
         for run in service.call("GET", runs)["training_runs"]:
             if run["status"] == "processing":
-                asked = f"seed {run['seed']}, promote {run['promote']}, budget {run['budget_seconds']} s"
-                show.notice(f"a run of before was interrupted and goes on: {run['id']} ({asked})")
+                show.notice(f"a run of before was interrupted and goes on: {run['id']} ({asked_of(run)})")
                 return run
+
+
+def asked_of(run: Mapping[str, Any]) -> str:
+    """Return what a training run was asked for."""
+    asked = f"seed {run['seed']}, promote {run['promote']}, budget {run['budget_seconds']} s"
+    return f"{asked}, click reading {run['click_reading']}"
 
 
 def followed(service: Service, path: str) -> dict[str, Any]:

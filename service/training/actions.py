@@ -125,6 +125,7 @@ def _specification(runtime: Runtime, state: CollectionState, run_id: str) -> Spe
         "seed": row.seed,
         "promote": row.promote,
         "budget_seconds": row.budget_seconds,
+        "click_reading": row.click_reading,
         "window": window,
     }
 
@@ -171,6 +172,7 @@ def _body(row: Any) -> dict[str, Any]:
         "seed": row.seed,
         "promote": row.promote,
         "budget_seconds": row.budget_seconds,
+        "click_reading": row.click_reading,
         "resumptions": row.resumptions,
         "progress": {"done": row.progress_done, "total": row.progress_total},
         "steps": row.steps,

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     threading.Thread(target=_end_with_the_service, daemon=True).start()
     os.nice(NICENESS)
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, without importing its compiler
     with (Path(specification["staging"]) / LOCK).open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a child of a service that was killed may take a moment to end
         try:
@@ -60,7 +60,7 @@ def run(specification: dict[str, Any]) -> None:
     collection_id, version = specification["collection_id"], specification["champion"]
     inputs = inputs_of(staging / INPUTS, Database(data / DATABASE_FILE), collection_id)
     champion = load_version(collection_id, inputs.born, version, data)
-    config = FitConfig(seed=specification["seed"], budget_seconds=specification["budget_seconds"])
+    config = _config(specification)
     steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.born, staging / JOURNAL)
     fitted, seconds = _fitted(steps)
     facts = {"documents": inputs.generation.count, "generation": inputs.generation.watermark}
@@ -69,6 +69,7 @@ def run(specification: dict[str, Any]) -> None:
         "parent": version,
         "seed": config.seed,
         "budget_seconds": config.budget_seconds,
+        "click_reading": specification["click_reading"],
         "training_run": specification["run"],
         "encoder_fingerprint": inputs.fingerprint,
         "data": summary(inputs.feedback) | facts | {"window": specification["window"]},
@@ -83,6 +84,13 @@ def run(specification: dict[str, Any]) -> None:
     measured = fitted.report | {"train_seconds": round(seconds, 2), "peak_memory_bytes": _peak_memory_bytes()}
     report = {"lineage": lineage, "report": measured, "decision": decision}
     write_atomically(staging / REPORT, json.dumps(report).encode())
+
+
+def _config(specification: dict[str, Any]) -> FitConfig:
+    """Return how to fit: with one reading of clicks where one is named, with all of them for `auto`."""
+    reading = specification["click_reading"]
+    readings = FitConfig.readings if reading == "auto" else (reading,)
+    return FitConfig(seed=specification["seed"], budget_seconds=specification["budget_seconds"], readings=readings)
 
 
 def _fitted(steps: Steps) -> tuple[Fitted, float]:

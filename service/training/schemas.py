@@ -7,11 +7,15 @@ from pydantic import Field
 from index.trials import FitConfig
 from service.inputs import Strict
 
+ClickReading = Literal["auto", "graded", "debiased", "naive"]
+"""How a run reads clicks (`trials.Recipe.reading`); `auto` tries every way and lets validation choose."""
+
 
 class TrainingIn(Strict):
-    """How to train; the same log, seed and budget give the same model, bit for bit."""
+    """How to train; the same log asked for in the same way gives the same model, bit for bit."""
 
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     promote: Literal["auto", "never"] = "auto"
     budget_seconds: Annotated[int, Field(ge=1, le=3600)] = int(FitConfig.budget_seconds)
     """What trials may cost in all, by their nominal price."""
+    click_reading: ClickReading = "auto"

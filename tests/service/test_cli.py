@@ -343,12 +343,14 @@ def test_training_is_followed_to_its_decision(fake: Fake, run: Run) -> None:
     steps = {"id": "r1", "status": "processing", "steps": [{"phase": "choose"}], "progress": {"done": 1, "total": 9}}
     fake.on("POST", runs, (202, {"id": "r1", "status": "enqueued"}))
     fake.on("GET", f"{runs}/r1", steps, ended_run)
-    ended = run("train", "--seed", 5, "--promote", "never", "--budget", 300, "--url", fake.url)
+    asked = ("--seed", 5, "--promote", "never", "--budget", 300, "--click-reading", "debiased")
+    ended = run("train", *asked, "--url", fake.url)
     assert ended.code == 0
     assert "0.6000" in ended.out
     assert "passed: it is better" in ended.out
     assert "recipe gates\nbeyond the budget: rank; full\n" in ended.out
-    assert fake.sent(runs) == [{"seed": 5, "promote": "never", "budget_seconds": 300}]
+    sent = {"seed": 5, "promote": "never", "budget_seconds": 300, "click_reading": "debiased"}
+    assert fake.sent(runs) == [sent]
 
 
 @pytest.mark.parametrize("status", ["failed", "canceled"])

@@ -128,7 +128,7 @@ def test_feedback_trains_a_model_that_is_listed_and_measured(run: Run, documents
 @contextmanager
 def training(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`softseek train` in a process of its own, once its run has begun."""
-    command = [sys.executable, "-c", "from service.cli import main; main()", "train"]
+    command = [sys.executable, "-c", "from service.cli import main; main()", "train", "--click-reading", "naive"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, cwd=directory, env=environment, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + DEADLINE_SECONDS
@@ -147,6 +147,7 @@ def test_a_run_whose_command_was_killed_goes_on_with_the_next_one(
     trained = run("train", "--seed", 5)
     assert trained.code == 0
     assert "was interrupted and goes on" in trained.err
+    assert "click reading naive)" in trained.err
     (_, made) = run("models", "list", "--json").value["models"]
     assert made["lineage"]["seed"] == 0
 

@@ -27,8 +27,10 @@ HERBS = (
     "basil oregano thyme rosemary sage parsley dill mint chives fennel tarragon marjoram coriander lavender lovage "
     "sorrel chervil borage hyssop rue savory verbena nettle yarrow dandelion arnica valerian camomile"
 ).split()
+CLICKED = "thyme"
+"""Known by a click alone, and by its text none of the queries that are held out."""
 NAME = "herbs"
-ASKED = {"seed": 7}
+ASKED = {"seed": 7, "click_reading": "naive"}
 FIRST_TRIAL = "journal/*.json"
 
 linux = pytest.mark.skipif(not Path("/proc/locks").is_file(), reason="looks at processes as Linux shows them")
@@ -42,8 +44,8 @@ def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         herbs = create(client, NAME)
         herbs.add(*({"id": herb, "title": herb, "text": f"leaf {at}"} for at, herb in enumerate(HERBS)))
         herbs.add(*({"id": f"{herb}-1", "title": "soil", "text": f"{herb} {herb}"} for herb in HERBS))
-        herbs.post("judgments", {"judgments": [judgment(herb) for herb in HERBS]})
-        herbs.act("sage", query_id=herbs.search("sage")["query_id"], position=1)
+        herbs.post("judgments", {"judgments": [judgment(herb) for herb in HERBS if herb != CLICKED]})
+        herbs.act(CLICKED, query_id=herbs.search(CLICKED)["query_id"], position=1)
     return data
 
 
@@ -187,6 +189,7 @@ def test_a_run_goes_on_after_a_restart_and_makes_the_same_model(disturbed: Path,
     assert (run["status"], run["resumptions"]) == ("succeeded", 0)  # it was stopped in order: nothing broke off
     assert run["steps"][: len(before)] == before
     assert "resumed" in phases(run)[len(before) :]
+    assert run["click_reading"] == run["report"]["recipe"]["reading"] == "naive"
     assert model_bits(disturbed) == model_bits(finished)
     assert not any((disturbed / "staging").iterdir())
 

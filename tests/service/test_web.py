@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from fastapi import FastAPI
@@ -12,6 +13,7 @@ from service import problems
 from service.runtime import Runtime
 from service.settings import load_settings
 from service.state import CollectionSettings
+from service.training.schemas import ClickReading
 from service.web import routes
 
 HERE = Path(routes.__file__).parent
@@ -71,6 +73,12 @@ def test_unknown_collection_is_said_to_be_unknown_and_shown_escaped(client: Test
     assert "There is no collection with this name." in answer.text
     assert "<script>alert" not in answer.text
     assert "&lt;script&gt;alert" in answer.text
+
+
+def test_learning_offers_the_readings_of_clicks_that_the_service_knows(client: TestClient) -> None:
+    (offered,) = re.findall(r'<select id="reading">(.*?)</select>', client.get("/learning").text, re.DOTALL)
+    options = re.findall(r'<option(?: value="(\w+)")?>([^<]+)</option>', offered)
+    assert [value or text for value, text in options] == list(get_args(ClickReading))
 
 
 def test_query_in_the_address_is_shown_escaped(client: TestClient) -> None:

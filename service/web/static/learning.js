@@ -126,7 +126,7 @@ function follow(run) {
 }
 
 function working(on) {
-  $("train").disabled = $("budget").disabled = on;
+  for (const id of ["train", "budget", "reading"]) $(id).disabled = on;
   $("cancel").hidden = $("progress").hidden = !on;
   if (on) $("outcome").replaceChildren();
 }
@@ -197,7 +197,7 @@ function svg(tag, attributes) {
 
 $("train").onclick = () => {
   if (!$("budget").reportValidity()) return;
-  const asked = { budget_seconds: $("budget").valueAsNumber };
+  const asked = { budget_seconds: $("budget").valueAsNumber, click_reading: $("reading").value };
   attempt(async () => follow(await call("POST", "/training-runs", asked)));
 };
 $("back").onclick = () => move(() => call("POST", "/models/aliases/champion/rollback"));
