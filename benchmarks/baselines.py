@@ -7,16 +7,14 @@ import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from sqlalchemy import select
 
-from benchmarks.collections import TestSet
+from benchmarks.collections import TestSet, document_ids
 from benchmarks.peers.material import Grades, Keys, Material, Split
 from benchmarks.peers.ranking import Ndcg, best, best_fusion, fused, ranks
 from index.generation import Generation
 from index.records import Floats, Ints, KeyKind
 from service.runtime import Runtime
 from service.state import CollectionState
-from service.tables import Document
 
 BASELINES = ("bm25", "dense", "rrf", "best fixed fusion")
 RRF_K = 60
@@ -27,12 +25,13 @@ DEPTH = 100
 BLOCK = 512
 
 
-def gather(runtime: Runtime, state: CollectionState, one: TestSet, whole: bool) -> Material:
-    """Return the collection with its signals and the best fixed fusion; whole: for peers, which need all of train."""
+def gather(runtime: Runtime, state: CollectionState, one: TestSet, whole: bool, test: Split | None = None) -> Material:
+    """Return the collection with its signals and the best fixed fusion; whole: for peers, which need all of train.
+
+    test is the test split where it is known.
+    """
     generation = state.generation
-    with runtime.database.read() as connection:
-        found = connection.execute(select(Document.row, Document.id).where(Document.collection_id == state.id))
-        by_row = {row.row: row.id for row in found}
+    by_row = document_ids(runtime, state)
     ids = [by_row[row] for row in generation.rows.tolist()]
     keys = Keys(generation.keys, generation.key_kind, generation.key_place)
     documents = {document["id"]: document for document in one.documents}
@@ -46,7 +45,7 @@ def gather(runtime: Runtime, state: CollectionState, one: TestSet, whole: bool) 
     gains = grades.matrix(len(queries), len(ids))[rows].toarray()
     fusion, _ = best_fusion(train.dense[rows], train.words[rows], Ndcg(gains))
     seconds = time.perf_counter() - started
-    test = _split(runtime, generation, keys, one, sorted(one.test))
+    test = test or _split(runtime, generation, keys, one, sorted(one.test))
     titles, texts = ([documents[id_][part] or "" for id_ in ids] for part in ("title", "text"))
     sequences = (generation.tokens, generation.first_token)
     return Material(ids, titles, texts, keys, *sequences, train, test, grades, fusion, seconds)

@@ -1,265 +1,258 @@
-"""What a log of biased clicks teaches: simulated searchers, logged impressions, training, nDCG@10 on the test split.
+"""What a log of biased clicks teaches: ours beside its peers, from the same simulated log; nDCG@10 on the test split.
 
-    python -m benchmarks.clicks --data ../shared/data --sets cosqa,squad_dev,reviews --impressions 1000,10000,100000
+    python -m benchmarks.clicks --data ../shared/data --sets cosqa,squad_dev,reviews --seeds 0,1,2 --out clicks.json
+    python -m benchmarks.clicks --data ../shared/data --sets cosqa --ours chosen --peers --out clicks.json
 
-The untrained service ranks the train queries; lists of ten are shown to simulated searchers (benchmarks/simulator.py),
-popular queries more often, and in a share of the lists documents change places, as they do when an index grows or a
-model is replaced. Their clicks are posted as events. Then a head is trained four times on the same log: with clicks
-read as graded judgments, by log propensities (debiased), as they are (naive; `index.trials.Recipe.reading`), and as a
-training run of the service does, which lets validation choose. The ceiling is a run on the judgments themselves: a gain
-is given as a share of its. Memory of train queries counts in all but the untrained row; no test query is in the log.
+The log is simulated (benchmarks/click_log.py); a seed is of the log and of learning. Ours: `memory` alone, a head
+fitted with clicks read as graded judgments, by log propensities (debiased) or as they are (naive;
+`index.trials.Recipe`), the head that a training run of the service fits, where validation chooses (`chosen`), and what
+the gate lets answer (`served`). Peers take grades: they get those of our own model of clicks (`graded`), and a 1 for
+whatever was clicked (`naive`). `judgments` is a training run on the judgments themselves, the ceiling: a gain is given
+as a share of its. No test query is in the log.
 """
 
 import argparse
 import json
 import os
-import subprocess
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
-from sqlalchemy import insert
+from threadpoolctl import threadpool_limits
 
-from benchmarks.collections import BATCH, TestSet, ingest, post_train_judgments, read_set
-from benchmarks.simulator import MODELS, Impression, Searchers, examination, simulate
+from benchmarks import report
+from benchmarks.baselines import BASELINES, baselines, gather
+from benchmarks.click_log import PEER_READINGS, Traffic
+from benchmarks.click_systems import Log, logs, ours_from, theirs_from
+from benchmarks.collections import TestSet, opened, read_set
+from benchmarks.ours import ours
+from benchmarks.peers import PEERS, Task
+from benchmarks.peers.launch import add_options, chosen_peers, names_in, run_peers
+from benchmarks.results import MEASURES, Found, Results
+from benchmarks.simulator import MODELS, Searchers
 from benchmarks.vectors import CachedEncoder
-from benchmarks.workbench import finished
-from index.attention import AttentionHead
+from benchmarks.workbench import commit, on_one_thread
 from index.encoder import Encoder, load_encoder
 from index.evaluate import measure_run
-from index.examples import Feedback
-from index.train import fit
-from index.trials import FitConfig
-from service.database import new_id, rfc3339
-from service.feedback.actions import take_events
-from service.learning import gather_feedback
-from service.runtime import Runtime
-from service.search.actions import answer
-from service.search.schemas import SearchIn
 from service.settings import Settings
-from service.sources import normalise
-from service.state import CollectionSettings, CollectionState
-from service.tables import Query
-from service.training import actions as training
-from service.training.schemas import TrainingIn
 
-SHOWN = 10
-DEPTH = 15
-"""Best documents of a query that changes of place happen among."""
-SHUFFLE = 2.0
-"""Standard deviation, in places, of what a shuffled list adds to each rank."""
-READINGS = FitConfig.readings
+FUSION = BASELINES[-1]
+CEILING = "judgments"
+CHOSEN = "chosen"
+OURS = ("memory", "graded", "debiased", "naive", "served", CHOSEN)
+"""What of ours learns from a log."""
+FIXED = (*BASELINES[:-1], "bm25s", "untrained", CEILING)
+"""What no log changes."""
+
+
+def _read(system: str) -> list[str]:
+    """Return the names of a peer's system by how it reads clicks."""
+    return [f"{system}, {reading}" for reading in PEER_READINGS]
+
+
+LEARNERS = [peer for peer, listed in PEERS.items() if listed.learns]
+THEIRS = [name for peer in LEARNERS for system in PEERS[peer].systems for name in _read(system)]
+SYSTEMS = (*FIXED, *_read(FUSION), *OURS, *THEIRS)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is simulated and measured."""
+    """What is simulated and measured: sizes of the log, ascending, seeds, and systems of ours and peers by name."""
 
-    searchers: Searchers
-    impressions: tuple[int, ...]
-    """Sizes of the log, ascending; each goes on from the one before."""
-    shuffled: float
-    """Share of the lists in which documents change places."""
-    popularity: float
-    """Exponent of the Zipf law by which queries are drawn."""
-    seed: int
+    traffic: Traffic
+    sizes: tuple[int, ...]
+    seeds: tuple[int, ...]
+    ours: tuple[str, ...]
+    peers: tuple[str, ...]
+    keys: tuple[str, ...]
+    task: Task
+
+    def settings(self, peer: str = "") -> dict[str, Any]:
+        """Return what a measurement depends on besides set, size, seed and the code."""
+        limit = {"pairs": self.task.fine_tuning_pairs} if peer == "fine-tuning" else {}
+        return {"keys": ",".join(self.keys), "encoder": self.task.encoder, "traffic": asdict(self.traffic), **limit}
 
 
 def main() -> None:
-    """Run the benchmark on the sets asked for; print a table, and one last line of JSON."""
-    options = _parser().parse_args()
-    sizes = tuple(sorted(int(size) for size in options.impressions.split(",")))
-    searchers = Searchers(options.model, options.eta, options.noise)
-    plan = Plan(searchers, sizes, options.shuffled, options.popularity, options.seed)
-    encoder = CachedEncoder(load_encoder(Settings().encoder))
-    console = Console(width=160)
-    results = {}
-    for name in options.sets.split(","):
-        results[name] = measure_set(read_set(options.data / name), encoder, plan)
-        print_table(console, name, results[name])
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    print(json.dumps({"commit": commit, "cores": os.cpu_count(), "plan": asdict(plan), "sets": results}))
+    """Run the benchmark on the sets asked for; print tables, and one last line of JSON."""
+    options = parser().parse_args()
+    plan = plan_of(options)
+    results, console = Results(options.out), Console(width=200, highlight=False)
+    encoder = CachedEncoder(load_encoder(plan.task.encoder))
+    on_one_thread()
+    names = names_in(options.sets)
+    for name in names:
+        measure_set(Measuring(read_set(options.data / name), plan, results, console), encoder)
+    found = {}
+    for size in plan.sizes:
+        found[size] = summary(results, names, size)
+        _print(console, size, found[size])
+    facts = {"commit": commit(), "seeds": plan.seeds, "cores": os.cpu_count(), **plan.settings("fine-tuning")}
+    print(json.dumps(facts | {"impressions": found}))
 
 
-def measure_set(one: TestSet, encoder: Encoder, plan: Plan) -> dict[str, Any]:
-    """Return nDCG@10 of every reading at every size of the log, and of the judgments in the log's place."""
-    with _collection(one, encoder) as (runtime, state):
-        untrained = _quality(runtime, state, one, "champion")
-        post_train_judgments(runtime, state, one)
-        record = _train(runtime, state, plan.seed)
-        ceiling = _quality(runtime, state, one, record["model_version"])
-    rows = []
-    with _collection(one, encoder) as (runtime, state):
-        logs = _impressions(runtime, state, one, plan)
-        logged = 0
-        for size in plan.impressions:
-            clicks = post(runtime, state, one, plan, [next(logs) for _ in range(size - logged)], logged)
-            logged = size
-            row = _measure(runtime, state, one, plan) | {"impressions": size, "new_clicks": clicks}
-            gains = {name: row[name] - untrained for name in ("memory", *READINGS, "chosen")}
-            row["share"] = {name: round(gain / (ceiling - untrained), 3) for name, gain in gains.items()}
-            rows.append(row)
-    return {"untrained": untrained, "judgments": ceiling, "logs": rows}
+class Measuring:
+    """One set on its way through all systems: what is known, and where new measurements go.
+
+    What no log changes is kept under the name of the set; what was learned from a log under that and its size.
+    """
+
+    def __init__(self, one: TestSet, plan: Plan, results: Results, console: Console) -> None:
+        self.one, self.plan, self.results, self._console = one, plan, results, console
+        for name in (one.name, *(log_name(one.name, size) for size in plan.sizes)):
+            results.open_set(name, len(one.documents), len(one.train), sorted(one.test))
+
+    def missing(self, name: str, system: str, seed: int | None, peer: str = "") -> bool:
+        """Whether a system is still to be measured."""
+        return not self.results.has(name, system, seed, self.plan.settings(peer))
+
+    def missing_ours(self, size: int, seed: int) -> list[str]:
+        """Return the systems of ours that are still to be measured after a log of this size."""
+        return [one for one in self.plan.ours if self.missing(log_name(self.one.name, size), one, seed)]
+
+    def missing_theirs(self, size: int, seed: int, reading: str) -> list[str]:
+        """Return the peers, the best fixed fusion first, that are still to learn from a log of this size."""
+        systems = {FUSION: (FUSION,)} | {peer: PEERS[peer].systems for peer in self.plan.peers if peer in LEARNERS}
+        name = log_name(self.one.name, size)
+        return [
+            peer
+            for peer, own in systems.items()
+            if any(self.missing(name, f"{system}, {reading}", seed, peer) for system in own)
+        ]
+
+    def missing_from(self, size: int, seed: int) -> bool:
+        """Whether anything is still to learn from a log of this size."""
+        return bool(self.missing_ours(size, seed) or any(self.missing_theirs(size, seed, one) for one in PEER_READINGS))
+
+    def keep(self, name: str, found: Found, peer: str = "") -> None:
+        """Measure a system's rankings of the test queries, and store and tell what came out."""
+        values = measure_run(found.run, self.one.test, MEASURES)
+        about = {"settings": self.plan.settings(peer), "commit": commit(), "cost": found.cost, "facts": found.facts}
+        self.results.put(name, found.system, found.seed, values, **about)
+        report.tell(self._console, name, found, values)
 
 
-def _measure(runtime: Runtime, state: CollectionState, one: TestSet, plan: Plan) -> dict[str, Any]:
-    """Return what the log so far teaches, by each reading."""
-    started = time.perf_counter()
-    with runtime.database.read() as connection:
-        feedback = gather_feedback(connection, state.id)
-    gathered = time.perf_counter() - started
-    row: dict[str, Any] = {"memory": _quality(runtime, state, one, "champion"), "gather_seconds": round(gathered, 2)}
-    for reading in READINGS:
-        with _served(state, fitted(state, feedback, reading, plan.seed)):
-            row[reading] = _quality(runtime, state, one, "champion")
-    record = _train(runtime, state, plan.seed)
-    row["chosen"] = _quality(runtime, state, one, record["model_version"])
-    recipe = record["report"]["recipe"]
-    row["recipe"], row["reading"] = recipe["recipe"], recipe["reading"]
-    row["train_seconds"] = round(record["wall_seconds"], 1)
-    row["peak_mib"] = record["report"]["peak_memory_bytes"] // 2**20
-    row["examination"] = record["report"]["examination"]
-    row["true_curve"] = [round(float(chance), 4) for chance in examination(plan.searchers.eta, SHOWN)]
-    return row
+def log_name(name: str, size: int) -> str:
+    """Return what results call a set after a log of this size."""
+    return f"{name} after {size}"
 
 
-def fitted(state: CollectionState, feedback: Sequence[Feedback], reading: str, seed: int) -> AttentionHead:
-    """Return the head that a training run fits when clicks are read in one way only."""
-    config = FitConfig(seed=seed, readings=(reading,))
-    return finished(fit(state.generation, feedback, state.serving.head, config))[0].head
+def measure_set(measuring: Measuring, encoder: Encoder) -> None:
+    """Measure every system on one set that was not measured before."""
+    _measure_fixed(measuring, encoder)
+    plan = measuring.plan
+    for seed in plan.seeds:
+        sizes = [size for size in plan.sizes if measuring.missing_from(size, seed)]
+        if not sizes:
+            continue
+        with opened(measuring.one, encoder, plan.keys) as (runtime, state):
+            for log in logs(runtime, state, measuring.one, plan.traffic, seed, sizes):
+                _measure_log(measuring, log)
 
 
-def post(
-    runtime: Runtime, state: CollectionState, one: TestSet, plan: Plan, impressions: list[Impression], before: int
-) -> int:
-    """Log these impressions and post what their searchers did; return how many clicks there were."""
-    with runtime.database.write() as connection:
-        for start in range(0, len(impressions), BATCH):
-            part = impressions[start : start + BATCH]
-            connection.execute(insert(Query), [_row(state, each) for each in part])
-    qrels = {one.queries[query]: grades for query, grades in one.train.items()}
-    best = max(grade for grades in one.train.values() for grade in grades.values())
-    events = list(simulate(plan.searchers, impressions, qrels, plan.seed + before, best))
-    for start in range(0, len(events), BATCH):
-        taken = take_events(runtime, state, events[start : start + BATCH])
-        assert not taken["rejected"], taken["rejected"][:3]
-    return len(events)
+def _measure_log(measuring: Measuring, log: Log) -> None:
+    size, seed = log.size, log.seed
+    name = log_name(measuring.one.name, size)
+    for reading in PEER_READINGS:
+        peers = measuring.missing_theirs(size, seed, reading)
+        for peer, found in theirs_from(log, reading, peers, measuring.plan.task) if peers else ():
+            measuring.keep(name, found, peer)
+    for found in ours_from(log, measuring.missing_ours(size, seed)):
+        measuring.keep(name, found)
 
 
-def _impressions(runtime: Runtime, state: CollectionState, one: TestSet, plan: Plan) -> Iterator[Impression]:
-    """Yield lists as the untrained service ranks them now: queries by popularity, some lists shuffled."""
-    random = np.random.default_rng(plan.seed)
-    texts = [one.queries[query] for query in sorted(one.train) if len(one.queries[query]) <= 2048]
-    order = random.permutation(len(texts))
-    popularity = np.arange(1, len(texts) + 1) ** -plan.popularity
-    ranked: dict[int, list[str]] = {}
-    while True:
-        for at in order[random.choice(len(texts), 1000, p=popularity / popularity.sum())].tolist():
-            if at not in ranked:
-                asked = SearchIn(q=texts[at], limit=DEPTH, log=False, mode="hybrid")
-                ranked[at] = [hit["id"] for hit in answer(runtime, state, asked)["hits"]]
-            places = np.arange(len(ranked[at]), dtype=np.float64)
-            if random.random() < plan.shuffled:
-                places += SHUFFLE * random.normal(size=len(places))
-            shown = [ranked[at][place] for place in np.argsort(places, kind="stable")[:SHOWN]]
-            yield Impression(new_id(), texts[at], shown)
+def _measure_fixed(measuring: Measuring, encoder: Encoder) -> None:
+    """Measure what no log changes, and the ceiling."""
+    one, plan = measuring.one, measuring.plan
+    fixed = [*BASELINES[:-1], *(["bm25s"] if "bm25s" in plan.peers else []), "untrained"]
+    seeds = [seed for seed in plan.seeds if plan.ours and measuring.missing(one.name, CEILING, seed)]
+    if not seeds and not any(measuring.missing(one.name, system, None) for system in fixed):
+        return
+    with opened(one, encoder, plan.keys) as (runtime, state):
+        with threadpool_limits(1):
+            material = gather(runtime, state, one, whole=False)
+        nothing = {"learn_seconds": 0.0, "live_seconds": 0.0}
+        for system, places in baselines(material):
+            if system != FUSION:
+                measuring.keep(one.name, Found(system, None, material.run(places), nothing, {}))
+        if "bm25s" in fixed:
+            for _, systems in run_peers(material, [("bm25s", None)], plan.task):
+                measuring.keep(one.name, systems[0])
+        for found in ours(runtime, state, one, seeds):
+            if found.system == "untrained":
+                measuring.keep(one.name, found)
+            elif found.system == "trained":
+                run = found.ungated or found.run
+                measuring.keep(one.name, Found(CEILING, found.seed, run, found.cost, found.facts))
 
 
-def _row(state: CollectionState, one: Impression) -> dict[str, Any]:
-    shown = [{"id": name, "position": p, "logit": 0.0, "score": 0.0} for p, name in enumerate(one.documents, 1)]
-    return {
-        "query_id": one.query_id,
-        "collection_id": state.id,
-        "text": one.text,
-        "source": normalise(one.text),
-        "client_id": None,
-        "session_id": None,
-        "request": {},
-        "shown": shown,
-        "null_weight": 0.0,
-        "model_version": 0,
-        "generation": state.generation.watermark,
-        "created_at": rfc3339(datetime.now(UTC) - timedelta(days=1)),
-    }
+def summary(results: Results, names: list[str], size: int) -> dict[str, Any]:
+    """Return what logs of this size taught: per set and in the mean of sets, and as shares of the judgments' gain."""
+    joined = results.joined({name: (name, log_name(name, size)) for name in names})
+    sets = report.summary(joined, names, SYSTEMS, CHOSEN)
+    means = report.over_sets(joined, names, SYSTEMS, CHOSEN)
+    return {"sets": sets, "mean": means, "share": {name: shares(one) for name, one in sets.items()}}
 
 
-@contextmanager
-def _collection(one: TestSet, encoder: Encoder) -> Iterator[tuple[Runtime, CollectionState]]:
-    with tempfile.TemporaryDirectory() as folder:
-        runtime = Runtime.open(Settings(data=Path(folder)), encoder)
-        try:
-            state = runtime.create_collection("set", CollectionSettings())
-            ingest(runtime, state, one.documents)
-            yield runtime, state
-        finally:
-            runtime.close()
+def shares(systems: dict[str, Any]) -> dict[str, float]:
+    """Return system -> share of what the judgments gain over untrained; nothing where they gain nothing."""
+    if CEILING not in systems or "untrained" not in systems:
+        return {}
+    untrained = systems["untrained"]["nDCG@10"]
+    gain = systems[CEILING]["nDCG@10"] - untrained
+    learned = [system for system in systems if system not in FIXED]
+    return {one: round((systems[one]["nDCG@10"] - untrained) / gain, 3) for one in learned} if gain > 0 else {}
 
 
-def _quality(runtime: Runtime, state: CollectionState, one: TestSet, model: Any) -> float:
-    """Return the mean nDCG@10 of the service's answers to the test queries by a version."""
-    run = {}
-    for query in sorted(one.test):
-        request = SearchIn(q=one.queries[query][:2048], limit=SHOWN, log=False, model=model)
-        run[query] = [hit["id"] for hit in answer(runtime, state, request)["hits"]]
-    return round(float(np.mean(list(measure_run(run, one.test, ["nDCG@10"])["nDCG@10"].values()))), 4)
-
-
-@contextmanager
-def _served(state: CollectionState, head: AttentionHead) -> Iterator[None]:
-    """Let a head that is no version answer searches."""
-    champion = state.serving
-    state.serving = replace(champion, head=head)
-    try:
-        yield
-    finally:
-        state.serving = champion
-
-
-def _train(runtime: Runtime, state: CollectionState, seed: int) -> dict[str, Any]:
-    """Return the record of a training run of the service, which makes a version and does not promote it."""
-    started = time.perf_counter()
-    record = training.start(runtime, state, TrainingIn(seed=seed, promote="never"))
-    while record["status"] not in training.ENDED:
-        time.sleep(0.2)
-        record = training.show(runtime, state, record["id"])
-    assert record["status"] == "succeeded", record["error"]
-    return record | {"wall_seconds": time.perf_counter() - started}
-
-
-def print_table(console: Console, name: str, result: dict[str, Any]) -> None:
-    """Print one set's nDCG@10 at every size of the log."""
-    columns = ("impressions", "memory", *READINGS, "chosen", "share of the judgments' gain", "bias", "seconds", "MiB")
-    title = f"{name}: nDCG@10, untrained {result['untrained']:.3f}, on the judgments {result['judgments']:.3f}"
-    table = Table(title=title)
-    for column in columns:
-        table.add_column(column)
-    for row in result["logs"]:
-        figures = [f"{row[reading]:.3f}" for reading in ("memory", *READINGS, "chosen")]
-        share = " ".join(f"{value:.2f}" for value in row["share"].values())
-        cost = (row["examination"]["method"], str(row["train_seconds"]), str(row["peak_mib"]))
-        table.add_row(str(row["impressions"]), *figures, share, *cost)
+def _print(console: Console, size: int, found: dict[str, Any]) -> None:
+    title = f"nDCG@10 on the test split after {size:,} impressions"
+    report.print_quality(console, found["sets"], found["mean"], SYSTEMS, CHOSEN, title)
+    table = Table("system", *found["share"], title=f"share of the judgments' gain after {size:,} impressions")
+    for system in SYSTEMS:
+        cells = [f"{one[system]:+.0%}" if system in one else "" for one in found["share"].values()]
+        if any(cells):
+            table.add_row(system, *cells, end_section=system == CHOSEN)
     console.print(table)
+    report.print_cost(console, found["sets"], SYSTEMS)
 
 
-def _parser() -> argparse.ArgumentParser:
+def plan_of(options: argparse.Namespace) -> Plan:
+    """Return what the options ask for; ends the program at an unknown name."""
+    ours = tuple(names_in(options.ours))
+    if set(ours) - set(OURS):
+        raise SystemExit(f"ours are {', '.join(OURS)}")
+    if CHOSEN in ours and "served" not in ours:
+        ours = (*ours, "served")  # it costs nothing more
+    slow = () if options.only_peers else ("fine-tuning",)
+    return Plan(
+        traffic=Traffic(Searchers(options.model, options.eta, options.noise), options.shuffled, options.popularity),
+        sizes=tuple(sorted(int(size) for size in names_in(options.impressions))),
+        seeds=tuple(int(seed) for seed in names_in(options.seeds)),
+        ours=ours,
+        peers=tuple(peer for peer in chosen_peers(options) if peer not in slow),
+        keys=tuple(names_in(options.keys)),
+        task=Task(encoder=Settings().encoder, fine_tuning_pairs=options.fine_tuning_pairs),
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options of the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
     parser.add_argument("--sets", default="cosqa,squad_dev,reviews", help="comma-separated")
     parser.add_argument("--impressions", default="1000,10000,100000", help="comma-separated sizes of the log")
+    parser.add_argument("--seeds", default="0", help="comma-separated; a seed is of the log and of learning")
+    parser.add_argument("--keys", default="title,passage", help="kinds of keys that documents get")
+    parser.add_argument("--ours", default=",".join(OURS), help='what of ours is measured, comma-separated; "" for none')
+    add_options(parser)
     parser.add_argument("--model", default="position", choices=MODELS, help="how searchers read a list")
     parser.add_argument("--eta", type=float, default=1.0, help="severity of position bias")
     parser.add_argument("--noise", type=float, default=0.1, help="chance of a click on what is worth nothing")
     parser.add_argument("--shuffled", type=float, default=0.3, help="share of lists in which documents change places")
     parser.add_argument("--popularity", type=float, default=1.0, help="exponent of the law by which queries repeat")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="file of results; what is in it is not measured again")
     return parser
 
 

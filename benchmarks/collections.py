@@ -2,14 +2,22 @@
 
 import csv
 import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+
+from index.encoder import Encoder
 from service.documents.actions import accept, make_searchable
 from service.feedback.actions import take_judgments
 from service.runtime import Runtime
-from service.state import CollectionState
+from service.settings import Settings
+from service.state import CollectionSettings, CollectionState
+from service.tables import Document
 
 BATCH = 1000
 MAX_RATING = 4
@@ -46,6 +54,26 @@ def _qrels(path: Path) -> dict[str, dict[str, int]]:
         for row in csv.DictReader(file, delimiter="\t"):
             qrels.setdefault(row["query-id"], {})[row["corpus-id"]] = int(float(row["score"]))
     return {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+
+
+@contextmanager
+def opened(one: TestSet, encoder: Encoder, keys: Sequence[str]) -> Iterator[tuple[Runtime, CollectionState]]:
+    """Yield a service of its own whose one collection holds a set's documents with these kinds of keys."""
+    with tempfile.TemporaryDirectory() as folder:
+        runtime = Runtime.open(Settings(data=Path(folder)), encoder)
+        try:
+            state = runtime.create_collection("set", CollectionSettings(keys=list(keys)))
+            ingest(runtime, state, one.documents)
+            yield runtime, state
+        finally:
+            runtime.close()
+
+
+def document_ids(runtime: Runtime, state: CollectionState) -> dict[int, str]:
+    """Return row -> id of every document."""
+    wanted = select(Document.row, Document.id).where(Document.collection_id == state.id)
+    with runtime.database.read() as connection:
+        return {row.row: row.id for row in connection.execute(wanted)}
 
 
 def ingest(runtime: Runtime, state: CollectionState, documents: list[dict[str, Any]]) -> None:

@@ -4,14 +4,15 @@ Seeds are averaged per query before systems are compared; the interval is over q
 bootstrap stratified by set: queries are drawn within every set, and each set counts alike.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.results import MEASURES, Results
+from benchmarks.results import MEASURES, Found, Results
 from benchmarks.workbench import mean_over_sets
 from index.promotion import compare
 
@@ -20,35 +21,51 @@ MEAN = "mean of sets"
 COSTS = ("learn_seconds", "live_seconds", "cpu_seconds", "peak_mib")
 
 
-def summary(results: Results, names: Sequence[str], systems: Sequence[str]) -> dict[str, Any]:
+def summary(results: Results, names: Sequence[str], systems: Sequence[str], ours: str = OURS) -> dict[str, Any]:
     """Return set -> system -> means, their spread over seeds, ours minus the system with its interval, cost, facts."""
     return {
-        name: {system: _of(results, name, system) for system in _measured(results, [name], systems)} for name in names
+        name: {system: _of(results, name, system, ours) for system in _measured(results, [name], systems)}
+        for name in names
     }
 
 
-def over_sets(results: Results, names: Sequence[str], systems: Sequence[str]) -> dict[str, Any]:
+def over_sets(results: Results, names: Sequence[str], systems: Sequence[str], ours: str = OURS) -> dict[str, Any]:
     """Return system -> mean over sets, and ours minus it with its interval; only systems measured on all sets."""
     found: dict[str, dict[str, Any]] = {}
     for system in _measured(results, names, systems):
         means = [results.values(name, system).mean() for name in names]
         found[system] = {"nDCG@10": round(float(np.mean(means)), 4)}
-        if system != OURS and _measured(results, names, [OURS]):
-            gaps = [_per_query(results, name, OURS) - _per_query(results, name, system) for name in names]
+        if system != ours and _measured(results, names, [ours]):
+            gaps = [_per_query(results, name, ours) - _per_query(results, name, system) for name in names]
             found[system]["ours_minus"] = mean_over_sets(gaps)
     return found
 
 
-def print_quality(console: Console, sets: dict[str, Any], means: dict[str, Any], systems: Sequence[str]) -> None:
+def print_quality(
+    console: Console,
+    sets: dict[str, Any],
+    means: dict[str, Any],
+    systems: Sequence[str],
+    ours: str = OURS,
+    title: str = "nDCG@10 on the test split",
+) -> None:
     """Print nDCG@10 of each system (rows) on each set (columns); below it, in points, ours minus it."""
-    table = Table(title="nDCG@10 on the test split; below: trained minus the system, in points, with its 95 % interval")
+    table = Table(title=f"{title}; below: {ours} minus the system, in points, with its 95 % interval")
     for column in ("system", *sets, MEAN):
         table.add_column(column)
     for system in systems:
         cells = [_quality(of.get(system)) for of in [*sets.values(), means]]
         if any(cells):
-            table.add_row(system, *cells, end_section=system == OURS)
+            table.add_row(system, *cells, end_section=system == ours)
     console.print(table)
+
+
+def tell(console: Console, name: str, found: Found, values: Mapping[str, Mapping[str, float]]) -> None:
+    """Print what was measured of one system, as soon as it is."""
+    mean = np.mean(list(values[MEASURES[0]].values()))
+    told = f"{name} {found.system}{'' if found.seed is None else f' seed {found.seed}'} {mean:.4f}"
+    rounded = {cost: round(value, 2) for cost, value in found.cost.items()}
+    console.print(told, json.dumps(rounded), json.dumps(found.facts), markup=False, soft_wrap=True)
 
 
 def print_cost(console: Console, sets: dict[str, Any], systems: Sequence[str]) -> None:
@@ -63,7 +80,7 @@ def print_cost(console: Console, sets: dict[str, Any], systems: Sequence[str]) -
     console.print(table)
 
 
-def _of(results: Results, name: str, system: str) -> dict[str, Any]:
+def _of(results: Results, name: str, system: str, ours: str) -> dict[str, Any]:
     entries = results.entries(name, system)
     one: dict[str, Any] = {}
     for measure in MEASURES:
@@ -71,9 +88,9 @@ def _of(results: Results, name: str, system: str) -> dict[str, Any]:
         one[measure] = round(float(by_seed.mean()), 4)
         if measure == MEASURES[0]:
             one["by_seed"] = [round(float(mean), 4) for mean in by_seed]
-    if system != OURS and results.entries(name, OURS):
+    if system != ours and results.entries(name, ours):
         queries = results.sets[name]["queries"]
-        theirs, mine = (dict(zip(queries, _per_query(results, name, which), strict=True)) for which in (system, OURS))
+        theirs, mine = (dict(zip(queries, _per_query(results, name, which), strict=True)) for which in (system, ours))
         against = compare(MEASURES[0], theirs, mine)
         one["ours_minus"] = [round(value, 4) for value in (against.difference, against.low, against.high)]
     for cost in COSTS:

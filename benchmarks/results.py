@@ -5,6 +5,7 @@ Written after every system, so that a run that was broken off goes on where it w
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,19 @@ MEASURES = ("nDCG@10", "R@100")
 DIGITS = 5
 ANY_SEED = "-"
 """Stands for the seed of a system in which nothing is random."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One system's rankings with one seed (None: nothing random), what they cost, and facts for the report."""
+
+    system: str
+    seed: int | None
+    run: dict[str, list[str]]
+    cost: dict[str, float]
+    facts: dict[str, Any]
+    ungated: dict[str, list[str]] | None = None
+    """The rankings of the trained model where the gate did not let it go live."""
 
 
 class Results:
@@ -64,6 +78,14 @@ class Results:
         for one in self.sets.values():
             for system in systems:
                 one["systems"].pop(system, None)
+
+    def joined(self, parts: Mapping[str, Sequence[str]]) -> "Results":
+        """Return results of sets that are put together: name -> sets of the same test queries, the last one counts."""
+        whole = Results(None)
+        for name, sets in parts.items():
+            systems = {system: seeds for one in sets for system, seeds in self.sets[one]["systems"].items()}
+            whole.sets[name] = self.sets[sets[0]] | {"systems": systems}
+        return whole
 
     def entries(self, name: str, system: str) -> dict[str, dict[str, Any]]:
         """Return seed -> entry; empty where the system was not measured."""

@@ -82,12 +82,13 @@ def simulate(
     searchers: Searchers,
     impressions: Sequence[Impression],
     qrels: Mapping[str, Mapping[str, int]],
-    seed: int,
+    seed: int | np.random.Generator,
     best_grade: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the events of searchers who were shown these lists; qrels give the true grades by query text.
 
-    best_grade is the highest of the scale, that of the qrels where it is not given.
+    A generator in the seed's place is drawn on, so that a log can be continued. best_grade is the highest of the
+    scale, that of the qrels where it is not given.
     """
     random = np.random.default_rng(seed)
     best = best_grade or max((grade for grades in qrels.values() for grade in grades.values()), default=1)

@@ -28,6 +28,8 @@ DEPTHS = (100, 1000)
 GRID_QUERIES = 1500
 """Train queries that the grid is run on, at most."""
 BLOCK = 128
+TIES = 1e-9
+"""Weight of the fixed fusion among candidates: it orders those that few and small trees leave alike."""
 
 
 class LambdaMart:
@@ -85,9 +87,9 @@ class LambdaMart:
             block = rows[first : first + BLOCK]
             features = self._features.of(split, block, depth, training)
             scores = features.fusion.astype(np.float64) - 1000.0
-            scores[features.rows, features.places] = self._model.predict(
-                features.values[:, : len(self.columns)], num_threads=1
-            )
+            predicted = self._model.predict(features.values[:, : len(self.columns)], num_threads=1)
+            fusion = features.fusion[features.rows, features.places]
+            scores[features.rows, features.places] = predicted + TIES * fusion
             yield scores
 
     def _dataset(self, rows: Ints, reference: lightgbm.Dataset | None = None) -> lightgbm.Dataset:

@@ -131,6 +131,11 @@ class Material:
         held_out = np.isin(group, drawn[: max(1, round(VALIDATION_SHARE * len(texts)))])
         return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
+    def run(self, places: Ints) -> dict[str, list[str]]:
+        """Return test query -> documents, best first, from the places (S, depth) that a system ranks first."""
+        rows = zip(self.test.queries, places.tolist(), strict=True)
+        return {query: [self.ids[place] for place in row] for query, row in rows}
+
     def save(self, folder: Path) -> None:
         """Write everything to a folder: arrays as .npy, the rest as JSON."""
         plain: dict[str, Any] = {"ids": self.ids, "titles": self.titles, "texts": self.texts, "fusion": self.fusion}

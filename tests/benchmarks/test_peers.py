@@ -13,8 +13,10 @@ from benchmarks.collections import ingest
 from benchmarks.learning import Measuring, Plan, measure_set
 from benchmarks.peers import Task
 from benchmarks.peers.material import SPLIT_ARRAYS, Material, Split
+from benchmarks.peers.ranking import best, fused
 from benchmarks.results import Results
 from index.encoder import HashingEncoder
+from index.records import Floats
 from service.runtime import Runtime
 from service.settings import Settings
 from service.state import CollectionSettings
@@ -68,6 +70,25 @@ def test_features_in_sequence_follow_the_others_and_are_highest_where_words_are_
         for measure in (coverage, proximity, phrase):
             assert measure[answers] > measure[~answers].max()
         assert np.all((coverage >= proximity) & (proximity >= 0) & (coverage <= 1))
+
+
+class AllAlike:
+    """Trees that tell no document from another."""
+
+    def predict(self, values: Floats, num_threads: int) -> Floats:
+        return np.zeros(len(values), np.float32)
+
+
+def test_what_trees_leave_alike_stays_in_the_order_of_the_fixed_fusion(material: Material) -> None:
+    pytest.importorskip("lightgbm", reason="of the extra `peers`")
+    from benchmarks.peers.lambdamart import LambdaMart
+
+    peer = LambdaMart(material, Task())
+    peer._model = AllAlike()
+    test = material.test
+    wanted = best(fused(material.fusion, np.asarray(test.dense), np.asarray(test.words)), len(material.ids))
+    assert np.array_equal(peer.rank()["lambdamart"], wanted)
+    assert not np.array_equal(wanted, np.sort(wanted, axis=1))
 
 
 def test_ours_is_left_out_where_asked_and_measured_by_the_next_run_alone(tmp_path: Path) -> None:

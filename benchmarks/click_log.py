@@ -1,0 +1,146 @@
+"""A log of simulated searchers in a service: lists shown, clicks posted; and what teams take its clicks for, as grades.
+
+The service ranks the train queries untrained and without memory; lists of ten are shown to simulated searchers
+(benchmarks/simulator.py), popular queries more often, and in a share of the lists documents change places, as they do
+when an index grows or a model is replaced. Their clicks are posted as events. The same seed gives the same log, in
+however many parts it grows.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from sqlalchemy import insert
+
+from benchmarks.collections import BATCH, TestSet, document_ids
+from benchmarks.ours import MAX_QUERY_CHARACTERS
+from benchmarks.simulator import Impression, Searchers, simulate
+from index.clicks import estimate_clicks, held_out_gains
+from index.examples import Feedback
+from index.search import Query as Asked
+from index.search import search
+from service.database import new_id, rfc3339
+from service.feedback.actions import take_events
+from service.runtime import Runtime
+from service.sources import normalise
+from service.state import CollectionState
+from service.tables import Query
+
+SHOWN = 10
+DEPTH = 15
+"""Best documents of a query that changes of place happen among."""
+SHUFFLE = 2.0
+"""Standard deviation, in places, of what a shuffled list adds to each rank."""
+DRAWN = 1000
+"""Queries drawn at a time."""
+Grades = dict[str, dict[int, int]]
+"""Source of a query -> row of a document -> grade; 0 for what was shown and is not wanted."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Who searches for what, and what they are shown."""
+
+    searchers: Searchers = field(default_factory=Searchers)
+    shuffled: float = 0.3
+    """Share of the lists in which documents change places."""
+    popularity: float = 1.0
+    """Exponent of the Zipf law by which queries are drawn."""
+
+
+class ClickLog:
+    """A log that grows in one collection of a service."""
+
+    def __init__(self, runtime: Runtime, state: CollectionState, one: TestSet, traffic: Traffic, seed: int) -> None:
+        self._runtime, self._state, self._one, self._traffic = runtime, state, one, traffic
+        self._untrained = (state.generation, state.serving.head, document_ids(runtime, state))  # and without memory
+        self._impressions = self._shown(np.random.default_rng(seed))
+        self._acts = np.random.default_rng([seed, 1])
+        self._qrels = {one.queries[query]: grades for query, grades in one.train.items()}
+        self._best = max(grade for grades in one.train.values() for grade in grades.values())
+        self.size, self.clicks = 0, 0
+
+    def grow(self, size: int) -> None:
+        """Show lists, and post what searchers do with them, until there are `size` impressions."""
+        while self.size < size:
+            part = list(islice(self._impressions, min(BATCH, size - self.size)))
+            with self._runtime.database.write() as connection:
+                connection.execute(insert(Query), [_row(self._state, each) for each in part])
+            events = list(simulate(self._traffic.searchers, part, self._qrels, self._acts, self._best))
+            for start in range(0, len(events), BATCH):
+                taken = take_events(self._runtime, self._state, events[start : start + BATCH])
+                assert not taken["rejected"], taken["rejected"][:3]
+            self.size += len(part)
+            self.clicks += len(events)
+
+    def _shown(self, random: np.random.Generator) -> Iterator[Impression]:
+        """Yield lists as the untrained service ranks them: queries by popularity, some lists shuffled."""
+        one, traffic = self._one, self._traffic
+        texts = [one.queries[query] for query in sorted(one.train)]
+        texts = [text for text in texts if len(text) <= MAX_QUERY_CHARACTERS]
+        order = random.permutation(len(texts))
+        popularity = np.arange(1, len(texts) + 1) ** -traffic.popularity
+        ranked: dict[int, list[str]] = {}
+        while True:
+            for at in order[random.choice(len(texts), DRAWN, p=popularity / popularity.sum())].tolist():
+                if at not in ranked:
+                    ranked[at] = self._best_of(texts[at])
+                places = np.arange(len(ranked[at]), dtype=np.float64)
+                if random.random() < traffic.shuffled:
+                    places += SHUFFLE * random.normal(size=len(places))
+                shown = [ranked[at][place] for place in np.argsort(places, kind="stable")[:SHOWN]]
+                yield Impression(new_id(), texts[at], shown)
+
+    def _best_of(self, text: str) -> list[str]:
+        """Return the documents that stood first for a query when the log began; the log changes no list of its own."""
+        generation, head, ids = self._untrained
+        ranking = search(generation, head, Asked(text, self._runtime.encoder.encode([text])[0]))
+        return [ids[row] for row in generation.rows[ranking.places[:DEPTH]].tolist()]
+
+
+def _row(state: CollectionState, one: Impression) -> dict[str, Any]:
+    shown = [{"id": name, "position": p, "logit": 0.0, "score": 0.0} for p, name in enumerate(one.documents, 1)]
+    return {
+        "query_id": one.query_id,
+        "collection_id": state.id,
+        "text": one.text,
+        "source": normalise(one.text),
+        "client_id": None,
+        "session_id": None,
+        "request": {},
+        "shown": shown,
+        "null_weight": 0.0,
+        "model_version": 0,
+        "generation": state.generation.watermark,
+        "created_at": rfc3339(datetime.now(UTC) - timedelta(days=1)),
+    }
+
+
+def graded(feedback: Sequence[Feedback]) -> Grades:
+    """Return the grades that our own model of clicks gives (`index.clicks`)."""
+    model = estimate_clicks(feedback)
+    return {one.source: held_out_gains(one, model) for one in feedback}
+
+
+def naive(feedback: Sequence[Feedback]) -> Grades:
+    """Return grade 1 for every document that was ever clicked for the query: what is done without a model of clicks."""
+    shown = {one.source: dict.fromkeys(one.shown or {}, 0) for one in feedback}
+    return {one.source: shown[one.source] | {row: 1 for row, gain in one.gains.items() if gain > 0} for one in feedback}
+
+
+PEER_READINGS: dict[str, Callable[[Sequence[Feedback]], Grades]] = {"graded": graded, "naive": naive}
+"""The ways in which peers, which take grades, are given a log of clicks."""
+
+
+def as_judged(one: TestSet, grades: Grades, ids: Mapping[int, str]) -> TestSet:
+    """Return the set with these grades in the judgments' place: train queries that have one above 0, and no others."""
+    queries = {normalise(one.queries[query]): query for query in sorted(one.train, reverse=True)}
+    train = {
+        queries[source]: {ids[row]: grade for row, grade in listed.items()}
+        for source, listed in grades.items()
+        if any(grade > 0 for grade in listed.values())
+    }
+    return replace(one, train=train)

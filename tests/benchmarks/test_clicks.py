@@ -1,0 +1,168 @@
+"""Everyone learns from the same log: as long as it was asked for, of no test query, and read as each reading says."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks.click_log import ClickLog, Traffic, as_judged, graded, naive
+from benchmarks.click_systems import Log, logs, ours_from, theirs_from
+from benchmarks.clicks import Measuring, Plan, measure_set, parser, plan_of, shares, summary
+from benchmarks.collections import document_ids, opened
+from benchmarks.peers import Task
+from benchmarks.results import Results
+from benchmarks.simulator import Searchers
+from index.encoder import HashingEncoder
+from index.examples import Feedback
+from index.records import Floats
+from service.learning import gather_feedback
+from service.runtime import Runtime
+from service.sources import normalise
+from service.state import CollectionState
+from tests.benchmarks.sets import animals
+
+KEYS = ("title", "passage")
+TRAFFIC = Traffic(popularity=0.0)
+VECTOR = np.ones(2, np.float32)
+NAMED = ["--only-peers", "fine-tuning"]
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[Runtime, CollectionState]]:
+    with opened(animals(), HashingEncoder(), KEYS) as opened_service:
+        yield opened_service
+
+
+@pytest.fixture(scope="module")
+def log() -> Iterator[Log]:
+    with opened(animals(), HashingEncoder(), KEYS) as (runtime, state):
+        yield next(logs(runtime, state, animals(), TRAFFIC, 0, [200]))
+
+
+def grown(sizes: list[int], seed: int = 0) -> list[tuple[object, ...]]:
+    """Return what a log that grew to these sizes says of every query."""
+    with opened(animals(), HashingEncoder(), KEYS) as (runtime, state):
+        log = ClickLog(runtime, state, animals(), TRAFFIC, seed)
+        for size in sizes:
+            log.grow(size)
+        with runtime.database.read() as connection:
+            feedback = gather_feedback(connection, state.id)
+    return [(one.source, one.shown, one.clicks, one.gains) for one in feedback]
+
+
+def test_a_log_that_grew_in_parts_is_the_log_that_grew_at_once_and_seeds_differ() -> None:
+    assert grown([50, 51, 90]) == grown([90])
+    assert grown([90]) != grown([90], seed=1)
+
+
+def test_a_log_has_its_size_and_no_test_query(log: Log) -> None:
+    one = animals()
+    asked = {each.source for each in log.feedback}
+    assert asked <= {normalise(one.queries[query]) for query in one.train}
+    assert not asked & {normalise(one.queries[query]) for query in one.test}
+    firsts = sum(showings.get(1, 0) for each in log.feedback for showings in (each.shown or {}).values())
+    assert 150 < firsts <= 200  # queries that nobody clicked for are not in the feedback
+    assert sum(sum(each.gains.values()) for each in log.feedback) == log.clicks
+
+
+def clicked(source: str, wanted: int, by_chance: int, passed_over: int) -> Feedback:
+    """Return feedback of 20 lists: two documents took turns at the top, one is clicked wherever it is, one was once."""
+    shown = {wanted: {1: 10, 2: 10}, by_chance: {1: 10, 2: 10}, passed_over: {3: 20}}
+    clicks = {wanted: {1: 9, 2: 7}, by_chance: {1: 1}}
+    return Feedback(source, source, VECTOR, {wanted: 16.0, by_chance: 1.0}, shown, clicks)
+
+
+def test_naive_grades_are_one_for_any_click_and_graded_ones_tell_chance_from_worth() -> None:
+    feedback = [clicked(f"query {number}", 3 * number, 3 * number + 1, 3 * number + 2) for number in range(20)]
+    assert naive(feedback)["query 1"] == {3: 1, 4: 1, 5: 0}
+    assert graded(feedback)["query 1"] == {3: 4, 4: 0, 5: 0}
+
+
+def test_grades_replace_judgments_and_queries_without_a_good_document_are_left_out() -> None:
+    one = animals()
+    ids = {row: document["id"] for row, document in enumerate(one.documents)}
+    judged = as_judged(one, {"when the cat hunts": {7: 2, 8: 0}, "when the cat drinks": {9: 0}}, ids)
+    assert judged.train == {"q-cat-hunts": {ids[7]: 2, ids[8]: 0}}
+    assert judged == replace(one, train=judged.train)
+
+
+def test_peers_learn_from_the_log_and_not_from_the_judgments(log: Log) -> None:
+    judged = as_judged(log.one, naive(log.feedback), document_ids(log.runtime, log.state))
+    blind = replace(log, one=replace(log.one, train={query: {} for query in log.one.train}))
+    for seen in (log, blind):
+        found = dict(theirs_from(seen, "naive", ["best fixed fusion", "kernel"], Task(encoder="hashing")))
+        assert [one.system for one in found.values()] == ["best fixed fusion, naive", "kernel, naive"]
+        for one in found.values():
+            assert one.seed == 0
+            assert one.run.keys() == log.one.test.keys()
+            assert one.facts["queries"] == len(judged.train)
+            assert one.facts["relevant"] == sum(sum(grades.values()) for grades in judged.train.values())
+            assert one.cost["learn_seconds"] > log.read_seconds
+
+
+def test_too_short_a_log_leaves_ours_at_memory_and_teaches_peers_nothing(
+    service: tuple[Runtime, CollectionState],
+) -> None:
+    log = next(logs(*service, animals(), TRAFFIC, 0, [3]))
+    found = {one.system: one for one in ours_from(log, ["memory", "graded", "chosen", "served"])}
+    assert list(found) == ["memory", "graded", "chosen", "served"]
+    assert all(one.run == found["memory"].run for one in found.values())
+    assert found["chosen"].facts["promoted"] is False
+    assert not list(theirs_from(log, "naive", ["kernel"], Task(encoder="hashing")))
+
+
+def test_a_reading_is_searched_by_its_own_head_and_untrained_serves_again_afterwards(log: Log) -> None:
+    champion = log.state.serving
+    (found,) = ours_from(log, ["naive"])
+    assert found.run.keys() == log.one.test.keys()
+    assert found.facts["recipe"]
+    assert log.state.serving is champion
+
+
+class NeverAsked(HashingEncoder):
+    """An encoder for runs that have nothing left to measure."""
+
+    def encode(self, texts: object) -> Floats:
+        raise AssertionError("a set was laid open again")
+
+
+def test_an_interrupted_run_goes_on_where_it_was_and_ours_stands_beside_its_peers(tmp_path: Path) -> None:
+    one, console, out = animals(), Console(quiet=True), tmp_path / "out.json"
+    plan = Plan(TRAFFIC, (150,), (0,), (), ("kernel",), KEYS, Task(encoder="hashing"))
+    measure_set(Measuring(one, plan, Results(out), console), HashingEncoder())
+    theirs = {"best fixed fusion, graded", "best fixed fusion, naive", "kernel, graded", "kernel, naive"}
+    assert set(Results(out).sets["animals after 150"]["systems"]) == theirs
+
+    both = replace(plan, ours=("chosen", "served"))
+    kept = Results(out).sets["animals after 150"]["systems"]
+    measure_set(Measuring(one, both, Results(out), console), HashingEncoder())
+    results = Results(out)
+    assert {name: results.sets["animals after 150"]["systems"][name] for name in theirs} == kept
+    measure_set(Measuring(one, both, results, console), NeverAsked())
+    other = replace(both, traffic=replace(TRAFFIC, searchers=Searchers(eta=0.5)))
+    with pytest.raises(AssertionError, match="laid open"):
+        measure_set(Measuring(one, other, results, console), NeverAsked())
+
+    found = summary(Results(out), ["animals"], 150)["sets"]["animals"]
+    assert {"bm25", "dense", "rrf", "untrained", "judgments", "chosen", "served", *theirs} == set(found)
+    gap = found["chosen"]["nDCG@10"] - found["kernel, naive"]["nDCG@10"]
+    assert found["kernel, naive"]["ours_minus"][0] == pytest.approx(gap, abs=2e-4)
+    assert "promoted" in found["chosen"]["facts"]["0"]
+    assert {"learn_seconds", "live_seconds", "cpu_seconds", "peak_mib"} <= found["chosen"].keys()
+
+
+def test_a_share_is_of_what_the_judgments_gain() -> None:
+    means = {"untrained": 0.5, "judgments": 0.7, "bm25": 0.4, "chosen": 0.6, "kernel, naive": 0.45}
+    systems = {name: {"nDCG@10": mean} for name, mean in means.items()}
+    assert shares(systems) == {"chosen": 0.5, "kernel, naive": -0.25}
+    assert shares(systems | {"judgments": {"nDCG@10": 0.5}}) == {}
+
+
+def test_fine_tuning_learns_only_where_it_is_named() -> None:
+    every, named = (plan_of(parser().parse_args(["--data", ".", *more])) for more in (["--peers"], NAMED))
+    assert {"lambdamart", "kernel"} <= set(every.peers)
+    assert "fine-tuning" not in every.peers
+    assert named.peers == ("fine-tuning",)
