@@ -42,7 +42,7 @@ class FitConfig:
     """At most; training stops after `patience` epochs without a better measure on validation queries."""
     patience: int = 2
     scalar_learning_rate: float = 2e-2
-    refresh: int = 8
+    refresh: int = 4
     """From the second epoch on, one in so many examples gets new hard negatives, found as the head is by then."""
     folds: int = 4
     """Of cross-validation."""
