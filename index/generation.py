@@ -82,6 +82,12 @@ class Generation:
         """The place of the document that owns each key (K,)."""
         return np.repeat(np.arange(len(self.rows)), np.diff(self.first_key))
 
+    @cached_property
+    def mean_words(self) -> float:
+        """Words of a document in the mean of those that can be found, at least 1."""
+        lengths = np.diff(self.first_token)[self.alive]
+        return max(1.0, float(lengths.mean())) if len(lengths) else 1.0
+
     def places(self, rows: Ints) -> Ints:
         """Return the places of these rows, MISSING for a row that is not here or not alive."""
         if not len(self.rows):

@@ -57,12 +57,6 @@ class WordSearcher:
         query = self._query(text)
         return NOTHING if query is None else self._collect(self._restricted(query, allowed), min(k, self.count))
 
-    def score(self, text: str, rows: Ints) -> Floats:
-        """Return the BM25 scores of these rows (len(rows),), 0 for a row that shares no word with the text."""
-        found, scores = self.search(text, len(rows), rows)
-        by_row = dict(zip(found.tolist(), scores.tolist(), strict=True))
-        return np.fromiter((by_row.get(row, 0.0) for row in rows.tolist()), np.float32, len(rows))
-
     def weigh(self, text: str) -> tuple[Words, Floats]:
         """Return the words of a text as numbers (Q,), in order, and the idf (Q,) that BM25 gives each."""
         words = self._words(text)

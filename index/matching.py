@@ -24,6 +24,10 @@ BLOCK_WORDS = 16
 TABLE = 1 << 16
 
 
+K1, B = 1.2, 0.75
+"""Of BM25: how soon more of a word counts no more, and how much a long document is held to have it by its length."""
+
+
 class Matches(NamedTuple):
     """coverage, proximity and phrase, each (N,) in [0, 1]."""
 
@@ -32,32 +36,75 @@ class Matches(NamedTuple):
     phrase: Floats
 
 
+class Occurrences(NamedTuple):
+    """Where the words of a query stand in N documents; one entry per hit, all (hits,), by document and position."""
+
+    document: Ints
+    """In [0, N)."""
+    within: Ints
+    """Words before it in its document."""
+    position: Ints
+    """Words before it in all of the documents, one after the other."""
+    word: Ints
+    """In [0, distinct words of the query)."""
+    lengths: Ints
+    """Words of each document (N,)."""
+    first: Ints
+    """Where each distinct word first stands in the query."""
+    of_query: Ints
+    """The query (Q,) as numbers of distinct words."""
+
+
 def number_words(words: Iterable[str]) -> Words:
     """Return one number per word, (T,): a checksum of its bytes, the same everywhere, so that no vocabulary is kept."""
     return np.fromiter((zlib.crc32(word.encode("utf-8", "replace")) for word in words), np.uint32)
 
 
-def match_words(query: Words, weight: Floats, words: Words, first_word: Ints, places: Ints) -> Matches:
-    """Return how the documents at these places match a query.
+def find_words(query: Words, words: Words, first_word: Ints, places: Ints) -> Occurrences:
+    """Return where the words of a query (Q,), in reading order, stand in the documents at these places (N,).
 
-    query (Q,) in reading order and weight (Q,) > 0, the same for equal words; words (T',) of all documents one after
-    the other, document n's being first_word[n]:first_word[n + 1]; places (N,).
+    words (T',) of all documents one after the other, document n's being first_word[n]:first_word[n + 1].
     """
-    distinct, at, of_query = np.unique(query, return_index=True, return_inverse=True)
-    weights = weight[at].astype(np.float64)
+    distinct, first, of_query = np.unique(query, return_index=True, return_inverse=True)
     lengths = first_word[places + 1] - first_word[places]
-    if not len(distinct) or not lengths.any():
-        nothing = np.zeros(len(places), np.float32)
-        return Matches(nothing, nothing, nothing)
-    held = np.concatenate([words[first_word[place] : first_word[place + 1]] for place in places.tolist()])
-    position, word = _hits(held, distinct)
+    held = [words[first_word[place] : first_word[place + 1]] for place in places.tolist()]
+    position, word = _hits(np.concatenate([*held, np.empty(0, np.uint32)]), distinct)
     ends = np.cumsum(lengths)
     document = np.searchsorted(ends, position, side="right")
-    within = position - (ends - lengths)[document]
-    coverage = _covered(document, word, weights, len(places)) / weights.sum()
-    proximity = _best_window(document, within, word, weights, lengths) / weights.sum()
-    phrase = _neighbours(document, position, word, weights, of_query, len(places))
+    within = position - (ends - lengths)[document] if len(position) else position
+    return Occurrences(document, within, position, word, lengths, first, of_query)
+
+
+def match_words(query: Words, weight: Floats, words: Words, first_word: Ints, places: Ints) -> Matches:
+    """Return how the documents at these places match a query; weight (Q,) > 0, the same for equal words."""
+    return match(find_words(query, words, first_word, places), weight)
+
+
+def match(found: Occurrences, weight: Floats) -> Matches:
+    """Return how N documents hold the words of a query; weight (Q,) > 0, the same for equal words."""
+    weights, documents = weight[found.first].astype(np.float64), len(found.lengths)
+    if not len(found.position):
+        nothing = np.zeros(documents, np.float32)
+        return Matches(nothing, nothing, nothing)
+    coverage = _covered(found.document, found.word, weights, documents) / weights.sum()
+    proximity = _best_window(found.document, found.within, found.word, weights, found.lengths) / weights.sum()
+    phrase = _neighbours(found.document, found.position, found.word, weights, found.of_query, documents)
     return Matches(*(one.astype(np.float32) for one in (coverage, proximity, phrase)))
+
+
+def bm25(found: Occurrences, weight: Floats, mean_length: float) -> Floats:
+    """Return BM25 (N,) (Robertson and Zaragoza 2009): a word counts as often as the query has it.
+
+    weight (Q,) is the idf of each word of the query, mean_length the words of a document in the mean of its collection.
+    """
+    words, documents = len(found.first), len(found.lengths)
+    if not len(found.position):
+        return np.zeros(documents, np.float32)
+    counts = np.bincount(found.document * words + found.word, minlength=documents * words).reshape(documents, words)
+    norm = K1 * (1 - B + B * found.lengths / mean_length)
+    asked = weight[found.first] * np.bincount(found.of_query, minlength=words)
+    scores: Floats = (counts * (K1 + 1) / (counts + norm[:, None]) @ asked).astype(np.float32)
+    return scores
 
 
 def _hits(held: Words, distinct: Words) -> tuple[Ints, Ints]:
@@ -65,6 +112,8 @@ def _hits(held: Words, distinct: Words) -> tuple[Ints, Ints]:
 
     Most words are none of the query's: a table by their last bits passes over these without a comparison.
     """
+    if not len(distinct):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     possible = np.zeros(TABLE, np.bool_)
     possible[distinct % TABLE] = True
     position = np.flatnonzero(possible[held % TABLE])

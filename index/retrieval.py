@@ -15,7 +15,7 @@ import torch
 from index.attention import Candidates
 from index.candidates.base import MISSING
 from index.generation import Generation
-from index.matching import match_words
+from index.matching import bm25, find_words, match
 from index.records import FACTS, LEXICAL, Floats, Ints, Mask
 
 MEMORY_RADIUS = 0.5
@@ -76,9 +76,10 @@ def retrieve(
     found = [np.empty(0, np.int64) if extra is None else extra]
     if mode is not Mode.WORDS:
         found += generation.nearest(projected, count, allowed)
-    scores = _none()
+    best = np.empty(0, np.int64)
     if mode is not Mode.DENSE:
-        rows, scores = generation.words.search(text, max(count, PEAK_DEPTH), _allowed_rows(generation, allowed))
+        rows, _ = generation.words.search(text, max(count, PEAK_DEPTH), _allowed_rows(generation, allowed))
+        best = _present(generation.places(rows))
         found.append(_present(generation.places(rows[:count])))
     near, cosine = np.empty(0, np.int64), _none()
     if mode is Mode.HYBRID:
@@ -90,7 +91,7 @@ def retrieve(
     places = np.unique(np.concatenate([*found, place]))
     words, facts = np.zeros((len(places), len(LEXICAL)), np.float32), np.full(len(FACTS), 0.5, np.float32)
     if mode is not Mode.DENSE:
-        words, facts = _lexical(generation, text, places, scores)
+        words, facts = _lexical(generation, text, places, best)
     candidate = np.searchsorted(places, place)
     return CandidateSet(places, words, facts, near, candidate, cosine, memory.weights[near])
 
@@ -107,7 +108,7 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
     ends = np.cumsum(keys_each)
     within = np.arange(len(pair_slot)) - np.repeat(ends - keys_each, keys_each)
     pair_key = np.repeat(first, keys_each) + within
-    used, local = np.unique(pair_key, return_inverse=True)
+    used, local = _distinct(pair_key, len(sets))
     words = np.zeros((len(sets), width, len(LEXICAL)), np.float32)
     mask = np.zeros((len(sets), width), np.bool_)
     for b, one in enumerate(sets):
@@ -126,6 +127,14 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
         memory_cosine=torch.from_numpy(np.concatenate([one.memory_cosine for one in sets] or [_none()])),
         memory_weight=torch.from_numpy(np.concatenate([one.memory_weight for one in sets] or [_none()])),
     )
+
+
+def _distinct(pair_key: Ints, queries: int) -> tuple[Ints, Ints]:
+    """Return the keys of pairs, each once and ascending, and which of them each pair has; one query repeats none."""
+    if queries == 1:
+        return pair_key, np.arange(len(pair_key))
+    used, local = np.unique(pair_key, return_inverse=True)
+    return used, local
 
 
 def _none() -> Floats:
@@ -159,15 +168,20 @@ def query_facts(weight: Floats, scores: Floats) -> Floats:
     return np.asarray([length, rarest, peaked], np.float32).clip(0, 1)
 
 
-def _lexical(generation: Generation, text: str, places: Ints, scores: Floats) -> tuple[Floats, Floats]:
+def _lexical(generation: Generation, text: str, places: Ints, best: Ints) -> tuple[Floats, Floats]:
     """Return the lexical evidence (N, len(LEXICAL)) of these places, and the facts of the query.
 
-    BM25 is taken over the best of `scores`, whether or not the document that has it is among these places.
+    best (M,) are the places of the query's best documents by words. BM25 is taken over the best of theirs, whether or
+    not they are among the places: counted here for all alike, exactly, whatever found them.
     """
     query, weight = generation.words.weigh(text)
-    matches = match_words(query, weight, generation.tokens, generation.first_token, places)
-    best = float(scores.max(initial=0.0))
-    shares = np.zeros(len(places), np.float32)
-    if best > 0:
-        shares = np.minimum(generation.words.score(text, generation.rows[places]) / np.float32(best), np.float32(1))
-    return np.stack([shares, *matches], axis=1), query_facts(weight, scores)
+    at = np.searchsorted(places, best).clip(max=max(0, len(places) - 1))
+    missing = np.flatnonzero(places[at] != best) if len(places) else np.arange(len(best))
+    at[missing] = len(places) + np.arange(len(missing))
+    both = np.concatenate([places, best[missing]])
+    found = find_words(query, generation.tokens, generation.first_token, both)
+    scores = bm25(found, weight, generation.mean_words)
+    top = np.sort(scores[at])[::-1]
+    shares = np.minimum(scores / top[0], np.float32(1)) if len(top) and top[0] > 0 else np.zeros_like(scores)
+    evidence = np.stack([shares, *match(found, weight)], axis=1)
+    return evidence[: len(places)], query_facts(weight, top)

@@ -29,3 +29,10 @@ def phrase_by_hand(query: Sequence[Word], weight: Mapping[Word, float], document
 def matches_by_hand(query: Sequence[Word], weight: Mapping[Word, float], document: Sequence[Word]) -> list[float]:
     """Return coverage, proximity and phrase."""
     return [one(query, weight, document) for one in (coverage_by_hand, proximity_by_hand, phrase_by_hand)]
+
+
+def bm25_by_hand(query: Sequence[Word], weight: Mapping[Word, float], document: Sequence[Word], mean: float) -> float:
+    """Return BM25 with k1 1.2 and b .75: a word counts as often as the query has it, weight being its idf."""
+    norm = 1.2 * (1 - 0.75 + 0.75 * len(document) / mean)
+    counts = [document.count(word) for word in query]
+    return sum(weight[word] * count * 2.2 / (count + norm) for word, count in zip(query, counts, strict=True))

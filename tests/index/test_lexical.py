@@ -84,16 +84,6 @@ def test_only_the_best_k_are_found(words: WordSearcher) -> None:
     assert rows(words, "cat", k=0) == []
 
 
-@pytest.mark.parametrize("query", ["cat", "the cat sat", "nowhere"])
-def test_asking_for_the_scores_of_rows_gives_those_of_the_search(words: WordSearcher, query: str) -> None:
-    found, scores = words.search(query, 10)
-    by_row = dict(zip(found.tolist(), scores.tolist(), strict=True))
-    asked = np.asarray([3, 0, 2, 1])
-    assert words.score(query, asked).tolist() == pytest.approx([by_row.get(row, 0.0) for row in asked.tolist()])
-    assert words.score(query, asked[:2]).tolist() == pytest.approx([by_row.get(row, 0.0) for row in (3, 0)])
-    assert words.score(query, asked[:0]).tolist() == []
-
-
 def test_a_query_is_weighed_word_by_word_in_its_order(words: WordSearcher) -> None:
     numbers, weight = words.weigh("the CAT, the unheard")
     assert numbers.tolist() == number_words(["the", "cat", "the", "unheard"]).tolist()
@@ -197,7 +187,6 @@ def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
     searcher = WordIndex(tmp_path, "english").searcher()
     assert searcher.count == 0
     assert rows(searcher, "cat") == []
-    assert searcher.score("cat", np.asarray([0, 1])).tolist() == [0.0, 0.0]
 
 
 def test_replacing_a_row_forgets_its_old_words(tmp_path: Path) -> None:

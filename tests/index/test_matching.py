@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.matching import BLOCK_WORDS, match_words, number_words
-from tests.index.matching_by_hand import matches_by_hand
+from index.matching import BLOCK_WORDS, bm25, find_words, match_words, number_words
+from tests.index.matching_by_hand import bm25_by_hand, matches_by_hand
 
 WORDS = st.integers(1, 6)
 DOCUMENT = st.lists(WORDS, max_size=80)
@@ -34,6 +34,16 @@ def test_matches_agree_with_a_loop_over_words_windows_and_pairs(query: list[int]
     found = matched(query, documents)
     for row, document in zip(found, documents, strict=True):
         assert row == pytest.approx(matches_by_hand(query, WEIGHT, document), abs=1e-6)
+
+
+@given(query=QUERY, documents=COLLECTION)
+def test_bm25_agrees_with_its_formula_word_by_word(query: list[int], documents: list[list[int]]) -> None:
+    first, words = np.cumsum([0, *map(len, documents)]), np.fromiter(chain(*documents), np.uint32)
+    found = find_words(np.asarray(query, np.uint32), words, first, np.arange(len(documents)))
+    weight = np.asarray([WEIGHT[word] for word in query], np.float32)
+    mean = max(1.0, sum(map(len, documents)) / max(1, len(documents)))
+    expected = [bm25_by_hand(query, WEIGHT, document, mean) for document in documents]
+    assert bm25(found, weight, mean).tolist() == pytest.approx(expected, rel=1e-5)
 
 
 @given(query=QUERY, documents=COLLECTION)
