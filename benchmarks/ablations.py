@@ -46,6 +46,7 @@ from index.memory import Memory
 from index.promotion import compare
 from index.records import Floats, Ints, KeyKind
 from index.train import fit
+from index.vectors import Doubt
 from service.settings import Settings
 
 WHOLE = "the whole"
@@ -109,7 +110,7 @@ def without_kind(kind: KeyKind, generation: Generation) -> Generation:
     """Return a generation without a kind of keys: its weight goes to the passages, as where a document has no title."""
     keep = generation.key_kind != kind
     kept_before = np.append(0, np.cumsum(keep))
-    keys = generation.keys[keep]
+    keys = generation.vectors(np.flatnonzero(keep))
     return replace(
         generation,
         keys=keys,
@@ -118,6 +119,7 @@ def without_kind(kind: KeyKind, generation: Generation) -> Generation:
         key_end=generation.key_end[keep],
         first_key=kept_before[generation.first_key],
         sealed=FaissIndex(keys),
+        doubt=Doubt(),
     )
 
 

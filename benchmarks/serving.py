@@ -1,11 +1,13 @@
 """How fast documents go in and searches come out, over HTTP, beside the encoder alone in the same run.
 
     python -m benchmarks.serving --data ../shared/data
+    python -m benchmarks.serving --keys 10k,100k,1M
 
 Ingestion: documents of one set posted to a running service in batches, against sentence-transformers encoding the same
 passages by itself, and against our encoder doing so. Search: text searches over HTTP at concurrency 1 on 10,000
 documents, encoding included; every query text is new, so nothing comes from the query cache. The service is a process
-of its own on 127.0.0.1, ended by its PID. Repetitions are bounded in count.
+of its own on 127.0.0.1, ended by its PID. Repetitions are bounded in count. With --keys, what grows with the number of
+keys (benchmarks/growth.py).
 """
 
 import argparse
@@ -26,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.collections import ingest, read_set
+from benchmarks.growth import measure_growth, parse_sizes
 from benchmarks.vectors import CachedEncoder
 from index.encoder import DEFAULT_MODEL, Encoder, load_encoder, locate_model
 from index.indexing import encode_documents
@@ -43,17 +46,25 @@ START_SECONDS = 120
 def main() -> None:
     """Measure ingestion and search; print tables, and one last line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
+    parser.add_argument("--data", type=Path, help="folder with one folder per test set")
+    parser.add_argument("--keys", type=parse_sizes, help="sizes, such as 10k,100k,1M: see benchmarks/growth.py")
+    parser.add_argument("--plot", type=Path, default=Path("growth.svg"), help="where --keys draws its figures")
     parser.add_argument("--documents", type=int, default=800, help="documents posted in the ingestion part")
     parser.add_argument("--searches", type=int, default=400, help="searches of the search part")
     options = parser.parse_args()
-    encoder = load_encoder(DEFAULT_MODEL)
-    figures = {
-        "ingest": measure_ingest(options.data, options.documents, encoder),
-        "search": measure_search(options.data, options.searches, encoder),
-        "cores": os.cpu_count(),
-    }
-    show(figures)
+    if not options.data and not options.keys:
+        parser.error("--data or --keys is wanted")
+    figures: dict[str, Any] = {"cores": os.cpu_count()}
+    if options.data:
+        encoder = load_encoder(DEFAULT_MODEL)
+        figures |= {
+            "ingest": measure_ingest(options.data, options.documents, encoder),
+            "search": measure_search(options.data, options.searches, encoder),
+        }
+        show(figures)
+    if options.keys:
+        figures["growth"] = measure_growth(options.keys, options.plot)
+        show_growth(figures["growth"])
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     print(json.dumps({"commit": commit, **figures}))
 
@@ -149,6 +160,14 @@ def serving(folder: Path) -> Iterator[httpx.Client]:
     finally:
         process.terminate()
         process.wait(60)
+
+
+def show_growth(growth: list[dict[str, Any]]) -> None:
+    """Print a column for each number of keys."""
+    table = Table("", *(f"{one['keys']:,}" for one in growth), title="growth")
+    for name in growth[0]:
+        table.add_row(name, *(str(one[name]) for one in growth))
+    Console(width=120).print(table)
 
 
 def show(figures: dict[str, Any]) -> None:

@@ -17,6 +17,10 @@ class DamagedFile(SearchError):
     """A file does not have the bytes that its manifest promises."""
 
 
+class DamagedKeys(DamagedFile):
+    """A key of a saved index differs from its checksum; found when it was first read."""
+
+
 class NotEnoughFeedback(SearchError):
     """Fewer judged queries than a fit with a held-out test needs."""
 

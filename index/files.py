@@ -48,15 +48,20 @@ def write_atomically(path: Path, data: bytes) -> None:
     sync_directory(path.parent)
 
 
-def write_manifest(directory: Path, names: Iterable[str], facts: Mapping[str, Any]) -> None:
+def write_manifest(
+    directory: Path, names: Iterable[str], facts: Mapping[str, Any], with_own_checksums: Iterable[str] = ()
+) -> None:
     """Describe the named files of a directory: size and sha256 of each, and the facts given.
 
-    The manifest is written last, so a directory with a manifest is complete.
+    Files whose parts have checksums elsewhere are not read: their size alone is told, and sha256 is null. The
+    manifest is written last, so a directory with a manifest is complete.
     """
-    files = {}
+    files: dict[str, dict[str, Any]] = {}
     for name in sorted(names):
         sync_file(directory / name)
         files[name] = {"bytes": (directory / name).stat().st_size, "sha256": sha256_file(directory / name)}
+    for name in with_own_checksums:
+        files[name] = {"bytes": (directory / name).stat().st_size, "sha256": None}
     manifest = {**facts, "files": files}
     body = json.dumps({**manifest, "sha256": _digest(manifest)}, indent=1, sort_keys=True).encode()
     write_atomically(directory / MANIFEST, body)
@@ -76,10 +81,15 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedFile(f"{directory.name}: no readable manifest") from error
     for name, facts in expected:
-        path = directory / name
-        if not path.is_file() or path.stat().st_size != facts["bytes"] or sha256_file(path) != facts["sha256"]:
+        if not _agrees(directory / name, facts):
             raise DamagedFile(f"{directory.name}/{name} differs from its manifest")
     return manifest
+
+
+def _agrees(path: Path, facts: Mapping[str, Any]) -> bool:
+    if not path.is_file() or path.stat().st_size != facts["bytes"]:
+        return False
+    return facts["sha256"] is None or sha256_file(path) == facts["sha256"]
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:

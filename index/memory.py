@@ -11,31 +11,12 @@ from itertools import groupby
 import numpy as np
 
 from index.records import Floats, Ints, MemoryKey
+from index.rooms import Room
 
 GONE = ""
 """Stands in `sources` where a past query was; nothing belongs to it any more."""
 GONE_ROOM = 256
 """Places of forgotten past queries that are borne; beyond these, and half of all, the vectors are packed anew."""
-
-
-class _Room:
-    """Rows that vectors are appended to: whoever was given the first `used` of them sees these and no more."""
-
-    def __init__(self, vectors: Floats) -> None:
-        self.rows = vectors
-        self.used = len(vectors)
-
-    def extended(self, seen: int, added: Sequence[Floats]) -> "_Room":
-        """Return a room with the first `seen` rows and these: this one, where nobody else wrote beyond them."""
-        total = seen + len(added)
-        room = self
-        if self.used != seen or total > len(self.rows):
-            room = _Room(np.empty((max(256, 2 * total), self.rows.shape[1]), np.float32))
-            room.rows[:seen] = self.rows[:seen]
-        for place, vector in enumerate(added, seen):
-            room.rows[place] = vector
-        room.used = total
-        return room
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +36,7 @@ class Memory:
     counts: Ints
     places: Mapping[str, int]
     """Of each source that is remembered."""
-    room: _Room
+    room: Room[np.float32]
 
     @classmethod
     def of(cls, keys: Iterable[MemoryKey], dim: int) -> "Memory":
@@ -64,7 +45,7 @@ class Memory:
         none = np.empty(0, np.int64)
         vectors = np.empty((0, dim), np.float32)
         start = np.zeros(1, np.int64)
-        empty = cls(vectors, (), start, none, none, np.empty(0, np.float32), none, {}, _Room(vectors))
+        empty = cls(vectors, (), start, none, none, np.empty(0, np.float32), none, {}, Room(vectors))
         return empty.changed({source: list(group) for source, group in groupby(ordered, lambda key: key.source)})
 
     def changed(self, keys: Mapping[str, Sequence[MemoryKey]]) -> "Memory":
@@ -91,7 +72,11 @@ class Memory:
         return self._with(room, tuple(sources), places, keys)
 
     def _with(
-        self, room: _Room, sources: tuple[str, ...], places: dict[str, int], keys: Mapping[str, Sequence[MemoryKey]]
+        self,
+        room: Room[np.float32],
+        sources: tuple[str, ...],
+        places: dict[str, int],
+        keys: Mapping[str, Sequence[MemoryKey]],
     ) -> "Memory":
         touched = [self.places[source] for source in keys if source in self.places]
         stay = ~np.isin(self.source, touched)

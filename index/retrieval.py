@@ -115,7 +115,7 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
         words[b, : counts[b]], mask[b, : counts[b]] = one.words, True
     memory_slots = [b * width + one.memory_candidate for b, one in enumerate(sets)]
     return Candidates(
-        keys=torch.from_numpy(generation.keys[used]),
+        keys=torch.from_numpy(generation.vectors(used)),
         pair_query=torch.from_numpy(pair_slot // max(1, width)),
         pair_key=torch.from_numpy(local.astype(np.int64)),
         pair_slot=torch.from_numpy(pair_slot),
@@ -148,7 +148,7 @@ def _present(places: Ints) -> Ints:
 
 def _allowed_rows(generation: Generation, allowed: Mask) -> Ints | None:
     """Return the rows that words may return, or None when a deletion-free scan gives the same."""
-    if bool((allowed == generation.alive).all()):
+    if allowed is generation.alive or bool((allowed == generation.alive).all()):
         return None
     return generation.rows[allowed]
 

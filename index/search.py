@@ -164,7 +164,7 @@ def explain_keys(
 
 def _own_keys(generation: Generation, head: AttentionHead, asked: Floats, place: int) -> list[KeyShare]:
     keys = slice(int(generation.first_key[place]), int(generation.first_key[place + 1]))
-    own = torch.from_numpy(generation.keys[keys])
+    own = torch.from_numpy(generation.vectors(np.arange(keys.start, keys.stop)))
     with torch.inference_mode():
         query = torch.tensor(asked)[None]
         each = torch.arange(len(own))

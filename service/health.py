@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import func, select
 
-from index.errors import DamagedFile
+from index.errors import DamagedFile, DamagedKeys
 from service.inputs import Running
 from service.metrics import REGISTRY
 from service.problems import Problem
@@ -69,6 +69,8 @@ def diagnose(runtime: Runtime) -> list[dict[str, Any]]:
             found, words = state.generation.count, state.generation.words.count
             same = rows == found == words
             checks.append(_check(f"index of {name}", same, f"{rows} documents, {found} indexed, {words} in words"))
+            whole = _keys_are_whole(state)
+            checks.append(_check(f"keys of {name}", whole, "as saved" if whole else "differ from their checksums"))
             same_encoder = state.fingerprint == runtime.encoder.fingerprint
             checks.append(_check(f"encoder of {name}", same_encoder, state.fingerprint[:12]))
             versions = connection.execute(select(Model.version).where(Model.collection_id == state.id)).scalars().all()
@@ -81,6 +83,15 @@ def diagnose(runtime: Runtime) -> list[dict[str, Any]]:
 
 def _check(name: str, ok: bool, detail: str) -> dict[str, Any]:
     return {"name": name, "ok": ok, "detail": detail}
+
+
+def _keys_are_whole(state: CollectionState) -> bool:
+    generation = state.generation
+    try:
+        generation.doubt.check_all(generation.keys)
+    except DamagedKeys:
+        return False
+    return True
 
 
 def _model_is_sound(runtime: Runtime, state: CollectionState, number: int) -> bool:

@@ -177,8 +177,25 @@ class CollectionState:
         self.store = GenerationStore(self.directory, self.dim, self.settings.language)
         self.saved_watermark = -1
 
+    def mend(self, database: Database, damaged: Generation) -> None:
+        """Rebuild the index from the database, unless somebody did since this generation was found damaged."""
+        with self.lock:
+            before = self.generation
+            if before.doubt is not damaged.doubt:
+                return
+            log.warning("index_rebuilt", collection=self.name, reason="a key differs from its checksum")
+            self.store.close()
+            shutil.rmtree(self.directory, ignore_errors=True)
+            self.saved_watermark = -1
+            store = GenerationStore(self.directory, self.dim, self.settings.language)
+            with database.read() as connection:
+                store.apply(before.watermark, indexed_documents(connection, self.id))
+            store.remember(before.watermark, before.memory.keys)
+            self.store = store
+
     def save(self) -> None:
         """Write the index to the directory, if it changed since it was last saved."""
+        self.store.settle()  # before the lock is taken: nobody who writes waits for it
         with self.lock:
             if self.behind or self.saved_watermark == self.documents_watermark:
                 return

@@ -17,11 +17,20 @@ class ExactIndex:
         scores = queries @ self._keys.T
         if allowed is not None:
             scores[:, ~allowed] = -np.inf
-        width = min(k, self.count)
         found = np.full((len(queries), k), MISSING, np.int64)
         best = np.full((len(queries), k), -np.inf, np.float32)
-        if width:
-            order = np.argsort(-scores, axis=1, kind="stable")[:, :width]
-            best[:, :width] = np.take_along_axis(scores, order, axis=1)
-            found[:, :width] = np.where(np.isneginf(best[:, :width]), MISSING, order)
+        for row, score in enumerate(scores):
+            order = _best(score, min(k, self.count))
+            best[row, : len(order)] = score[order]
+            found[row, : len(order)] = np.where(np.isneginf(score[order]), MISSING, order)
         return best, found
+
+
+def _best(scores: Floats, width: int) -> Ints:
+    """Return the positions (width,) of the best of the scores (K,), best first."""
+    if not width:
+        return np.empty(0, np.int64)
+    last = np.partition(scores, -width)[-width]
+    among = np.flatnonzero(scores >= last)  # more than are wanted where scores are alike
+    order: Ints = among[np.argsort(-scores[among], kind="stable")][:width]
+    return order

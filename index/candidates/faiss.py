@@ -15,14 +15,19 @@ from index.records import Floats, Ints, Mask
 class FaissIndex:
     """IndexScalarQuantizer in fp16 over the inner product, built once, then only searched."""
 
-    def __init__(self, keys: Floats) -> None:
+    def __init__(self, keys: Floats, previous: "FaissIndex | None" = None) -> None:
+        """previous is an index over the first of these keys, whose copy only the others are added to."""
         self.count, dim = keys.shape
-        self._index: faiss.Index = faiss.IndexScalarQuantizer(
-            dim, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
-        )
-        self._index.train(keys[:1] if self.count else np.zeros((1, dim), np.float32))
-        if self.count:
-            self._index.add(np.ascontiguousarray(keys))
+        faiss.omp_set_num_threads(1)
+        self._index: faiss.Index
+        if previous is None:
+            self._index = faiss.IndexScalarQuantizer(dim, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
+            self._index.train(keys[:1] if self.count else np.zeros((1, dim), np.float32))
+        else:
+            self._index = faiss.clone_index(previous._index)
+        first = int(self._index.ntotal)
+        if first < self.count:
+            self._index.add(np.ascontiguousarray(keys[first:]))
 
     def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Floats, Ints]:
         faiss.omp_set_num_threads(1)  # counts per calling thread; more than one starves concurrent searches
@@ -40,9 +45,8 @@ class FaissIndex:
         faiss.write_index(self._index, str(path))
 
     @classmethod
-    def load(cls, path: Path) -> "FaissIndex":
-        """Return the index of a file whose checksum the caller has verified."""
-        index = cls.__new__(cls)
-        index._index = faiss.read_index(str(path))
-        index.count = int(index._index.ntotal)
-        return index
+    def of(cls, index: faiss.Index) -> "FaissIndex":
+        """Return the index over what was read from a file whose checksum the caller has verified."""
+        half = cls.__new__(cls)
+        half._index, half.count = index, int(index.ntotal)
+        return half

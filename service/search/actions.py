@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import select
 
 from index.attention import AttentionHead, HeadConfig
+from index.errors import DamagedKeys
 from index.filters import parse_filter
 from index.generation import Generation
 from index.records import KeyKind
@@ -40,7 +41,16 @@ class Searched:
 
 
 def answer(runtime: Runtime, state: CollectionState, request: SearchIn) -> dict[str, Any]:
-    """Return the answer of a search; its impression is on its way to the log."""
+    """Return the answer of a search; its impression is on its way to the log. A damaged index is rebuilt first."""
+    generation = state.generation
+    try:
+        return _answer(runtime, state, request)
+    except DamagedKeys:
+        state.mend(runtime.database, generation)
+        return _answer(runtime, state, request)
+
+
+def _answer(runtime: Runtime, state: CollectionState, request: SearchIn) -> dict[str, Any]:
     started = time.perf_counter()
     searched = _search(runtime, state, request)
     page = slice(request.offset, request.offset + request.limit)

@@ -1,13 +1,28 @@
-"""The exact index and faiss keep the contract; what each adds of its own."""
+"""Every index keeps the contract; what each adds of its own, and which is chosen for how many keys."""
 
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from index.candidates.compressed import CompressedIndex
 from index.candidates.exact import ExactIndex
 from index.candidates.faiss import FaissIndex
-from index.records import Floats
+from index.candidates.sealed import read_sealed, seal
+from index.records import Floats, Ints
 from tests.contracts.candidate_index import AXES, CandidateIndexContract, random_unit
+
+
+def clustered(count: int, seed: int) -> Floats:
+    """Return unit vectors (count, 32) around 20 directions, which are always the same."""
+    chance = np.random.default_rng(seed)
+    vectors = random_unit(20, 32, seed=0)[chance.integers(20, size=count)] + 0.15 * chance.normal(size=(count, 32))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def overlap(found: Ints, truth: Ints) -> float:
+    """Return the mean share of the truth that was found."""
+    return float(np.mean([len(np.intersect1d(*pair)) / len(pair[1]) for pair in zip(found, truth, strict=True)]))
 
 
 class TestExactIndex(CandidateIndexContract):
@@ -31,14 +46,14 @@ class TestFaissIndex(CandidateIndexContract):
     def test_a_saved_index_answers_as_before(self, tmp_path: Path) -> None:
         index, queries = FaissIndex(random_unit(50, 8, seed=1)), random_unit(4, 8, seed=2)
         index.save(tmp_path / "dense.faiss")
-        loaded = FaissIndex.load(tmp_path / "dense.faiss")
+        loaded = read_sealed(tmp_path / "dense.faiss", AXES.__getitem__)
         assert loaded.count == 50
         for before, after in zip(index.search(queries, 5), loaded.search(queries, 5), strict=True):
             assert np.array_equal(before, after)
 
     def test_an_empty_index_is_saved_like_any_other(self, tmp_path: Path) -> None:
         FaissIndex(AXES[:0]).save(tmp_path / "dense.faiss")
-        assert FaissIndex.load(tmp_path / "dense.faiss").count == 0
+        assert read_sealed(tmp_path / "dense.faiss", AXES.__getitem__).count == 0
 
     def test_keys_that_are_a_view_of_a_larger_array_are_read_right(self) -> None:
         wide = np.zeros((4, 8), np.float32)
@@ -52,3 +67,98 @@ class TestFaissIndex(CandidateIndexContract):
         keys[:] = 0
         scores, _ = index.search(AXES[[1]], 1)
         assert scores.tolist() == [[1.0]]
+
+
+class TestCompressedIndex(CandidateIndexContract):
+    def build(self, keys: Floats) -> CompressedIndex:
+        return CompressedIndex(keys, keys.__getitem__)
+
+    def test_the_hundred_nearest_of_many_are_found(self) -> None:
+        keys, queries = clustered(20_000, seed=1), clustered(50, seed=2)
+        _, truth = ExactIndex(keys).search(queries, 100)
+        _, found = self.build(keys).search(queries, 100)
+        assert overlap(found, truth) >= 0.99
+
+    @pytest.mark.parametrize("share", [0.5, 0.1])
+    def test_the_nearest_of_those_that_are_allowed_are_found(self, share: float) -> None:
+        keys, queries = clustered(20_000, seed=3), clustered(50, seed=4)
+        allowed = np.random.default_rng(5).random(len(keys)) < share
+        _, truth = ExactIndex(keys).search(queries, 100, allowed)
+        _, found = self.build(keys).search(queries, 100, allowed)
+        assert allowed[found].all()
+        assert overlap(found, truth) >= 0.99
+
+    def test_where_few_are_allowed_all_of_them_are_scored_exactly(self) -> None:
+        keys = clustered(5_000, seed=6)
+        allowed = np.random.default_rng(7).random(len(keys)) < 0.01
+        assert 20 < allowed.sum() <= 100
+        scores, found = self.build(keys).search(keys[:3], 10, allowed)
+        truth_scores, truth = ExactIndex(keys).search(keys[:3], 10, allowed)
+        assert np.array_equal(found, truth)
+        assert np.allclose(scores, truth_scores, atol=1e-6)
+
+    def test_scores_are_those_of_the_vectors_themselves(self) -> None:
+        keys, queries = clustered(5_000, seed=8), 3 * clustered(4, seed=9)
+        scores, found = self.build(keys).search(queries, 50)
+        assert np.allclose(scores, np.einsum("bd,bkd->bk", queries, keys[found]), atol=1e-5)
+        assert (np.diff(scores, axis=1) <= 0).all()
+
+    def test_a_query_of_several_heads_is_answered_as_each_alone(self) -> None:
+        keys, queries = clustered(5_000, seed=10), clustered(4, seed=11)
+        index = self.build(keys)
+        together = index.search(queries, 20)
+        for head in range(4):
+            alone = index.search(queries[head : head + 1], 20)
+            assert np.array_equal(together[0][head], alone[0][0])
+            assert np.array_equal(together[1][head], alone[1][0])
+
+    def test_the_same_keys_give_the_same_bits_at_once_or_little_by_little(self, tmp_path: Path) -> None:
+        keys = clustered(1_500, seed=12)
+        grown: CompressedIndex | None = None
+        for count in (1, 700, 1_100, 1_101, 1_500):
+            grown = CompressedIndex(keys[:count], keys.__getitem__, grown)
+        for index in (grown, self.build(keys), self.build(keys)):
+            index.save(tmp_path / f"{id(index)}.faiss")
+        assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+
+    def test_only_keys_beyond_those_of_the_one_before_are_added(self) -> None:
+        keys = clustered(1_500, seed=13)
+        before = self.build(keys[:1_100])
+        spoilt = keys.copy()
+        spoilt[:1_100] = 0
+        after = CompressedIndex(spoilt, keys.__getitem__, before)
+        assert (before.count, after.count) == (1_100, 1_500)
+        assert np.array_equal(after.search(keys[:5], 20)[1], self.build(keys).search(keys[:5], 20)[1])
+
+
+# --- The choice ---
+
+
+def test_few_keys_are_scanned_in_half_precision_and_many_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.candidates.sealed.COMPRESSED_FROM", 100)
+    keys = clustered(150, seed=14)
+    kinds = [type(seal(keys[:count], keys.__getitem__)) for count in (0, 99, 100, 150)]
+    assert kinds == [FaissIndex, FaissIndex, CompressedIndex, CompressedIndex]
+
+
+def test_a_grown_index_answers_as_one_that_is_built_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.candidates.sealed.COMPRESSED_FROM", 100)
+    keys, index = clustered(200, seed=15), None
+    for count in (0, 10, 60, 99, 120, 127, 128, 200):
+        index = seal(keys[:count], keys.__getitem__, index)
+        fresh = seal(keys[:count], keys.__getitem__)
+        assert type(index) is type(fresh)
+        for one, other in zip(index.search(keys[-3:], 9), fresh.search(keys[-3:], 9), strict=True):
+            assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("count", [50, 150])
+def test_a_saved_choice_is_read_as_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr("index.candidates.sealed.COMPRESSED_FROM", 100)
+    keys = clustered(count, seed=16)
+    index = seal(keys, keys.__getitem__)
+    index.save(tmp_path / "dense.faiss")
+    again = read_sealed(tmp_path / "dense.faiss", keys.__getitem__)
+    assert (type(again), again.count) == (type(index), count)
+    for one, other in zip(index.search(keys[:5], 3), again.search(keys[:5], 3), strict=True):
+        assert np.array_equal(one, other)

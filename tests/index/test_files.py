@@ -115,6 +115,16 @@ def test_a_file_of_another_size_is_found(folder: Path, data: bytes) -> None:
         read_manifest(folder)
 
 
+def test_of_a_file_with_checksums_of_its_own_the_size_alone_is_compared(tmp_path: Path) -> None:
+    (tmp_path / "keys.f32").write_bytes(b"keys")
+    write_manifest(tmp_path, [], FACTS, with_own_checksums=["keys.f32"])
+    (tmp_path / "keys.f32").write_bytes(b"kezs")
+    assert read_manifest(tmp_path)["files"] == {"keys.f32": {"bytes": 4, "sha256": None}}
+    (tmp_path / "keys.f32").write_bytes(b"key")
+    with pytest.raises(DamagedFile, match=r"keys\.f32"):
+        read_manifest(tmp_path)
+
+
 def test_a_missing_file_is_found(folder: Path) -> None:
     (folder / "words" / "meta.json").unlink()
     with pytest.raises(DamagedFile, match=r"words/meta\.json"):

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.errors import DamagedFile
+from index.errors import DamagedFile, DamagedKeys
 from index.files import MANIFEST, read_manifest
 from index.generation import ARRAYS, GenerationStore
 from tests.index.toys import passages, random_vectors, remembered, store_of
@@ -154,3 +154,94 @@ def test_a_state_whose_saving_was_cut_short_is_not_opened(tmp_path: Path, monkey
     monkeypatch.undo()
     store.save("none", 1)
     assert opened(tmp_path, watermark=1).current.count == 6
+
+
+# --- Keys, which are read when a search wants them ---
+
+
+@pytest.fixture
+def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a store that was saved with all of its keys sealed."""
+    monkeypatch.setattr("index.generation.TAIL_KEYS", 1)
+    directory = tmp_path / "sealed"
+    store = store_of(directory, DOCUMENTS, 3)
+    assert store.current.sealed.count == 12
+    store.save("none", 2)
+    store.close()
+    return directory
+
+
+def damage_key(directory: Path, key: int) -> None:
+    body = bytearray((directory / "keys-1.f32").read_bytes())
+    body[12 * key + 5] ^= 1
+    (directory / "keys-1.f32").write_bytes(body)
+
+
+def test_a_damaged_key_is_found_when_it_is_first_read_and_not_used(sealed: Path) -> None:
+    damage_key(sealed, 7)
+    generation = opened(sealed).current
+    assert np.array_equal(generation.vectors(np.asarray([6, 8])), VECTORS[[6, 8]])
+    with pytest.raises(DamagedKeys, match=r"sealed/keys-1\.f32: key 7 "):
+        generation.vectors(np.asarray([6, 7]))
+
+
+def test_a_compressed_search_meets_a_damaged_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.generation.TAIL_KEYS", 1)
+    monkeypatch.setattr("index.candidates.sealed.COMPRESSED_FROM", 1)
+    store = store_of(tmp_path, DOCUMENTS, 3)
+    store.save("none", 2)
+    found = store.current.nearest(VECTORS[:1], 4, store.current.alive)[0]
+    again = opened(tmp_path).current
+    assert np.array_equal(again.nearest(VECTORS[:1], 4, again.alive)[0], found)
+    damage_key(tmp_path, 7)
+    generation = opened(tmp_path).current
+    with pytest.raises(DamagedKeys):
+        generation.nearest(VECTORS[:1], 12, generation.alive)
+
+
+def test_a_damaged_key_of_the_tail_is_found_at_once(saved: Path) -> None:
+    damage_key(saved, 7)
+    with pytest.raises(DamagedFile, match="key 7 "):
+        opened(saved)
+
+
+def test_what_is_added_after_opening_is_written_behind_the_keys_that_were_saved(sealed: Path) -> None:
+    store = opened(sealed)
+    before = store.current
+    generation = store.apply(3, [passages(6, "copper", VECTORS[0])])
+    assert np.array_equal(generation.keys, [*VECTORS, VECTORS[0]])
+    assert np.array_equal(before.keys, VECTORS)
+    assert sorted(generation.nearest(VECTORS[:1], 2, generation.alive)[0].tolist()) == [0, 6]
+    assert [path.name for path in sealed.glob("keys-*")] == ["keys-1.f32"]
+
+
+def test_damage_is_not_copied_when_keys_are_compacted_or_folded(sealed: Path) -> None:
+    damage_key(sealed, 7)
+    store = opened(sealed)
+    with pytest.raises(DamagedKeys):
+        store.apply(3, [], removed=[0, 1])
+    damage_key(sealed, 7)  # the same bit again: it is whole
+    assert store.apply(4, [], removed=[0, 1]).keys.tolist() == VECTORS[4:].tolist()
+
+
+def test_compacted_keys_have_a_file_of_their_own_and_the_old_one_goes(sealed: Path) -> None:
+    store = opened(sealed)
+    before = store.current
+    store.apply(3, [], removed=[0, 1])
+    assert [path.name for path in sealed.glob("keys-*")] == ["keys-2.f32"]
+    assert np.array_equal(before.vectors(np.arange(12)), VECTORS)
+    store.save("none", 3)
+    again = opened(sealed, watermark=3)
+    assert np.array_equal(again.current.vectors(np.arange(8)), VECTORS[4:])
+    again.apply(4, [], removed=[2, 3])
+    assert [path.name for path in sealed.glob("keys-*")] == ["keys-3.f32"]
+
+
+def test_what_a_compaction_that_failed_left_behind_is_not_taken_for_the_keys(sealed: Path) -> None:
+    damage_key(sealed, 7)
+    store = opened(sealed)
+    with pytest.raises(DamagedKeys):
+        store.apply(3, [], removed=[0, 1])
+    damage_key(sealed, 7)
+    store.save("none", 3)
+    assert np.array_equal(opened(sealed, watermark=3).current.vectors(np.arange(12)), VECTORS)

@@ -21,6 +21,7 @@ from index.encoder import HashingEncoder
 from index.models import save_head
 from service.database import DirectoryOwned, OwnerLock
 from service.documents.actions import accept
+from service.health import diagnose
 from service.registry import register
 from service.state import model_directory
 from service.tables import Query
@@ -96,12 +97,12 @@ def test_an_index_in_order_is_opened_and_not_rebuilt(
 @pytest.mark.parametrize(
     ("place", "damage"),
     [
-        (lambda index: index / "keys.npy", flip_a_byte),
+        (lambda index: index / "keys-1.f32", flip_a_byte),
         (lambda index: index / "rows.npy", flip_a_byte),
         (lambda index: index / "dense.faiss", flip_a_byte),
         (words_file, flip_a_byte),
         (lambda index: index / "manifest.json", flip_a_byte),
-        (lambda index: index / "keys.npy", delete_file),
+        (lambda index: index / "keys-1.f32", delete_file),
         (lambda index: index / "manifest.json", delete_file),
         (words_file, delete_file),
         (lambda index: index, delete_folder),
@@ -358,3 +359,26 @@ def test_what_was_acknowledged_before_kill_9_is_searchable_after_a_restart(
         assert aviary.get()["counts"]["documents"] >= len(acknowledged) >= 300
         lost = [name for name in acknowledged if aviary.ids(name, mode="words", limit=1) != [name]]
         assert lost == []
+
+
+def test_a_key_that_is_found_damaged_by_a_search_is_mended_before_the_answer(
+    data: Path, closed: tuple[Path, list[Any]], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.generation.TAIL_KEYS", 1)  # all keys are sealed, which a start does not read
+    with opened(data) as client:
+        Spoken(client).add({"id": "wren", "text": "wren is the name of a small bird"})
+        found = answers(client)
+    keys = index_of(data) / "keys-1.f32"
+    keys.write_bytes(bytes(keys.stat().st_size))
+    capfd.readouterr()
+    with opened(data) as client:
+        assert "index_rebuilt" not in capfd.readouterr().err
+        checks = {check["name"]: check["ok"] for check in diagnose(runtime_of(client))}
+        assert not checks["keys of default"]
+        assert answers(client) == found
+        assert capfd.readouterr().err.count("index_rebuilt") == 1
+        checks = {check["name"]: check["ok"] for check in diagnose(runtime_of(client))}
+        assert checks["keys of default"]
+    with opened(data) as client:
+        assert answers(client) == found
+    assert "index_rebuilt" not in capfd.readouterr().err

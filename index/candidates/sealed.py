@@ -1,0 +1,33 @@
+"""The choice of an index by the number of keys; docs/performance.md has the measurements that it rests on."""
+
+from pathlib import Path
+
+import faiss
+
+from index.candidates.compressed import CompressedIndex, Reader
+from index.candidates.faiss import FaissIndex
+from index.records import Floats
+
+COMPRESSED_FROM = 50_000
+"""Keys from which on a scan in 4 bits with refining takes half the time of an exact one in half precision."""
+
+SealedIndex = FaissIndex | CompressedIndex
+
+
+def seal(keys: Floats, read: Reader, previous: SealedIndex | None = None) -> SealedIndex:
+    """Return an index over keys (K, D); `read` gives them by position for as long as the index is searched.
+
+    previous is one over the first of these keys: where it is of the same kind, only the others are added. What comes
+    out is the same to the bit.
+    """
+    if len(keys) < COMPRESSED_FROM:
+        return FaissIndex(keys, previous if isinstance(previous, FaissIndex) and previous.count else None)
+    return CompressedIndex(keys, read, previous if isinstance(previous, CompressedIndex) else None)
+
+
+def read_sealed(path: Path, read: Reader) -> SealedIndex:
+    """Return the index of a file whose checksum the caller has verified."""
+    index = faiss.read_index(str(path))
+    if isinstance(index, faiss.IndexIVFPQFastScan):
+        return CompressedIndex.of(index, read)
+    return FaissIndex.of(index)
