@@ -21,7 +21,7 @@ from rich.table import Table
 
 from benchmarks.collections import TestSet
 from benchmarks.results import MEASURES, Results
-from benchmarks.vectors import CachedEncoder
+from benchmarks.vectors import CachedEncoder, converted_encoder
 from benchmarks.workbench import (
     KEYS,
     Bench,
@@ -38,7 +38,7 @@ from benchmarks.workbench import (
     sets,
 )
 from index.candidates.faiss import FaissIndex
-from index.encoder import Encoder, load_encoder
+from index.encoder import Encoder
 from index.generation import Generation
 from index.lexical import WordSearcher
 from index.matching import Words
@@ -143,7 +143,7 @@ def main() -> None:
     on_one_thread()
     settings, seeds = Settings(), [int(seed) for seed in options.seeds.split(",")]
     plan = Plan(VARIANTS, seeds, {"keys": ",".join(KEYS), "encoder": settings.encoder})
-    encoder = CachedEncoder(load_encoder(settings.encoder))
+    encoder = CachedEncoder(converted_encoder(settings.encoder))
     results, console, names = Results(options.out), Console(width=200, highlight=False), []
     for one in sets(options.data, options.sets):
         names.append(one.name)

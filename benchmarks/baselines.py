@@ -80,7 +80,7 @@ def sample(count: int, most: int) -> Ints:
 
 def _split(runtime: Runtime, generation: Generation, keys: Keys, one: TestSet, queries: Sequence[str]) -> Split:
     texts = [one.queries[query] for query in queries]
-    vectors = runtime.encoder.encode(texts)
+    vectors = runtime.encoder.encode_queries(texts)
     count = len(generation.rows)
     kinds = (KeyKind.PASSAGE, KeyKind.SENTENCE, KeyKind.TITLE)
     dense, sentence, title = (keys.of(kind).best(vectors, count) for kind in kinds)

@@ -97,7 +97,7 @@ class ClickLog:
     def _best_of(self, text: str) -> list[str]:
         """Return the documents that stood first for a query when the log began; the log changes no list of its own."""
         generation, head, ids = self._untrained
-        ranking = search(generation, head, Asked(text, self._runtime.encoder.encode([text])[0]))
+        ranking = search(generation, head, Asked(text, self._runtime.encoder.encode_queries([text])[0]))
         return [ids[row] for row in generation.rows[ranking.places[:DEPTH]].tolist()]
 
 

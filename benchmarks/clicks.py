@@ -32,9 +32,9 @@ from benchmarks.peers import PEERS, Task
 from benchmarks.peers.launch import add_options, chosen_peers, names_in, run_peers
 from benchmarks.results import MEASURES, Found, Results
 from benchmarks.simulator import MODELS, Searchers
-from benchmarks.vectors import CachedEncoder
+from benchmarks.vectors import CachedEncoder, converted_encoder
 from benchmarks.workbench import commit, on_one_thread
-from index.encoder import Encoder, load_encoder
+from index.encoder import Encoder
 from index.evaluate import measure_run
 from service.settings import Settings
 
@@ -80,7 +80,7 @@ def main() -> None:
     options = parser().parse_args()
     plan = plan_of(options)
     results, console = Results(options.out), Console(width=200, highlight=False)
-    encoder = CachedEncoder(load_encoder(plan.task.encoder))
+    encoder = CachedEncoder(converted_encoder(plan.task.encoder))
     on_one_thread()
     names = names_in(options.sets)
     for name in names:

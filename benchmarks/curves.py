@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks.collections import TestSet
 from benchmarks.results import MEASURES, Results
-from benchmarks.vectors import CachedEncoder
+from benchmarks.vectors import CachedEncoder, converted_encoder
 from benchmarks.workbench import (
     KEYS,
     Bench,
@@ -37,7 +37,7 @@ from benchmarks.workbench import (
     run_config,
     sets,
 )
-from index.encoder import Encoder, load_encoder
+from index.encoder import Encoder
 from index.errors import NotEnoughFeedback
 from index.examples import Feedback
 from index.generation import Generation
@@ -72,7 +72,7 @@ def main() -> None:
     on_one_thread()
     settings, seeds = Settings(), [int(seed) for seed in options.seeds.split(",")]
     plan = Plan(options.sizes.split(","), seeds, {"keys": ",".join(KEYS), "encoder": settings.encoder})
-    encoder = CachedEncoder(load_encoder(settings.encoder))
+    encoder = CachedEncoder(converted_encoder(settings.encoder))
     results, console, found = Results(options.out), Console(width=200, highlight=False), {}
     for one in sets(options.data, options.sets):
         measure_set(one, encoder, asked_queries(one, options.queries), plan, results, console)

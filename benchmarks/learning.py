@@ -29,9 +29,9 @@ from benchmarks.peers import PEERS, Task
 from benchmarks.peers.launch import add_options, chosen_peers, names_in, run_peers
 from benchmarks.peers.material import Material
 from benchmarks.results import MEASURES, Found, Results
-from benchmarks.vectors import CachedEncoder
+from benchmarks.vectors import CachedEncoder, converted_encoder
 from benchmarks.workbench import commit
-from index.encoder import Encoder, load_encoder
+from index.encoder import Encoder
 from index.evaluate import measure_run
 from service.settings import Settings
 
@@ -69,7 +69,7 @@ def main() -> None:
     results = Results(options.out)
     results.forget(names_in(options.again))
     console = Console(width=200, highlight=False)
-    encoder = CachedEncoder(load_encoder(settings.encoder))
+    encoder = CachedEncoder(converted_encoder(settings.encoder))
     names = names_in(options.sets) or sorted(path.parent.name for path in options.data.glob("*/corpus.jsonl"))
     for name in names:
         measure_set(Measuring(read_set(options.data / name), plan, results, console), encoder)

@@ -27,7 +27,7 @@ from rich.table import Table
 from sqlalchemy import select
 
 from benchmarks.collections import TestSet, ingest, post_train_judgments, read_set
-from benchmarks.vectors import CachedEncoder
+from benchmarks.vectors import CachedEncoder, converted_encoder
 from index.attention import AttentionHead
 from index.calibration import (
     area_under_risk,
@@ -37,7 +37,7 @@ from index.calibration import (
     fit_null,
     null_evidence,
 )
-from index.encoder import Encoder, load_encoder
+from index.encoder import Encoder
 from index.search import Query, search
 from service.runtime import Runtime
 from service.settings import Settings
@@ -76,7 +76,7 @@ def main() -> None:
     options = parser.parse_args()
     wanted = set(filter(None, options.sets.split(",")))
     folders = sorted(folder for folder in options.data.iterdir() if (folder / "corpus.jsonl").is_file())
-    encoder = CachedEncoder(load_encoder(Settings().encoder))
+    encoder = CachedEncoder(converted_encoder(Settings().encoder))
     console = Console(width=140)
     results = {}
     for folder in folders:
@@ -136,7 +136,7 @@ def _searched(
     with runtime.database.read() as connection:
         wanted = select(Document.id, Document.row).where(Document.collection_id == state.id)
         place = {row.id: int(generation.places(np.asarray([row.row]))[0]) for row in connection.execute(wanted)}
-    vectors = runtime.encoder.encode([one.queries[query] for query in judged])
+    vectors = runtime.encoder.encode_queries([one.queries[query] for query in judged])
     found = []
     for (query, grades), vector in zip(judged.items(), vectors, strict=True):
         relevant = [place[document] for document, grade in grades.items() if grade > 0 and document in place]

@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.collections import TestSet, ingest, read_set
-from benchmarks.vectors import CachedEncoder
-from index.encoder import Encoder, load_encoder
+from benchmarks.vectors import CachedEncoder, converted_encoder
+from index.encoder import Encoder
 from service.runtime import Runtime
 from service.search.actions import answer
 from service.search.schemas import SearchIn
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=400, help="of the test split, at most")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    encoder = CachedEncoder(load_encoder(Settings().encoder))
+    encoder = CachedEncoder(converted_encoder(Settings().encoder))
     results = {
         name: measure_set(read_set(options.data / name), encoder, options.queries, options.seed)
         for name in options.sets.split(",")

@@ -29,10 +29,11 @@ from rich.table import Table
 
 from benchmarks.collections import ingest, read_set
 from benchmarks.growth import measure_growth, parse_sizes
-from benchmarks.vectors import CachedEncoder
-from index.encoder import DEFAULT_MODEL, Encoder, load_encoder, locate_model
+from benchmarks.vectors import CachedEncoder, converted_encoder
+from index.encoder import Encoder
 from index.indexing import encode_documents
 from index.records import Document, KeyKind
+from index.weights import DEFAULT_MODEL, locate_model
 from service.runtime import Runtime
 from service.settings import Settings
 
@@ -56,7 +57,7 @@ def main() -> None:
         parser.error("--data or --keys is wanted")
     figures: dict[str, Any] = {"cores": os.cpu_count()}
     if options.data:
-        encoder = load_encoder(DEFAULT_MODEL)
+        encoder = converted_encoder(DEFAULT_MODEL)
         figures |= {
             "ingest": measure_ingest(options.data, options.documents, encoder),
             "search": measure_search(options.data, options.searches, encoder),

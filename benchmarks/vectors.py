@@ -5,15 +5,21 @@ Used where quality is measured. Where speed is measured, nothing is taken from h
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from index.encoder import Encoder
+from index.encoder import Encoder, load_encoder
 from index.records import Floats
 
 CACHE = Path(__file__).parent / ".cache"
+DOCUMENTS, QUERIES = "vectors", "query_vectors"
+
+
+def converted_encoder(model: str) -> Encoder:
+    """Return the encoder as a service has it, converted where benchmarks keep what they make."""
+    return load_encoder(model, cache=CACHE / "encoders")
 
 
 class CachedEncoder:
@@ -23,29 +29,38 @@ class CachedEncoder:
         self._encoder = encoder
         self.dim = encoder.dim
         self.fingerprint = encoder.fingerprint
+        self.precision = encoder.precision
         self.cutter = encoder.cutter
         CACHE.mkdir(exist_ok=True)
         self._path = CACHE / f"{encoder.fingerprint}.sqlite"
         with self._connection() as connection:
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS vectors (sha256 BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID"
-            )
+            for table in (DOCUMENTS, QUERIES):
+                connection.execute(
+                    f"CREATE TABLE IF NOT EXISTS {table} (sha256 BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID"
+                )
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Return unit vectors (len(texts), D)."""
+        """Return unit vectors (len(texts), D) of documents."""
+        return self._known_or_new(DOCUMENTS, texts, self._encoder.encode)
+
+    def encode_queries(self, texts: Sequence[str]) -> Floats:
+        """Return unit vectors (len(texts), D) of queries."""
+        return self._known_or_new(QUERIES, texts, self._encoder.encode_queries)
+
+    def _known_or_new(self, table: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Floats]) -> Floats:
         names = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in texts]
         with self._connection() as connection:
             known = {}
             for name in set(names):
-                row = connection.execute("SELECT vector FROM vectors WHERE sha256 = ?", (name,)).fetchone()
+                row = connection.execute(f"SELECT vector FROM {table} WHERE sha256 = ?", (name,)).fetchone()
                 if row:
                     known[name] = np.frombuffer(row[0], "<f4")
         missing = [at for at, name in enumerate(names) if name not in known]
         if missing:
-            fresh = self._encoder.encode([texts[at] for at in missing])
+            fresh = encode([texts[at] for at in missing])
             with self._connection() as connection:
                 connection.executemany(
-                    "INSERT OR REPLACE INTO vectors VALUES (?, ?)",
+                    f"INSERT OR REPLACE INTO {table} VALUES (?, ?)",
                     [(names[at], vector.astype("<f4").tobytes()) for at, vector in zip(missing, fresh, strict=True)],
                 )
             known |= {names[at]: vector for at, vector in zip(missing, fresh, strict=True)}

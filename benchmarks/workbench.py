@@ -99,7 +99,7 @@ def _bench(runtime: Runtime, state: CollectionState, one: TestSet, queries: Sequ
         found = connection.execute(select(Document.row, Document.id).where(Document.collection_id == state.id))
         ids = {str(row.row): row.id for row in found}
     texts = [one.queries[query][:MAX_QUERY_CHARACTERS] for query in queries]
-    vectors = runtime.encoder.encode(texts)
+    vectors = runtime.encoder.encode_queries(texts)
     asked = {
         query: Feedback(normalise(text), text, vector, {})
         for query, text, vector in zip(queries, texts, vectors, strict=True)

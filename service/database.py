@@ -20,6 +20,8 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 DATABASE_FILE = "softseek.db"
 LOCK_FILE = "owner.lock"
+ENCODERS = "encoders"
+"""The folder beside the database where converted encoders lie."""
 BUSY_SECONDS = 30
 READERS = 16
 

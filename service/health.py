@@ -20,7 +20,16 @@ from service.tables import Document, Model
 
 router = APIRouter(tags=["health"])
 MIN_FREE_BYTES = 200 * 1024 * 1024
-LIBRARIES = ("torch", "faiss-cpu", "sentence-transformers", "fastapi", "sqlalchemy", "tantivy")
+LIBRARIES = (
+    "torch",
+    "faiss-cpu",
+    "sentence-transformers",
+    "onnxruntime",
+    "openvino",
+    "fastapi",
+    "sqlalchemy",
+    "tantivy",
+)
 
 
 @router.get("/livez")
@@ -54,9 +63,9 @@ def diagnose(runtime: Runtime) -> list[dict[str, Any]]:
     """Return what was checked of an installation and its data: name, ok, detail."""
     checks = [_check("python", sys.version_info[:2] == (3, 11), sys.version.split()[0])]
     checks += [_check(name, True, version(name)) for name in LIBRARIES]
-    checks.append(
-        _check("encoder", True, f"{runtime.settings.encoder}, fingerprint {runtime.encoder.fingerprint[:12]}")
-    )
+    encoder = runtime.encoder
+    told = f"{runtime.settings.encoder}, fingerprint {encoder.fingerprint[:12]}, {encoder.precision}"
+    checks.append(_check("encoder", True, told))
     with runtime.database.read() as connection:
         integrity = connection.exec_driver_sql("PRAGMA integrity_check").scalar_one()
         orphans = connection.exec_driver_sql("PRAGMA foreign_key_check").all()

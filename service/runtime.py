@@ -22,7 +22,7 @@ from sqlalchemy import delete, insert, select
 
 from index.encoder import Encoder, load_encoder
 from index.records import Floats
-from service.database import DATABASE_FILE, Database, OwnerLock, now
+from service.database import DATABASE_FILE, ENCODERS, Database, OwnerLock, now
 from service.impressions import ImpressionLog
 from service.jobs import Jobs
 from service.problems import Problem, not_found
@@ -71,7 +71,7 @@ class Runtime:
         try:
             database = Database(settings.data / DATABASE_FILE)
             database.migrate()
-            runtime = cls(settings, lock, database, encoder or load_encoder(settings.encoder))
+            runtime = cls(settings, lock, database, encoder or _encoder_of(settings))
         except BaseException:
             lock.release()
             raise
@@ -162,7 +162,7 @@ class Runtime:
         return self.settings.data / "imports"
 
     def _encode_one(self, text: str) -> Floats:
-        vector: Floats = self.encoder.encode([text])[0]
+        vector: Floats = self.encoder.encode_queries([text])[0]
         vector.setflags(write=False)
         return vector
 
@@ -198,6 +198,12 @@ class Runtime:
         for folder in (*self.settings.data.glob("indexes/*"), *self.settings.data.glob("models/*")):
             if folder.name not in known:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _encoder_of(settings: Settings) -> Encoder:
+    encoder = load_encoder(settings.encoder, settings.encoder_precision, settings.data / ENCODERS)
+    log.info("encoder_loaded", encoder=settings.encoder, precision=encoder.precision)
+    return encoder
 
 
 def _one_native_thread() -> None:

@@ -12,7 +12,8 @@ from dotenv import dotenv_values
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from index.encoder import DEFAULT_MODEL
+from index.encoders.precision import Precision
+from index.weights import DEFAULT_MODEL
 
 PREFIX = "SOFTSEEK_"
 
@@ -28,6 +29,9 @@ class Settings(BaseSettings):
     encoder: str = Field(
         DEFAULT_MODEL,
         description="The sentence-transformers model, by name or folder; `hashing` needs no weights, for tests.",
+    )
+    encoder_precision: Precision = Field(
+        "auto", description="What vectors are computed with; all precisions of a model are compared with each other."
     )
     search_threads: Annotated[int, Field(ge=1, le=64)] = Field(
         2, description="Searches that run at once, one native thread each."

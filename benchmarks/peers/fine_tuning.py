@@ -20,9 +20,11 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from benchmarks.peers import DEPTH, Task
 from benchmarks.peers.material import Keys, Material
 from benchmarks.peers.ranking import Ndcg, best, best_fusion, fused
-from index.encoder import Encoder, SentenceTransformerEncoder, load_encoder, locate_model
+from index.encoder import Encoder, load_encoder
+from index.encoders.reference import SentenceTransformerEncoder
 from index.indexing import encode_documents
 from index.records import Document, Floats, Ints, KeyKind
+from index.weights import locate_model
 
 THREADS = 2
 EPOCHS, BATCH_PAIRS, RATE, WARMUP_SHARE = 3, 32, 2e-5, 0.1

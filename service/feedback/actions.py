@@ -182,7 +182,7 @@ def _missing(event: EventIn) -> str:
 def _vectors(runtime: Runtime, state: CollectionState, texts: Iterable[str]) -> dict[str, Floats]:
     state.require_encoder(runtime.encoder)
     distinct = sorted(set(texts))
-    return dict(zip(distinct, runtime.encoder.encode(distinct), strict=True)) if distinct else {}
+    return dict(zip(distinct, runtime.encoder.encode_queries(distinct), strict=True)) if distinct else {}
 
 
 def _store_event(

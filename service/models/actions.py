@@ -166,7 +166,7 @@ def _asked(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> tu
         }
     asked, qrels = [], {}
     texts = sorted(wanted.qrels)
-    vectors = runtime.encoder.encode(texts)
+    vectors = runtime.encoder.encode_queries(texts)
     for text, vector in zip(texts, vectors, strict=True):
         source = normalise(text)
         # an unknown document stays in the judgments, as one that cannot be found

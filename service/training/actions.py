@@ -120,6 +120,7 @@ def _specification(runtime: Runtime, state: CollectionState, run_id: str) -> Spe
         "run": run_id,
         "data": str(runtime.settings.data.resolve()),
         "staging": str((runtime.staging / run_id).resolve()),
+        "encoder_precision": runtime.settings.encoder_precision,
         "collection_id": state.id,
         "champion": window.pop("champion"),
         "seed": row.seed,

@@ -12,6 +12,7 @@ import shutil
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ from index.files import write_atomically
 from index.models import save_head
 from index.train import Fitted, Steps, fit
 from index.trials import FitConfig
-from service.database import DATABASE_FILE, Database
+from service.database import DATABASE_FILE, ENCODERS, Database
 from service.learning import summary
 from service.state import load_version
-from service.training.inputs import inputs_of
+from service.training.inputs import encode_by, inputs_of
 
 MODEL = "model"
 REPORT = "report.json"
@@ -58,7 +59,8 @@ def run(specification: dict[str, Any]) -> None:
     """Fit, and leave the model and its report in the staging folder of the run."""
     data, staging = Path(specification["data"]), Path(specification["staging"])
     collection_id, version = specification["collection_id"], specification["champion"]
-    inputs = inputs_of(staging / INPUTS, Database(data / DATABASE_FILE), collection_id)
+    encode = partial(encode_by, precision=specification["encoder_precision"], cache=data / ENCODERS)
+    inputs = inputs_of(staging / INPUTS, Database(data / DATABASE_FILE), collection_id, encode)
     champion = load_version(collection_id, inputs.born, version, data)
     config = _config(specification)
     steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.born, staging / JOURNAL)

@@ -5,7 +5,7 @@ without pickle, everything under a manifest with sha256 that is written last. A 
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from sqlalchemy import Connection, select
 
 from index.attention import HeadConfig
 from index.encoder import load_encoder
+from index.encoders.precision import Precision
 from index.errors import DamagedFile
 from index.examples import Feedback, Showings, Solved
 from index.files import read_manifest, sync_directory, write_manifest
@@ -30,6 +31,9 @@ INDEX = "index"
 TEXTS = "texts.json"
 ARRAYS = "arrays.npz"
 
+EncodeBy = Callable[[str, Sequence[str]], Floats]
+"""An encoder's name and texts of queries to unit vectors (len(texts), D)."""
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -41,7 +45,12 @@ class Inputs:
     fingerprint: str
 
 
-def inputs_of(directory: Path, database: Database, collection_id: int) -> Inputs:
+def encode_by(model: str, texts: Sequence[str], precision: Precision = "auto", cache: Path | None = None) -> Floats:
+    """Return unit vectors (len(texts), D) of queries by an encoder that is loaded for them."""
+    return load_encoder(model, precision, cache).encode_queries(texts)
+
+
+def inputs_of(directory: Path, database: Database, collection_id: int, encode: EncodeBy = encode_by) -> Inputs:
     """Return the inputs that lie in the directory; if they are not whole, they are gathered, written and read back.
 
     A run always learns from what was read back, so that taken up again it gets the same, down to the order of things.
@@ -51,11 +60,11 @@ def inputs_of(directory: Path, database: Database, collection_id: int) -> Inputs
     except DamagedFile:  # also: the first start, or one that was broken off before the manifest was written
         shutil.rmtree(directory, ignore_errors=True)
         with database.read() as connection:
-            write_inputs(directory, connection, collection_id)
+            write_inputs(directory, connection, collection_id, encode)
         return read_inputs(directory)
 
 
-def write_inputs(directory: Path, connection: Connection, collection_id: int) -> None:
+def write_inputs(directory: Path, connection: Connection, collection_id: int, encode: EncodeBy = encode_by) -> None:
     """Write what the database holds of a collection, as of this connection's snapshot, into a new directory."""
     directory.mkdir(parents=True)
     row = connection.execute(select(Collection.__table__).where(Collection.id == collection_id)).mappings().one()
@@ -63,7 +72,7 @@ def write_inputs(directory: Path, connection: Connection, collection_id: int) ->
     store = GenerationStore(directory / INDEX, row["dim"], language)
     store.apply(watermark, indexed_documents(connection, collection_id))
     store.save(language, watermark)
-    feedback = gather_feedback(connection, collection_id, lambda texts: load_encoder(row["encoder"]).encode(texts))
+    feedback = gather_feedback(connection, collection_id, lambda texts: encode(row["encoder"], texts))
     memory = memory_keys(connection, row)
     vectors: dict[str, Floats] = {}
     for key in memory:

@@ -1,63 +1,26 @@
-"""Encoders: the same text has the same unit vector, and weights are found in the promised order, or not at all."""
+"""Encoders: the same text has the same unit vector, and every runtime of a model gives nearly the same."""
 
 import importlib.util
-import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import huggingface_hub
 import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from index import encoder as encoder_module
-from index.encoder import (
-    DEFAULT_MODEL,
-    DEFAULT_REPOSITORY,
-    DEFAULT_REVISION,
-    HASHING_MODEL,
-    OFFLINE_PACKAGE,
-    HashingEncoder,
-    SentenceTransformerEncoder,
-    fingerprint_of,
-    load_encoder,
-    locate_model,
-)
-from index.errors import DamagedFile, ModelNotFound
+from index.encoder import HASHING_MODEL, Encoder, HashingEncoder, load_encoder
+from index.encoders.converted import ConvertedEncoder
+from index.encoders.reference import SentenceTransformerEncoder
+from index.weights import DEFAULT_MODEL, OFFLINE_PACKAGE, fingerprint_of, locate_model
 
+ROOT = Path(__file__).parents[2]
 TEXTS = ["a cat sat on the mat", "cats sit on mats", "the price of copper fell", "", "😀", "naïve Größe"]
 
 needs_weights = pytest.mark.skipif(
     importlib.util.find_spec(OFFLINE_PACKAGE) is None, reason="the weights are not installed: pip extra `offline`"
 )
-
-
-class Hub:
-    """Stands in for the hub client: remembers what it was asked, and has what it is told to have."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str | None, bool]] = []
-        self.cached: Path | None = None
-        self.online: Path | None = None
-
-    def snapshot_download(self, repository: str, *, revision: str | None, local_files_only: bool) -> str:
-        self.asked.append((repository, revision, local_files_only))
-        found = self.cached if local_files_only else self.online
-        if found is None:
-            raise OSError("no network")
-        return str(found)
-
-
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
-    hub = Hub()
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub.snapshot_download)
-    return hub
-
-
-@pytest.fixture
-def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoder_module, "OFFLINE_PACKAGE", "a_package_that_is_not_installed")
 
 
 # --- The hashing encoder ---
@@ -88,6 +51,11 @@ def test_the_hashing_encoder_ignores_case_and_punctuation() -> None:
     assert np.array_equal(a, b)
 
 
+def test_the_hashing_encoder_gives_a_query_the_vector_of_a_document() -> None:
+    encoder = HashingEncoder()
+    assert np.array_equal(encoder.encode(TEXTS), encoder.encode_queries(TEXTS))
+
+
 def test_no_texts_are_encoded_to_no_vectors() -> None:
     assert HashingEncoder(dim=32).encode([]).shape == (0, 32)
 
@@ -101,106 +69,62 @@ def test_the_name_hashing_loads_the_hashing_encoder() -> None:
     assert isinstance(load_encoder(HASHING_MODEL), HashingEncoder)
 
 
-# --- Where weights are found ---
-
-
-def test_an_explicit_path_comes_first(tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / DEFAULT_MODEL).mkdir()
-    assert locate_model(str(tmp_path / DEFAULT_MODEL)) == tmp_path / DEFAULT_MODEL
-    assert locate_model(DEFAULT_MODEL) == Path(DEFAULT_MODEL)
-    assert hub.asked == []
-
-
-@needs_weights
-@pytest.mark.parametrize("name", [DEFAULT_MODEL, DEFAULT_REPOSITORY])
-def test_the_default_model_comes_from_the_offline_package_without_asking_the_hub(name: str, hub: Hub) -> None:
-    folder = locate_model(name)
-    assert folder.parent.name == OFFLINE_PACKAGE
-    assert (folder / "model.safetensors").is_file()
-    assert hub.asked == []
-
-
-@pytest.mark.usefixtures("no_package")
-def test_without_the_package_the_local_cache_is_asked_before_the_hub(hub: Hub, tmp_path: Path) -> None:
-    hub.cached = tmp_path
-    assert locate_model("someone/model@abc") == tmp_path
-    assert hub.asked == [("someone/model", "abc", True)]
-    hub.cached, hub.online = None, tmp_path
-    assert locate_model("someone/model") == tmp_path
-    assert hub.asked[1:] == [("someone/model", None, True), ("someone/model", None, False)]
-
-
-def test_a_name_without_an_owner_is_looked_for_under_sentence_transformers(hub: Hub, tmp_path: Path) -> None:
-    hub.cached = tmp_path
-    locate_model("all-mpnet-base-v2")
-    assert hub.asked == [("sentence-transformers/all-mpnet-base-v2", None, True)]
-
-
-@pytest.mark.usefixtures("no_package")
-def test_the_default_model_is_asked_of_the_hub_at_a_pinned_revision(hub: Hub) -> None:
-    with pytest.raises(ModelNotFound):
-        locate_model(DEFAULT_MODEL)
-    assert hub.asked == [(DEFAULT_REPOSITORY, DEFAULT_REVISION, True), (DEFAULT_REPOSITORY, DEFAULT_REVISION, False)]
-
-
-@pytest.mark.usefixtures("no_package")
-def test_default_weights_with_another_sha256_are_refused(hub: Hub, tmp_path: Path) -> None:
-    hub.cached = tmp_path
-    for write in (lambda: None, lambda: (tmp_path / "model.safetensors").write_bytes(b"something else")):
-        write()
-        with pytest.raises(DamagedFile, match="sha256"):
-            locate_model(DEFAULT_MODEL)
-
-
-def test_a_name_that_nothing_has_is_an_error_that_says_what_to_do(hub: Hub) -> None:
-    with pytest.raises(ModelNotFound, match=r"'nobody/nothing'.*SOFTSEEK_ENCODER"):
-        locate_model("nobody/nothing")
-    assert len(hub.asked) == 2
-
-
-def test_an_empty_name_is_no_folder(hub: Hub) -> None:
-    with pytest.raises(ModelNotFound):
-        locate_model("")
-    assert hub is not None
-
-
-# --- Fingerprints ---
-
-
-def test_a_fingerprint_changes_with_any_file_that_decides_vectors_and_with_no_other(tmp_path: Path) -> None:
-    (tmp_path / "1_Pooling").mkdir()
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
-    (tmp_path / "1_Pooling" / "config.json").write_bytes(b"{}")
-    first = fingerprint_of(tmp_path)
-    (tmp_path / "README.md").write_bytes(b"read me")
-    (tmp_path / "data_config.json").write_bytes(b"what the model was trained on")
-    assert fingerprint_of(tmp_path) == first
-    for name in ("model.safetensors", "1_Pooling/config.json"):
-        before = (tmp_path / name).read_bytes()
-        (tmp_path / name).write_bytes(before + b" ")
-        assert fingerprint_of(tmp_path) != first
-        (tmp_path / name).write_bytes(before)
-    assert fingerprint_of(shutil.copytree(tmp_path, tmp_path / "copy")) == first
-
-
-# --- all-MiniLM-L6-v2 itself ---
+# --- all-MiniLM-L6-v2 itself, by each runtime ---
 
 
 @pytest.fixture(scope="module")
-def minilm() -> SentenceTransformerEncoder:
-    return SentenceTransformerEncoder(DEFAULT_MODEL)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which MiniLM is converted once for all tests of this file."""
+    return tmp_path_factory.mktemp("encoders")
+
+
+@pytest.fixture(scope="module")
+def reference() -> SentenceTransformerEncoder:
+    return SentenceTransformerEncoder(DEFAULT_MODEL, "fp32")
+
+
+@pytest.fixture(scope="module", params=["sentence-transformers", "auto", "fp32", "bf16", "int8"])
+def minilm(request: pytest.FixtureRequest, cache: Path) -> Encoder:
+    """Return the reference, as this processor runs it, and the converted model at every precision."""
+    by_reference = request.param == "sentence-transformers"
+    encoder = load_encoder(DEFAULT_MODEL) if by_reference else load_encoder(DEFAULT_MODEL, request.param, cache)
+    assert isinstance(encoder, SentenceTransformerEncoder if by_reference else ConvertedEncoder)
+    return encoder
 
 
 @needs_weights
-def test_minilm_gives_unit_vectors(minilm: SentenceTransformerEncoder) -> None:
-    vectors = minilm.encode([*TEXTS, "long " * 1000])
-    assert vectors.shape == (7, minilm.dim) == (7, 384)
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
+def test_every_runtime_gives_the_vectors_of_sentence_transformers(
+    minilm: Encoder, reference: SentenceTransformerEncoder
+) -> None:
+    texts = ["Does it convert? " * count for count in (1, 5, 40, 400)] + TEXTS
+    wanted = reference.encode(texts)
+    for vectors, precision in ((minilm.encode(texts), minilm.precision), (minilm.encode_queries(texts), "int8")):
+        least = 0.96 if "int8" in precision else 0.9995
+        assert (vectors * wanted).sum(axis=1).min() > least
 
 
 @needs_weights
-def test_minilm_gives_a_text_the_same_vector_alone_and_in_a_batch(minilm: SentenceTransformerEncoder) -> None:
+def test_float32_is_exact(cache: Path, reference: SentenceTransformerEncoder) -> None:
+    encoder = load_encoder(DEFAULT_MODEL, "fp32", cache)
+    for vectors in (encoder.encode(TEXTS), encoder.encode_queries(TEXTS)):
+        assert np.abs(vectors - reference.encode(TEXTS)).max() < 1e-5
+
+
+@needs_weights
+def test_all_runtimes_have_one_fingerprint(minilm: Encoder, reference: SentenceTransformerEncoder) -> None:
+    assert minilm.fingerprint == reference.fingerprint == fingerprint_of(locate_model(DEFAULT_MODEL))
+
+
+@needs_weights
+def test_minilm_gives_unit_vectors(minilm: Encoder) -> None:
+    for vectors in (minilm.encode([*TEXTS, "long " * 1000]), minilm.encode_queries([*TEXTS, "long " * 1000])):
+        assert vectors.shape == (7, minilm.dim) == (7, 384)
+        assert vectors.dtype == np.float32
+        assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
+
+
+@needs_weights
+def test_minilm_gives_a_text_the_same_vector_alone_and_in_a_batch(minilm: Encoder) -> None:
     """As far as bfloat16 goes, where the processor has it: sums of other shapes are rounded otherwise."""
     many = [*TEXTS, *(f"filler number {number} " * (number % 9 + 1) for number in range(14))]
     together = minilm.encode(many)
@@ -211,23 +135,31 @@ def test_minilm_gives_a_text_the_same_vector_alone_and_in_a_batch(minilm: Senten
 
 
 @needs_weights
-def test_minilm_knows_what_texts_mean(minilm: SentenceTransformerEncoder) -> None:
-    question, answer, other = minilm.encode(["How do I delete a folder?", "remove a directory", "the price of copper"])
+def test_a_query_has_the_same_vector_to_the_bit_whatever_is_asked_with_it(minilm: Encoder) -> None:
+    together = minilm.encode_queries(TEXTS)
+    assert all(np.array_equal(minilm.encode_queries([text])[0], one) for text, one in zip(TEXTS, together, strict=True))
+
+
+@needs_weights
+def test_minilm_knows_what_texts_mean(minilm: Encoder) -> None:
+    [question] = minilm.encode_queries(["How do I delete a folder?"])
+    answer, other = minilm.encode(["remove a directory", "the price of copper"])
     assert question @ answer > 0.5 > 0.3 > question @ other
 
 
 @needs_weights
-def test_minilm_may_be_shared_by_threads(minilm: SentenceTransformerEncoder) -> None:
+def test_minilm_may_be_shared_by_threads(minilm: Encoder) -> None:
     batches = [[f"{text} {number}" for text in TEXTS[:3]] for number in range(6)]
-    alone = [minilm.encode(batch) for batch in batches]
-    with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(minilm.encode, batches))
-    for one, other in zip(alone, together, strict=True):
-        assert np.abs(one - other).max() < 1e-6
+    for encode in (minilm.encode, minilm.encode_queries):
+        alone = [encode(batch) for batch in batches]
+        with ThreadPoolExecutor(4) as pool:
+            together = list(pool.map(encode, batches))
+        for one, other in zip(alone, together, strict=True):
+            assert np.abs(one - other).max() < 1e-6
 
 
 @needs_weights
-def test_minilm_is_cut_to_what_it_reads_to_its_end(minilm: SentenceTransformerEncoder) -> None:
+def test_minilm_is_cut_to_what_it_reads_to_its_end(minilm: Encoder) -> None:
     tokenizer = AutoTokenizer.from_pretrained(locate_model(DEFAULT_MODEL))
     text, title = "Antidisestablishmentarianism, 漢字 and 😀! " * 200, "A title of some length; " * 60
     spans = minilm.cutter.passages(text, title)
@@ -237,5 +169,40 @@ def test_minilm_is_cut_to_what_it_reads_to_its_end(minilm: SentenceTransformerEn
 
 
 @needs_weights
-def test_minilm_has_no_texts_too(minilm: SentenceTransformerEncoder) -> None:
-    assert minilm.encode([]).shape == (0, 384)
+def test_minilm_has_no_texts_too(minilm: Encoder) -> None:
+    assert minilm.encode([]).shape == minilm.encode_queries([]).shape == (0, 384)
+
+
+@needs_weights
+def test_a_converted_model_is_used_without_torch_and_transformers(cache: Path) -> None:
+    load_encoder(DEFAULT_MODEL, "auto", cache)
+    told = run_python(
+        "import sys; from pathlib import Path; from index.encoder import load_encoder\n"
+        f"encoder = load_encoder({DEFAULT_MODEL!r}, 'auto', Path({str(cache)!r}))\n"
+        "encoder.encode(['a']), encoder.encode_queries(['a']), encoder.cutter.passages('Some text.', 'Title')\n"
+        "print(sorted({'torch', 'transformers', 'sentence_transformers', 'onnx'} & set(sys.modules)))"
+    )
+    assert told == "[]"
+
+
+@needs_weights
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux only")
+def test_documents_are_encoded_at_a_lower_priority_than_queries(cache: Path) -> None:
+    told = run_python(
+        "import os; from pathlib import Path; from index.encoder import load_encoder\n"
+        f"encoder = load_encoder({DEFAULT_MODEL!r}, 'auto', Path({str(cache)!r}))\n"
+        "encoder.encode(['a text'] * 40)\n"
+        "own = os.getpriority(os.PRIO_PROCESS, 0)\n"
+        "others = [os.getpriority(os.PRIO_PROCESS, int(one)) for one in os.listdir('/proc/self/task')]\n"
+        "print(own, min(others), max(others))"
+    )
+    own, least, most = map(int, told.split())
+    assert own == least
+    assert most == min(19, own + 10)
+
+
+def run_python(program: str) -> str:
+    """Return what a program prints, run in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().splitlines()[-1]

@@ -257,7 +257,7 @@ def test_a_replaced_document_keeps_its_memory_and_a_deleted_one_loses_it(data: P
 
 
 def test_keys_of_another_encoder_are_not_searched_with_this_one(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service.runtime, "load_encoder", lambda _: HashingEncoder(dim=32))
+    monkeypatch.setattr(service.runtime, "load_encoder", lambda *_: HashingEncoder(dim=32))
     with opened(data) as client:
         asked = {
             "search": {"q": "falcon"},

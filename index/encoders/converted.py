@@ -1,0 +1,101 @@
+"""The encoder of everyday use: a converted model, documents in bulk by one runtime, queries one by one by another.
+
+Documents are encoded by one thread of low priority, in batches of like length, so that searches go first; queries by
+the thread that asks. Imports neither torch nor transformers.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from index.encoders.conversion import FP32, INT8, TOKENIZER, padded, read_facts
+from index.encoders.precision import Precision, Precisions, choose_precisions, processor_flags
+from index.encoders.sessions import Session, onnx_session, openvino_session
+from index.passages import PassageCutter
+from index.records import Floats
+
+BATCH_TEXTS = 8
+"""Texts of like length per forward pass: larger ones gain nothing on a CPU, and a batch is what others wait for."""
+MULTIPLE = 16
+"""Lengths are rounded up to multiples of this many tokens, so that few shapes occur."""
+NICENESS = 10
+"""Added to that of the process for the threads that encode documents, where threads have one (Linux)."""
+SOUND_COSINE = 0.97
+"""Between int8 and float32, the least over probes at which `auto` takes int8 for queries."""
+
+
+class ConvertedEncoder:
+    """A model that `conversion` made; safe to call from several threads.
+
+    A query is always encoded alone: the same text has the same vector to the bit.
+    """
+
+    def __init__(self, folder: Path, fingerprint: str, precision: Precision = "auto", threads: int = 0) -> None:
+        facts = read_facts(folder)
+        flags = processor_flags()
+        chosen = choose_precisions(precision, flags, facts["int8_cosine"] >= SOUND_COSINE)
+        self.fingerprint = fingerprint
+        self.dim = int(facts["dim"])
+        self.precision = _described(chosen)
+        self._pad_id = int(facts["pad_id"])
+        # int8 has one scale per batch: alone, a text has the same vector always, and takes no longer
+        self._batch_texts, self._multiple = (1, 1) if chosen.documents == "int8" else (BATCH_TEXTS, MULTIPLE)
+        self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))  # never changed, so threads may share it
+        self.cutter = PassageCutter(_TokenCounter(folder), int(facts["window"]))
+        self._query_session = onnx_session(folder / (INT8 if chosen.queries == "int8" else FP32), threads=1)
+        self._document_thread = ThreadPoolExecutor(1, "encode", initializer=_lower_priority)
+        opening = self._document_thread.submit(_document_session, folder, chosen, threads or os.cpu_count() or 1)
+        self._document_session = opening.result()  # opened there: a runtime's threads inherit the priority
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """Return unit vectors (len(texts), D) of documents; callers at once take turns, a batch each."""
+        vectors = np.empty((len(texts), self.dim), np.float32)
+        rows = [one.ids for one in self._tokenizer.encode_batch(list(texts))]
+        by_length = sorted(range(len(rows)), key=lambda at: -len(rows[at]))
+        for start in range(0, len(rows), self._batch_texts):
+            batch = by_length[start : start + self._batch_texts]
+            ids, mask = padded([rows[at] for at in batch], self._pad_id, self._multiple)
+            vectors[batch] = self._document_thread.submit(self._document_session, ids, mask).result()
+        return vectors
+
+    def encode_queries(self, texts: Sequence[str]) -> Floats:
+        """Return unit vectors (len(texts), D) of queries."""
+        vectors = np.empty((len(texts), self.dim), np.float32)
+        for at, text in enumerate(texts):
+            vectors[at] = self._query_session(*padded([self._tokenizer.encode(text).ids], self._pad_id))[0]
+        return vectors
+
+
+class _TokenCounter:
+    """Counts a text's tokens, without the cutting and without special tokens."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+        self._tokenizer.no_truncation()
+
+    def __call__(self, text: str) -> int:
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def _document_session(folder: Path, chosen: Precisions, threads: int) -> Session:
+    if chosen.documents == "int8":
+        return onnx_session(folder / INT8, threads)
+    return openvino_session(folder / FP32, threads, chosen.documents)
+
+
+def _described(chosen: Precisions) -> str:
+    runtime = "ONNX Runtime" if chosen.documents == "int8" else "OpenVINO"
+    return f"documents {chosen.documents} ({runtime}), queries {chosen.queries} (ONNX Runtime)"
+
+
+def _lower_priority() -> None:
+    """Let the calling thread, and the threads that it will start, work where nothing else wants the processor."""
+    if sys.platform == "linux":  # elsewhere this would be the priority of the whole process
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS))

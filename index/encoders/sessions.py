@@ -1,0 +1,60 @@
+"""Runs a converted model: token ids and mask in, unit vectors out. One function per runtime, nothing of texts.
+
+B texts of T tokens. A session may be called from several threads, except where it says otherwise.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.records import Floats
+
+INPUTS = ("input_ids", "attention_mask")
+OUTPUT = "vector"
+
+Tokens = NDArray[np.int64]
+Session = Callable[[Tokens, Tokens], Floats]
+"""ids (B, T) and mask (B, T), 1 = a token, to unit vectors (B, D)."""
+
+
+def openvino_session(model: Path, threads: int, precision: str) -> Session:
+    """Return a session by OpenVINO, which multiplies bfloat16; for one thread at a time.
+
+    The ONNX file is read as it is: OpenVINO's converter, which reports its use to its maker, takes no part.
+    """
+    import openvino
+
+    options = {
+        "INFERENCE_NUM_THREADS": threads,
+        "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
+        "NUM_STREAMS": 1,
+    }
+    core = openvino.Core()
+    request = core.compile_model(core.read_model(model), "CPU", options).create_infer_request()
+
+    def run(ids: Tokens, mask: Tokens) -> Floats:
+        request.infer(dict(zip(INPUTS, (ids, mask), strict=True)))
+        vectors: Floats = request.get_output_tensor().data.astype(np.float32)  # a copy: the tensor is written again
+        return vectors
+
+    return run
+
+
+def onnx_session(model: Path, threads: int) -> Session:
+    """Return a session by ONNX Runtime; with one thread, all work is done by the thread that calls."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # errors only
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads leave the cores to others
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+    def run(ids: Tokens, mask: Tokens) -> Floats:
+        vectors: Floats = session.run([OUTPUT], dict(zip(INPUTS, (ids, mask), strict=True)))[0]
+        return vectors
+
+    return run

@@ -1,0 +1,72 @@
+"""Which texts the service encodes as documents, in bulk, and which as queries, at once; and how it gets its encoder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import service.runtime
+from index.encoder import Encoder, HashingEncoder
+from index.records import Floats
+from service.app import create_app
+from service.health import diagnose
+from service.settings import Settings
+from tests.service.client import Spoken, opened, runtime_of
+
+
+class Told(HashingEncoder):
+    """Remembers what it was asked to encode, and as what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.documents: set[str] = set()
+        self.queries: set[str] = set()
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        self.documents |= set(texts)
+        return super().encode(texts)
+
+    def encode_queries(self, texts: Sequence[str]) -> Floats:
+        self.queries |= set(texts)
+        return HashingEncoder().encode(texts)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    told = Told()
+    monkeypatch.setattr(service.runtime, "load_encoder", lambda *_: told)
+    return told
+
+
+def test_documents_are_encoded_in_bulk_and_every_kind_of_query_at_once(told: Told, tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        wood = Spoken(client)
+        wood.add({"id": "oak", "title": "Oak", "text": "a tree with acorns"})
+        wood.search("tree with acorns")
+        wood.act("oak", user_query="where acorns grow")
+        wood.judge("acorns", "oak", 3)
+        wood.post("evaluations", {"models": [0], "qrels": {"an acorn's tree": {"oak": 1}}})
+    assert told.documents == {"Oak", "Oak\na tree with acorns"}
+    assert told.queries >= {"tree with acorns", "where acorns grow", "acorns", "an acorn's tree"}
+
+
+def test_the_encoder_is_loaded_with_the_precision_of_the_settings_and_kept_in_the_data_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Any] = []
+
+    def load(*arguments: Any) -> Encoder:
+        asked.append(arguments)
+        return HashingEncoder()
+
+    monkeypatch.setattr(service.runtime, "load_encoder", load)
+    with opened(tmp_path / "data", encoder_precision="int8") as client:
+        checks = {one["name"]: one["detail"] for one in diagnose(runtime_of(client))}
+    assert asked == [("hashing", "int8", tmp_path / "data" / "encoders")]
+    assert checks["encoder"].endswith("fp32 (hashing)")
+
+
+def test_a_precision_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="encoder_precision"):
+        create_app(Settings(encoder="hashing", encoder_precision="fp64"))  # type: ignore[arg-type]
