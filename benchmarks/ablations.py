@@ -12,7 +12,7 @@ paired bootstrap over test queries. Vectors come from a cache after the first ru
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from index.candidates.faiss import FaissIndex
 from index.encoder import Encoder
 from index.generation import Generation
 from index.lexical import WordSearcher
-from index.matching import Words
+from index.matching import Matches, Words
 from index.memory import Memory
 from index.promotion import compare
 from index.records import Floats, Ints, KeyKind
@@ -91,9 +91,18 @@ class NoWords(WordSearcher):
         return self._words.weigh(text)
 
 
+class OneByOne(Generation):
+    """Knows no order of words: coverage, proximity and phrase are 0 everywhere."""
+
+    def match(self, query: Words, weight: Floats, places: Ints) -> tuple[Floats, Matches]:
+        """Return BM25 (n,) alone."""
+        scores, matches = super().match(query, weight, places)
+        return scores, Matches(*(np.zeros_like(one) for one in matches))
+
+
 def without_sequence(generation: Generation) -> Generation:
-    """Return a generation that knows no order of words: coverage, proximity and phrase are 0 everywhere."""
-    return replace(generation, tokens=generation.tokens[:0], first_token=np.zeros_like(generation.first_token))
+    """Return a generation that counts words one by one."""
+    return OneByOne(**{one.name: getattr(generation, one.name) for one in fields(generation)})
 
 
 def without_words(generation: Generation) -> Generation:

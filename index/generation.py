@@ -21,7 +21,7 @@ from index.errors import DamagedFile
 from index.files import MANIFEST, read_manifest, sync_directory, write_manifest
 from index.folding import Folding
 from index.lexical import WordIndex, WordSearcher
-from index.matching import Words
+from index.matching import Matches, Words, bm25, find_words, match
 from index.memory import Memory
 from index.records import Floats, Ints, Key, Mask, MemoryKey
 from index.rooms import Room
@@ -107,6 +107,11 @@ class Generation:
         """Words of a document in the mean of those that can be found, at least 1."""
         lengths = np.diff(self.first_token)[self.alive]
         return max(1.0, float(lengths.mean())) if len(lengths) else 1.0
+
+    def match(self, query: Words, weight: Floats, places: Ints) -> tuple[Floats, Matches]:
+        """Return BM25 (n,) and the matches of a query's words (Q,), of this weight, in the documents at these places."""
+        found = find_words(query, self.tokens, self.first_token, places)
+        return bm25(found, weight, self.mean_words), match(found, weight)
 
     @cached_property
     def _living(self) -> tuple[Mask | None, int]:
@@ -368,9 +373,8 @@ class GenerationStore:
     def _fold_behind(self, state: Generation) -> None:
         sealed = _sealed(state)
         with self._lock:
-            if (
-                self.current.file is state.file and self.current.sealed.count < sealed.count
-            ):  # else: compacted meanwhile
+            compacted = self.current.file is not state.file
+            if not compacted and self.current.sealed.count < sealed.count:
                 self.current = replace(self.current, sealed=sealed)
 
 

@@ -15,7 +15,6 @@ import torch
 from index.attention import Candidates
 from index.candidates.base import MISSING
 from index.generation import Generation
-from index.matching import bm25, find_words, match
 from index.records import FACTS, LEXICAL, Floats, Ints, Mask
 
 MEMORY_RADIUS = 0.5
@@ -179,9 +178,8 @@ def _lexical(generation: Generation, text: str, places: Ints, best: Ints) -> tup
     missing = np.flatnonzero(places[at] != best) if len(places) else np.arange(len(best))
     at[missing] = len(places) + np.arange(len(missing))
     both = np.concatenate([places, best[missing]])
-    found = find_words(query, generation.tokens, generation.first_token, both)
-    scores = bm25(found, weight, generation.mean_words)
+    scores, matches = generation.match(query, weight, both)
     top = np.sort(scores[at])[::-1]
     shares = np.minimum(scores / top[0], np.float32(1)) if len(top) and top[0] > 0 else np.zeros_like(scores)
-    evidence = np.stack([shares, *match(found, weight)], axis=1)
+    evidence = np.stack([shares, *matches], axis=1)
     return evidence[: len(places)], query_facts(weight, top)

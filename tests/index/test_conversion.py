@@ -190,8 +190,8 @@ def test_a_model_that_gives_other_vectors_is_refused_and_run_by_the_reference(
     with structlog.testing.capture_logs() as logged:
         encoder = load_encoder(str(small), "fp32", tmp_path / "encoders")
     assert isinstance(encoder, SentenceTransformerEncoder)
-    assert [line["event"] for line in logged] == ["encoder_converting", "encoder_not_converted"]
-    assert "differs from sentence-transformers by" in logged[1]["why"]
+    assert logged[-1]["event"] == "encoder_not_converted"
+    assert "differs from sentence-transformers by" in logged[-1]["why"]
 
 
 @needs_weights
