@@ -109,7 +109,7 @@ class Generation:
         return max(1.0, float(lengths.mean())) if len(lengths) else 1.0
 
     def match(self, query: Words, weight: Floats, places: Ints) -> tuple[Floats, Matches]:
-        """Return BM25 (n,) and the matches of a query's words (Q,), of this weight, in the documents at these places."""
+        """Return BM25 (n,) and matches of a query's words (Q,), of this weight, in the documents at these places."""
         found = find_words(query, self.tokens, self.first_token, places)
         return bm25(found, weight, self.mean_words), match(found, weight)
 
