@@ -1,19 +1,16 @@
 """Work that is done behind the scenes, one piece at a time, at a priority below that of searches and writes."""
 
-import os
-import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-NICENESS = 10
+from index.priority import lower_priority
 
 
 class Folding:
     """A thread that is started when there is something to do."""
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "folding", initializer=_yield_to_searches)
+        self._thread = ThreadPoolExecutor(1, "folding", initializer=lower_priority)
         self._under_way: Future[None] | None = None
 
     def start(self, work: Callable[[], None]) -> None:
@@ -34,9 +31,3 @@ class Folding:
     def close(self) -> None:
         """Wait until nothing is under way, and end."""
         self._thread.shutdown()
-
-
-def _yield_to_searches() -> None:
-    """Give this thread a low priority, where threads have one of their own."""
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -26,7 +26,7 @@ MAX_WORD_BYTES = 200
 WRITER_HEAP_BYTES = 32_000_000
 ANALYZER = "words"
 REMEMBERED = 1024
-"""Query texts whose words, and whose best documents, a searcher keeps: 3 MB at 200 documents each."""
+"""Query texts whose words a searcher keeps."""
 NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -36,9 +36,8 @@ class WordSearcher:
     def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema, analyzer: tantivy.TextAnalyzer) -> None:
         self._searcher = searcher
         self._schema = schema
-        # one search asks for the words of its text several times, a comparison of two models for its best documents too
+        # one search asks for the words of its text more than once, and so does whoever compares two models
         self._words = lru_cache(REMEMBERED)(lambda text: tuple(analyzer.analyze(text)))
-        self._best = lru_cache(REMEMBERED)(self._collect_best)
 
     @property
     def count(self) -> int:
@@ -52,10 +51,10 @@ class WordSearcher:
         """
         if k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
             return NOTHING
-        if allowed is None:
-            return self._best(text, k)
         query = self._query(text)
-        return NOTHING if query is None else self._collect(self._restricted(query, allowed), min(k, self.count))
+        if query is None:
+            return NOTHING
+        return self._collect(query if allowed is None else self._restricted(query, allowed), min(k, self.count))
 
     def weigh(self, text: str) -> tuple[Words, Floats]:
         """Return the words of a text as numbers (Q,), in order, and the idf (Q,) that BM25 gives each."""
@@ -78,13 +77,6 @@ class WordSearcher:
         member = tantivy.Query.term_set_query(self._schema, "row", allowed.tolist())
         silent = tantivy.Query.const_score_query(member, 0.0)
         return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, silent)])
-
-    def _collect_best(self, text: str, k: int) -> tuple[Ints, Floats]:
-        query = self._query(text)
-        found = NOTHING if query is None else self._collect(query, min(k, self.count))
-        for shared in found:
-            shared.flags.writeable = False
-        return found
 
     def _collect(self, query: tantivy.Query, k: int) -> tuple[Ints, Floats]:
         limit = min(k + 1, self.count)

@@ -75,11 +75,6 @@ def find_words(query: Words, words: Words, first_word: Ints, places: Ints) -> Oc
     return Occurrences(document, within, position, word, lengths, first, of_query)
 
 
-def match_words(query: Words, weight: Floats, words: Words, first_word: Ints, places: Ints) -> Matches:
-    """Return how the documents at these places match a query; weight (Q,) > 0, the same for equal words."""
-    return match(find_words(query, words, first_word, places), weight)
-
-
 def match(found: Occurrences, weight: Floats) -> Matches:
     """Return how N documents hold the words of a query; weight (Q,) > 0, the same for equal words."""
     weights, documents = weight[found.first].astype(np.float64), len(found.lengths)

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 FLOORS: dict[str, float] = {
     # index: the library
     "index.errors": 0,
+    "index.priority": 0,
     "index.records": 0,
     "index.files": 0.5,
     "index.folding": 0.5,

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from benchmarks.peers.material import SIGNALS, Material, Split
 from benchmarks.peers.ranking import best, fused, ranks
-from index.matching import Matches, match_words
+from index.matching import Matches, find_words, match
 from index.records import Floats, Ints
 
 RANKED = ("dense", "sentence", "title", "words", "fusion")
@@ -83,10 +83,10 @@ class Features:
     def _matches(self, split: Split, block: Ints, rows: Ints, places: Ints) -> list[Floats]:
         """Return coverage, proximity and phrase, each (M,); rows (M,) ascending."""
         own = np.split(places, np.searchsorted(rows, np.arange(1, len(block))))
-        found = [
-            match_words(*split.asked(row), self._tokens, self._first_token, candidates)
-            for row, candidates in zip(block, own, strict=True)
-        ]
+        found = []
+        for row, candidates in zip(block, own, strict=True):
+            words, weight = split.asked(row)
+            found.append(match(find_words(words, self._tokens, self._first_token, candidates), weight))
         return [np.concatenate(column) for column in zip(*found, strict=True)]
 
     def _title_share(self, texts: list[Ints]) -> Floats:

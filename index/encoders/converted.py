@@ -5,8 +5,6 @@ the thread that asks. Imports neither torch nor transformers.
 """
 
 import os
-import sys
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,14 +16,13 @@ from index.encoders.conversion import FP32, INT8, TOKENIZER, padded, read_facts
 from index.encoders.precision import Precision, Precisions, choose_precisions, processor_flags
 from index.encoders.sessions import Session, onnx_session, openvino_session
 from index.passages import PassageCutter
+from index.priority import lower_priority
 from index.records import Floats
 
 BATCH_TEXTS = 8
 """Texts of like length per forward pass: larger ones gain nothing on a CPU, and a batch is what others wait for."""
 MULTIPLE = 16
 """Lengths are rounded up to multiples of this many tokens, so that few shapes occur."""
-NICENESS = 10
-"""Added to that of the process for the threads that encode documents, where threads have one (Linux)."""
 SOUND_COSINE = 0.97
 """Between int8 and float32, the least over probes at which `auto` takes int8 for queries."""
 
@@ -49,7 +46,7 @@ class ConvertedEncoder:
         self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))  # never changed, so threads may share it
         self.cutter = PassageCutter(_TokenCounter(folder), int(facts["window"]))
         self._query_session = onnx_session(folder / (INT8 if chosen.queries == "int8" else FP32), threads=1)
-        self._document_thread = ThreadPoolExecutor(1, "encode", initializer=_lower_priority)
+        self._document_thread = ThreadPoolExecutor(1, "encode", initializer=lower_priority)
         opening = self._document_thread.submit(_document_session, folder, chosen, threads or os.cpu_count() or 1)
         self._document_session = opening.result()  # opened there: a runtime's threads inherit the priority
 
@@ -92,10 +89,3 @@ def _document_session(folder: Path, chosen: Precisions, threads: int) -> Session
 def _described(chosen: Precisions) -> str:
     runtime = "ONNX Runtime" if chosen.documents == "int8" else "OpenVINO"
     return f"documents {chosen.documents} ({runtime}), queries {chosen.queries} (ONNX Runtime)"
-
-
-def _lower_priority() -> None:
-    """Let the calling thread, and the threads that it will start, work where nothing else wants the processor."""
-    if sys.platform == "linux":  # elsewhere this would be the priority of the whole process
-        thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.matching import BLOCK_WORDS, bm25, find_words, match_words, number_words
+from index.matching import BLOCK_WORDS, bm25, find_words, match, number_words
 from tests.index.matching_by_hand import bm25_by_hand, matches_by_hand
 
 WORDS = st.integers(1, 6)
@@ -26,7 +26,8 @@ def matched(query: Sequence[int], documents: Sequence[Sequence[int]], places: Se
     words = np.fromiter(chain(*documents), np.uint32)
     weight = np.asarray([WEIGHT[word] for word in query], np.float32)
     wanted = np.arange(len(documents)) if places is None else np.asarray(places, np.int64)
-    return np.stack(match_words(np.asarray(query, np.uint32), weight, words, first, wanted), axis=1).tolist()
+    found = find_words(np.asarray(query, np.uint32), words, first, wanted)
+    return np.stack(match(found, weight), axis=1).tolist()
 
 
 @given(query=QUERY, documents=COLLECTION)
