@@ -46,7 +46,7 @@ def test_documents_are_encoded_in_bulk_and_every_kind_of_query_at_once(told: Tol
         wood.search("tree with acorns")
         wood.act("oak", user_query="where acorns grow")
         wood.judge("acorns", "oak", 3)
-        wood.post("evaluations", {"models": [0], "qrels": {"an acorn's tree": {"oak": 1}}})
+        wood.ended_task(wood.post("evaluations", {"models": [0], "qrels": {"an acorn's tree": {"oak": 1}}}))
     assert told.documents == {"Oak", "Oak\na tree with acorns"}
     assert told.queries >= {"tree with acorns", "where acorns grow", "acorns", "an acorn's tree"}
 
