@@ -1,7 +1,8 @@
 """The ranking function: one differentiable attention over the candidate documents of a query, and the null slot.
 
-Sees vectors and numbers, never text or ids. The same function serves (one query) and trains (a batch): candidates are
-flat arrays, so a document with one key and a document with a thousand cost what they hold, and nothing is padded.
+Sees vectors and numbers, never text or ids. The same function serves (one query, arrays of numpy) and trains (a batch,
+tensors of torch: `trainable`): it is written once over the array API. Candidates are flat arrays, so a document with
+one key and a document with a thousand cost what they hold, and nothing is padded.
 
 Letters: B queries, N candidate documents of a query, K keys at hand, P (query, document, key) pairs, M memory pairs,
 D key width, V value width, H heads, R rank, E parts of the evidence. A slot is a document's place b * N + n in the
@@ -11,19 +12,23 @@ Source: Bahdanau et al. 2015 (soft attention); Khattab and Zaharia 2020 (several
 Jacobs et al. 1991 (gates); d2l.ai 11.1 (queries, keys and values). `docs/math.md` derives each line.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
-from index.normalise import NORMALISERS
-from index.records import FACTS, LEXICAL, OWN_KINDS
-from index.scoring import FORMS
+from index.arrays import Array, logsumexp, namespace, number, segment_max, segment_sum, softmax
+from index.normalise import NORMALISERS, masked
+from index.records import FACTS, LEXICAL, OWN_KINDS, Floats
+from index.scoring import FORMS, Score
 
 EVIDENCE = (*(kind.label for kind in OWN_KINDS), *LEXICAL, "memory")
 """The parts of a logit, in the order of the last axis of `Attention.parts`."""
 DENSE = len(OWN_KINDS)
 PASSAGE = EVIDENCE.index("passage")
+OF_FORM = "score."
+"""Begins the names of the parameters that belong to the form of attention."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +74,17 @@ class Candidates:
     the past one, memory_weight (M,) signed.
     """
 
-    keys: Tensor
-    pair_query: Tensor
-    pair_key: Tensor
-    pair_slot: Tensor
-    pair_kind: Tensor
-    words: Tensor
-    facts: Tensor
-    mask: Tensor
-    memory_slot: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
-    memory_cosine: Tensor = field(default_factory=lambda: torch.zeros(0))
-    memory_weight: Tensor = field(default_factory=lambda: torch.zeros(0))
+    keys: Array
+    pair_query: Array
+    pair_key: Array
+    pair_slot: Array
+    pair_kind: Array
+    words: Array
+    facts: Array
+    mask: Array
+    memory_slot: Array
+    memory_cosine: Array
+    memory_weight: Array
 
 
 @dataclass(frozen=True)
@@ -90,156 +95,201 @@ class Attention:
     A slot that is no candidate has logit -inf and weight 0.
     """
 
-    logits: Tensor
-    weights: Tensor
-    parts: Tensor
+    logits: Array
+    weights: Array
+    parts: Array
 
 
-class AttentionHead(nn.Module):
+class AttentionHead:
     """Keys are matched by a form of attention, pooled per kind, weighed per query; one softmax over documents and null.
 
     Whatever the form, what is stored stays as it was encoded: training changes no key and no index. At birth every
     form is the cosine, all gates stand alike, the second hop is off: the head is the hybrid search of its betas.
     """
 
-    def __init__(self, config: HeadConfig) -> None:
-        super().__init__()
+    config: HeadConfig
+    score: Score
+    beta: Array
+    log_inverse_temperature: Array
+    log_sharpness: Array
+    log_memory_gain: Array
+    log_memory_sharpness: Array
+    kind_gate: Array
+    head_gate: Array
+    hop: Array
+    null: Array
+
+    def __init__(self, config: HeadConfig, parameters: Mapping[str, Array] | None = None) -> None:
+        """Take over parameters by name, those of the form behind `score.`; without them the head is as it is born.
+
+        Raises ValueError where they are not of the names and shapes that such a head has.
+        """
+        born = birth(config)
+        values = born if parameters is None else parameters
+        if {name: value.shape for name, value in values.items()} != {name: one.shape for name, one in born.items()}:
+            raise ValueError("the parameters are not those of such a head")
         self.config = config
-        generator = torch.Generator().manual_seed(config.seed)
-        self.score = FORMS[config.form](config.dim, config.rank, config.heads, generator)
-        self.beta = nn.Parameter(torch.tensor(config.beta))
-        self.log_inverse_temperature = nn.Parameter(torch.tensor(config.inverse_temperature).log())
-        self.log_sharpness = nn.Parameter(torch.full((DENSE,), config.sharpness).log())
-        self.log_memory_gain = nn.Parameter(torch.tensor(config.memory_gain).log())
-        self.log_memory_sharpness = nn.Parameter(torch.tensor(config.memory_sharpness).log())
-        self.kind_gate = nn.Parameter(torch.zeros(len(FACTS), len(EVIDENCE)))
-        self.head_gate = nn.Parameter(torch.zeros(config.dim, config.heads))
-        self.hop = nn.Parameter(torch.zeros(()))
-        self.register_buffer("null", torch.tensor(config.null))
-        self.null: Tensor
+        of_form = {name.removeprefix(OF_FORM): value for name, value in values.items() if name.startswith(OF_FORM)}
+        self.score = FORMS[config.form].of(of_form)
+        for name, value in values.items():
+            if not name.startswith(OF_FORM):
+                setattr(self, name, value)
+
+    def parameters_by_name(self) -> dict[str, Array]:
+        """Return the parameters, those of the form behind `score.`."""
+        own = {name: getattr(self, name) for name in birth(self.config) if not name.startswith(OF_FORM)}
+        return own | {f"{OF_FORM}{name}": value for name, value in vars(self.score).items()}
+
+    def changed(self, **values: Any) -> "AttentionHead":
+        """Return the head with other values of these parameters, such as `hop=0.5`."""
+        arrays = {name: np.asarray(value, np.float32) for name, value in values.items()}
+        return AttentionHead(self.config, self.parameters_by_name() | arrays)
 
     @property
     def hops(self) -> bool:
         """Whether there is a second hop."""
-        return float(self.hop.detach()) != 0
+        return number(self.hop) != 0
 
-    def search_vectors(self, query: Tensor) -> Tensor:
+    def search_vectors(self, query: Array) -> Array:
         """Return (B, H, D) for queries (B, D): what the candidate index is asked with."""
         return self.score.search_vectors(query)
 
-    def forward(self, query: Tensor, candidates: Candidates) -> Attention:
+    def __call__(self, query: Array, candidates: Candidates) -> Attention:
         """Return the attention of queries (B, D) over their candidates, after the second hop where there is one."""
         attention = self.attend(self.dense(query, candidates), candidates)
-        if not self.hops and not self.hop.requires_grad:
+        if not self.hops:
             return attention
         return self.attend(self.dense(self.hopped(query, attention, candidates), candidates), candidates)
 
-    def hopped(self, query: Tensor, attention: Attention, candidates: Candidates) -> Tensor:
+    def hopped(self, query: Array, attention: Attention, candidates: Candidates) -> Array:
         """Return e' = e + g answer (B, D): the query drawn towards what it found (Rocchio 1971), g = 0 at birth.
 
         The answer is that of the candidates alone: how much weight the null slot has is settled after the hop is.
         """
-        found = candidates.mask.any(1, keepdim=True)
+        xp = namespace(query)
+        found = xp.any(candidates.mask, axis=1, keepdims=True)
         weights = NORMALISERS[self.config.normaliser](attention.logits[:, :-1], candidates.mask | ~found)
-        weights = torch.where(found, weights, 0.0)
+        weights = xp.where(found, weights, 0.0)
         return query + self.hop * pool_values(weights, document_values(candidates))
 
-    def attend(self, dense: Tensor, candidates: Candidates) -> Attention:
+    def attend(self, dense: Array, candidates: Candidates) -> Attention:
         """Return the attention for dense evidence (B, N, DENSE), as `dense` gives it: the part without key vectors."""
-        evidence = torch.cat([dense, candidates.words, self._memory(candidates)[..., None]], dim=-1)
-        weights = self.log_inverse_temperature.exp() * self.kind_weights(candidates.facts)
+        xp = namespace(dense)
+        evidence = xp.concat([dense, candidates.words, self._memory(candidates)[..., None]], axis=-1)
+        weights = xp.exp(self.log_inverse_temperature) * self.kind_weights(candidates.facts)
         parts = weights[:, None, :] * evidence
-        scores = parts.sum(-1).masked_fill(~candidates.mask, -torch.inf)
-        logits = torch.cat([scores, self._null_logit(scores)[:, None]], dim=1)
-        mask = torch.cat([candidates.mask, candidates.mask.new_ones(len(scores), 1)], dim=1)
+        scores = masked(xp.sum(parts, axis=-1), candidates.mask)
+        logits = xp.concat([scores, self._null_logit(scores)[:, None]], axis=1)
+        mask = xp.concat([candidates.mask, xp.ones((len(scores), 1), dtype=xp.bool)], axis=1)
         return Attention(logits, NORMALISERS[self.config.normaliser](logits, mask), parts)
 
-    def kind_weights(self, facts: Tensor) -> Tensor:
+    def kind_weights(self, facts: Array) -> Array:
         """Return the weight of each part for queries with these facts: (B, E) for (B, len(FACTS)).
 
         A gate multiplies its weight by something between 1/e and e; at birth by 1.
         """
-        return self.beta * torch.exp(torch.tanh((2 * facts - 1) @ self.kind_gate))
+        xp = namespace(facts)
+        return self.beta * xp.exp(xp.tanh((2 * facts - 1) @ self.kind_gate))
 
-    def dense(self, query: Tensor, candidates: Candidates) -> Tensor:
+    def dense(self, query: Array, candidates: Candidates) -> Array:
         """Return the pooled score of each own kind (B, N, DENSE), over heads the mean that the query's gate makes.
 
         A document without keys of a kind is scored there by its passages: having no title is no evidence against it.
         """
+        xp = namespace(query)
         scores = self.score(query, candidates.keys, candidates.pair_query, candidates.pair_key)
         batch, documents = candidates.mask.shape
         segment = candidates.pair_slot * DENSE + candidates.pair_kind
-        sharpness = self.log_sharpness.exp()[candidates.pair_kind, None]
+        sharpness = xp.exp(self.log_sharpness)[candidates.pair_kind, None]
         pooled, present = soft_maximum(scores, segment, batch * documents * DENSE, sharpness)
-        share = torch.softmax(query @ self.head_gate, dim=-1)
-        pooled = (pooled.view(batch, documents, DENSE, self.config.heads) * share[:, None, None, :]).sum(-1)
-        present = present.view(batch, documents, DENSE)
-        return torch.where(present, pooled, pooled[..., PASSAGE : PASSAGE + 1])
+        share = softmax(query @ self.head_gate)
+        grid = (batch, documents, DENSE)
+        pooled = xp.sum(xp.reshape(pooled, (*grid, self.config.heads)) * share[:, None, None, :], axis=-1)
+        return xp.where(xp.reshape(present, grid), pooled, pooled[..., PASSAGE : PASSAGE + 1])
 
-    def _memory(self, candidates: Candidates) -> Tensor:
+    def _memory(self, candidates: Candidates) -> Array:
         """Return log(1 + c sum_i w_i exp(t_m (e . k_i - 1))) (B, N) over the query keys of each document.
 
         A document whose dislikes outweigh its likes near this query gets the mirrored, negative value.
         """
-        near = torch.exp(self.log_memory_sharpness.exp() * (candidates.memory_cosine - 1))
-        total = near.new_zeros(candidates.mask.numel())
-        total = total.index_add(0, candidates.memory_slot, candidates.memory_weight * near)
-        memory = total.sign() * torch.log1p(self.log_memory_gain.exp() * total.abs())
-        return memory.view_as(candidates.mask)
+        xp = namespace(candidates.memory_cosine)
+        near = xp.exp(xp.exp(self.log_memory_sharpness) * (candidates.memory_cosine - 1))
+        batch, documents = candidates.mask.shape
+        weights = (candidates.memory_weight * near)[:, None]
+        total = segment_sum(weights, candidates.memory_slot, batch * documents)[:, 0]
+        memory = xp.sign(total) * xp.log1p(xp.exp(self.log_memory_gain) * xp.abs(total))
+        return xp.reshape(memory, (batch, documents))
 
-    def _null_logit(self, scores: Tensor) -> Tensor:
+    def _null_logit(self, scores: Array) -> Array:
         """Return the null slot's logit (B,): L + offset - slope L - peak p for L = logsumexp of the scores (B, N).
 
         p is the largest weight among the candidates alone. The weight of the null slot is then
         sigmoid(offset - slope L - peak p), as `calibration.fit_null` fits it; without candidates it is 1 in any case.
         """
-        offset, slope, peak = self.null.unbind()
+        xp = namespace(scores)
+        offset, slope, peak = self.null[0], self.null[1], self.null[2]
         if not scores.shape[1]:
-            return offset.expand(len(scores))
-        total: Tensor = torch.logsumexp(scores, dim=1)
-        found = torch.isfinite(total)
-        total = torch.where(found, total, 0.0)
-        largest = torch.where(found, torch.exp(scores.amax(1) - total), 0.0)
+            return xp.sum(scores, axis=1) + offset
+        total = logsumexp(scores)
+        found = xp.isfinite(total)
+        total = xp.where(found, total, 0.0)
+        largest = xp.where(found, xp.exp(xp.max(scores, axis=1) - total), 0.0)
         return offset + (1 - slope) * total - peak * largest
+
+
+def birth(config: HeadConfig) -> dict[str, Floats]:
+    """Return the parameters of a head at birth by name, those of its form behind `score.`: same config, same bits."""
+    values = {
+        "beta": config.beta,
+        "log_inverse_temperature": np.log(config.inverse_temperature),
+        "log_sharpness": np.full(DENSE, np.log(config.sharpness)),
+        "log_memory_gain": np.log(config.memory_gain),
+        "log_memory_sharpness": np.log(config.memory_sharpness),
+        "kind_gate": np.zeros((len(FACTS), len(EVIDENCE))),
+        "head_gate": np.zeros((config.dim, config.heads)),
+        "hop": 0.0,
+        "null": config.null,
+    }
+    of_form = FORMS[config.form].born(config.dim, config.rank, config.heads, np.random.default_rng(config.seed))
+    own = {name: np.asarray(value, np.float32) for name, value in values.items()}
+    return own | {f"{OF_FORM}{name}": value for name, value in of_form.items()}
 
 
 def without_keys(candidates: Candidates) -> Candidates:
     """Return the candidates without their key vectors, which are let go: all that `AttentionHead.attend` reads."""
-    none = candidates.pair_key.new_empty(0)  # a slice would keep alive what it is a slice of
-    keys = candidates.keys.new_empty((0, candidates.keys.shape[1]))
+    xp = namespace(candidates.keys)
+    none = xp.empty((0,), dtype=candidates.pair_key.dtype)  # a slice would keep alive what it is a slice of
+    keys = xp.empty((0, candidates.keys.shape[1]), dtype=candidates.keys.dtype)
     return replace(candidates, keys=keys, pair_query=none, pair_key=none, pair_slot=none, pair_kind=none)
 
 
-def document_values(candidates: Candidates) -> Tensor:
+def document_values(candidates: Candidates) -> Array:
     """Return the value of each candidate (B, N, D): the unit mean of its passage keys, 0 where it has none."""
+    xp = namespace(candidates.keys)
     batch, documents = candidates.mask.shape
     passage = candidates.pair_kind == PASSAGE
-    total = candidates.keys.new_zeros(batch * documents, candidates.keys.shape[1])
-    total = total.index_add(0, candidates.pair_slot[passage], candidates.keys[candidates.pair_key[passage]])
-    return torch.nn.functional.normalize(total, dim=1).view(batch, documents, total.shape[1])
+    total = segment_sum(candidates.keys[candidates.pair_key[passage]], candidates.pair_slot[passage], batch * documents)
+    length = xp.sqrt(xp.sum(total * total, axis=1, keepdims=True))
+    return xp.reshape(total / xp.where(length > 0, length, 1.0), (batch, documents, total.shape[1]))
 
 
-def soft_maximum(scores: Tensor, segment: Tensor, segments: int, sharpness: Tensor | float) -> tuple[Tensor, Tensor]:
+def soft_maximum(scores: Array, segment: Array, segments: int, sharpness: Array | float) -> tuple[Array, Array]:
     """Return sum_i softmax(tau s)_i s_i per segment (segments, H), 0 where it is empty, and which are not empty.
 
     scores (P, H); segment (P,) int64; sharpness tau, one or (P, 1). It is attention over the keys of one document:
     never above the best key, equal to it as tau grows, and unchanged when keys are repeated, so that a document gains
     nothing by its length alone. The logarithm of summed exponentials lacks that last property (decision 0002).
     """
-    heads = scores.shape[1]
-    index = segment[:, None].expand(-1, heads)
-    top = scores.new_full((segments, heads), -torch.inf)
-    top = top.scatter_reduce(0, index, scores.detach(), "amax")
-    weight = torch.exp(sharpness * (scores - top[segment]))
-    total = scores.new_zeros(segments, heads).index_add(0, segment, weight)
-    pooled = scores.new_zeros(segments, heads).index_add(0, segment, weight * scores)
-    present = total[:, 0] > 0
-    return pooled / total.masked_fill(total == 0, 1.0), present
+    xp = namespace(scores)
+    weight = xp.exp(sharpness * (scores - segment_max(scores, segment, segments)[segment]))
+    total = segment_sum(weight, segment, segments)
+    pooled = segment_sum(weight * scores, segment, segments)
+    return pooled / xp.where(total == 0, 1.0, total), total[:, 0] > 0
 
 
-def pool_values(weights: Tensor, values: Tensor) -> Tensor:
+def pool_values(weights: Array, values: Array) -> Array:
     """Return the answer sum_n alpha_n v_n (B, V) for weights (B, N) or (B, N+1), null slot last, and values (B, N, V).
 
     The null slot's value is zero: the less is answered here, the shorter the answer (d2l.ai 11.1, eq. 11.1.1).
     """
-    return torch.einsum("bn,bnv->bv", weights[:, : values.shape[1]], values)
+    return (weights[:, None, : values.shape[1]] @ values)[:, 0]

@@ -74,6 +74,11 @@ class Choice:
         trial = self.trials.get(fold_of(source))
         return trial.head if trial else None
 
+    def hopping(self, hop: float) -> "Choice":
+        """Return the choice with this g of the second hop in every head."""
+        changed = {fold: replace(one, head=one.head.changed(hop=hop)) for fold, one in self.trials.items()}
+        return replace(self, trials=changed)
+
     def as_dict(self) -> dict[str, Any]:
         """Return what a training record says of it."""
         return {

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from index.arrays import Array
 from index.attention import Candidates
 from index.generation import Generation
 from index.records import Floats, Ints
@@ -77,13 +76,13 @@ class Example:
 
 @dataclass(frozen=True)
 class Batch:
-    """B examples as tensors: query (B, D), the flat candidates; gains, log_propensity and solved (B, N)."""
+    """B examples as arrays: query (B, D), the flat candidates; gains, log_propensity and solved (B, N)."""
 
-    query: Tensor
+    query: Array
     candidates: Candidates
-    gains: Tensor
-    log_propensity: Tensor
-    solved: Tensor
+    gains: Array
+    log_propensity: Array
+    solved: Array
 
 
 def looks(showings: Mapping[int, int], curve: Floats) -> float:
@@ -137,11 +136,11 @@ def make_example(
 
 
 def make_batch(generation: Generation, examples: Sequence[Example]) -> Batch:
-    """Return the examples as tensors."""
+    """Return the examples as arrays."""
     candidates = assemble(generation, [example.candidates for example in examples])
-    shape = tuple(candidates.mask.shape)
+    shape = candidates.mask.shape
     return Batch(
-        query=torch.from_numpy(np.stack([example.feedback.vector for example in examples])),
+        query=np.stack([example.feedback.vector for example in examples]),
         candidates=candidates,
         gains=_padded([example.gains for example in examples], shape),
         log_propensity=_padded([example.log_propensity for example in examples], shape),
@@ -212,8 +211,8 @@ def _only(candidates: CandidateSet, places: Ints) -> CandidateSet:
     )
 
 
-def _padded(rows: Sequence[Floats], shape: tuple[int, ...]) -> Tensor:
+def _padded(rows: Sequence[Floats], shape: tuple[int, ...]) -> Floats:
     padded = np.zeros(shape, np.float32)
     for b, row in enumerate(rows):
         padded[b, : len(row)] = row
-    return torch.from_numpy(padded)
+    return padded

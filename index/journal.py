@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load
+from safetensors.numpy import load
 
 from index.attention import AttentionHead, HeadConfig
 from index.files import write_atomically
@@ -51,11 +51,10 @@ class Journal:
             epochs, measured = told["epochs"], told["measured"]
             if told["sha256"] != _checksum(epochs, measured, tensors):
                 return None
-            head = AttentionHead(config)
-            head.load_state_dict(load(tensors))
+            head = AttentionHead(config, load(tensors))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError):
             return None
-        return Trial(head.requires_grad_(False), epochs, measured)
+        return Trial(head, epochs, measured)
 
     def _write(self, name: str, trial: Trial) -> None:
         if self._directory is None:

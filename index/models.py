@@ -7,13 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import load, save
-from torch import Tensor
+import numpy as np
+from safetensors.numpy import load, save
 
-from index.attention import EVIDENCE, AttentionHead, HeadConfig
+from index.attention import EVIDENCE, AttentionHead, HeadConfig, birth
 from index.errors import DamagedFile
 from index.files import read_manifest, sync_directory, write_atomically, write_manifest
+from index.records import Floats
 
 WEIGHTS = "head.safetensors"
 FORMAT = 2
@@ -39,30 +39,30 @@ def load_head(directory: Path) -> AttentionHead:
             config, tensors = _from_format_1(config, tensors)
         elif written != FORMAT:
             raise ValueError(f"format {written} is not known here")
-        head = AttentionHead(HeadConfig(**{key: _tuple(value) for key, value in config.items()}))
-        head.load_state_dict(tensors)
+        return AttentionHead(HeadConfig(**{key: _tuple(value) for key, value in config.items()}), tensors)
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe a head") from error
-    return head.eval().requires_grad_(False)
 
 
 def head_bytes(head: AttentionHead) -> bytes:
     """Return a head's tensors as safetensors: same head, same bytes."""
-    return save({name: tensor.detach().contiguous() for name, tensor in sorted(head.state_dict().items())})
+    return save({name: np.ascontiguousarray(one) for name, one in sorted(head.parameters_by_name().items())})
 
 
-def _from_format_1(config: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _from_format_1(config: dict[str, Any], tensors: dict[str, Floats]) -> tuple[dict[str, Any], dict[str, Floats]]:
     """Return what a head of format 1 is in format 2: the same ranking, the new parts of the evidence at weight 0."""
     place = [EVIDENCE.index(name) for name in EVIDENCE_OF_FORMAT_1]
 
-    def widened(values: Tensor) -> Tensor:
-        return torch.zeros(len(EVIDENCE)).index_copy(0, torch.tensor(place), values)
+    def widened(values: Floats) -> Floats:
+        wide = np.zeros(len(EVIDENCE), np.float32)
+        wide[place] = values
+        return wide
 
-    temperature = tensors["log_inverse_temperature"].exp()
+    temperature = np.exp(tensors["log_inverse_temperature"])
     null = [float(temperature * tensors.pop("null_evidence")), 1.0, 0.0]
-    config = config | {"beta": widened(torch.tensor(config["beta"])).tolist(), "null": null}
+    config = config | {"beta": widened(config["beta"]).tolist(), "null": null}
     del config["null_evidence"]
-    born = AttentionHead(HeadConfig(**{key: _tuple(value) for key, value in config.items()})).state_dict()
+    born = birth(HeadConfig(**{key: _tuple(value) for key, value in config.items()}))
     moved = {"score.up": tensors.pop("up"), "score.down": tensors.pop("down"), "beta": widened(tensors.pop("beta"))}
     kept = {name: tensors[name] for name in ("log_inverse_temperature", "log_memory_gain", "log_memory_sharpness")}
     return config, born | tensors | kept | moved

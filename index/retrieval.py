@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import torch
 
 from index.attention import Candidates
 from index.candidates.base import MISSING
@@ -114,17 +113,17 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
         words[b, : counts[b]], mask[b, : counts[b]] = one.words, True
     memory_slots = [b * width + one.memory_candidate for b, one in enumerate(sets)]
     return Candidates(
-        keys=torch.from_numpy(generation.vectors(used)),
-        pair_query=torch.from_numpy(pair_slot // max(1, width)),
-        pair_key=torch.from_numpy(local.astype(np.int64)),
-        pair_slot=torch.from_numpy(pair_slot),
-        pair_kind=torch.from_numpy(generation.key_kind[pair_key]),
-        words=torch.from_numpy(words),
-        facts=torch.from_numpy(np.stack([one.facts for one in sets])) if sets else torch.zeros(0, len(FACTS)),
-        mask=torch.from_numpy(mask),
-        memory_slot=torch.from_numpy(np.concatenate(memory_slots or [np.empty(0, np.int64)])),
-        memory_cosine=torch.from_numpy(np.concatenate([one.memory_cosine for one in sets] or [_none()])),
-        memory_weight=torch.from_numpy(np.concatenate([one.memory_weight for one in sets] or [_none()])),
+        keys=generation.vectors(used),
+        pair_query=pair_slot // max(1, width),
+        pair_key=local,
+        pair_slot=pair_slot,
+        pair_kind=generation.key_kind[pair_key],
+        words=words,
+        facts=np.stack([one.facts for one in sets]) if sets else np.zeros((0, len(FACTS)), np.float32),
+        mask=mask,
+        memory_slot=np.concatenate(memory_slots or [np.empty(0, np.int64)]),
+        memory_cosine=np.concatenate([one.memory_cosine for one in sets] or [_none()]),
+        memory_weight=np.concatenate([one.memory_weight for one in sets] or [_none()]),
     )
 
 

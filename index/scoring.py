@@ -1,7 +1,8 @@
 """The forms of attention: how well a query matches a key, one class per form behind one interface, each trainable.
 
 Sees vectors, never documents. At birth every form gives e . k for unit vectors, so whatever form a collection chooses,
-its untrained model is the zero-shot hybrid search, and what training adds is the form's own.
+its untrained model is the zero-shot hybrid search, and what training adds is the form's own. Written once over the
+array API: with arrays of numpy a form serves, with tensors of torch it is trained (`trainable`).
 
 Letters: B queries, K keys, P (query, key) pairs, D key width, H heads, R rank.
 Sources: Luong et al. 2015 (bilinear); Vaswani et al. 2017 (scaled dot product, heads); Bahdanau et al. 2015 (additive);
@@ -11,34 +12,43 @@ Nadaraya 1964 and Watson 1964 (Gaussian kernel); Graves et al. 2014 (cosine); Hu
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+
+from index.arrays import Array, namespace
+from index.records import Floats
 
 SMALLEST_SQUARE = 1e-12
 """Squared lengths are taken to be at least this: the cosine with a vector of no length is 0, its gradient finite."""
 
 
-class Score(nn.Module, ABC):
-    """One form of attention: H scores for each pair of a query and a key.
+class Score(ABC):
+    """One form of attention: H scores for each pair of a query and a key. Its parameters are its attributes."""
 
-    dim is D, rank is R, generator draws the random directions of birth: same generator, same bits.
-    """
+    @classmethod
+    def of(cls, values: Mapping[str, Array]) -> "Score":
+        """Return the form with these parameters."""
+        score = cls()
+        for name, value in values.items():
+            setattr(score, name, value)
+        return score
 
-    def __init__(self, dim: int, rank: int, heads: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.heads = heads
+    @staticmethod
+    @abstractmethod
+    def born(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        """Return the parameters at birth by name, float32; draw has the random directions: same state, same bits."""
 
     @abstractmethod
-    def search_vectors(self, query: Tensor) -> Tensor:
+    def search_vectors(self, query: Array) -> Array:
         """Return (B, H, D) for queries (B, D): the vectors whose dot product with keys a candidate index maximises."""
 
     @abstractmethod
-    def forward(self, query: Tensor, keys: Tensor, pair_query: Tensor, pair_key: Tensor) -> Tensor:
+    def __call__(self, query: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
         """Return the scores (P, H) of pairs: pair_query (P,) are rows of query (B, D), pair_key (P,) of keys (K, D)."""
 
     @abstractmethod
-    def low_rank(self) -> list[nn.Parameter]:
+    def low_rank(self) -> list[Array]:
         """Return the matrices, which want a small learning rate; the others are a few numbers per head."""
 
 
@@ -48,23 +58,26 @@ class Bilinear(Score):
     W_k^T W_q is one matrix on the query's side. The search vectors are the scores, exactly.
     """
 
-    def __init__(self, dim: int, rank: int, heads: int, generator: torch.Generator) -> None:
-        super().__init__(dim, rank, heads, generator)
-        self.up, self.down = _born_low_rank(dim, rank, heads, generator)
+    up: Array
+    down: Array
 
-    def search_vectors(self, query: Tensor) -> Tensor:
-        return self.project(query)
+    @staticmethod
+    def born(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        up, down = _born_low_rank(dim, rank, heads, draw)
+        return {"up": up, "down": down}
 
-    def forward(self, query: Tensor, keys: Tensor, pair_query: Tensor, pair_key: Tensor) -> Tensor:
+    def search_vectors(self, query: Array) -> Array:
+        return by_query(self.project(query))
+
+    def __call__(self, query: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
         return pair_products(self.search_vectors(query), keys, pair_query, pair_key)
 
-    def low_rank(self) -> list[nn.Parameter]:
+    def low_rank(self) -> list[Array]:
         return [self.up, self.down]
 
-    def project(self, query: Tensor) -> Tensor:
-        """Return W_q e (B, H, D), W_q = 1 + U V^T per head."""
-        low = torch.einsum("bd,hdr->bhr", query, self.down)
-        return query[:, None, :] + torch.einsum("bhr,hdr->bhd", low, self.up)
+    def project(self, query: Array) -> Array:
+        """Return W_q e (H, B, D), W_q = 1 + U V^T per head."""
+        return query[None] + (query[None] @ self.down) @ transposed(self.up)
 
 
 class Dot(Bilinear):
@@ -73,28 +86,32 @@ class Dot(Bilinear):
     Computed as (W_k^T W_q e) . k: keys stay as they are, and the search vectors are the scores, exactly.
     """
 
-    def __init__(self, dim: int, rank: int, heads: int, generator: torch.Generator) -> None:
-        super().__init__(dim, rank, heads, generator)
-        self.key_up, self.key_down = _born_low_rank(dim, rank, heads, generator)
+    key_up: Array
+    key_down: Array
 
-    def search_vectors(self, query: Tensor) -> Tensor:
-        return self.absorb(self.project(query))
+    @staticmethod
+    def born(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        of_query = Bilinear.born(dim, rank, heads, draw)
+        key_up, key_down = _born_low_rank(dim, rank, heads, draw)
+        return of_query | {"key_up": key_up, "key_down": key_down}
 
-    def low_rank(self) -> list[nn.Parameter]:
+    def search_vectors(self, query: Array) -> Array:
+        return by_query(self.absorb(self.project(query)))
+
+    def low_rank(self) -> list[Array]:
         return [*super().low_rank(), self.key_up, self.key_down]
 
-    def absorb(self, projected: Tensor) -> Tensor:
-        """Return W_k^T q (B, H, D) for projected queries q (B, H, D)."""
-        low = torch.einsum("bhd,hdr->bhr", projected, self.key_up)
-        return projected + torch.einsum("bhr,hdr->bhd", low, self.key_down)
+    def absorb(self, projected: Array) -> Array:
+        """Return W_k^T q (H, B, D) for projected queries q (H, B, D)."""
+        return projected + (projected @ self.key_up) @ transposed(self.key_down)
 
-    def key_squares(self, keys: Tensor) -> Tensor:
+    def key_squares(self, keys: Array) -> Array:
         """Return |W_k k|^2 (K, H) = |k|^2 + 2 (A^T k).(B^T k) + |A B^T k|^2, in R numbers a key and head."""
-        up = torch.einsum("kd,hdr->khr", keys, self.key_up)
-        down = torch.einsum("kd,hdr->khr", keys, self.key_down)
-        gram = torch.einsum("hdr,hds->hrs", self.key_up, self.key_up)
-        turned = torch.einsum("khr,hrs->khs", down, gram)
-        return keys.square().sum(-1, keepdim=True) + (2 * up * down + turned * down).sum(-1)
+        xp = namespace(keys)
+        up, down = keys[None] @ self.key_up, keys[None] @ self.key_down
+        turned = down @ (transposed(self.key_up) @ self.key_up)
+        learned = xp.sum(2 * up * down + turned * down, axis=-1)
+        return xp.sum(keys * keys, axis=-1)[:, None] + learned.T
 
 
 class ScaledDot(Dot):
@@ -104,13 +121,16 @@ class ScaledDot(Dot):
     components of variance 1/D and need no scale, so it is learned from where it does nothing.
     """
 
-    def __init__(self, dim: int, rank: int, heads: int, generator: torch.Generator) -> None:
-        super().__init__(dim, rank, heads, generator)
-        self.log_root = math.log(dim) / 2
-        self.log_scale = nn.Parameter(torch.full((heads,), self.log_root))
+    log_scale: Array
 
-    def search_vectors(self, query: Tensor) -> Tensor:
-        return (self.log_scale - self.log_root).exp()[:, None] * super().search_vectors(query)
+    @staticmethod
+    def born(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        log_scale = np.full(heads, math.log(dim) / 2, np.float32)
+        return Dot.born(dim, rank, heads, draw) | {"log_scale": log_scale}
+
+    def search_vectors(self, query: Array) -> Array:
+        scale = namespace(query).exp(self.log_scale - math.log(query.shape[1]) / 2)
+        return scale[:, None] * super().search_vectors(query)
 
 
 class Cosine(Dot):
@@ -119,12 +139,13 @@ class Cosine(Dot):
     The search vectors leave out 1 / |W_k k|, which belongs to the key alone and is 1 at birth.
     """
 
-    def search_vectors(self, query: Tensor) -> Tensor:
+    def search_vectors(self, query: Array) -> Array:
         projected = self.project(query)
-        return self.absorb(projected / _length(projected.square().sum(-1, keepdim=True)))
+        squares = namespace(query).sum(projected * projected, axis=-1)
+        return by_query(self.absorb(projected / _length(squares)[..., None]))
 
-    def forward(self, query: Tensor, keys: Tensor, pair_query: Tensor, pair_key: Tensor) -> Tensor:
-        scores = super().forward(query, keys, pair_query, pair_key)
+    def __call__(self, query: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
+        scores = super().__call__(query, keys, pair_query, pair_key)
         return scores / _length(self.key_squares(keys))[pair_key]
 
 
@@ -135,18 +156,22 @@ class Gaussian(Dot):
     leave out -p/2 |W_k k|^2, which belongs to the key alone and is the same for all keys at birth.
     """
 
-    def __init__(self, dim: int, rank: int, heads: int, generator: torch.Generator) -> None:
-        super().__init__(dim, rank, heads, generator)
-        self.log_precision = nn.Parameter(torch.zeros(heads))
+    log_precision: Array
 
-    def search_vectors(self, query: Tensor) -> Tensor:
-        return self.log_precision.exp()[:, None] * super().search_vectors(query)
+    @staticmethod
+    def born(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        return Dot.born(dim, rank, heads, draw) | {"log_precision": np.zeros(heads, np.float32)}
 
-    def forward(self, query: Tensor, keys: Tensor, pair_query: Tensor, pair_key: Tensor) -> Tensor:
-        half = self.log_precision.exp() / 2
-        of_query = half * self.project(query).square().sum(-1)
+    def search_vectors(self, query: Array) -> Array:
+        return namespace(query).exp(self.log_precision)[:, None] * super().search_vectors(query)
+
+    def __call__(self, query: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
+        xp = namespace(query)
+        half = xp.exp(self.log_precision) / 2
+        projected = self.project(query)
+        of_query = half * xp.sum(projected * projected, axis=-1).T
         of_key = half * self.key_squares(keys)
-        products = super().forward(query, keys, pair_query, pair_key)
+        products = super().__call__(query, keys, pair_query, pair_key)
         return 1 + products - of_query[pair_query] - of_key[pair_key]
 
 
@@ -159,25 +184,28 @@ class Additive(Score):
     the search vectors are their gradient by the key at k = e, which is exact to first order near the query.
     """
 
-    def __init__(self, dim: int, rank: int, heads: int, generator: torch.Generator) -> None:
-        super().__init__(dim, rank, heads, generator)
-        self.query_map = nn.Parameter(torch.randn(heads, dim, rank, generator=generator))
-        self.key_map = nn.Parameter(torch.randn(heads, dim, rank, generator=generator))
-        self.output = nn.Parameter(torch.zeros(heads, rank))
+    query_map: Array
+    key_map: Array
+    output: Array
 
-    def search_vectors(self, query: Tensor) -> Tensor:
-        hidden = torch.tanh(torch.einsum("bd,hdr->bhr", query, self.query_map + self.key_map))
-        slope = self.output * (1 - hidden.square())
-        return query[:, None, :] + torch.einsum("bhr,hdr->bhd", slope, self.key_map)
+    @staticmethod
+    def born(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        query_map, key_map = draw.standard_normal((2, heads, dim, rank), np.float32)
+        return {"query_map": query_map, "key_map": key_map, "output": np.zeros((heads, rank), np.float32)}
 
-    def forward(self, query: Tensor, keys: Tensor, pair_query: Tensor, pair_key: Tensor) -> Tensor:
-        of_query = torch.einsum("bd,hdr->bhr", query, self.query_map)
-        of_key = torch.einsum("kd,hdr->khr", keys, self.key_map)
-        hidden = torch.tanh(of_query[pair_query] + of_key[pair_key])
-        learned = torch.einsum("phr,hr->ph", hidden, self.output)
+    def search_vectors(self, query: Array) -> Array:
+        hidden = namespace(query).tanh(query[None] @ (self.query_map + self.key_map))
+        slope = self.output[:, None, :] * (1 - hidden * hidden)
+        return by_query(query[None] + slope @ transposed(self.key_map))
+
+    def __call__(self, query: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
+        xp = namespace(query)
+        of_query, of_key = query[None] @ self.query_map, keys[None] @ self.key_map
+        hidden = xp.tanh(of_query[:, pair_query] + of_key[:, pair_key])
+        learned = (hidden @ self.output[:, :, None])[..., 0].T
         return pair_products(query[:, None, :], keys, pair_query, pair_key) + learned
 
-    def low_rank(self) -> list[nn.Parameter]:
+    def low_rank(self) -> list[Array]:
         return [self.query_map, self.key_map]
 
 
@@ -192,20 +220,33 @@ FORMS: dict[str, type[Score]] = {
 """Every form by its name in settings."""
 
 
-def pair_products(projected: Tensor, keys: Tensor, pair_query: Tensor, pair_key: Tensor) -> Tensor:
+def pair_products(projected: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
     """Return q_h . k (P, H) for pairs of projected queries (B, H, D) and keys (K, D): one product, then a look-up."""
-    heads = projected.shape[1]
-    table = projected.flatten(0, 1) @ keys.T
-    rows = pair_query[:, None] * heads + torch.arange(heads, device=pair_query.device)
+    xp = namespace(keys)
+    queries, heads, dim = projected.shape
+    table = xp.reshape(projected, (queries * heads, dim)) @ keys.T
+    if queries == 1:
+        return table[:, pair_key].T
+    rows = pair_query[:, None] * heads + xp.arange(heads)
     return table[rows, pair_key[:, None]]
 
 
-def _born_low_rank(dim: int, rank: int, heads: int, generator: torch.Generator) -> tuple[nn.Parameter, nn.Parameter]:
+def by_query(by_head: Array) -> Array:
+    """Return (B, H, D) for (H, B, D)."""
+    return namespace(by_head).permute_dims(by_head, (1, 0, 2))
+
+
+def transposed(matrices: Array) -> Array:
+    """Return (H, R, D) for (H, D, R)."""
+    return namespace(matrices).permute_dims(matrices, (0, 2, 1))
+
+
+def _born_low_rank(dim: int, rank: int, heads: int, draw: np.random.Generator) -> tuple[Floats, Floats]:
     """Return up = 0 and down ~ N(0, 1/D), both (H, D, R): 1 + up down^T is the identity, its gradient is not zero."""
     shape = (heads, dim, rank)
-    down = torch.randn(shape, generator=generator) / dim**0.5
-    return nn.Parameter(torch.zeros(shape)), nn.Parameter(down)
+    return np.zeros(shape, np.float32), draw.standard_normal(shape, np.float32) / np.float32(math.sqrt(dim))
 
 
-def _length(square: Tensor) -> Tensor:
-    return square.clamp(min=SMALLEST_SQUARE).sqrt()
+def _length(square: Array) -> Array:
+    xp = namespace(square)
+    return xp.sqrt(xp.clip(square, SMALLEST_SQUARE, None))

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
+from index.arrays import softmax
 from index.attention import EVIDENCE, AttentionHead
 from index.generation import Generation
 from index.records import Floats, Ints, KeyKind, Mask
@@ -77,9 +77,8 @@ class KeyShare:
 
 def project(head: AttentionHead, vector: Floats) -> Floats:
     """Return the vectors (H, D) that keys are matched with for a unit query (D,)."""
-    with torch.inference_mode():
-        projected: Floats = head.search_vectors(torch.tensor(vector)[None])[0].numpy()
-        return projected
+    projected: Floats = head.score.search_vectors(vector[None])[0]
+    return projected
 
 
 def search(generation: Generation, head: AttentionHead, query: Query, unseen: str | None = None) -> Ranking:
@@ -91,27 +90,26 @@ def search(generation: Generation, head: AttentionHead, query: Query, unseen: st
     started = time.perf_counter()
     candidates = _candidates(generation, head, query, query.vector, unseen)
     spent = time.perf_counter() - started
-    asked = torch.tensor(query.vector)[None]
-    with torch.inference_mode():
+    asked = query.vector[None]
+    inputs = assemble(generation, [candidates], query.mode)
+    attention = head.attend(head.dense(asked, inputs), inputs)
+    if head.hops and query.mode is not Mode.WORDS:
+        asked = head.hopped(asked, attention, inputs)
+        before = time.perf_counter()
+        candidates = _candidates(generation, head, query, asked[0], unseen, candidates.places)
+        spent += time.perf_counter() - before
         inputs = assemble(generation, [candidates], query.mode)
         attention = head.attend(head.dense(asked, inputs), inputs)
-        if head.hops and query.mode is not Mode.WORDS:
-            asked = head.hopped(asked, attention, inputs)
-            before = time.perf_counter()
-            candidates = _candidates(generation, head, query, asked[0].numpy(), unseen, candidates.places)
-            spent += time.perf_counter() - before
-            inputs = assemble(generation, [candidates], query.mode)
-            attention = head.attend(head.dense(asked, inputs), inputs)
-    logits = attention.logits[0].numpy()
+    logits = attention.logits[0]
     order = np.lexsort((candidates.places, -logits[:-1]))
     return Ranking(
         places=candidates.places[order],
         logits=logits[:-1][order],
-        weights=attention.weights[0, :-1].numpy()[order],
-        parts=attention.parts[0].numpy()[order],
+        weights=attention.weights[0, :-1][order],
+        parts=attention.parts[0][order],
         null_weight=float(attention.weights[0, -1]),
-        temperature=float(torch.exp(-head.log_inverse_temperature.detach())),
-        asked=asked[0].numpy(),
+        temperature=float(np.exp(-head.log_inverse_temperature)),
+        asked=asked[0],
         candidates=candidates,
         retrieve_ms=1000 * spent,
         attend_ms=1000 * (time.perf_counter() - started - spent),
@@ -152,7 +150,7 @@ def explain_keys(
     shares = [] if query.mode is Mode.WORDS else _own_keys(generation, head, ranking.asked, place)
     found = ranking.candidates
     mine = found.places[found.memory_candidate] == place
-    near = np.exp(float(head.log_memory_sharpness.detach().exp()) * (found.memory_cosine[mine] - 1))
+    near = np.exp(float(np.exp(head.log_memory_sharpness)) * (found.memory_cosine[mine] - 1))
     weight = found.memory_weight[mine] * near
     total = float(np.abs(weight).sum()) or 1.0
     for key, cosine, part in zip(found.memory_key[mine], found.memory_cosine[mine], weight, strict=True):
@@ -164,13 +162,11 @@ def explain_keys(
 
 def _own_keys(generation: Generation, head: AttentionHead, asked: Floats, place: int) -> list[KeyShare]:
     keys = slice(int(generation.first_key[place]), int(generation.first_key[place + 1]))
-    own = torch.from_numpy(generation.vectors(np.arange(keys.start, keys.stop)))
-    with torch.inference_mode():
-        query = torch.tensor(asked)[None]
-        each = torch.arange(len(own))
-        scores = head.score(query, own, torch.zeros_like(each), each).numpy()
-        by_head = torch.softmax(query @ head.head_gate, dim=-1)[0].numpy()
-        sharpness = head.log_sharpness.exp().numpy()
+    own = generation.vectors(np.arange(keys.start, keys.stop))
+    each = np.arange(len(own))
+    scores = head.score(asked[None], own, np.zeros_like(each), each)
+    by_head = softmax(asked[None] @ head.head_gate)[0]
+    sharpness = np.exp(head.log_sharpness)
     kinds = generation.key_kind[keys]
     shares = []
     for kind in np.unique(kinds):

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from index.attention import EVIDENCE, AttentionHead, HeadConfig
+from index.attention import EVIDENCE, AttentionHead, HeadConfig, birth
 from index.calibration import fit_null, null_evidence
 from index.choice import Choice, Readings, beats, choose
 from index.clicks import ClickModel, as_judged, estimate_clicks, held_out_gains
@@ -21,6 +20,7 @@ from index.evaluate import Qrels, compare_runs, measure_run
 from index.examples import FOLDS, TEST_FOLDS, Example, Feedback, make_batch, make_example, make_examples, split
 from index.generation import ARRAYS, Generation
 from index.journal import Journal, fingerprint
+from index.normalise import masked
 from index.promotion import Comparison, Decision, gate
 from index.records import Floats
 from index.search import Query, project, search
@@ -72,9 +72,8 @@ def fit(
     choice = yield from choose(generation, readings, born, config, Journal(journal, inputs))
     head = yield from _final(generation, readings, choice, born, config)
     hop = yield from _choose_hop(generation, choice, learn, clicks, config)
-    for one in (head, *(trial.head for trial in choice.trials.values())):
-        one.hop.fill_(hop["chosen"])
-    head = calibrate_null(generation, head, readings.examples[choice.recipe.reading])
+    choice = choice.hopping(hop["chosen"])
+    head = calibrate_null(generation, head.changed(hop=hop["chosen"]), readings.examples[choice.recipe.reading])
     comparisons, asked = yield from _compare(generation, champion, head, choice, learn, test, clicks, config)
     decision = gate(comparisons["nDCG@10"], comparisons["R@100"])
     report = {
@@ -101,33 +100,32 @@ def _inputs(generation: Generation, learn: Sequence[Feedback], born: HeadConfig,
 
 def describe(head: AttentionHead) -> dict[str, Any]:
     """Return a head's scalars, for people."""
-    matrices = torch.cat([one.detach().flatten() for one in head.score.low_rank()])
-    at_birth = torch.cat([one.detach().flatten() for one in AttentionHead(head.config).score.low_rank()])
-    with torch.no_grad():
-        return {
-            "form": head.config.form,
-            "heads": head.config.heads,
-            "beta": {name: round(value, 4) for name, value in zip(EVIDENCE, head.beta.tolist(), strict=True)},
-            "temperature": round(float(torch.exp(-head.log_inverse_temperature)), 4),
-            "sharpness": [round(value, 2) for value in head.log_sharpness.exp().tolist()],
-            "null": [round(value, 4) for value in head.null.tolist()],
-            "memory_gain": round(float(head.log_memory_gain.exp()), 4),
-            "memory_sharpness": round(float(head.log_memory_sharpness.exp()), 4),
-            "gates": round(float(head.kind_gate.norm()), 4),
-            "hop": round(float(head.hop), 4),
-            "query_change": round(float((matrices - at_birth).norm()), 4),
-        }
+    at_birth = AttentionHead(head.config).score.low_rank()
+    change = [float(np.linalg.norm(one - old)) for one, old in zip(head.score.low_rank(), at_birth, strict=True)]
+    return {
+        "form": head.config.form,
+        "heads": head.config.heads,
+        "beta": {name: round(value, 4) for name, value in zip(EVIDENCE, head.beta.tolist(), strict=True)},
+        "temperature": round(float(np.exp(-head.log_inverse_temperature)), 4),
+        "sharpness": [round(value, 2) for value in np.exp(head.log_sharpness).tolist()],
+        "null": [round(value, 4) for value in head.null.tolist()],
+        "memory_gain": round(float(np.exp(head.log_memory_gain)), 4),
+        "memory_sharpness": round(float(np.exp(head.log_memory_sharpness)), 4),
+        "gates": round(float(np.linalg.norm(head.kind_gate)), 4),
+        "hop": round(float(head.hop), 4),
+        "query_change": round(float(np.linalg.norm(change)), 4),
+    }
 
 
 def _read(
     generation: Generation, learn: Sequence[Feedback], born: HeadConfig, clicks: ClickModel, config: FitConfig
 ) -> Generator[Step, None, Readings]:
     """Return the examples of the queries to learn from, once for each way to read clicks (`trials.Recipe.reading`)."""
-    birth = AttentionHead(born).requires_grad_(False)
+    untrained = AttentionHead(born)
     curve = clicks.examination.curve
 
     def examples(feedback: Sequence[Feedback], curve: Floats | None) -> list[Example]:
-        return make_examples(generation, feedback, lambda e: project(birth, e), config.candidates, curve)
+        return make_examples(generation, feedback, lambda e: project(untrained, e), config.candidates, curve)
 
     read: dict[str, list[Example]] = {"graded": []}
     for at, one in enumerate(learn):
@@ -150,7 +148,7 @@ def _final(
     if len(choice.trials) == 1:
         return next(iter(choice.trials.values())).head
     if not choice.recipe.weights:
-        return AttentionHead(born).requires_grad_(False)
+        return AttentionHead(born)
     lesson = Lesson(readings.examples[choice.recipe.reading], (), readings.qrels, readings.curve)
     trial = yield from run_trial(generation, lesson, born, choice.recipe, choice.epochs, config)
     return trial.head
@@ -169,7 +167,7 @@ def _choose_hop(
     measured: dict[float, dict[str, dict[str, float]]] = {}
     chosen = 0.0
     for hop in (0.0, *config.hops):
-        measured[hop] = measure_run(_hopped(generation, choice, asked, hop), qrels)
+        measured[hop] = measure_run(_cross_searched(generation, choice.hopping(hop), asked), qrels)
         yield Step("hop", len(measured), 1 + len(config.hops))
         before, after = measured[chosen], measured[hop]
         gains = np.asarray([after["R@100"][one] - before["R@100"][one] for one in before["R@100"]])
@@ -182,13 +180,12 @@ def _choose_hop(
     return {"chosen": chosen, "queries": len(asked), "tried": tried}
 
 
-def _hopped(generation: Generation, choice: Choice, asked: Sequence[Feedback], hop: float) -> dict[str, list[str]]:
-    """Return the run of queries, each searched with this g by the head of the fold that left it out."""
+def _cross_searched(generation: Generation, choice: Choice, asked: Sequence[Feedback]) -> dict[str, list[str]]:
+    """Return the run of queries, each searched by the head of the fold that left it out."""
     run = {}
     for one in asked:
         head = choice.head_for(one.source)
         assert head is not None
-        head.hop.fill_(hop)
         run[one.source] = ranked_rows(generation, head, one, 100)
     return run
 
@@ -204,13 +201,12 @@ def calibrate_null(generation: Generation, head: AttentionHead, examples: Sequen
         feedback = replace(one.feedback, shown=None)
         example = make_example(generation, feedback, project(head, feedback.vector), Query.count)
         batch = make_batch(generation, [example])
-        with torch.no_grad():
-            logits = head(batch.query, batch.candidates).logits[:, :-1]
-        there.append(null_evidence(logits.numpy()))
-        gone.append(null_evidence(logits.masked_fill(batch.gains > 0, -torch.inf).numpy()))
+        logits = head(batch.query, batch.candidates).logits[:, :-1]
+        there.append(null_evidence(logits))
+        gone.append(null_evidence(masked(logits, batch.gains <= 0)))
     if there:
         found = fit_null(np.concatenate(there), np.concatenate(gone))
-        head.null.copy_(torch.tensor([found.offset, found.slope, found.peak]))
+        return head.changed(null=[found.offset, found.slope, found.peak])
     return head
 
 
@@ -252,8 +248,8 @@ def _compare(
 
 
 def _untrained(head: AttentionHead) -> bool:
-    birth = AttentionHead(head.config).state_dict()
-    return all(torch.equal(tensor, birth[name]) for name, tensor in head.state_dict().items())
+    born = birth(head.config)
+    return all(np.array_equal(value, born[name]) for name, value in head.parameters_by_name().items())
 
 
 def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback, limit: int) -> list[str]:

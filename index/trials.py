@@ -6,7 +6,6 @@ Trials are what a run chooses among (`index.choice`) and what a run that was int
 AdamW (Loshchilov and Hutter 2019) decays towards birth, not towards zero, so that little data changes little.
 """
 
-import copy
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +21,7 @@ from index.generation import Generation
 from index.losses import listwise_loss, session_loss
 from index.records import Floats
 from index.search import project
+from index.trainable import TrainableHead, as_tensors
 
 SCALAR_STEPS = 24
 """Steps that an epoch without a turn has at least: its evidence is at hand, and a few scalars want many small steps."""
@@ -114,18 +114,19 @@ class Lesson:
     fold: int = 0
 
 
-def born(config: HeadConfig, recipe: Recipe) -> AttentionHead:
-    """Return the head that a trial starts from."""
-    return AttentionHead(replace(config, rank=recipe.rank))
+def born(config: HeadConfig, recipe: Recipe) -> HeadConfig:
+    """Return what a trial starts from."""
+    return replace(config, rank=recipe.rank)
 
 
 def run_trial(
     generation: Generation, lesson: Lesson, birth: HeadConfig, recipe: Recipe, epochs: int, config: FitConfig
 ) -> Generator[Step, None, Trial]:
     """Train from birth; with validation queries stop early and return the best epoch, without them the last."""
-    head = born(birth, recipe).requires_grad_(False)
     if not recipe.weights:
-        return Trial(head, 0, validate(generation, head, lesson))
+        untrained = AttentionHead(born(birth, recipe))
+        return Trial(untrained, 0, validate(generation, untrained, lesson))
+    head = TrainableHead(born(birth, recipe)).requires_grad_(False)
     groups = _parameter_groups(head, recipe, config)
     for group in groups:
         for parameter in group["params"]:
@@ -133,21 +134,21 @@ def run_trial(
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     origin = [parameter.detach().clone() for group in groups for parameter in group["params"]]
     batches = _Batches(generation, lesson, head, recipe, config)
-    best, best_mean = Trial(head, epochs, {}), -1.0
+    best, best_mean = Trial(head.as_arrays(), epochs, {}), -1.0
     for epoch in range(1, epochs + 1):
         losses = [_update(head, dense, batch, optimizer, origin, recipe) for dense, batch in batches.epoch()]
         figures: dict[str, float | int | str] = {"loss": round(float(np.mean(losses)), 5), "recipe": recipe.name}
         if lesson.validation:
-            measured = validate(generation, head, lesson)
+            searched = head.as_arrays()
+            measured = validate(generation, searched, lesson)
             mean = float(np.mean(list(measured.values())))
             figures |= {"nDCG@10": round(mean, 5), "fold": lesson.fold}
             if mean > best_mean:
-                best, best_mean = Trial(copy.deepcopy(head), epoch, measured), mean
+                best, best_mean = Trial(searched, epoch, measured), mean
         yield Step("choose" if lesson.validation else "train", epoch, epochs, figures)
         if lesson.validation and epoch - best.epochs >= config.patience:
             break
-    best.head.requires_grad_(False)
-    return best
+    return best if lesson.validation else replace(best, head=head.as_arrays())
 
 
 class _Batches:
@@ -159,7 +160,7 @@ class _Batches:
     """
 
     def __init__(
-        self, generation: Generation, lesson: Lesson, head: AttentionHead, recipe: Recipe, config: FitConfig
+        self, generation: Generation, lesson: Lesson, head: TrainableHead, recipe: Recipe, config: FitConfig
     ) -> None:
         self._generation = generation
         self._curve = None if recipe.reading == "naive" else lesson.curve
@@ -180,7 +181,7 @@ class _Batches:
             if self._epochs > 1 and self._config.refresh:
                 self._refresh()
             for part in self._parts():
-                yield None, make_batch(self._generation, part)
+                yield None, as_tensors(make_batch(self._generation, part))
 
     def _parts(self) -> Iterator[list[Example]]:
         order = self._order.permutation(len(self._examples))
@@ -189,23 +190,24 @@ class _Batches:
             yield [self._examples[i] for i in order[start : start + size]]
 
     def _evidence(self, part: list[Example]) -> tuple[Tensor, Batch]:
-        batch = make_batch(self._generation, part)
+        batch = as_tensors(make_batch(self._generation, part))
         with torch.no_grad():
             dense = self._head.dense(batch.query, batch.candidates)
         return dense, replace(batch, candidates=without_keys(batch.candidates))
 
     def _refresh(self) -> None:
+        head = self._head.as_arrays()
         for at in range(self._epochs % self._config.refresh, len(self._examples), self._config.refresh):
             one = self._examples[at].feedback
             if one.shown is None:  # for clicks there are no candidates but what was shown
-                projected = project(self._head, one.vector)
+                projected = project(head, one.vector)
                 fresh = make_example(self._generation, one, projected, self._config.candidates, self._curve)
                 if fresh.gains.any() and len(fresh.gains) > 1:
                     self._examples[at] = fresh
 
 
 def _update(
-    head: AttentionHead,
+    head: TrainableHead,
     dense: Tensor | None,
     batch: Batch,
     optimizer: torch.optim.Optimizer,
@@ -230,7 +232,7 @@ def _update(
     return float(loss.detach())
 
 
-def _parameter_groups(head: AttentionHead, recipe: Recipe, config: FitConfig) -> list[dict[str, Any]]:
+def _parameter_groups(head: TrainableHead, recipe: Recipe, config: FitConfig) -> list[dict[str, Any]]:
     scalars: list[nn.Parameter] = [
         head.beta, head.log_inverse_temperature, head.log_memory_gain, head.log_memory_sharpness
     ]  # fmt: skip
@@ -238,8 +240,7 @@ def _parameter_groups(head: AttentionHead, recipe: Recipe, config: FitConfig) ->
         scalars.append(head.kind_gate)
     if recipe.turn:
         matrices = head.score.low_rank()
-        own = [one for one in head.score.parameters() if all(one is not other for other in matrices)]
-        scalars += [head.log_sharpness, head.head_gate, *own]
+        scalars += [head.log_sharpness, head.head_gate, *head.numbers_of_form()]
         return [
             {"params": scalars, "lr": config.scalar_learning_rate},
             {"params": matrices, "lr": recipe.learning_rate},
@@ -253,8 +254,7 @@ def validate(generation: Generation, head: AttentionHead, lesson: Lesson) -> dic
     for start in range(0, len(lesson.validation), VALIDATION_BATCH):
         part = lesson.validation[start : start + VALIDATION_BATCH]
         batch = make_batch(generation, part)
-        with torch.no_grad():
-            logits = head(batch.query, batch.candidates).logits[:, :-1].numpy()
+        logits = head(batch.query, batch.candidates).logits[:, :-1]
         for row, example in zip(logits, part, strict=True):
             best = np.argsort(-row[: len(example.gains)], kind="stable")[:10]
             run[example.feedback.source] = [str(n) for n in generation.rows[example.candidates.places[best]]]

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import faiss
 import orjson
 import structlog
-import torch
 from fastapi.responses import Response
 from sqlalchemy import delete, insert, select
 
@@ -207,5 +206,4 @@ def _encoder_of(settings: Settings) -> Encoder:
 
 
 def _one_native_thread() -> None:
-    torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)

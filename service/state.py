@@ -238,7 +238,7 @@ def load_serving(connection: Connection, row: RowMapping, data: Path) -> Serving
 
 def birth(born: HeadConfig) -> AttentionHead:
     """Return the untrained head: exactly the zero-shot hybrid search."""
-    return AttentionHead(born).eval().requires_grad_(False)
+    return AttentionHead(born)
 
 
 def load_version(collection_id: int, born: HeadConfig, version: int, data: Path) -> AttentionHead:

@@ -1,0 +1,75 @@
+"""What attention needs of numpy and of torch beyond the array API standard, so that its formula is written once.
+
+numpy answers searches, torch trains. The standard has products, sums and exponentials; what it lacks are reductions by
+segment, and the softmax that stays a number.
+
+Source: the Python array API standard, 2024.12. Letters: P values, S segments, H columns.
+"""
+
+from typing import Any
+
+import numpy as np
+
+Array = Any
+"""An array of numpy or a tensor of torch; functions return what they are given."""
+
+
+def namespace(array: Array) -> Any:
+    """Return the module whose functions work on this array: numpy itself, or what makes torch like the standard."""
+    if isinstance(array, np.ndarray | np.generic):
+        return np
+    import array_api_compat.torch  # here: a process that only searches never imports torch
+
+    return array_api_compat.torch
+
+
+def number(scalar: Array) -> float:
+    """Return a scalar as a number, without its gradient."""
+    return float(scalar.detach()) if hasattr(scalar, "detach") else float(scalar)
+
+
+def softmax(logits: Array) -> Array:
+    """Return exp(logit) over its sum, by row (B, N); each row has a finite logit."""
+    xp = namespace(logits)
+    if xp is not np:
+        return logits.softmax(dim=-1)
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def logsumexp(logits: Array) -> Array:
+    """Return log of the summed exponentials by row: (B,) for (B, N), N > 0; -inf where all logits are."""
+    if namespace(logits) is not np:
+        return logits.logsumexp(dim=-1)
+    most = logits.max(axis=-1)
+    shift = np.where(np.isfinite(most), most, np.float32(0))
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(logits - shift[:, None]).sum(axis=-1)) + shift
+
+
+def segment_sum(values: Array, segment: Array, segments: int) -> Array:
+    """Return the sums (S, H) of the values (P, H) that share a segment (P,) in [0, S); 0 where there is none."""
+    if namespace(values) is not np:
+        return values.new_zeros((segments, *values.shape[1:])).index_add(0, segment, values)
+    return _reduced(np.add, values, segment, segments, 0)
+
+
+def segment_max(values: Array, segment: Array, segments: int) -> Array:
+    """Return the largest (S, H) of the values (P, H) that share a segment (P,); -inf where there is none.
+
+    No gradient goes through it: what is subtracted from logits before a softmax changes nothing of it.
+    """
+    if namespace(values) is not np:
+        index = segment[:, None].expand(-1, values.shape[1])
+        return values.new_full((segments, values.shape[1]), -np.inf).scatter_reduce(0, index, values.detach(), "amax")
+    return _reduced(np.maximum, values, segment, segments, -np.inf)
+
+
+def _reduced(ufunc: np.ufunc, values: Array, segment: Array, segments: int, empty: float) -> Array:
+    reduced = np.full((segments, *values.shape[1:]), empty, values.dtype)
+    if len(segment):
+        order = np.argsort(segment, kind="stable")
+        ordered = segment[order]
+        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        reduced[ordered[starts]] = ufunc.reduceat(values[order], starts, axis=0)
+    return reduced
