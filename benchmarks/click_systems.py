@@ -23,7 +23,7 @@ from index.attention import AttentionHead
 from index.errors import NotEnoughFeedback
 from index.examples import Feedback
 from index.train import fit
-from index.trials import FitConfig
+from index.recipes import FitConfig
 from service.learning import gather_feedback
 from service.problems import Problem
 from service.runtime import Runtime

@@ -29,7 +29,7 @@ from index.generation import Generation
 from index.promotion import CONFIDENCE, RESAMPLES
 from index.records import Floats
 from index.train import Fitted, Steps, ranked_rows, sample
-from index.trials import FitConfig
+from index.recipes import FitConfig
 from service.learning import gather_feedback
 from service.runtime import Runtime
 from service.settings import Settings

@@ -68,8 +68,9 @@ def segment_max(values: Array, segment: Array, segments: int) -> Array:
 def _reduced(ufunc: np.ufunc, values: Array, segment: Array, segments: int, empty: float) -> Array:
     reduced = np.full((segments, *values.shape[1:]), empty, values.dtype)
     if len(segment):
-        order = np.argsort(segment, kind="stable")
-        ordered = segment[order]
-        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        reduced[ordered[starts]] = ufunc.reduceat(values[order], starts, axis=0)
+        if (segment[1:] < segment[:-1]).any():
+            order = np.argsort(segment, kind="stable")
+            segment, values = segment[order], values[order]
+        starts = np.append(0, np.flatnonzero(segment[1:] != segment[:-1]) + 1)
+        reduced[segment[starts]] = ufunc.reduceat(values, starts, axis=0)
     return reduced

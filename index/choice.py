@@ -16,8 +16,9 @@ from index.evaluate import Qrels
 from index.examples import Example, fold_of
 from index.generation import Generation
 from index.journal import Journal
+from index.recipes import FitConfig, Recipe, Step
 from index.records import Floats
-from index.trials import FitConfig, Lesson, Recipe, Step, Trial, run_trial
+from index.trials import Lesson, Trial, run_trial
 
 LADDER = (
     Recipe("birth", weights=False),

@@ -267,6 +267,11 @@ def held_out_gains(feedback: Feedback, model: ClickModel | None = None) -> dict[
     return {row: _grade(float(value)) for row, value in zip(rows, worth, strict=True)}
 
 
+def held_out_qrels(feedback: Sequence[Feedback], model: ClickModel | None = None) -> dict[str, dict[str, int]]:
+    """Return what held-out queries are judged by, over rows (`held_out_gains`)."""
+    return {one.source: {str(row): grade for row, grade in held_out_gains(one, model).items()} for one in feedback}
+
+
 def _grade(worth: float) -> int:
     """Return the grade of a worth: where few looks prove little, a click is still the best that is known."""
     return max(1, round(BEST_GRADE * worth)) if worth >= LEAST_WORTH else 0

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import structlog
 
-from index.encoders.conversion import converted_model
+from index.encoders.conversion import convert_apart, converted_model
 from index.encoders.converted import ConvertedEncoder
 from index.encoders.precision import Precision
 from index.encoders.reference import SentenceTransformerEncoder
@@ -90,6 +90,7 @@ def load_encoder(model: str, precision: Precision = "auto", cache: Path | None =
     path = locate_model(model)
     if cache is not None:
         fingerprint = fingerprint_of(path)
+        convert_apart(path, fingerprint, cache)
         try:
             return ConvertedEncoder(converted_model(path, fingerprint, cache), fingerprint, precision)
         except Exception as error:  # of whatever kind: a slower encoder is better than none

@@ -16,7 +16,8 @@ from safetensors.numpy import load
 from index.attention import AttentionHead, HeadConfig
 from index.files import write_atomically
 from index.models import head_bytes
-from index.trials import Step, Trial
+from index.recipes import Step
+from index.trials import Trial
 
 
 class Journal:

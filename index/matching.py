@@ -22,6 +22,7 @@ Doubles = NDArray[np.float64]
 BLOCK_WORDS = 16
 """A window is two neighbouring blocks: 32 words, beginning at every sixteenth; about a sentence or two."""
 TABLE = 1 << 16
+"""Numbers of 16 bits: the last of a word's number tell most words apart."""
 
 
 K1, B = 1.2, 0.75
@@ -66,12 +67,14 @@ def find_words(query: Words, words: Words, first_word: Ints, places: Ints) -> Oc
     words (T',) of all documents one after the other, document n's being first_word[n]:first_word[n + 1].
     """
     distinct, first, of_query = np.unique(query, return_index=True, return_inverse=True)
-    lengths = first_word[places + 1] - first_word[places]
-    held = [words[first_word[place] : first_word[place + 1]] for place in places.tolist()]
-    position, word = _hits(np.concatenate([*held, np.empty(0, np.uint32)]), distinct)
+    begins = first_word.take(places)
+    lengths = first_word.take(places + 1) - begins
     ends = np.cumsum(lengths)
+    held = np.repeat(begins - (ends - lengths), lengths)
+    held += np.arange(len(held))
+    position, word = _hits(words.take(held), distinct)
     document = np.searchsorted(ends, position, side="right")
-    within = position - (ends - lengths)[document] if len(position) else position
+    within = position - (ends - lengths).take(document)
     return Occurrences(document, within, position, word, lengths, first, of_query)
 
 
@@ -110,10 +113,12 @@ def _hits(held: Words, distinct: Words) -> tuple[Ints, Ints]:
     if not len(distinct):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     possible = np.zeros(TABLE, np.bool_)
-    possible[distinct % TABLE] = True
-    position = np.flatnonzero(possible[held % TABLE])
-    word = np.searchsorted(distinct, held[position]).clip(max=len(distinct) - 1)
-    exact = distinct[word] == held[position]
+    possible[distinct.astype(np.uint16)] = True
+    position = possible.take(held.astype(np.uint16)).nonzero()[0]
+    met = held.take(position)
+    word = np.searchsorted(distinct, met)
+    np.minimum(word, len(distinct) - 1, out=word)
+    exact = distinct.take(word) == met
     return position[exact], word[exact]
 
 

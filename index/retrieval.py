@@ -77,8 +77,9 @@ def retrieve(
     best = np.empty(0, np.int64)
     if mode is not Mode.DENSE:
         rows, _ = generation.words.search(text, max(count, PEAK_DEPTH), _allowed_rows(generation, allowed))
-        best = _present(generation.places(rows))
-        found.append(_present(generation.places(rows[:count])))
+        placed = generation.places(rows)
+        best = _present(placed)
+        found.append(_present(placed[:count]))
     near, cosine = np.empty(0, np.int64), _none()
     if mode is Mode.HYBRID:
         near, cosine = memory.near(vector, MEMORY_RADIUS, unseen)
@@ -100,12 +101,12 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
     counts = np.asarray([len(one.places) for one in sets], np.int64)
     slots = np.concatenate([b * width + np.arange(n) for b, n in enumerate(counts)] or [np.empty(0, np.int64)])
     places = np.concatenate([one.places for one in sets] or [np.empty(0, np.int64)])
-    first = generation.first_key[places] if mode is not Mode.WORDS else np.zeros(len(places), np.int64)
-    keys_each = generation.first_key[places + 1] - first if mode is not Mode.WORDS else first
+    first = generation.first_key.take(places) if mode is not Mode.WORDS else np.zeros(len(places), np.int64)
+    keys_each = generation.first_key.take(places + 1) - first if mode is not Mode.WORDS else first
     pair_slot = np.repeat(slots, keys_each)
     ends = np.cumsum(keys_each)
-    within = np.arange(len(pair_slot)) - np.repeat(ends - keys_each, keys_each)
-    pair_key = np.repeat(first, keys_each) + within
+    pair_key = np.repeat(first - (ends - keys_each), keys_each)
+    pair_key += np.arange(len(pair_key))
     used, local = _distinct(pair_key, len(sets))
     words = np.zeros((len(sets), width, len(LEXICAL)), np.float32)
     mask = np.zeros((len(sets), width), np.bool_)
@@ -117,7 +118,7 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
         pair_query=pair_slot // max(1, width),
         pair_key=local,
         pair_slot=pair_slot,
-        pair_kind=generation.key_kind[pair_key],
+        pair_kind=generation.key_kind.take(pair_key),
         words=words,
         facts=np.stack([one.facts for one in sets]) if sets else np.zeros((0, len(FACTS)), np.float32),
         mask=mask,

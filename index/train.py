@@ -14,17 +14,18 @@ import numpy as np
 from index.attention import EVIDENCE, AttentionHead, HeadConfig, birth
 from index.calibration import fit_null, null_evidence
 from index.choice import Choice, Readings, beats, choose
-from index.clicks import ClickModel, as_judged, estimate_clicks, held_out_gains
+from index.clicks import ClickModel, as_judged, estimate_clicks, held_out_qrels
 from index.errors import NotEnoughFeedback
-from index.evaluate import Qrels, compare_runs, measure_run
+from index.evaluate import compare_runs, measure_run
 from index.examples import FOLDS, TEST_FOLDS, Example, Feedback, make_batch, make_example, make_examples, split
 from index.generation import ARRAYS, Generation
 from index.journal import Journal, fingerprint
 from index.normalise import masked
 from index.promotion import Comparison, Decision, gate
+from index.recipes import FitConfig, Step
 from index.records import Floats
 from index.search import Query, project, search
-from index.trials import FitConfig, Lesson, Step, run_trial
+from index.trials import Lesson, run_trial
 
 NULL_QUERIES = 300
 HOP_QUERIES = 120
@@ -261,11 +262,6 @@ def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback, limi
     ranking = search(generation, head, Query(one.text, one.vector), unseen=one.source)
     rows = generation.rows[ranking.places].tolist()
     return [str(row) for row in rows if one.shown is None or row in one.shown][:limit]
-
-
-def held_out_qrels(feedback: Sequence[Feedback], clicks: ClickModel | None = None) -> Qrels:
-    """Return what held-out queries are judged by, over rows (`clicks.held_out_gains`)."""
-    return {one.source: {str(row): grade for row, grade in held_out_gains(one, clicks).items()} for one in feedback}
 
 
 def sample(items: Sequence[Any], most: int, seed: int) -> list[Any]:

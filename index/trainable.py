@@ -36,7 +36,6 @@ class TrainableHead(AttentionHead, nn.Module):
         """Return the head as it is now, to search with: a copy, which further training leaves alone."""
         return AttentionHead(self.config, {name: one.numpy().copy() for name, one in self.state_dict().items()})
 
-
     def numbers_of_form(self) -> list[nn.Parameter]:
         """Return what the form learns besides its matrices: a few numbers per head."""
         matrices = {id(one) for one in self.score.low_rank()}

@@ -100,22 +100,25 @@ class Doubt:
 
     def read(self, vectors: Floats, positions: Ints) -> Floats:
         """Return the vectors (n, D) at these positions of all, once they are proven; raises DamagedKeys."""
-        found = vectors[positions]
+        found = vectors.take(positions, axis=0)
         self.check(positions, found)
         return found
 
     def check(self, positions: Ints, vectors: Floats) -> None:
         """Compare the vectors (n, D) that were read at these positions (n,); raises DamagedKeys."""
-        if not len(self._sums):
+        sums = self._sums
+        if not len(sums):
             return
-        doubted = np.flatnonzero(positions < len(self._sums))
+        doubted = np.flatnonzero(positions < len(sums))
         doubted = doubted[~self._proven[positions[doubted]]]
         if not len(doubted):
             return
-        wrong = checksums(vectors[doubted]) != self._sums[positions[doubted]]
+        wrong = checksums(vectors[doubted]) != sums[positions[doubted]]
         if wrong.any():
             raise DamagedKeys(f"{self._name}: key {positions[doubted[wrong][0]]} differs from its checksum")
         self._proven[positions[doubted]] = True
+        if self._proven.all():
+            self._sums = np.empty(0, np.uint64)  # nothing is doubted any more
 
     def check_all(self, vectors: Floats, first: int = 0) -> None:
         """Compare all rows from `first` on, for whoever reads them as a whole; raises DamagedKeys."""

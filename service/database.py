@@ -8,20 +8,24 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.pool import QueuePool, StaticPool
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 DATABASE_FILE = "softseek.db"
 LOCK_FILE = "owner.lock"
 ENCODERS = "encoders"
 """The folder beside the database where converted encoders lie."""
+NEWEST_REVISION = "0003"
+"""Of the schema, as the last file of `migrations/versions` has it."""
 BUSY_SECONDS = 30
 READERS = 16
 
@@ -32,6 +36,10 @@ class DirectoryOwned(Exception):
     def __init__(self, directory: Path, pid: str) -> None:
         super().__init__(f"the data directory {directory} is owned by process {pid}")
         self.pid = pid
+
+
+class UnknownSchema(Exception):
+    """The database has a schema that this version does not know: a later one wrote it."""
 
 
 class OwnerLock:
@@ -75,10 +83,21 @@ class Database:
         with self._readers.connect() as connection:
             yield connection
 
+    def fetch(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of one SELECT, a snapshot by itself, as SQLite has them: for the path of a query.
+
+        SQLAlchemy's own statements take several times as long to build as these rows take to read.
+        """
+        with self._readers.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            rows: list[tuple[Any, ...]] = driver.execute(statement, parameters).fetchall()
+        return rows
+
     def migrate(self) -> None:
-        """Bring the schema to the newest revision; the caller holds the owner lock."""
+        """Bring the schema to the newest revision; the caller holds the owner lock. Raises UnknownSchema."""
         with self._write_lock, self._writer.connect() as connection:
-            command.upgrade(alembic_config(connection), "head")
+            if _revision(connection) != NEWEST_REVISION:
+                _upgrade(connection)
             connection.commit()
 
     def close(self) -> None:
@@ -91,8 +110,28 @@ class Database:
         self._writer.dispose()
 
 
-def alembic_config(connection: Connection) -> Config:
+def _revision(connection: Connection) -> str | None:
+    """Return the revision of the schema, None where there is none yet."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    revision: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return revision
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command  # here: where the schema is as it should be, nobody waits for what changes it
+    from alembic.util import CommandError
+
+    try:
+        command.upgrade(alembic_config(connection), "head")
+    except CommandError as error:
+        raise UnknownSchema(str(error)) from error
+
+
+def alembic_config(connection: Connection) -> "Config":
     """Return Alembic's configuration for this connection; nothing is read from the environment or the folder."""
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", "migrations:")
     config.attributes["connection"] = connection

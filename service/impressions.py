@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from typing import Any
 
 import structlog
@@ -11,6 +12,8 @@ from service.database import Database
 from service.tables import Query
 
 BATCH = 500
+GATHERED_SECONDS = 0.1
+"""From the first impression of a batch: a transaction of its own for each would cost as much as its search."""
 log = structlog.get_logger()
 
 
@@ -41,14 +44,23 @@ class ImpressionLog:
     def _write_all(self) -> None:
         ended = False
         while not ended:
-            taken = [self._queue.get()]
-            while len(taken) < BATCH and not self._queue.empty():
-                taken.append(self._queue.get_nowait())
+            taken = self._gathered()
             self._write([one for one in taken if isinstance(one, dict)])
             ended = None in taken
             for one in taken:
                 if isinstance(one, threading.Event):
                     one.set()
+
+    def _gathered(self) -> list[dict[str, Any] | threading.Event | None]:
+        """Return what comes until a batch is full, its time is over, or somebody waits for what is in it."""
+        taken = [self._queue.get()]
+        until = time.monotonic() + GATHERED_SECONDS
+        while len(taken) < BATCH and isinstance(taken[-1], dict):
+            try:
+                taken.append(self._queue.get(timeout=max(0.0, until - time.monotonic())))
+            except queue.Empty:
+                break
+        return taken
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
         try:

@@ -8,7 +8,10 @@ needs neither torch nor transformers.
 
 import fcntl
 import logging
+import os
 import shutil
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,6 +72,23 @@ def converted_model(path: Path, fingerprint: str, cache: Path) -> Path:
     return folder
 
 
+def convert_apart(path: Path, fingerprint: str, cache: Path) -> None:
+    """Make a model's converted files in a process of its own, unless they lie there: what torch takes goes with it.
+
+    Whatever goes wrong there `converted_model` will meet again, and raise, here.
+    """
+    try:
+        if _is_whole(cache / fingerprint):
+            return
+    except NotConvertible:
+        return
+    log.info("encoder_converting", encoder=str(path), into=str(cache))
+    command = [sys.executable, "-m", "index.encoders.conversion", str(path), fingerprint, str(cache)]
+    source = str(Path(__file__).parents[2])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))}
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=environment)
+
+
 def read_facts(folder: Path) -> dict[str, Any]:
     """Return a converted model's facts after checking every file. Raises DamagedFile, NotConvertible (remembered)."""
     facts = read_manifest(folder)
@@ -104,7 +124,6 @@ def _is_whole(folder: Path) -> bool:
 
 def _make(path: Path, fingerprint: str, folder: Path) -> None:
     """Convert into a folder aside and rename it, so that a folder is whole or not there."""
-    log.info("encoder_converting", encoder=str(path), into=str(folder))
     aside = folder.with_name(f"{fingerprint}.partial")
     shutil.rmtree(aside, ignore_errors=True)  # of a process that was killed
     aside.mkdir()
@@ -206,3 +225,7 @@ def _silence() -> Iterator[None]:
             yield
     finally:
         logging.disable(logging.NOTSET)
+
+
+if __name__ == "__main__":
+    converted_model(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))

@@ -7,6 +7,7 @@ the thread that asks. Imports neither torch nor transformers.
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from tokenizers import Tokenizer
 
 from index.encoders.conversion import FP32, INT8, TOKENIZER, padded, read_facts
 from index.encoders.precision import Precision, Precisions, choose_precisions, processor_flags
-from index.encoders.sessions import Session, onnx_session, openvino_session
+from index.encoders.sessions import Session, Tokens, onnx_session, openvino_session
 from index.passages import PassageCutter
 from index.priority import lower_priority
 from index.records import Floats
@@ -47,8 +48,8 @@ class ConvertedEncoder:
         self.cutter = PassageCutter(_TokenCounter(folder), int(facts["window"]))
         self._query_session = onnx_session(folder / (INT8 if chosen.queries == "int8" else FP32), threads=1)
         self._document_thread = ThreadPoolExecutor(1, "encode", initializer=lower_priority)
-        opening = self._document_thread.submit(_document_session, folder, chosen, threads or os.cpu_count() or 1)
-        self._document_session = opening.result()  # opened there: a runtime's threads inherit the priority
+        opened = partial(_document_session, folder, chosen, threads or os.cpu_count() or 1)
+        self._document_session = cache(opened)  # when documents come: a service that only answers has half the memory
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors (len(texts), D) of documents; callers at once take turns, a batch each."""
@@ -58,8 +59,11 @@ class ConvertedEncoder:
         for start in range(0, len(rows), self._batch_texts):
             batch = by_length[start : start + self._batch_texts]
             ids, mask = padded([rows[at] for at in batch], self._pad_id, self._multiple)
-            vectors[batch] = self._document_thread.submit(self._document_session, ids, mask).result()
+            vectors[batch] = self._document_thread.submit(self._encode_batch, ids, mask).result()
         return vectors
+
+    def _encode_batch(self, ids: Tokens, mask: Tokens) -> Floats:
+        return self._document_session()(ids, mask)  # opened on this thread: a runtime's threads inherit its priority
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors (len(texts), D) of queries."""

@@ -174,12 +174,11 @@ def open_runtime(settings: "Settings") -> Iterator["Runtime"]:
 @contextmanager
 def ready_to_open(settings: "Settings") -> Iterator[None]:
     """Send the log to stderr, and raise what goes wrong with the data directory as a Failure."""
-    from alembic.util import CommandError
     from sqlalchemy.exc import SQLAlchemyError
 
     from index.errors import SearchError
     from service.app import configure_logging
-    from service.database import DirectoryOwned
+    from service.database import DirectoryOwned, UnknownSchema
 
     configure_logging(settings.log_level)
     try:
@@ -188,7 +187,7 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
         raise Failure(OWNED, f"{error}; a command with --url talks to its server") from error
     except SearchError as error:
         raise Failure(ERROR, str(error)) from error
-    except (SQLAlchemyError, CommandError, OSError) as error:
+    except (SQLAlchemyError, UnknownSchema, OSError) as error:
         reason = getattr(error, "orig", None) or error
         raise Failure(ERROR, f"the data directory {settings.data} cannot be opened: {reason}") from error
 

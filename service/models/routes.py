@@ -46,4 +46,8 @@ def roll_back(runtime: Running, collection: str) -> dict[str, Any]:
 @router.post("/evaluations", status_code=202)
 def post_evaluation(runtime: Running, collection: str, evaluation: EvaluationIn) -> Response:
     """Measure models on given or stored judgments, with paired tests; the task holds the result."""
-    return runtime.accepted(actions.start_evaluation(runtime, runtime.collection(collection), evaluation))
+    from service.models.evaluations import (
+        start_evaluation,  # here: statistics take longer to load than a service to start
+    )
+
+    return runtime.accepted(start_evaluation(runtime, runtime.collection(collection), evaluation))

@@ -1,6 +1,7 @@
 """HTTP of searches and of what was shown."""
 
 import asyncio
+import time
 from typing import Any
 
 import orjson
@@ -22,9 +23,10 @@ router = APIRouter(prefix="/v1/collections/{collection}", tags=["search"], route
 @router.post("/search")
 async def post_search(runtime: Running, collection: str, request: SearchIn) -> Response:
     """Search a collection by soft attention over its documents."""
+    arrived = time.perf_counter()
     state = runtime.collection(collection)
     with SEARCH_SECONDS.labels(mode=request.mode).time():
-        work = runtime.run_search(lambda: orjson.dumps(actions.answer(runtime, state, request)))
+        work = runtime.run_search(lambda: orjson.dumps(actions.answer(runtime, state, request, arrived)))
         body = await asyncio.wrap_future(work)
     return Response(body, media_type="application/json")
 

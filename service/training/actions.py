@@ -6,7 +6,7 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection, func, insert, select
 
-from index.trials import FitConfig
+from index.recipes import FitConfig
 from service.database import new_id, now
 from service.learning import confirmed_count
 from service.problems import Problem, not_found

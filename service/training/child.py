@@ -21,18 +21,14 @@ import torch
 from index.errors import NotEnoughFeedback
 from index.files import write_atomically
 from index.models import save_head
+from index.recipes import FitConfig
 from index.train import Fitted, Steps, fit
-from index.trials import FitConfig
 from service.database import DATABASE_FILE, ENCODERS, Database
 from service.learning import summary
 from service.state import load_version
 from service.training.inputs import encode_by, inputs_of
+from service.training.staging import INPUTS, JOURNAL, LOCK, MODEL, REPORT
 
-MODEL = "model"
-REPORT = "report.json"
-INPUTS = "inputs"
-JOURNAL = "journal"
-LOCK = "lock"
 NICENESS = 10
 ORPHANED = 3
 """The exit code of a child whose service has ended; nobody is there to see it."""

@@ -21,7 +21,7 @@ from service.registry import champion_version, next_version, promote, register
 from service.runtime import Runtime
 from service.state import CollectionState
 from service.tables import Model, TrainingRun
-from service.training.child import MODEL, REPORT
+from service.training.staging import MODEL, REPORT
 
 log = structlog.get_logger()
 MAX_STEPS = 2000

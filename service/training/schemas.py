@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from index.trials import FitConfig
+from index.recipes import FitConfig
 from service.inputs import Strict
 
 ClickReading = Literal["auto", "graded", "debiased", "naive"]
-"""How a run reads clicks (`trials.Recipe.reading`); `auto` tries every way and lets validation choose."""
+"""How a run reads clicks (`recipes.Recipe.reading`); `auto` tries every way and lets validation choose."""
 
 
 class TrainingIn(Strict):

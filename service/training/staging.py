@@ -1,0 +1,7 @@
+"""The names of what lies in the staging folder of a training run: the service and the child that trains know them."""
+
+MODEL = "model"
+REPORT = "report.json"
+INPUTS = "inputs"
+JOURNAL = "journal"
+LOCK = "lock"
