@@ -167,8 +167,11 @@ class AttentionHead:
         The answer is that of the candidates alone: how much weight the null slot has is settled after the hop is.
         """
         xp = namespace(query)
+        if not candidates.mask.shape[1]:
+            return query
         found = xp.any(candidates.mask, axis=1, keepdims=True)
-        weights = NORMALISERS[self.config.normaliser](attention.logits[:, :-1], candidates.mask | ~found)
+        logits = xp.where(found, attention.logits[:, :-1], 0.0)
+        weights = NORMALISERS[self.config.normaliser](logits, candidates.mask | ~found)
         weights = xp.where(found, weights, 0.0)
         return query + self.hop * pool_values(weights, document_values(candidates))
 

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import torch
 
 from index.attention import EVIDENCE, Candidates, HeadConfig
 from index.records import FACTS
@@ -78,14 +78,14 @@ def weights_by_hand(config: HeadConfig, logits: Sequence[float]) -> list[float]:
 def flatten(
     queries: Sequence[Sequence[ToyDocument]],
     dim: int,
-    dtype: torch.dtype = torch.float32,
+    dtype: Any = np.float32,
     facts: Sequence[Vector] | None = None,
 ) -> Candidates:
     """Return the candidates of several queries, and facts of these, as the flat arrays that attention reads."""
     width = max(map(len, queries))
     keys: list[Vector] = []
     pairs: list[tuple[int, int, int, int]] = []
-    words, mask = torch.zeros(len(queries), width, 4, dtype=dtype), torch.zeros(len(queries), width, dtype=torch.bool)
+    words, mask = np.zeros((len(queries), width, 4), dtype), np.zeros((len(queries), width), bool)
     memory: list[tuple[int, float, float]] = []
     for b, documents in enumerate(queries):
         for n, document in enumerate(documents):
@@ -93,14 +93,14 @@ def flatten(
             for kind, key in document.keys:
                 pairs.append((b, len(keys), slot, kind))
                 keys.append(key)
-            words[b, n] = torch.tensor([document.words, *document.matches], dtype=dtype)
+            words[b, n] = [document.words, *document.matches]
             mask[b, n] = True
             memory += [(slot, cosine, weight) for cosine, weight in document.memory]
-    pair = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 4)
-    past = torch.tensor(memory, dtype=dtype).reshape(-1, 3)
-    key_table = torch.as_tensor(np.asarray(keys, float).reshape(-1, dim)).to(dtype)
-    known = torch.tensor(facts or [PLAIN] * len(queries), dtype=dtype)
-    return Candidates(key_table, *pair.T, words, known, mask, past[:, 0].to(torch.int64), past[:, 1], past[:, 2])
+    pair = np.asarray(pairs, np.int64).reshape(-1, 4)
+    past = np.asarray(memory, dtype).reshape(-1, 3)
+    key_table = np.asarray(keys, dtype).reshape(-1, dim)
+    known = np.asarray(facts or [PLAIN] * len(queries), dtype)
+    return Candidates(key_table, *pair.T, words, known, mask, past[:, 0].astype(np.int64), past[:, 1], past[:, 2])
 
 
 def random_unit(generator: np.random.Generator, dim: int) -> list[float]:

@@ -2,15 +2,17 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from index.normalise import NORMALISERS, Normaliser, one_hot, softmax, uniform
+from tests.index.both import By, each_library, tensors
 
 every_normaliser = pytest.mark.parametrize("name", NORMALISERS)
 
-LOGITS = torch.tensor([[1.0, 3.0, -2.0, 0.5], [9.0, 9.0, -1.0, -4.0]], dtype=torch.float64)
-MASK = torch.tensor([[True, True, False, True], [False, True, True, True]])
+LOGITS = np.asarray([[1.0, 3.0, -2.0, 0.5], [9.0, 9.0, -1.0, -4.0]])
+MASK = np.asarray([[True, True, False, True], [False, True, True, True]])
 """Two queries with two candidates each; the null slot stands last, and what is padding differs."""
 
 
@@ -28,62 +30,71 @@ def by_hand(name: str, logits: list[float], mask: list[bool]) -> list[float]:
     return list(share.values())
 
 
+@each_library
 @every_normaliser
-def test_a_normaliser_is_what_is_written_by_hand(name: str) -> None:
-    weights = NORMALISERS[name](LOGITS, MASK)
+def test_a_normaliser_is_what_is_written_by_hand(by: By, name: str) -> None:
+    weights = by(NORMALISERS[name])(LOGITS, MASK)
     for b in range(2):
         assert weights[b].tolist() == pytest.approx(by_hand(name, LOGITS[b].tolist(), MASK[b].tolist()))
 
 
+@each_library
 @every_normaliser
 @pytest.mark.parametrize("seed", range(5))
-def test_weights_are_never_negative_and_sum_to_one(name: str, seed: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    logits = 50 * torch.randn(8, 12, generator=generator)
-    mask = torch.rand(8, 12, generator=generator) < 0.5
+def test_weights_are_never_negative_and_sum_to_one(by: By, name: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    logits, mask = 50 * random.standard_normal((8, 12), np.float32), random.random((8, 12)) < 0.5
     mask[:, -1] = True
-    weights = NORMALISERS[name](logits, mask)
+    weights = by(NORMALISERS[name])(logits, mask)
     assert bool((weights >= 0).all())
     assert weights.sum(1).tolist() == pytest.approx([1.0] * 8, abs=1e-6)
     assert bool((weights[~mask] == 0).all())
 
 
+@each_library
 @every_normaliser
-def test_where_there_is_no_candidate_the_null_slot_has_all_the_weight(name: str) -> None:
-    mask = torch.tensor([[False, False, True]])
-    assert NORMALISERS[name](torch.tensor([[-math.inf, 5.0, -3.0]]), mask).tolist() == [[0.0, 0.0, 1.0]]
+def test_where_there_is_no_candidate_the_null_slot_has_all_the_weight(by: By, name: str) -> None:
+    mask = np.asarray([[False, False, True]])
+    assert by(NORMALISERS[name])(np.asarray([[-math.inf, 5.0, -3.0]]), mask).tolist() == [[0.0, 0.0, 1.0]]
 
 
+@each_library
 @every_normaliser
-def test_permuting_candidates_permutes_weights(name: str) -> None:
+def test_permuting_candidates_permutes_weights(by: By, name: str) -> None:
     order = [2, 0, 3, 1]
-    straight, shuffled = NORMALISERS[name](LOGITS, MASK), NORMALISERS[name](LOGITS[:, order], MASK[:, order])
-    assert torch.allclose(shuffled, straight[:, order], atol=1e-15)
+    normaliser = by(NORMALISERS[name])
+    straight, shuffled = normaliser(LOGITS, MASK), normaliser(LOGITS[:, order], MASK[:, order])
+    assert np.allclose(shuffled, straight[:, order], atol=1e-15)
 
 
+@each_library
 @every_normaliser
-def test_the_same_logits_give_the_same_bits(name: str) -> None:
-    assert torch.equal(NORMALISERS[name](LOGITS, MASK), NORMALISERS[name](LOGITS.clone(), MASK.clone()))
+def test_the_same_logits_give_the_same_bits(by: By, name: str) -> None:
+    normaliser = by(NORMALISERS[name])
+    assert np.array_equal(normaliser(LOGITS, MASK), normaliser(LOGITS.copy(), MASK.copy()))
 
 
-def test_a_look_up_gives_equals_to_the_first() -> None:
-    everything = torch.ones(1, 5, dtype=torch.bool)
-    assert one_hot(torch.tensor([[1.0, 4.0, 4.0, 2.0, 4.0]]), everything).tolist() == [[0, 1, 0, 0, 0]]
+@each_library
+def test_a_look_up_gives_equals_to_the_first(by: By) -> None:
+    everything = np.ones((1, 5), bool)
+    assert by(one_hot)(np.asarray([[1.0, 4.0, 4.0, 2.0, 4.0]]), everything).tolist() == [[0, 1, 0, 0, 0]]
 
 
-def test_the_average_does_not_look_at_the_logits() -> None:
-    assert torch.equal(uniform(LOGITS, MASK), uniform(-7 * LOGITS, MASK))
+@each_library
+def test_the_average_does_not_look_at_the_logits(by: By) -> None:
+    assert np.array_equal(by(uniform)(LOGITS, MASK), by(uniform)(-7 * LOGITS, MASK))
 
 
+@each_library
 @pytest.mark.parametrize(("temperature", "limit"), [(1e-3, one_hot), (1e9, uniform)])
 def test_softmax_tends_to_a_look_up_when_cold_and_to_the_average_when_hot(
-    temperature: float, limit: Normaliser
+    by: By, temperature: float, limit: Normaliser
 ) -> None:
-    assert torch.allclose(softmax(LOGITS / temperature, MASK), limit(LOGITS, MASK), atol=1e-7)
+    assert np.allclose(by(softmax)(LOGITS / temperature, MASK), by(limit)(LOGITS, MASK), atol=1e-7)
 
 
 def test_the_gradient_of_softmax_is_right() -> None:
-    assert torch.autograd.gradcheck(lambda logits: softmax(logits, MASK), (LOGITS.clone().requires_grad_(),))
+    assert torch.autograd.gradcheck(lambda logits: softmax(logits, tensors(MASK)), (tensors(LOGITS).requires_grad_(),))
 
 
 def test_softmax_learns_which_candidate_answers() -> None:
@@ -100,5 +111,5 @@ def test_softmax_learns_which_candidate_answers() -> None:
 @pytest.mark.parametrize("normaliser", [one_hot, uniform])
 def test_a_look_up_and_an_average_pass_no_gradient_on(normaliser: Normaliser) -> None:
     """So training always goes through softmax, whatever makes the weights that are shown."""
-    weights = normaliser(LOGITS.clone().requires_grad_(), MASK)
+    weights = normaliser(tensors(LOGITS).requires_grad_(), tensors(MASK))
     assert not weights.requires_grad

@@ -6,51 +6,54 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 from torch import Tensor
 
 from index.attention import AttentionHead, HeadConfig, document_values
 from index.choice import LADDER
 from index.examples import Feedback
 from index.generation import Generation
+from index.normalise import NORMALISERS
 from index.records import Floats
 from index.retrieval import Mode
 from index.search import Query, explain_keys, search
+from index.trainable import TrainableHead
 from tests.index.attention_by_hand import PASSAGE, ToyDocument, flatten, only, random_documents, random_unit
+from tests.index.both import By, each_library, tensors
 from tests.index.toys import generation_of, passages, random_vectors, unit
 from tests.index.toys_to_learn import ALL_FOLDS, BIRTH, CONFIG, run
 
 DIM = 4
 HEAD = HeadConfig(dim=DIM, rank=2, heads=2, inverse_temperature=3.0)
 QUERIES = [random_documents(seed, count, DIM) for seed, count in ((1, 5), (2, 3))]
-E = torch.tensor([random_unit(np.random.default_rng(seed), DIM) for seed in (4, 5)])
+E = np.asarray([random_unit(np.random.default_rng(seed), DIM) for seed in (4, 5)], np.float32)
 
 
 def hopping(config: HeadConfig, hop: float) -> AttentionHead:
-    head = AttentionHead(config).requires_grad_(False)
-    head.hop.fill_(hop)
-    return head
+    return AttentionHead(config).changed(hop=hop)
 
 
 # --- The function ---
 
 
-def test_a_hop_of_nothing_is_one_hop_to_the_bit() -> None:
-    head, candidates = AttentionHead(HEAD), flatten(QUERIES, DIM)
+@each_library
+def test_a_hop_of_nothing_is_one_hop_to_the_bit(by: By) -> None:
+    head, candidates = by(hopping(HEAD, 0.0)), flatten(QUERIES, DIM)
     once = head.attend(head.dense(E, candidates), candidates)
-    twice = head(E, candidates)  # its hop may be trained, so the second pass is made
-    assert torch.equal(head.hopped(E, once, candidates), E)
-    assert torch.equal(twice.logits, once.logits)
-    assert torch.equal(twice.weights, once.weights)
-    assert torch.equal(hopping(HEAD, 0.0)(E, candidates).logits, once.logits)
+    twice = head(E, candidates)  # in torch its hop may be trained, so the second pass is made
+    assert np.array_equal(head.hopped(E, once, candidates), E)
+    assert np.array_equal(twice.logits, once.logits)
+    assert np.array_equal(twice.weights, once.weights)
 
 
-def test_the_query_is_drawn_by_the_weights_towards_the_unit_means_of_passages() -> None:
-    head, candidates = hopping(HEAD, 0.3), flatten(QUERIES, DIM)
+@each_library
+def test_the_query_is_drawn_by_the_weights_towards_the_unit_means_of_passages(by: By) -> None:
+    head, candidates = by(hopping(HEAD, 0.3)), flatten(QUERIES, DIM)
     attention = head.attend(head.dense(E, candidates), candidates)
     drawn = head.hopped(E, attention, candidates)
     for b, documents in enumerate(QUERIES):
-        expected = E[b].numpy().astype(float)
-        shares = torch.softmax(attention.logits[b, : len(documents)], 0)  # of the candidates alone
+        expected = E[b].astype(float)
+        shares = softmax(attention.logits[b, : len(documents)])  # of the candidates alone
         for n, document in enumerate(documents):
             keys = [np.asarray(key) for kind, key in document.keys if kind == PASSAGE]
             if keys:
@@ -58,36 +61,47 @@ def test_the_query_is_drawn_by_the_weights_towards_the_unit_means_of_passages() 
                 expected = expected + 0.3 * float(shares[n]) * mean / np.linalg.norm(mean)
         assert drawn[b].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
     again = head.attend(head.dense(drawn, candidates), candidates)
-    assert torch.equal(head(E, candidates).logits, again.logits)
+    assert np.array_equal(head(E, candidates).logits, again.logits)
 
 
-def test_a_document_without_passages_draws_nothing() -> None:
-    values = document_values(flatten([[ToyDocument([]), ToyDocument([(PASSAGE, [0, 2.0, 0, 0])] * 3)]], DIM))
+@each_library
+def test_a_document_without_passages_draws_nothing(by: By) -> None:
+    values = by(document_values)(flatten([[ToyDocument([]), ToyDocument([(PASSAGE, [0, 2.0, 0, 0])] * 3)]], DIM))
     assert values.tolist() == [[[0, 0, 0, 0], [0, 1, 0, 0]]]
 
 
-def test_where_the_null_slot_stands_draws_the_query_nowhere() -> None:
+@each_library
+def test_where_the_null_slot_stands_draws_the_query_nowhere(by: By) -> None:
     """The slot is calibrated after the hop was chosen; what it learns must not move what the hop finds."""
     candidates = flatten(QUERIES, DIM)
-    logits = [hopping(replace(HEAD, null=null), 0.4)(E, candidates).logits for null in ((16.0, 1, 0), (-9.0, 0.5, 3))]
-    assert torch.equal(logits[0][:, :-1], logits[1][:, :-1])
+    logits = [by(hopping(replace(HEAD, null=null), 0.4))(E, candidates).logits for null in ((16.0, 1, 0), (-9.0, 0.5, 3))]
+    assert np.array_equal(logits[0][:, :-1], logits[1][:, :-1])
 
 
-def test_a_query_without_candidates_beside_others_stays_where_it_is() -> None:
+@each_library
+def test_a_query_without_candidates_beside_others_stays_where_it_is(by: By) -> None:
     candidates = flatten([[], QUERIES[0]], DIM)
-    head = hopping(HEAD, 0.4)
+    head = by(hopping(HEAD, 0.4))
     drawn = head.hopped(E, head.attend(head.dense(E, candidates), candidates), candidates)
     assert drawn[0].tolist() == E[0].tolist()
     assert drawn[1].tolist() != E[1].tolist()
 
 
+@each_library
+@pytest.mark.parametrize("normaliser", NORMALISERS)
+def test_queries_without_a_single_candidate_stay_where_they_are(by: By, normaliser: str) -> None:
+    attention = by(hopping(replace(HEAD, normaliser=normaliser), 0.4))(E, flatten([[], []], DIM))
+    assert attention.weights.tolist() == [[1.0], [1.0]]
+
+
 @pytest.mark.parametrize("hop", [0.0, 0.4])
 def test_the_gradient_with_respect_to_the_hop_is_right(hop: float) -> None:
-    head, candidates = AttentionHead(HEAD).double(), flatten(QUERIES, DIM, torch.float64)
+    head, candidates = TrainableHead(HEAD).double(), tensors(flatten(QUERIES, DIM, np.float64))
+    query = torch.tensor(E, dtype=torch.float64)
     real = torch.cat([candidates.mask, torch.ones(2, 1, dtype=torch.bool)], dim=1)
 
     def logits(g: Tensor) -> Tensor:
-        found: Tensor = torch.func.functional_call(head, {"hop": g}, (E.double(), candidates)).logits
+        found: Tensor = torch.func.functional_call(head, {"hop": g}, (query, candidates)).logits
         return found[real]
 
     g = torch.tensor(hop, dtype=torch.float64, requires_grad=True)
