@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from index.attention import EVIDENCE, AttentionHead, HeadConfig, birth
@@ -39,14 +40,16 @@ def load_head(directory: Path) -> AttentionHead:
             config, tensors = _from_format_1(config, tensors)
         elif written != FORMAT:
             raise ValueError(f"format {written} is not known here")
+        if any(value.dtype != np.float32 for value in tensors.values()):
+            raise ValueError("the numbers of a head are float32")
         return AttentionHead(HeadConfig(**{key: _tuple(value) for key, value in config.items()}), tensors)
-    except (LookupError, TypeError, ValueError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe a head") from error
 
 
 def head_bytes(head: AttentionHead) -> bytes:
     """Return a head's tensors as safetensors: same head, same bytes."""
-    return save({name: np.ascontiguousarray(one) for name, one in sorted(head.parameters_by_name().items())})
+    return save({name: np.asarray(one, order="C") for name, one in sorted(head.parameters_by_name().items())})
 
 
 def _from_format_1(config: dict[str, Any], tensors: dict[str, Floats]) -> tuple[dict[str, Any], dict[str, Floats]]:
@@ -55,7 +58,8 @@ def _from_format_1(config: dict[str, Any], tensors: dict[str, Floats]) -> tuple[
 
     def widened(values: Floats) -> Floats:
         wide = np.zeros(len(EVIDENCE), np.float32)
-        wide[place] = values
+        for at, value in zip(place, values, strict=True):
+            wide[at] = value
         return wide
 
     temperature = np.exp(tensors["log_inverse_temperature"])

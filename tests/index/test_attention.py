@@ -232,9 +232,7 @@ def pooled(by: By, scores: list[float], sharpness: float) -> float:
 
 @each_library
 @pytest.mark.parametrize("scores", [[0.3], [0.9, 0.2], [-0.5, -0.1, -0.9], [0.4, 0.4, 0.1], [-1.0, 1.0]])
-def test_the_soft_maximum_lies_between_the_mean_and_the_best_key_and_tends_to_it(
-    by: By, scores: list[float]
-) -> None:
+def test_the_soft_maximum_lies_between_the_mean_and_the_best_key_and_tends_to_it(by: By, scores: list[float]) -> None:
     values = [pooled(by, scores, sharpness) for sharpness in (1e-9, 0.5, 2, 8, 32, 1e4)]
     assert values[0] == pytest.approx(sum(scores) / len(scores), abs=1e-6)
     assert values == sorted(values)

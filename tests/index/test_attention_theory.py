@@ -108,7 +108,7 @@ def test_the_gradient_of_attention_is_the_covariance_of_its_keys() -> None:
     query = tensors(rows(1, 2)[0])
     alpha = attended_in_torch(scored(score, query, keys)[:, 0]).detach()[0, :-1]
     mean = alpha @ keys
-    second = sum((a * torch.outer(k, k) for a, k in zip(alpha, keys, strict=True)), torch.zeros(DIM, DIM, dtype=torch.float64))
+    second = torch.stack([a * torch.outer(k, k) for a, k in zip(alpha, keys, strict=True)]).sum(0)
     jacobian = torch.autograd.functional.jacobian(answer, query)
     assert torch.allclose(jacobian, second - torch.outer(mean, mean), atol=1e-12)
     assert bool((torch.linalg.eigvalsh(jacobian) > -1e-12).all())

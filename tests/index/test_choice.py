@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from index.attention import AttentionHead
 from index.choice import LADDER, PRICE, VARIANTS, Readings, _optimism, _Search, beats, choose, label
 from index.examples import Example, Feedback, fold_of, make_example, make_examples
 from index.generation import Generation
 from index.journal import Journal
 from index.records import Floats
 from index.search import project
+from index.trainable import TrainableHead
 from index.trials import FitConfig, Lesson, Recipe, _Batches
 from tests.index.toys_to_learn import (
     ALL_FOLDS,
@@ -175,7 +175,7 @@ def test_optimism_is_the_same_bits_twice() -> None:
 @pytest.mark.parametrize("refresh", [0, 2])
 def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collection: Generation, refresh: int) -> None:
     examples = examples_of(collection, asked(turned=True), count=20)
-    head = AttentionHead(BIRTH).requires_grad_(False)
+    head = TrainableHead(BIRTH).requires_grad_(False)
     config = replace(CONFIG, candidates=20, refresh=refresh)
     batches = _Batches(collection, Lesson(examples, (), {}), head, Recipe("rank", turn=True), config)
     list(batches.epoch())
@@ -185,7 +185,7 @@ def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collec
     list(batches.epoch())
     changed = 0
     for before, after in zip(examples, batches._examples, strict=True):
-        fresh = make_example(collection, before.feedback, project(head, before.feedback.vector), 20)
+        fresh = make_example(collection, before.feedback, project(head.as_arrays(), before.feedback.vector), 20)
         assert after is before or after.candidates.places.tolist() == fresh.candidates.places.tolist()
         changed += after.candidates.places.tolist() != before.candidates.places.tolist()
     assert changed > len(examples) // 4 if refresh else changed == 0
@@ -200,7 +200,7 @@ def test_what_was_shown_stays_what_clicks_choose_among(collection: Generation) -
         for one in asked(turned=True)
     ]
     examples = examples_of(collection, clicked)
-    head = AttentionHead(BIRTH).requires_grad_(False)
+    head = TrainableHead(BIRTH).requires_grad_(False)
     lesson = Lesson(examples, (), {})
     batches = _Batches(collection, lesson, head, Recipe("rank", turn=True), replace(CONFIG, refresh=1))
     head.score.up += 0.5

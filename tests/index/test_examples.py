@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from index.attention import EVIDENCE, AttentionHead, HeadConfig
 from index.examples import (
@@ -181,7 +180,7 @@ def test_an_example_never_sees_its_own_memory(tmp_path: Path, feedback: Feedback
     generation = generation_with(tmp_path, own, other)
     example = example_of(generation, feedback)
     batch = make_batch(generation, [example])
-    parts = HEAD(batch.query, batch.candidates).parts[0, :, MEMORY].detach()
+    parts = HEAD(batch.query, batch.candidates).parts[0, :, MEMORY]
     remembered_rows = [row for row, part in zip(rows(generation, example), parts.tolist(), strict=True) if part]
     assert remembered_rows == [1]
 
@@ -225,7 +224,7 @@ def test_a_batch_holds_every_example_in_a_row_of_its_own(generation: Generation)
     assert batch.gains.shape == batch.log_propensity.shape == batch.candidates.mask.shape == (2, width)
     for b, example in enumerate(examples):
         n = len(example.gains)
-        assert torch.equal(batch.query[b], torch.from_numpy(example.feedback.vector))
+        assert np.array_equal(batch.query[b], example.feedback.vector)
         assert batch.candidates.mask[b].tolist() == [True] * n + [False] * (width - n)
         assert batch.gains[b].tolist() == example.gains.tolist() + [0.0] * (width - n)
         assert np.array_equal(batch.log_propensity[b, :n], example.log_propensity)

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-import torch
 
-from index.attention import EVIDENCE, AttentionHead, HeadConfig
+from index.attention import EVIDENCE, OF_FORM, AttentionHead, HeadConfig, birth
 from index.generation import Generation
 from index.records import KeyKind
 from index.scoring import FORMS
 from index.search import Query, explain_keys, search
+from tests.index.both import moved
 from tests.index.toys import generation_of, passages, random_vectors
 
 DIM = 6
@@ -28,10 +28,9 @@ def generation(tmp_path_factory: pytest.TempPathFactory) -> Generation:
 def test_the_keys_of_a_hit_add_up_to_its_part_whatever_the_form(generation: Generation, form: str, heads: int) -> None:
     beta = tuple(float(name == "passage") for name in EVIDENCE)
     config = HeadConfig(DIM, rank=3, heads=heads, form=form, beta=beta, inverse_temperature=1.0, sharpness=3.0)
-    head, random = AttentionHead(config), torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in head.score.parameters():
-            parameter += 0.4 * torch.randn(parameter.shape, generator=random)
+    values = birth(config)
+    learned = moved({name: value for name, value in values.items() if name.startswith(OF_FORM)}, 0.4, seed=1)
+    head = AttentionHead(config, values | learned)
     query = Query("", random_vectors(1, DIM, seed=4)[0])
     ranking = search(generation, head, query)
     assert len(ranking.places) == 4

@@ -1,19 +1,23 @@
 """Model files: what is loaded is what was saved, to the bit, or it is not loaded."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
+from safetensors.numpy import save
 
-from index.attention import AttentionHead, HeadConfig
+from index.attention import AttentionHead, HeadConfig, birth
 from index.errors import DamagedFile
 from index.files import MANIFEST, write_manifest
 from index.models import FORMAT, WEIGHTS, head_bytes, load_head, save_head
+from index.records import Floats
 from index.scoring import FORMS
 from tests.index.attention_by_hand import flatten, random_documents
+from tests.index.both import moved
 
 CONFIG = HeadConfig(
     dim=3,
@@ -26,16 +30,12 @@ CONFIG = HeadConfig(
     sharpness=11.0,
     seed=4,
 )
+Values = dict[str, Floats]
 
 
 def trained(config: HeadConfig) -> AttentionHead:
     """Return a head no parameter of which has its birth value, nor its null slot."""
-    head = AttentionHead(config)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for tensor in (*head.parameters(), head.null):
-            tensor += torch.randn(tensor.shape, generator=generator)
-    return head
+    return AttentionHead(config, moved(birth(config), 1.0))
 
 
 @pytest.fixture
@@ -66,9 +66,11 @@ def unnoticed_flips(folder: Path, name: str) -> list[bytes]:
 def test_a_head_comes_back_with_the_same_bits_and_shape(folder: Path, head: AttentionHead) -> None:
     loaded = load_head(folder)
     assert loaded.config == CONFIG
-    assert loaded.state_dict().keys() == head.state_dict().keys()
-    for name, tensor in head.state_dict().items():
-        assert torch.equal(loaded.state_dict()[name], tensor), name
+    values = loaded.parameters_by_name()
+    assert values.keys() == head.parameters_by_name().keys()
+    for name, value in head.parameters_by_name().items():
+        assert values[name].dtype == value.dtype
+        assert np.array_equal(values[name], value), name
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -78,15 +80,13 @@ def test_a_head_of_any_form_comes_back_to_the_bit(tmp_path: Path, form: str, hea
     save_head(tmp_path / "1", head, {})
     loaded = load_head(tmp_path / "1")
     assert head_bytes(loaded) == head_bytes(head)
-    query, candidates = torch.eye(3)[:1], flatten([random_documents(1, 4, 3)], 3)
-    with torch.no_grad():
-        assert torch.equal(loaded(query, candidates).logits, head(query, candidates).logits)
+    query, candidates = np.eye(3, dtype=np.float32)[:1], flatten([random_documents(1, 4, 3)], 3)
+    assert np.array_equal(loaded(query, candidates).logits, head(query, candidates).logits)
 
 
 def test_a_loaded_head_is_for_serving_only(folder: Path) -> None:
     loaded = load_head(folder)
-    assert not loaded.training
-    assert not any(parameter.requires_grad for parameter in loaded.parameters())
+    assert not any(value.flags.writeable for value in loaded.parameters_by_name().values())
 
 
 def test_the_manifest_tells_where_a_head_came_from(folder: Path) -> None:
@@ -144,3 +144,44 @@ def test_a_manifest_that_describes_another_head_is_damage(folder: Path, change: 
     write_manifest(folder, [WEIGHTS], {"format": FORMAT, "config": asdict(CONFIG), "lineage": {}} | change)
     with pytest.raises(DamagedFile, match="does not describe a head"):
         load_head(folder)
+
+
+def without(name: str) -> Callable[[Values], Values]:
+    return lambda values: {other: value for other, value in values.items() if other != name}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        without("beta"),
+        without("hop"),
+        without("score.key_down"),
+        lambda values: values | {"unheard": values["beta"]},
+        lambda values: values | {"score.unheard": values["score.up"]},
+        lambda values: values | {"beta": values["beta"][:-1]},
+        lambda values: values | {"hop": values["hop"][None]},
+        lambda values: values | {"score.up": values["score.up"].transpose(0, 2, 1).copy()},
+        lambda values: values | {"beta": values["beta"].astype(np.float64)},
+        lambda values: values | {"score.up": values["score.up"].astype(np.float16)},
+        lambda values: values | {"null": values["null"].astype(np.int32)},
+        lambda values: {},
+    ],
+)
+def test_tensors_of_other_names_shapes_or_numbers_than_a_head_has_are_damage(
+    tmp_path: Path, change: Callable[[Values], Values]
+) -> None:
+    with pytest.raises(DamagedFile, match="does not describe a head"):
+        load_head(written(tmp_path / "1", save(change(trained(CONFIG).parameters_by_name()))))
+
+
+def test_what_is_no_file_of_tensors_is_damage(tmp_path: Path) -> None:
+    with pytest.raises(DamagedFile, match="does not describe a head"):
+        load_head(written(tmp_path / "1", b"not a file of tensors"))
+
+
+def written(folder: Path, tensors: bytes) -> Path:
+    """Return a folder with these bytes for tensors and a manifest that vouches for them."""
+    folder.mkdir()
+    (folder / WEIGHTS).write_bytes(tensors)
+    write_manifest(folder, [WEIGHTS], {"format": FORMAT, "config": asdict(CONFIG), "lineage": {}})
+    return folder

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import Tensor
 
-from index.attention import EVIDENCE, AttentionHead
+from index.attention import EVIDENCE
 from index.errors import DamagedFile
 from index.files import write_manifest
 from index.models import WEIGHTS, load_head, save_head
+from index.train import _untrained
 from tests.index.attention_by_hand import (
     PASSAGE,
     ToyDocument,
@@ -92,7 +91,7 @@ def test_a_model_of_format_1_ranks_as_its_formula_says(tmp_path: Path) -> None:
     queries = [random_unit(np.random.default_rng(seed), DIM) for seed in range(3)]
     batches = [random_documents(seed, 5, DIM) for seed in range(3)]
     facts = [[0.9, 0.1, 0.8]] * 3
-    attention = head(torch.tensor(queries), flatten(batches, DIM, facts=facts))
+    attention = head(np.asarray(queries, np.float32), flatten(batches, DIM, facts=facts))
     for b, documents in enumerate(batches):
         expected = [logit_of_format_1(queries[b], document) for document in documents]
         assert attention.logits[b, :-1].tolist() == pytest.approx(expected, abs=1e-4)
@@ -113,24 +112,25 @@ def test_a_model_of_format_1_is_saved_in_the_format_of_today(tmp_path: Path) -> 
     save_head(tmp_path / "2", head, {})
     again = load_head(tmp_path / "2")
     assert again.config == head.config
-    assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in head.state_dict().items())
+    values = again.parameters_by_name()
+    assert all(np.array_equal(value, values[name]) for name, value in head.parameters_by_name().items())
 
 
 def test_an_untrained_model_of_format_1_is_known_as_what_it_is(tmp_path: Path) -> None:
     """So that few queries can prove a gain over it: what it was born with is its birth, in this format too."""
-    down: Tensor = torch.randn((HEADS, DIM, RANK), generator=torch.Generator().manual_seed(3)) / DIM**0.5
     born = {
-        "beta": torch.tensor(CONFIG["beta"]),
-        "down": down,
-        "log_inverse_temperature": torch.tensor(20.0).log(),
-        "log_memory_gain": torch.tensor(10.0).log(),
-        "log_memory_sharpness": torch.tensor(12.0).log(),
-        "null_evidence": torch.tensor(0.8),
-        "up": torch.zeros(HEADS, DIM, RANK),
+        "beta": np.asarray(CONFIG["beta"], np.float32),
+        "down": TENSORS["down"],
+        "log_inverse_temperature": np.log(np.float32(20.0)),
+        "log_memory_gain": np.log(np.float32(10.0)),
+        "log_memory_sharpness": np.log(np.float32(12.0)),
+        "null_evidence": np.asarray(0.8, np.float32),
+        "up": np.zeros((HEADS, DIM, RANK), np.float32),
     }
-    head = load_head(written(tmp_path / "1", {name: tensor.numpy() for name, tensor in born.items()}))
-    birth = AttentionHead(head.config).state_dict()
-    assert all(torch.equal(tensor, birth[name]) for name, tensor in head.state_dict().items())
+    assert _untrained(load_head(written(tmp_path / "1", born)))
+    for name in ("beta", "log_inverse_temperature", "up"):
+        trained = born | {name: np.asarray(born[name] + np.float32(1e-4))}
+        assert not _untrained(load_head(written(tmp_path / name, trained))), name
 
 
 @pytest.mark.parametrize("name", sorted(TENSORS))

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from index.attention import AttentionHead, HeadConfig
 from index.generation import Generation
@@ -238,7 +237,7 @@ def test_a_document_that_only_words_found_has_its_exact_dense_evidence(generatio
     head = AttentionHead(HeadConfig(dim=3, rank=2, beta=only(passage=1.0), inverse_temperature=1.0))
     query = unit(1, 2, 0)
     candidates = found(generation, query, "cat", count=1)
-    logits = head(torch.from_numpy(query)[None], assemble(generation, [candidates])).logits[0].detach()
+    logits = head(query[None], assemble(generation, [candidates])).logits[0]
     assert rows(generation, candidates) == [1, 2]
     assert logits[:2].tolist() == pytest.approx([float(query @ X), float(query @ unit(1, 1, 0))])
 
@@ -256,18 +255,18 @@ def test_queries_with_different_numbers_of_candidates_share_one_grid(tmp_path: P
     together = assemble(generation, sets)
     width = max(len(one.places) for one in sets)
     assert together.mask.sum(1).tolist() == [len(one.places) for one in sets]
-    assert len(np.unique(together.keys.numpy(), axis=0)) == len(together.keys)
+    assert len(np.unique(together.keys, axis=0)) == len(together.keys)
     for b, one in enumerate(sets):
         alone = assemble(generation, [one])
         n = len(one.places)
-        assert torch.equal(together.words[b, :n], alone.words[0])
+        assert np.array_equal(together.words[b, :n], alone.words[0])
         mine = together.pair_query == b
-        assert torch.equal(together.pair_slot[mine] - b * width, alone.pair_slot)
-        assert torch.equal(together.pair_kind[mine], alone.pair_kind)
-        assert torch.equal(together.keys[together.pair_key[mine]], alone.keys[alone.pair_key])
+        assert np.array_equal(together.pair_slot[mine] - b * width, alone.pair_slot)
+        assert np.array_equal(together.pair_kind[mine], alone.pair_kind)
+        assert np.array_equal(together.keys[together.pair_key[mine]], alone.keys[alone.pair_key])
         own = together.memory_slot // width == b
-        assert torch.equal(together.memory_slot[own] - b * width, alone.memory_slot)
-        assert torch.equal(together.memory_cosine[own], alone.memory_cosine)
+        assert np.array_equal(together.memory_slot[own] - b * width, alone.memory_slot)
+        assert np.array_equal(together.memory_cosine[own], alone.memory_cosine)
 
 
 def test_no_queries_and_no_candidates_are_assembled_too(generation: Generation) -> None:

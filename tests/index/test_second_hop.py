@@ -74,7 +74,9 @@ def test_a_document_without_passages_draws_nothing(by: By) -> None:
 def test_where_the_null_slot_stands_draws_the_query_nowhere(by: By) -> None:
     """The slot is calibrated after the hop was chosen; what it learns must not move what the hop finds."""
     candidates = flatten(QUERIES, DIM)
-    logits = [by(hopping(replace(HEAD, null=null), 0.4))(E, candidates).logits for null in ((16.0, 1, 0), (-9.0, 0.5, 3))]
+    logits = [
+        by(hopping(replace(HEAD, null=null), 0.4))(E, candidates).logits for null in ((16.0, 1, 0), (-9.0, 0.5, 3))
+    ]
     assert np.array_equal(logits[0][:, :-1], logits[1][:, :-1])
 
 

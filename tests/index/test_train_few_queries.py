@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from index.attention import AttentionHead
 from index.choice import LADDER, Readings, choose
@@ -28,9 +27,8 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
 
 def trained() -> AttentionHead:
     """Return a champion that is no longer as it was born, though it ranks as it did."""
-    head = AttentionHead(BIRTH).requires_grad_(False)
-    head.log_inverse_temperature += 0.01
-    return head
+    head = AttentionHead(BIRTH)
+    return head.changed(log_inverse_temperature=head.log_inverse_temperature + 0.01)
 
 
 # --- Cross-fitting ---
@@ -148,6 +146,6 @@ def test_a_search_that_is_right_already_is_kept_as_it_was_born(collection: Gener
     fitted, _ = run(collection, asked(turned=False, count=count, noise=0.1), replace(FitConfig(), min_queries=10))
     assert fitted.report["recipe"]["recipe"] == "birth"
     assert not fitted.decision.promote
-    for name, value in AttentionHead(BIRTH).state_dict().items():
+    for name, value in AttentionHead(BIRTH).parameters_by_name().items():
         if name != "null":
-            assert torch.equal(fitted.head.state_dict()[name], value), name
+            assert np.array_equal(fitted.head.parameters_by_name()[name], value), name

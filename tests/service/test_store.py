@@ -155,8 +155,8 @@ def put_model(client: TestClient, scale: float = 0.5) -> int:
     """Register a model that nobody trained, and return its version."""
     aviary, runtime = Spoken(client), runtime_of(client)
     state = runtime.collection("default")
-    head = AttentionHead(HeadConfig(state.dim))
-    head.requires_grad_(False).beta.mul_(scale)
+    born = AttentionHead(HeadConfig(state.dim))
+    head = born.changed(beta=scale * born.beta)
     staged = runtime.staging / "by-hand"
     save_head(staged, head, {"kind": "by hand"})
     version = len(aviary.get("models")["models"])
