@@ -22,8 +22,8 @@ from benchmarks.workbench import finished
 from index.attention import AttentionHead
 from index.errors import NotEnoughFeedback
 from index.examples import Feedback
-from index.train import fit
 from index.recipes import FitConfig
+from index.train import fit
 from service.learning import gather_feedback
 from service.problems import Problem
 from service.runtime import Runtime

@@ -27,9 +27,9 @@ from index.evaluate import measure_run
 from index.examples import Feedback
 from index.generation import Generation
 from index.promotion import CONFIDENCE, RESAMPLES
+from index.recipes import FitConfig
 from index.records import Floats
 from index.train import Fitted, Steps, ranked_rows, sample
-from index.recipes import FitConfig
 from service.learning import gather_feedback
 from service.runtime import Runtime
 from service.settings import Settings

@@ -121,7 +121,7 @@ def describe(head: AttentionHead) -> dict[str, Any]:
 def _read(
     generation: Generation, learn: Sequence[Feedback], born: HeadConfig, clicks: ClickModel, config: FitConfig
 ) -> Generator[Step, None, Readings]:
-    """Return the examples of the queries to learn from, once for each way to read clicks (`trials.Recipe.reading`)."""
+    """Return the examples of the queries to learn from, once for each way to read clicks (`recipes.Recipe.reading`)."""
     untrained = AttentionHead(born)
     curve = clicks.examination.curve
 

@@ -12,10 +12,11 @@ from index.choice import LADDER, PRICE, VARIANTS, Readings, _optimism, _Search, 
 from index.examples import Example, Feedback, fold_of, make_example, make_examples
 from index.generation import Generation
 from index.journal import Journal
+from index.recipes import FitConfig, Recipe
 from index.records import Floats
 from index.search import project
 from index.trainable import TrainableHead
-from index.trials import FitConfig, Lesson, Recipe, _Batches
+from index.trials import Lesson, _Batches
 from tests.index.toys_to_learn import (
     ALL_FOLDS,
     BIRTH,

@@ -6,8 +6,9 @@ import pytest
 from index.attention import EVIDENCE, HeadConfig
 from index.examples import Example, Feedback, make_examples
 from index.generation import Generation
+from index.recipes import FitConfig, Recipe
 from index.scoring import FORMS
-from index.trials import FitConfig, Lesson, Recipe, Trial, run_trial
+from index.trials import Lesson, Trial, run_trial
 from tests.index.toys import generation_of, passages, random_vectors
 
 DIM, COUNT = 8, 40

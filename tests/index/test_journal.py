@@ -12,8 +12,9 @@ from index.examples import TEST_FOLDS, fold_of
 from index.generation import Generation
 from index.journal import Journal, fingerprint
 from index.models import head_bytes
+from index.recipes import Step
 from index.train import fit
-from index.trials import Step, Trial
+from index.trials import Trial
 from tests.index.toys import remembered
 from tests.index.toys_to_learn import ALL_FOLDS, BIRTH, CONFIG, QUICK, asked, collection_of, finished, run
 

@@ -12,9 +12,9 @@ from index.attention import EVIDENCE, AttentionHead
 from index.errors import NotEnoughFeedback
 from index.examples import TEST_FOLDS, Feedback, fold_of
 from index.generation import ARRAYS, Generation
+from index.recipes import Step
 from index.records import Key, KeyKind
 from index.train import Fitted, fit
-from index.trials import Step
 from tests.index.attention_by_hand import only
 from tests.index.toys import IndexedDocument, generation_of, passages, random_vectors, remembered
 from tests.index.toys_to_learn import (

@@ -8,11 +8,11 @@ import pytest
 
 from index.attention import AttentionHead
 from index.choice import Readings
-from index.clicks import BEST_GRADE, ClickModel, estimate_clicks
+from index.clicks import BEST_GRADE, ClickModel, estimate_clicks, held_out_qrels
 from index.examples import ASSUMED, Feedback
 from index.generation import Generation
 from index.models import head_bytes
-from index.train import _read, held_out_qrels, ranked_rows
+from index.train import _read, ranked_rows
 from tests.index.toys_to_learn import BIRTH, CONFIG, COUNT, QUICK, asked, collection_of, finished, run
 
 TIMES = 10

@@ -13,7 +13,7 @@ from index.generation import Generation
 from index.journal import Journal
 from index.models import head_bytes
 from index.promotion import compare
-from index.trials import FitConfig
+from index.recipes import FitConfig
 from tests.index.toys import generation_of, passages, random_vectors
 from tests.index.toys_to_learn import ALL_FOLDS, BIRTH, CONFIG, COUNT, QUICK, asked, collection_of, finished, run
 

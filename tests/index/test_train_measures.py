@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from index.attention import AttentionHead
+from index.clicks import held_out_qrels
 from index.examples import Feedback, make_batch, make_examples
 from index.generation import Generation
 from index.records import Floats
 from index.search import Query, search
-from index.train import calibrate_null, held_out_qrels, ranked_rows
+from index.train import calibrate_null, ranked_rows
 from tests.index.toys import remembered
 from tests.index.toys_to_learn import BIRTH, COUNT, asked, collection_of
 

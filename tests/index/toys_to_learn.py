@@ -12,9 +12,9 @@ from index.attention import AttentionHead, HeadConfig
 from index.choice import LADDER
 from index.examples import Feedback
 from index.generation import Generation
+from index.recipes import FitConfig, Recipe, Step
 from index.records import MemoryKey
 from index.train import Fitted, fit
-from index.trials import FitConfig, Recipe, Step
 from tests.index.attention_by_hand import only
 from tests.index.toys import generation_of, passages, random_vectors
 
