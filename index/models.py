@@ -42,6 +42,8 @@ def load_head(directory: Path) -> AttentionHead:
             raise ValueError(f"format {written} is not known here")
         if any(value.dtype != np.float32 for value in tensors.values()):
             raise ValueError("the numbers of a head are float32")
+        for value in tensors.values():
+            value.flags.writeable = False  # searches share them
         return AttentionHead(HeadConfig(**{key: _tuple(value) for key, value in config.items()}), tensors)
     except (LookupError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe a head") from error
