@@ -1,5 +1,6 @@
 """The migrations lead from nothing to the tables as the code has them, and back."""
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, inspect
 
-from service.database import Database, alembic_config
+from service.database import NEWEST_REVISION, Database, UnknownSchema, alembic_config
 from service.tables import Base
 
 
@@ -89,8 +90,27 @@ def test_runs_of_before_read_clicks_in_every_way(connection: Connection) -> None
     assert found == [("r1", 7, "auto")]
 
 
-def test_there_is_one_newest_revision(connection: Connection) -> None:
-    assert len(ScriptDirectory.from_config(alembic_config(connection)).get_heads()) == 1
+def test_there_is_one_newest_revision_and_the_service_knows_it(connection: Connection) -> None:
+    assert ScriptDirectory.from_config(alembic_config(connection)).get_heads() == [NEWEST_REVISION]
+
+
+def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    database = Database(tmp_path / "later.db")
+    database.migrate()
+    with database.write() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(UnknownSchema, match="9999"):
+        database.migrate()
+    database.close()
+
+
+def test_rows_are_fetched_as_they_are_stored(tmp_path: Path) -> None:
+    database = Database(tmp_path / "rows.db")
+    database.migrate()
+    assert database.fetch("SELECT version_num, ? FROM alembic_version", ["copper"]) == [(NEWEST_REVISION, "copper")]
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        database.fetch("DELETE FROM alembic_version", [])
+    database.close()
 
 
 def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:

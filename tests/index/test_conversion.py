@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -187,11 +189,24 @@ def test_a_model_that_gives_other_vectors_is_refused_and_run_by_the_reference(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversion, "TOLERANCE", -1.0)  # no difference is as small
+    with pytest.raises(NotConvertible):
+        converted_model(small, fingerprint_of(small), tmp_path / "encoders")
     with structlog.testing.capture_logs() as logged:
         encoder = load_encoder(str(small), "fp32", tmp_path / "encoders")
     assert isinstance(encoder, SentenceTransformerEncoder)
     assert logged[-1]["event"] == "encoder_not_converted"
     assert "differs from sentence-transformers by" in logged[-1]["why"]
+
+
+@needs_weights
+def test_what_converts_a_model_does_not_stay_in_memory(small: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from index.encoder import load_encoder; "
+        f"print(load_encoder({str(small)!r}, 'fp32', Path({str(tmp_path / 'encoders')!r})).precision); "
+        "print({'torch', 'transformers'} & sys.modules.keys())"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert told.splitlines()[-2:] == ["documents fp32 (OpenVINO), queries fp32 (ONNX Runtime)", "set()"]
 
 
 @needs_weights

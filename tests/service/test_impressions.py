@@ -1,0 +1,62 @@
+"""Impressions are gathered into batches, and nobody who wants one waits for the batch to fill."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+import service.impressions
+from service.database import Database
+from service.impressions import ImpressionLog
+from service.tables import Query
+from tests.service.client import Spoken, ended, opened, runtime_of
+
+FOR_EVER = 3600
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """The database of a service that has logged one impression; logs made from now on gather until they are told."""
+    with opened(tmp_path / "data") as client:
+        Spoken(client).add({"id": "oak", "text": "a tree with acorns"})
+        Spoken(client).search("acorns")
+        runtime_of(client).impressions.flush()
+        monkeypatch.setattr(service.impressions, "GATHERED_SECONDS", FOR_EVER)
+        yield runtime_of(client).database
+
+
+def test_who_waits_for_what_was_taken_does_not_wait_for_the_batch(database: Database) -> None:
+    with closing(ImpressionLog(database)) as log:
+        log.add(impression(database, "one"))
+        log.add(impression(database, "two"))
+        log.flush()
+        assert stored(database) >= {"one", "two"}
+
+
+def test_a_full_batch_is_written(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service.impressions, "BATCH", 2)
+    with closing(ImpressionLog(database)) as log:
+        for name in ("one", "two", "three"):
+            log.add(impression(database, name))
+        ended(lambda: {"status": "succeeded" if stored(database) >= {"one", "two"} else "processing"})
+        assert "three" not in stored(database)
+
+
+def test_closing_writes_what_was_gathered(database: Database) -> None:
+    with closing(ImpressionLog(database)) as log:
+        log.add(impression(database, "last"))
+    assert "last" in stored(database)
+
+
+def impression(database: Database, name: str) -> dict[str, Any]:
+    """Return the one that was logged, by another name."""
+    with database.read() as connection:
+        return dict(connection.execute(select(Query.__table__)).mappings().first() or {}) | {"query_id": name}
+
+
+def stored(database: Database) -> set[str]:
+    with database.read() as connection:
+        return set(connection.execute(select(Query.query_id)).scalars())
