@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.plot import Panel, draw
-from index.generation import TAIL_MOST, Generation, GenerationStore, IndexedDocument
+from index.compaction import is_sparse
+from index.generation import Generation, IndexedDocument
 from index.records import Floats, Ints, Key, KeyKind, Mask
+from index.store import TAIL_MOST, GenerationStore
 
 DIM = 384
 CENTRES = 1000
@@ -30,6 +32,8 @@ WANTED = 100
 QUERIES = 200
 BATCH = 50_000
 INSERTS = 30
+REMOVED_SHARE = 0.31
+"""Of the keys, which makes compaction due."""
 SHARES = {"all": 1.0, "half": 0.5, "hundredth": 0.01}
 """Of the documents that a filter leaves."""
 PANELS = (
@@ -45,6 +49,8 @@ PANELS = (
     Panel("queries_per_second", "queries per second, 2 threads"),
     Panel("insert_ms", "insert to visible, ms"),
     Panel("fold_seconds", "seconds to fold a tail in"),
+    Panel("compact_seconds", "seconds to compact"),
+    Panel("compact_wait_ms", "longest write meanwhile, ms"),
 )
 
 
@@ -166,6 +172,7 @@ def opened(folder: Path, count: int) -> dict[str, Any]:
     waits = [_insert(store, count + number) for number in range(INSERTS)]
     figures |= {"first_insert_ms": round(waits[0], 1), "insert_ms": round(float(np.median(waits[1:])), 1)}
     figures |= _folding(store, count + INSERTS)
+    figures |= _compacting(store, count)
     store.close()
     return figures
 
@@ -179,6 +186,23 @@ def _folding(store: GenerationStore, first: int) -> dict[str, float]:
     store.settle()
     folded = time.perf_counter() - written
     return {"fold_write_ms": round(1000 * (written - started), 1), "fold_seconds": round(folded, 2)}
+
+
+def _compacting(store: GenerationStore, count: int) -> dict[str, float]:
+    """Return what removing many keys takes: that write, the inserts until all is compact, how long that is."""
+    row = count + 2 * TAIL_MOST
+    started = time.perf_counter()
+    store.apply(row, [], range(int(REMOVED_SHARE * count)))
+    written, waits = time.perf_counter(), []
+    while is_sparse(store.current):
+        waits.append(_insert(store, row + len(waits)))
+    store.settle()
+    return {
+        "remove_write_ms": round(1000 * (written - started), 1),
+        "compact_seconds": round(time.perf_counter() - written, 2),
+        "compact_insert_ms": round(float(np.median(waits or [0])), 1),
+        "compact_wait_ms": round(max(waits, default=0), 1),
+    }
 
 
 def _searches(generation: Generation, allowed: Mask, truth: Ints, prefix: str) -> dict[str, float]:

@@ -21,11 +21,12 @@ from index.attention import AttentionHead, HeadConfig
 from index.confirmations import DAY, Bounds, Clock, Confirmation, Confirmations, grade_of
 from index.encoder import Encoder
 from index.errors import DamagedFile, EncoderMismatch
-from index.generation import Generation, GenerationStore, IndexedDocument
+from index.generation import Generation, IndexedDocument
 from index.indexing import words_of
 from index.models import load_head
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind, MemoryKey
+from index.store import GenerationStore
 from service.database import Database
 from service.tables import Alias, Collection, Document, Event, Judgment
 from service.tables import Key as KeyRow

@@ -20,8 +20,9 @@ from index.encoders.precision import Precision
 from index.errors import DamagedFile
 from index.examples import Feedback, Showings, Solved
 from index.files import read_manifest, sync_directory, write_manifest
-from index.generation import Generation, GenerationStore
+from index.generation import Generation
 from index.records import Floats, MemoryKey
+from index.store import GenerationStore
 from service.database import Database
 from service.learning import gather_feedback
 from service.state import CollectionSettings, indexed_documents, memory_keys

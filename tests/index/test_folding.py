@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import index.generation
+import index.store
+from index.background import Background
 from index.candidates.compressed import CompressedIndex
 from index.candidates.sealed import SealedIndex, seal
-from index.folding import Folding
-from index.generation import GenerationStore, IndexedDocument
+from index.generation import IndexedDocument
+from index.store import GenerationStore
 from tests.index.toys import passages, random_vectors, store_of
 
 VECTORS = random_vectors(400, 3, seed=1)
@@ -42,8 +43,8 @@ class Gate:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tails of 20 keys are folded behind the scenes once there are more than 100."""
-    for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "FOLDED_HERE": 100}.items():
-        monkeypatch.setattr(f"index.generation.{name}", value)
+    for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "TENDED_HERE": 100}.items():
+        monkeypatch.setattr(f"index.store.{name}", value)
     monkeypatch.setattr("index.candidates.sealed.COMPRESSED_FROM", 150)
 
 
@@ -59,7 +60,7 @@ def store(small: None, tmp_path: Path) -> Iterator[GenerationStore]:
 @pytest.fixture
 def gate(store: GenerationStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate = Gate(threading.Event(), threading.Event())
-    monkeypatch.setattr(index.generation, "seal", gate.seal)
+    monkeypatch.setattr(index.store, "seal", gate.seal)
     yield gate
     gate.let.set()
 
@@ -95,19 +96,6 @@ def test_memory_that_came_meanwhile_is_not_lost(store: GenerationStore, gate: Ga
     gate.let.set()
     store.settle()
     assert (store.current.watermark, store.current.memory, store.current.sealed.count) == (9, memory, 230)
-
-
-def test_an_index_of_what_was_compacted_meanwhile_is_dropped(store: GenerationStore, gate: Gate) -> None:
-    store.apply(2, DOCUMENTS[200:230])
-    assert gate.began.wait(30)
-    compacting = threading.Thread(target=store.apply, args=(3, [], list(range(100))))
-    compacting.start()
-    gate.let.set()
-    compacting.join()
-    store.settle()
-    assert len(store.current.keys) == 130
-    assert store.current.sealed.count <= 130
-    assert found(store) == by_hand(DOCUMENTS[100:230])
 
 
 def test_a_tail_that_grows_too_long_is_waited_for(store: GenerationStore, gate: Gate) -> None:
@@ -146,12 +134,12 @@ def test_what_is_saved_is_the_same_however_long_folding_took(
 def test_a_folding_that_failed_is_tried_again_at_the_next_write(
     store: GenerationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index.generation, "seal", seal_no_more)
+    monkeypatch.setattr(index.store, "seal", seal_no_more)
     store.apply(2, DOCUMENTS[200:230])
     with pytest.raises(MemoryError):
         store.settle()
     assert found(store) == by_hand(DOCUMENTS[:230])
-    monkeypatch.setattr(index.generation, "seal", seal)
+    monkeypatch.setattr(index.store, "seal", seal)
     store.apply(3, DOCUMENTS[230:231])
     store.settle()
     assert store.current.sealed.count == 231
@@ -171,7 +159,7 @@ def test_an_index_that_was_folded_into_the_next_is_not_kept(store: GenerationSto
 
 
 def test_one_piece_of_work_is_under_way_at_a_time_and_closing_waits_for_it() -> None:
-    folding, let, done = Folding(), threading.Event(), []
+    folding, let, done = Background(), threading.Event(), []
 
     def work(name: str) -> Callable[[], None]:
         return lambda: done.append(name) if let.wait(30) else None

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from index.candidates.base import MISSING
-from index.generation import ARRAYS, Generation, GenerationStore, IndexedDocument
+from index.generation import ARRAYS, Generation, IndexedDocument
 from index.matching import number_words
 from index.records import Floats, Ints, Key, KeyKind
+from index.store import GenerationStore
 from tests.index.toys import passages, random_vectors, remembered, store_of, unit
 
 X, Y, Z = np.eye(3, dtype=np.float32)
@@ -155,7 +156,8 @@ def test_rows_only_grow(tmp_path: Path) -> None:
 def test_an_old_generation_answers_as_before_whatever_comes_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.generation.TAIL_KEYS", 6)  # seals and compacts every few steps
+    monkeypatch.setattr("index.store.TAIL_KEYS", 6)  # seals and compacts every few steps
+    monkeypatch.setattr("index.compaction.DEAD_LEAST", 6)
     store = GenerationStore(tmp_path, 3, "none")
     query, held, row = unit(1, 2, 3), [], 1
     for step in range(12):
@@ -199,7 +201,7 @@ def test_searches_may_run_while_the_next_generation_is_made(tmp_path: Path) -> N
 def test_sealed_keys_and_the_tail_give_what_brute_force_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail_keys: int
 ) -> None:
-    monkeypatch.setattr("index.generation.TAIL_KEYS", tail_keys)
+    monkeypatch.setattr("index.store.TAIL_KEYS", tail_keys)
     documents = many(1, 40, seed=3)
     store = GenerationStore(tmp_path, 3, "none")
     for step in range(8):
@@ -211,7 +213,7 @@ def test_sealed_keys_and_the_tail_give_what_brute_force_gives(
 
 
 def test_a_filter_reaches_the_sealed_keys_and_the_tail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("index.generation.TAIL_KEYS", 30)
+    monkeypatch.setattr("index.store.TAIL_KEYS", 30)
     documents = many(1, 40, seed=5)
     store = store_of(tmp_path, documents[:30], 3)
     store.apply(2, documents[30:], removed=[3, 35])
@@ -224,7 +226,8 @@ def test_a_filter_reaches_the_sealed_keys_and_the_tail(tmp_path: Path, monkeypat
 def test_compaction_drops_what_was_removed_and_keeps_every_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.generation.TAIL_KEYS", 4)
+    monkeypatch.setattr("index.store.TAIL_KEYS", 4)
+    monkeypatch.setattr("index.compaction.DEAD_LEAST", 4)
     documents = many(1, 20, seed=6)
     store = store_of(tmp_path, documents, 3)
     gone, left = list(range(2, 14)), [document for document in documents if not 2 <= document.row < 14]
@@ -244,7 +247,8 @@ def test_compaction_drops_what_was_removed_and_keeps_every_result(
 def test_everything_may_be_removed_and_the_collection_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.generation.TAIL_KEYS", 1)
+    monkeypatch.setattr("index.store.TAIL_KEYS", 1)
+    monkeypatch.setattr("index.compaction.DEAD_LEAST", 1)
     store = store_of(tmp_path, ANIMALS, 3)
     assert nearest(store.apply(2, [], removed=[1, 2, 3]), X) == []
     assert len(store.current.rows) == 0

@@ -7,7 +7,8 @@ import pytest
 
 from index.errors import DamagedFile, DamagedKeys
 from index.files import MANIFEST, read_manifest
-from index.generation import ARRAYS, GenerationStore
+from index.generation import ARRAYS
+from index.store import GenerationStore
 from tests.index.toys import passages, random_vectors, remembered, store_of
 
 VECTORS = random_vectors(12, 3, seed=1)
@@ -30,7 +31,7 @@ def opened(directory: Path, watermark: int = 2, dim: int = 3, language: str = "n
 
 
 def test_an_opened_generation_is_the_one_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("index.generation.TAIL_KEYS", 3)  # so that there is something sealed to save
+    monkeypatch.setattr("index.store.TAIL_KEYS", 3)  # so that there is something sealed to save
     store = store_of(tmp_path, DOCUMENTS[:5], 3)
     store.apply(2, DOCUMENTS[5:], removed=[1])
     store.save("none", 2)
@@ -162,7 +163,8 @@ def test_a_state_whose_saving_was_cut_short_is_not_opened(tmp_path: Path, monkey
 @pytest.fixture
 def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a store that was saved with all of its keys sealed."""
-    monkeypatch.setattr("index.generation.TAIL_KEYS", 1)
+    monkeypatch.setattr("index.store.TAIL_KEYS", 1)
+    monkeypatch.setattr("index.compaction.DEAD_LEAST", 1)
     directory = tmp_path / "sealed"
     store = store_of(directory, DOCUMENTS, 3)
     assert store.current.sealed.count == 12
@@ -186,7 +188,7 @@ def test_a_damaged_key_is_found_when_it_is_first_read_and_not_used(sealed: Path)
 
 
 def test_a_compressed_search_meets_a_damaged_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("index.generation.TAIL_KEYS", 1)
+    monkeypatch.setattr("index.store.TAIL_KEYS", 1)
     monkeypatch.setattr("index.candidates.sealed.COMPRESSED_FROM", 1)
     store = store_of(tmp_path, DOCUMENTS, 3)
     store.save("none", 2)
@@ -245,3 +247,9 @@ def test_what_a_compaction_that_failed_left_behind_is_not_taken_for_the_keys(sea
     damage_key(sealed, 7)
     store.save("none", 3)
     assert np.array_equal(opened(sealed, watermark=3).current.vectors(np.arange(12)), VECTORS)
+
+
+def test_the_file_that_a_killed_process_was_compacting_to_is_removed_when_the_store_is_opened(sealed: Path) -> None:
+    (sealed / "keys-2.f32").write_bytes(b"half of them")
+    assert opened(sealed).current.count == 6
+    assert [path.name for path in sealed.glob("keys-*")] == ["keys-1.f32"]

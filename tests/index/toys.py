@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from index.encoder import HashingEncoder
-from index.generation import Generation, GenerationStore, IndexedDocument
+from index.generation import Generation, IndexedDocument
 from index.records import Floats, Key, KeyKind, MemoryKey
+from index.store import GenerationStore
 
 ENCODER = HashingEncoder(dim=32)
 

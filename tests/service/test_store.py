@@ -364,7 +364,7 @@ def test_what_was_acknowledged_before_kill_9_is_searchable_after_a_restart(
 def test_a_key_that_is_found_damaged_by_a_search_is_mended_before_the_answer(
     data: Path, closed: tuple[Path, list[Any]], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.generation.TAIL_KEYS", 1)  # all keys are sealed, which a start does not read
+    monkeypatch.setattr("index.store.TAIL_KEYS", 1)  # all keys are sealed, which a start does not read
     with opened(data) as client:
         Spoken(client).add({"id": "wren", "text": "wren is the name of a small bird"})
         found = answers(client)

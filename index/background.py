@@ -6,11 +6,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from index.priority import lower_priority
 
 
-class Folding:
+class Background:
     """A thread that is started when there is something to do."""
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "folding", initializer=lower_priority)
+        self._thread = ThreadPoolExecutor(1, "background", initializer=lower_priority)
         self._under_way: Future[None] | None = None
 
     def start(self, work: Callable[[], None]) -> None:
