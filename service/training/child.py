@@ -27,7 +27,7 @@ from service.database import DATABASE_FILE, ENCODERS, Database
 from service.learning import summary
 from service.state import load_version
 from service.training.inputs import encode_by, inputs_of
-from service.training.staging import INPUTS, JOURNAL, LOCK, MODEL, REPORT
+from service.training.staging import INPUTS, JOURNAL, LOCK, MODEL, REPORT, STAGED
 
 NICENESS = 10
 ORPHANED = 3
@@ -82,6 +82,7 @@ def run(specification: dict[str, Any]) -> None:
     measured = fitted.report | {"train_seconds": round(seconds, 2), "peak_memory_bytes": _peak_memory_bytes()}
     report = {"lineage": lineage, "report": measured, "decision": decision}
     write_atomically(staging / REPORT, json.dumps(report).encode())
+    _tell({STAGED: True})
 
 
 def _config(specification: dict[str, Any]) -> FitConfig:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from service.registry import champion_version, next_version, promote, register
 from service.runtime import Runtime
 from service.state import CollectionState
 from service.tables import Model, TrainingRun
-from service.training.staging import MODEL, REPORT
+from service.training.staging import MODEL, REPORT, STAGED
 
 log = structlog.get_logger()
 MAX_STEPS = 2000
@@ -109,8 +110,11 @@ def _killed(number: int) -> dict[str, Any]:
 
 
 def _run_child(runtime: Runtime, specification: Specification) -> tuple[int, dict[str, Any] | None]:
-    """Follow the child's lines; return its exit code, below 0 for a signal, and the error that it told."""
-    run_id = specification["run"]
+    """Follow the child's lines; return its exit code, below 0 for a signal, and the error that it told.
+
+    One that has staged its model has done all it should: it is let go of, as its end at low priority may take a while.
+    """
+    run_id, staged = specification["run"], False
     log_path = Path(specification["staging"]) / "stderr.log"
     with log_path.open("wb") as errors:
         child = _spawn(specification, errors)
@@ -118,12 +122,12 @@ def _run_child(runtime: Runtime, specification: Specification) -> tuple[int, dic
         if run_id in runtime.canceled_training or runtime.closing:
             child.terminate()  # while it was being started
         try:
-            error = _keep_steps(runtime, run_id, child)
-            code = child.wait()
+            error, staged = _keep_steps(runtime, run_id, child)
+            code = 0 if staged else child.wait()
         finally:
             if child.poll() is None:
                 child.kill()
-                child.wait()
+                threading.Thread(target=child.wait, name=f"ending-{run_id}").start() if staged else child.wait()
             for pipe in (child.stdin, child.stdout):
                 assert pipe is not None
                 pipe.close()
@@ -148,8 +152,8 @@ def _spawn(specification: Specification, errors: Any) -> "subprocess.Popen[bytes
     )
 
 
-def _keep_steps(runtime: Runtime, run_id: str, child: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
-    """Add each step that the child tells to the run's record; return the error that it told."""
+def _keep_steps(runtime: Runtime, run_id: str, child: "subprocess.Popen[bytes]") -> tuple[dict[str, Any] | None, bool]:
+    """Add each step that the child tells to the run's record; return the error that it told, and if all is staged."""
     with runtime.database.read() as connection:
         kept = connection.execute(select(TrainingRun.steps).where(TrainingRun.id == run_id)).scalar()
     steps, error = list(kept or []), None
@@ -159,13 +163,15 @@ def _keep_steps(runtime: Runtime, run_id: str, child: "subprocess.Popen[bytes]")
             step = json.loads(line)
         except ValueError:  # the last line of a process that was killed as it wrote
             continue
+        if STAGED in step:
+            return error, True
         error = step.get("error", error)
         _keep(steps, step)
         progress = {"progress_done": step.get("done", 0), "progress_total": step.get("total", 0)}
         if not store(runtime, run_id, steps=steps, **progress):
             runtime.canceled_training.add(run_id)  # its collection was deleted
             child.terminate()
-    return error
+    return error, False
 
 
 def _keep(steps: list[dict[str, Any]], step: dict[str, Any]) -> None:

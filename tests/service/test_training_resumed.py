@@ -328,3 +328,24 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_run_does_not_wait_for_the_end_of_a_process_that_has_staged_its_model(
+    untrained: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lingering = "import sys, time; from service.training.child import main; main(sys.argv[1:]); time.sleep(600)"
+    spawned: list[subprocess.Popen[bytes]] = []
+
+    def spawn(specification: dict[str, Any], errors: Any) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-c", lingering, json.dumps(specification)]
+        pipe = subprocess.PIPE
+        spawned.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, cwd=ROOT))
+        return spawned[-1]
+
+    monkeypatch.setattr("service.training.follow._spawn", spawn)
+    data = copied(untrained, tmp_path)
+    with opened(data) as client:
+        run = Spoken(client, NAME).train(**ASKED)
+    assert (run["status"], run["error"]) == ("succeeded", None)
+    assert model_bits(data) == model_bits(finished)
+    assert spawned[0].wait(DEADLINE_SECONDS) != 0

@@ -1,0 +1,133 @@
+"""What a search waits for while documents are loaded, and how soon a model that was trained answers.
+
+The service is a process of its own. Under load: one client searches, at rest and then while another connection posts
+documents in batches, one after the other, whose vectors the service computes. Live: from the report that the training
+process leaves last to the first answer that names the new version; one client asks without pause, as nobody would.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import orjson
+
+SEARCH = "/v1/collections/default/search"
+WARM = 20
+"""Searches that are not counted."""
+BATCH = 100
+PART_SECONDS = 20
+POLL_SECONDS = 0.0005
+TRAIN_SECONDS = 300
+HERBS = (
+    "basil oregano thyme rosemary sage parsley dill mint chives fennel tarragon marjoram coriander lavender lovage "
+    "sorrel chervil borage hyssop rue savory verbena nettle yarrow dandelion arnica valerian camomile"
+).split()
+"""Learned at once: the right document has its herb as the title, another one twice in its text."""
+
+
+def measure_under_load(
+    client: httpx.Client, texts: Sequence[str], documents: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return p50 and p99 milliseconds of searches at rest and during a load, for PART_SECONDS each."""
+    rest = _searched(client, texts, "at rest")
+    started = time.perf_counter()
+    with _loading(client.base_url, documents) as load:
+        time.sleep(1)  # until the first batch is under way
+        loaded = _searched(client, texts, "under load")
+        count, seconds = load.count, time.perf_counter() - started
+    return {
+        "rest": _percentiles(rest),
+        "load": _percentiles(loaded),
+        "p99_ratio": round(_percentiles(loaded)["p99_ms"] / _percentiles(rest)["p99_ms"], 2),
+        "documents_per_second": round(count / seconds, 1),
+    }
+
+
+def _searched(client: httpx.Client, texts: Sequence[str], part: str) -> list[float]:
+    """Return the milliseconds of searches one after the other; every text is new to the service."""
+    milliseconds: list[float] = []
+    until = time.perf_counter() + PART_SECONDS
+    while time.perf_counter() < until:
+        text = f"{texts[len(milliseconds) % len(texts)]} {part} {len(milliseconds)}"
+        started = time.perf_counter()
+        client.post(SEARCH, json={"q": text}).raise_for_status()
+        milliseconds.append(1000 * (time.perf_counter() - started))
+    return milliseconds[WARM:]
+
+
+def _percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
+    found = {f"p{share}_ms": round(float(np.percentile(milliseconds, share)), 2) for share in (50, 99)}
+    return {"searches": len(milliseconds), **found}
+
+
+class _Load:
+    """Documents that were posted, batch after batch, until it is stopped."""
+
+    def __init__(self, base_url: httpx.URL, documents: Sequence[dict[str, Any]]) -> None:
+        self._client = httpx.Client(base_url=base_url, timeout=600)
+        self._documents = documents
+        self._stopped = threading.Event()
+        self.count = 0
+        self.thread = threading.Thread(target=self._post)
+
+    def _post(self) -> None:
+        with self._client:
+            while not self._stopped.is_set():
+                some = (self._documents[(self.count + at) % len(self._documents)] for at in range(BATCH))
+                batch = [one | {"id": f"load-{self.count + at}"} for at, one in enumerate(some)]
+                body = orjson.dumps({"documents": batch})
+                self._client.post("/v1/collections/default/documents?wait=600", content=body).raise_for_status()
+                self.count += BATCH
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.thread.join()
+
+
+@contextmanager
+def _loading(base_url: httpx.URL, documents: Sequence[dict[str, Any]]) -> Iterator[_Load]:
+    load = _Load(base_url, documents)
+    load.thread.start()
+    try:
+        yield load
+    finally:
+        load.stop()
+
+
+def measure_live(client: httpx.Client, folder: Path) -> dict[str, Any]:
+    """Return the milliseconds from the report of a training process to the first answer of the new version."""
+    path = "/v1/collections/herbs"
+    client.put(path, json={}).raise_for_status()
+    right = [{"id": herb, "title": herb, "text": f"leaf {at}"} for at, herb in enumerate(HERBS)]
+    wrong = [{"id": f"{herb}-1", "title": "soil", "text": f"{herb} {herb}"} for herb in HERBS]
+    client.post(f"{path}/documents?wait=600", json={"documents": [*right, *wrong]}).raise_for_status()
+    judgments = [{"query": herb, "document_id": herb, "rating": 4} for herb in HERBS]
+    client.post(f"{path}/judgments", json={"judgments": judgments}).raise_for_status()
+    run = (
+        client.post(f"{path}/training-runs", json={"seed": 7, "click_reading": "naive", "budget_seconds": 1})
+        .raise_for_status()
+        .json()
+    )
+    reported, answered = _watch(client, path, folder / "staging" / run["id"] / "report.json")
+    shown = client.get(f"{path}/training-runs/{run['id']}").json()
+    return {"live_ms": None if answered is None else round(1000 * (answered - reported), 1), "run": shown["status"]}
+
+
+def _watch(client: httpx.Client, path: str, report: Path) -> tuple[float, float | None]:
+    """Return when the report was written, and when a search was first answered by version 1; seconds of the epoch."""
+    until = time.monotonic() + TRAIN_SECONDS
+    reported = None
+    while time.monotonic() < until:
+        if reported is None:
+            reported = report.stat().st_mtime if report.exists() else None
+            time.sleep(POLL_SECONDS)
+            continue
+        answer = client.post(f"{path}/search", json={"q": "thyme", "log": False}).raise_for_status().json()
+        if answer["model"]["version"] == 1:
+            return reported, time.time()
+    return reported or time.time(), None
