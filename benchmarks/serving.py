@@ -6,8 +6,9 @@
 Ingestion: documents of one set posted to a running service in batches, against sentence-transformers encoding the same
 passages by itself, and against our encoder doing so. Search: text searches over HTTP at concurrency 1 on 10,000
 documents, encoding included; every query text is new, so nothing comes from the query cache. The service is a process
-of its own on 127.0.0.1, ended by its PID. Repetitions are bounded in count. With --keys, what grows with the number of
-keys (benchmarks/growth.py).
+of its own on 127.0.0.1, ended by its PID. Repetitions are bounded in count. Under load: the same searches while another
+connection posts documents; live: how soon a trained model answers (benchmarks/loading.py). With --keys, what
+grows with the number of keys (benchmarks/growth.py).
 """
 
 import argparse
@@ -29,6 +30,7 @@ from rich.table import Table
 
 from benchmarks.collections import ingest, read_set
 from benchmarks.growth import measure_growth, parse_sizes
+from benchmarks.loading import measure_live, measure_under_load
 from benchmarks.vectors import CachedEncoder, converted_encoder
 from index.encoder import Encoder
 from index.indexing import encode_documents
@@ -61,6 +63,7 @@ def main() -> None:
         figures |= {
             "ingest": measure_ingest(options.data, options.documents, encoder),
             "search": measure_search(options.data, options.searches, encoder),
+            "load": measure_load(options.data, encoder),
         }
         show(figures)
     if options.keys:
@@ -107,13 +110,9 @@ def _sentence_transformers(records: list[Document], encoder: Encoder) -> float:
 
 def measure_search(data: Path, searches: int, encoder: Encoder) -> dict[str, Any]:
     """Return p50 and p99 milliseconds of a text search over HTTP at concurrency 1 on SEARCH_DOCUMENTS documents."""
-    sets = [read_set(data / name) for name in SEARCH_SETS]
-    documents = [one | {"id": f"{part.name}-{one['id']}"} for part in sets for one in part.documents][:SEARCH_DOCUMENTS]
-    texts = sorted({text for part in sets for text in part.queries.values()})[:searches]
+    texts = _texts(data)[:searches]
     with tempfile.TemporaryDirectory() as folder:
-        runtime = Runtime.open(Settings(data=Path(folder)), CachedEncoder(encoder))
-        ingest(runtime, runtime.collection("default"), documents)
-        runtime.close()
+        count = _prepare(data, Path(folder), encoder)
         started = time.perf_counter()
         with serving(Path(folder)) as client:
             ready = time.perf_counter() - started
@@ -122,7 +121,7 @@ def measure_search(data: Path, searches: int, encoder: Encoder) -> dict[str, Any
     milliseconds = np.asarray([one for one, _ in warm])
     parts = {name: [told["timings_ms"][name] for _, told in warm] for name in ("encode", "retrieve", "attend")}
     return {
-        "documents": len(documents),
+        "documents": count,
         "searches": len(warm),
         "p50_ms": round(float(np.percentile(milliseconds, 50)), 2),
         "p99_ms": round(float(np.percentile(milliseconds, 99)), 2),
@@ -130,6 +129,29 @@ def measure_search(data: Path, searches: int, encoder: Encoder) -> dict[str, Any
         "start_seconds": round(ready, 2),
         "p50_parts_ms": {name: round(float(np.median(values)), 2) for name, values in parts.items()},
     }
+
+
+def measure_load(data: Path, encoder: Encoder) -> dict[str, Any]:
+    """Return what searches on SEARCH_DOCUMENTS documents take during a load, and how soon a trained model answers."""
+    with tempfile.TemporaryDirectory() as folder:
+        _prepare(data, Path(folder), encoder)
+        with serving(Path(folder)) as client:
+            figures = measure_under_load(client, _texts(data), read_set(data / INGEST_SET).documents)
+            return figures | measure_live(client, Path(folder))
+
+
+def _prepare(data: Path, folder: Path, encoder: Encoder) -> int:
+    """Make a data directory of SEARCH_DOCUMENTS documents from vectors that are kept; return how many there are."""
+    sets = [read_set(data / name) for name in SEARCH_SETS]
+    documents = [one | {"id": f"{part.name}-{one['id']}"} for part in sets for one in part.documents][:SEARCH_DOCUMENTS]
+    runtime = Runtime.open(Settings(data=folder), CachedEncoder(encoder))
+    ingest(runtime, runtime.collection("default"), documents)
+    runtime.close()
+    return len(documents)
+
+
+def _texts(data: Path) -> list[str]:
+    return sorted({text for name in SEARCH_SETS for text in read_set(data / name).queries.values()})
 
 
 def _timed(client: httpx.Client, text: str) -> tuple[float, dict[str, Any]]:
@@ -174,7 +196,7 @@ def show_growth(growth: list[dict[str, Any]]) -> None:
 def show(figures: dict[str, Any]) -> None:
     """Print the figures for people."""
     console = Console(width=120)
-    for name in ("ingest", "search"):
+    for name in ("ingest", "search", "load"):
         table = Table(title=name, show_header=False)
         for key, value in figures[name].items():
             table.add_row(key, str(value))
