@@ -37,8 +37,9 @@ TAIL_BORNE = 4
 """Tails, in multiples of the above, beyond which a write waits for what is done behind the scenes, or folds."""
 CARRIED_AT_LAST = 1000
 """Documents carried over to compacted arrays while writes wait: milliseconds. More are carried before."""
-FORMAT = 3
-"""Of what is saved; a folder of another format is rebuilt from the documents. 1 had no tokens, 2 no checksums."""
+FORMAT = 4
+"""Of what is saved; a folder of another format is rebuilt from the documents. 1 had no tokens, 2 no checksums, 3 was
+trained on more keys."""
 DENSE_FILE = "dense.faiss"
 WORDS_FOLDER = "words"
 

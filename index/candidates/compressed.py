@@ -2,7 +2,7 @@
 
 faiss's plain IndexPQFastScan takes no selector; IndexIVFPQFastScan with one list, which holds every key, takes one and
 is as quick. A product quantiser of two numbers and 16 centroids hardly depends on what it was trained on, so it is
-trained on the keys up to the last power of two, and keys that come later are only added: the same keys give the same
+trained on the keys up to the last power of four, and keys that come later are only added: the same keys give the same
 bits, whether they came at once or little by little.
 """
 
@@ -34,8 +34,8 @@ Reader = Callable[[Ints], Floats]
 
 
 def trained_on(count: int) -> int:
-    """Return how many of the first of `count` keys train: the largest power of two."""
-    return 1 << (count.bit_length() - 1) if count else 0
+    """Return how many of the first of `count` keys train: the largest power of four."""
+    return 1 << (count.bit_length() - 1) // 2 * 2 if count else 0
 
 
 class CompressedIndex:
@@ -99,7 +99,7 @@ class CompressedIndex:
 
 
 def _trained(keys: Floats) -> faiss.IndexIVFPQFastScan:
-    """Return an empty index whose centroids are those of keys spread evenly over the first power of two."""
+    """Return an empty index whose centroids are those of keys spread evenly over the first power of four."""
     dim = keys.shape[1]
     parts = dim if dim % 2 else dim // 2
     index: Any = faiss.index_factory(dim, f"IVF1,PQ{parts}x4fs", faiss.METRIC_INNER_PRODUCT)

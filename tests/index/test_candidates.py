@@ -122,13 +122,20 @@ class TestCompressedIndex(CandidateIndexContract):
         assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
 
     def test_only_keys_beyond_those_of_the_one_before_are_added(self) -> None:
-        keys = clustered(1_500, seed=13)
-        before = self.build(keys[:1_100])
+        keys = clustered(1_000, seed=13)
+        before = self.build(keys[:300])
         spoilt = keys.copy()
-        spoilt[:1_100] = 0
+        spoilt[:300] = 0
         after = CompressedIndex(spoilt, keys.__getitem__, before)
-        assert (before.count, after.count) == (1_100, 1_500)
+        assert (before.count, after.count) == (300, 1_000)
         assert np.array_equal(after.search(keys[:5], 20)[1], self.build(keys).search(keys[:5], 20)[1])
+
+    def test_keys_unlike_those_that_it_was_trained_on_are_found(self) -> None:
+        keys, queries = clustered(4_000, seed=16), clustered(50, seed=17)
+        keys = np.ascontiguousarray(keys[np.argsort(keys[:, 0])])  # the first quarter trains: one side of all
+        _, truth = ExactIndex(keys).search(queries, 20)
+        _, found = self.build(keys).search(queries, 20)
+        assert overlap(found, truth) >= 0.99
 
 
 # --- The choice ---
@@ -143,8 +150,8 @@ def test_few_keys_are_scanned_in_half_precision_and_many_compressed(monkeypatch:
 
 def test_a_grown_index_answers_as_one_that_is_built_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.candidates.sealed.COMPRESSED_FROM", 100)
-    keys, index = clustered(200, seed=15), None
-    for count in (0, 10, 60, 99, 120, 127, 128, 200):
+    keys, index = clustered(300, seed=15), None
+    for count in (0, 10, 60, 99, 120, 200, 255, 256, 300):
         index = seal(keys[:count], keys.__getitem__, index)
         fresh = seal(keys[:count], keys.__getitem__)
         assert type(index) is type(fresh)
