@@ -8,7 +8,6 @@ needs neither torch nor transformers.
 
 import fcntl
 import logging
-import os
 import shutil
 import subprocess
 import sys
@@ -83,10 +82,9 @@ def convert_apart(path: Path, fingerprint: str, cache: Path) -> None:
     except NotConvertible:
         return
     log.info("encoder_converting", encoder=str(path), into=str(cache))
-    command = [sys.executable, "-m", "index.encoders.conversion", str(path), fingerprint, str(cache)]
-    source = str(Path(__file__).parents[2])
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))}
-    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=environment)
+    model, into, source = path.absolute(), cache.absolute(), Path(__file__).parents[2]
+    command = [sys.executable, "-m", "index.encoders.conversion", str(model), fingerprint, str(into)]
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, cwd=source)
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
