@@ -4,14 +4,15 @@ from pathlib import Path
 
 import faiss
 
-from index.candidates.compressed import CompressedIndex, Reader
-from index.candidates.faiss import FaissIndex
+from index.candidates.bytewise import BytewiseIndex
+from index.candidates.compressed import CompressedIndex
+from index.candidates.refined import Reader
 from index.records import Floats
 
-COMPRESSED_FROM = 50_000
-"""Keys from which on a scan in 4 bits with refining takes half the time of an exact one in half precision."""
+COMPRESSED_FROM = 100_000
+"""Keys from which on a scan in 4 bits with more to refine is quicker than one in 8."""
 
-SealedIndex = FaissIndex | CompressedIndex
+SealedIndex = BytewiseIndex | CompressedIndex
 
 
 def seal(keys: Floats, read: Reader, previous: SealedIndex | None = None) -> SealedIndex:
@@ -21,7 +22,7 @@ def seal(keys: Floats, read: Reader, previous: SealedIndex | None = None) -> Sea
     out is the same to the bit.
     """
     if len(keys) < COMPRESSED_FROM:
-        return FaissIndex(keys, previous if isinstance(previous, FaissIndex) and previous.count else None)
+        return BytewiseIndex(keys, read, previous if isinstance(previous, BytewiseIndex) else None)
     return CompressedIndex(keys, read, previous if isinstance(previous, CompressedIndex) else None)
 
 
@@ -30,4 +31,4 @@ def read_sealed(path: Path, read: Reader) -> SealedIndex:
     index = faiss.read_index(str(path))
     if isinstance(index, faiss.IndexIVFPQFastScan):
         return CompressedIndex.of(index, read)
-    return FaissIndex.of(index)
+    return BytewiseIndex.of(index, read)

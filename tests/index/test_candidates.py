@@ -1,13 +1,15 @@
 """Every index keeps the contract; what each adds of its own, and which is chosen for how many keys."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from index.candidates.bytewise import BytewiseIndex
 from index.candidates.compressed import CompressedIndex
 from index.candidates.exact import ExactIndex
-from index.candidates.faiss import FaissIndex
+from index.candidates.refined import RefinedIndex
 from index.candidates.sealed import read_sealed, seal
 from index.records import Floats, Ints
 from tests.contracts.candidate_index import AXES, CandidateIndexContract, random_unit
@@ -37,41 +39,10 @@ class TestExactIndex(CandidateIndexContract):
         assert positions.tolist() == [[*range(200, 300), *range(50)]]
 
 
-class TestFaissIndex(CandidateIndexContract):
-    tolerance = 1e-3  # half precision: 11 bits of a number below 1
+class RefinedIndexContract(CandidateIndexContract):
+    """What holds for every index that scans a short form of the keys."""
 
-    def build(self, keys: Floats) -> FaissIndex:
-        return FaissIndex(keys)
-
-    def test_a_saved_index_answers_as_before(self, tmp_path: Path) -> None:
-        index, queries = FaissIndex(random_unit(50, 8, seed=1)), random_unit(4, 8, seed=2)
-        index.save(tmp_path / "dense.faiss")
-        loaded = read_sealed(tmp_path / "dense.faiss", AXES.__getitem__)
-        assert loaded.count == 50
-        for before, after in zip(index.search(queries, 5), loaded.search(queries, 5), strict=True):
-            assert np.array_equal(before, after)
-
-    def test_an_empty_index_is_saved_like_any_other(self, tmp_path: Path) -> None:
-        FaissIndex(AXES[:0]).save(tmp_path / "dense.faiss")
-        assert read_sealed(tmp_path / "dense.faiss", AXES.__getitem__).count == 0
-
-    def test_keys_that_are_a_view_of_a_larger_array_are_read_right(self) -> None:
-        wide = np.zeros((4, 8), np.float32)
-        wide[:, ::2] = AXES
-        _, positions = FaissIndex(wide[:, ::2]).search(AXES[[2]], 1)
-        assert positions.tolist() == [[2]]
-
-    def test_the_index_does_not_follow_later_changes_of_the_array(self) -> None:
-        keys = AXES.copy()
-        index = FaissIndex(keys)
-        keys[:] = 0
-        scores, _ = index.search(AXES[[1]], 1)
-        assert scores.tolist() == [[1.0]]
-
-
-class TestCompressedIndex(CandidateIndexContract):
-    def build(self, keys: Floats) -> CompressedIndex:
-        return CompressedIndex(keys, keys.__getitem__)
+    build: Callable[..., RefinedIndex]
 
     def test_the_hundred_nearest_of_many_are_found(self) -> None:
         keys, queries = clustered(20_000, seed=1), clustered(50, seed=2)
@@ -90,9 +61,10 @@ class TestCompressedIndex(CandidateIndexContract):
 
     def test_where_few_are_allowed_all_of_them_are_scored_exactly(self) -> None:
         keys = clustered(5_000, seed=6)
-        allowed = np.random.default_rng(7).random(len(keys)) < 0.01
-        assert 20 < allowed.sum() <= 100
-        scores, found = self.build(keys).search(keys[:3], 10, allowed)
+        index = self.build(keys)
+        allowed = np.arange(len(keys)) % (len(keys) // int(10 * index.refined) + 1) == 0
+        assert 10 < allowed.sum() <= 10 * index.refined
+        scores, found = index.search(keys[:3], 10, allowed)
         truth_scores, truth = ExactIndex(keys).search(keys[:3], 10, allowed)
         assert np.array_equal(found, truth)
         assert np.allclose(scores, truth_scores, atol=1e-6)
@@ -114,9 +86,9 @@ class TestCompressedIndex(CandidateIndexContract):
 
     def test_the_same_keys_give_the_same_bits_at_once_or_little_by_little(self, tmp_path: Path) -> None:
         keys = clustered(1_500, seed=12)
-        grown: CompressedIndex | None = None
+        grown: RefinedIndex | None = None
         for count in (1, 700, 1_100, 1_101, 1_500):
-            grown = CompressedIndex(keys[:count], keys.__getitem__, grown)
+            grown = type(self.build(AXES))(keys[:count], keys.__getitem__, grown)
         for index in (grown, self.build(keys), self.build(keys)):
             index.save(tmp_path / f"{id(index)}.faiss")
         assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
@@ -126,9 +98,56 @@ class TestCompressedIndex(CandidateIndexContract):
         before = self.build(keys[:300])
         spoilt = keys.copy()
         spoilt[:300] = 0
-        after = CompressedIndex(spoilt, keys.__getitem__, before)
+        after = type(before)(spoilt, keys.__getitem__, before)
         assert (before.count, after.count) == (300, 1_000)
         assert np.array_equal(after.search(keys[:5], 20)[1], self.build(keys).search(keys[:5], 20)[1])
+
+    def test_a_saved_index_answers_as_before(self, tmp_path: Path) -> None:
+        keys, queries = clustered(500, seed=1), clustered(4, seed=2)
+        index = self.build(keys)
+        index.save(tmp_path / "dense.faiss")
+        loaded = read_sealed(tmp_path / "dense.faiss", keys.__getitem__)
+        assert (type(loaded), loaded.count) == (type(index), 500)
+        for before, after in zip(index.search(queries, 5), loaded.search(queries, 5), strict=True):
+            assert np.array_equal(before, after)
+
+    def test_an_empty_index_is_saved_like_any_other(self, tmp_path: Path) -> None:
+        self.build(AXES[:0]).save(tmp_path / "dense.faiss")
+        assert read_sealed(tmp_path / "dense.faiss", AXES.__getitem__).count == 0
+
+    def test_keys_that_are_a_view_of_a_larger_array_are_read_right(self) -> None:
+        wide = np.zeros((400, 64), np.float32)
+        wide[:, ::2] = keys = clustered(400, seed=18)
+        _, positions = self.build(wide[:, ::2]).search(keys[[2]], 1)
+        assert positions.tolist() == [[2]]
+
+
+class TestBytewiseIndex(RefinedIndexContract):
+    def build(self, keys: Floats) -> BytewiseIndex:
+        return BytewiseIndex(keys, keys.__getitem__)
+
+    def test_keys_beyond_the_scale_are_found(self) -> None:
+        keys = np.concatenate([np.eye(32, dtype=np.float32), clustered(2_000, seed=19)])
+        _, found = self.build(keys).search(keys[:32], 1)
+        assert found[:, 0].tolist() == list(range(32))
+
+    @pytest.mark.parametrize("length", [1e-6, 1.0, 1e6])
+    def test_how_long_a_query_is_changes_no_order(self, length: float) -> None:
+        keys, queries = clustered(2_000, seed=20), clustered(5, seed=21)
+        _, wanted = self.build(keys).search(queries, 20)
+        _, found = self.build(keys).search(np.float32(length) * queries, 20)
+        assert np.array_equal(found, wanted)
+
+    def test_a_query_of_nothing_finds_keys_all_the_same(self) -> None:
+        keys = clustered(2_000, seed=22)
+        scores, found = self.build(keys).search(np.zeros((1, 32), np.float32), 5)
+        assert scores.tolist() == [[0.0] * 5]
+        assert (found >= 0).all()
+
+
+class TestCompressedIndex(RefinedIndexContract):
+    def build(self, keys: Floats) -> CompressedIndex:
+        return CompressedIndex(keys, keys.__getitem__)
 
     def test_keys_unlike_those_that_it_was_trained_on_are_found(self) -> None:
         keys, queries = clustered(4_000, seed=16), clustered(50, seed=17)
@@ -141,11 +160,11 @@ class TestCompressedIndex(CandidateIndexContract):
 # --- The choice ---
 
 
-def test_few_keys_are_scanned_in_half_precision_and_many_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_keys_are_scanned_in_8_bits_and_many_in_4(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.candidates.sealed.COMPRESSED_FROM", 100)
     keys = clustered(150, seed=14)
     kinds = [type(seal(keys[:count], keys.__getitem__)) for count in (0, 99, 100, 150)]
-    assert kinds == [FaissIndex, FaissIndex, CompressedIndex, CompressedIndex]
+    assert kinds == [BytewiseIndex, BytewiseIndex, CompressedIndex, CompressedIndex]
 
 
 def test_a_grown_index_answers_as_one_that_is_built_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
