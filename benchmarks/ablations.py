@@ -37,7 +37,7 @@ from benchmarks.workbench import (
     run_config,
     sets,
 )
-from index.candidates.faiss import FaissIndex
+from index.candidates.sealed import seal
 from index.encoder import Encoder
 from index.generation import Generation
 from index.lexical import WordSearcher
@@ -127,7 +127,7 @@ def without_kind(kind: KeyKind, generation: Generation) -> Generation:
         key_start=generation.key_start[keep],
         key_end=generation.key_end[keep],
         first_key=kept_before[generation.first_key],
-        sealed=FaissIndex(keys),
+        sealed=seal(keys, keys.__getitem__),
         doubt=Doubt(),
     )
 

@@ -2,13 +2,15 @@
 
     python -m benchmarks.serving --data ../shared/data
     python -m benchmarks.serving --keys 10k,100k,1M
+    python -m benchmarks.serving --peers --data ../shared/data
 
 Ingestion: documents of one set posted to a running service in batches, against sentence-transformers encoding the same
 passages by itself, and against our encoder doing so. Search: text searches over HTTP at concurrency 1 on 10,000
 documents, encoding included; every query text is new, so nothing comes from the query cache. The service is a process
 of its own on 127.0.0.1, ended by its PID. Repetitions are bounded in count. Under load: the same searches while another
 connection posts documents; live: how soon a trained model answers (benchmarks/loading.py). With --keys, what
-grows with the number of keys (benchmarks/growth.py).
+grows with the number of keys (benchmarks/growth.py). With --peers, other
+servers beside ours, and nothing else (benchmarks/servers).
 """
 
 import argparse
@@ -20,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,11 @@ from rich.table import Table
 from benchmarks.collections import ingest, read_set
 from benchmarks.growth import measure_growth, parse_sizes
 from benchmarks.loading import measure_live, measure_under_load
+from benchmarks.servers import launch as servers
+from benchmarks.servers.launch import chosen, measure_servers
+from benchmarks.servers.measure import Plan
+from benchmarks.servers.report import goals
+from benchmarks.servers.report import show as show_servers
 from benchmarks.vectors import CachedEncoder, converted_encoder
 from index.encoder import Encoder
 from index.indexing import encode_documents
@@ -54,11 +62,19 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, default=Path("growth.svg"), help="where --keys draws its figures")
     parser.add_argument("--documents", type=int, default=800, help="documents posted in the ingestion part")
     parser.add_argument("--searches", type=int, default=400, help="searches of the search part")
+    servers.add_options(parser)
     options = parser.parse_args()
+    if options.peers and not options.data:
+        parser.error("--peers wants --data")
     if not options.data and not options.keys:
         parser.error("--data or --keys is wanted")
     figures: dict[str, Any] = {"cores": os.cpu_count()}
-    if options.data:
+    if options.peers:
+        plan = Plan(timed=options.timed, seconds=options.seconds)
+        figures |= measure_servers(options.data, SEARCH_SETS, options.size, chosen(options.only), plan)
+        show_servers(figures)
+        figures["goals"] = [asdict(goal) for goal in goals(figures)]
+    elif options.data:
         encoder = converted_encoder(DEFAULT_MODEL)
         figures |= {
             "ingest": measure_ingest(options.data, options.documents, encoder),

@@ -1,0 +1,56 @@
+"""A virtual environment per peer, made on first use under benchmarks/.cache/servers, used while its list stays the same."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.vectors import CACHE
+
+REQUIREMENTS = Path(__file__).parent / "requirements"
+ENVIRONMENTS = CACHE / "servers"
+TORCH = "torch==2.13.0"
+"""Installed before anything else: a range would bring CUDA's packages along."""
+INSTALL_SECONDS = 1800
+
+
+class NotInstalled(Exception):
+    """The environment of a peer could not be made."""
+
+
+def python_of(name: str) -> Path:
+    """Return the python of a peer's environment, making it first where it is not there; raises NotInstalled."""
+    folder, wanted = ENVIRONMENTS / name, (REQUIREMENTS / f"{name}.txt").read_text(encoding="utf-8")
+    python, installed = folder / "venv" / "bin" / "python", folder / "installed.txt"
+    if installed.is_file() and installed.read_text(encoding="utf-8") == wanted and python.exists():
+        return python
+    folder.mkdir(parents=True, exist_ok=True)
+    _run([sys.executable, "-m", "venv", "--clear", str(folder / "venv")])
+    _run([str(python), "-m", "pip", "install", "--quiet", TORCH])
+    _run([str(python), "-m", "pip", "install", "--quiet", "--requirement", str(REQUIREMENTS / f"{name}.txt")])
+    installed.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def versions(python: Path, packages: list[str]) -> dict[str, str]:
+    """Return the installed versions of packages in an environment, without those that are not there."""
+    code = (
+        "import importlib.metadata as m, json, sys; print(json.dumps({d.name: d.version for d in m.distributions()}))"
+    )
+    told = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True).stdout
+    found = {name.lower().replace("_", "-"): version for name, version in json.loads(told).items()}
+    return {name: found[name] for name in packages if name in found}
+
+
+def packages_of(name: str) -> list[str]:
+    """Return the names in a peer's list of requirements, and torch."""
+    lines = (REQUIREMENTS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return ["torch", *(line.partition("==")[0].partition("[")[0].strip().lower() for line in lines if line.strip())]
+
+
+def _run(command: list[str]) -> None:
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        told = str(error.stderr or error).strip().splitlines()
+        raise NotInstalled(told[-1] if told else str(error)) from error

@@ -1,0 +1,127 @@
+"""Asks a server as so many clients do, each its next question as soon as it has its answer, and says how that went.
+
+Bounded in requests and in seconds. One process, one connection per client; bodies are kept as they came and looked at
+when the clock has stopped, so that the generator takes as little of the processor as it can.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.servers.http1 import HOST, LIMIT_BYTES, BrokenAnswer, read_answer
+
+TIMEOUT_SECONDS = 120.0
+"""Of one request."""
+NO_CONNECTION = 0
+"""The status of a request that got no answer."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request: its place in the list, the seconds until its answer was there, status (0: none) and body."""
+
+    place: int
+    seconds: float
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Round:
+    """All requests of a load, in the order of their answers, and the seconds from the first one's start to the end."""
+
+    asked: list[Asked]
+    seconds: float
+
+
+def ask(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Round:
+    """Send the requests by so many clients; none is begun after so many seconds."""
+    return asyncio.run(_ask(port, requests, clients, seconds))
+
+
+async def _ask(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Round:
+    waiting = iter(enumerate(requests))
+    asked: list[Asked] = []
+    started = time.perf_counter()
+    deadline = started + seconds
+    await asyncio.gather(*(_client(port, waiting, deadline, asked) for _ in range(clients)))
+    return Round(asked, time.perf_counter() - started)
+
+
+async def _client(port: int, waiting: Iterator[tuple[int, bytes]], deadline: float, asked: list[Asked]) -> None:
+    connection: _Connection | None = None
+    try:
+        for place, request in waiting:
+            begun = time.perf_counter()
+            try:
+                connection = connection or await _Connection.to(port)
+                answer = await asyncio.wait_for(connection.send(request), TIMEOUT_SECONDS)
+                asked.append(Asked(place, time.perf_counter() - begun, answer.status, answer.body))
+                kept = answer.kept
+            except (OSError, EOFError, asyncio.LimitOverrunError, BrokenAnswer, ValueError) as error:
+                asked.append(Asked(place, time.perf_counter() - begun, NO_CONNECTION, repr(error).encode()))
+                kept = False
+            if not kept and connection:
+                connection.close()
+                connection = None
+            if time.perf_counter() >= deadline:
+                return
+    finally:
+        if connection:
+            connection.close()
+
+
+class _Connection:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def to(cls, port: int) -> "_Connection":
+        return cls(*await asyncio.open_connection(HOST, port, limit=LIMIT_BYTES))
+
+    async def send(self, request: bytes) -> Any:
+        self._writer.write(request)
+        return await read_answer(self._reader)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def summary(done: Round, hits: Callable[[bytes], Sequence[str]]) -> dict[str, Any]:
+    """Return percentiles and the rate of good answers, and why others are not: a status, or no hits.
+
+    hits: the ids in a body; raises where the body is not an answer to a search.
+    """
+    failures: Counter[str] = Counter()
+    good = []
+    for one in done.asked:
+        fault = _fault(one, hits)
+        if fault:
+            failures[fault] += 1
+        else:
+            good.append(1000 * one.seconds)
+    told: dict[str, Any] = {"answers": len(good), "failures": dict(failures)}
+    if good:
+        told |= {"qps": len(good) / done.seconds, "p50_ms": percentile(good, 50), "p99_ms": percentile(good, 99)}
+    return told
+
+
+def _fault(one: Asked, hits: Callable[[bytes], Sequence[str]]) -> str | None:
+    if one.status == NO_CONNECTION:
+        return "no answer"
+    if one.status != 200:
+        return f"status {one.status}"
+    try:
+        return None if hits(one.body) else "no hits"
+    except (ValueError, KeyError, TypeError):
+        return "not an answer to a search"
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least `share` percent of the values do not exceed."""
+    return float(np.percentile(np.asarray(values), share, method="inverted_cdf"))

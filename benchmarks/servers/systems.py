@@ -1,0 +1,196 @@
+"""The systems by name: how each is started over a folder, fed, asked, and what its answers say.
+
+`loading` processes take documents in, on all cores; `searching` ones are started anew over what is there, with the
+settings that gave most searches per second at 8 clients (docs/performance.md, "Beside other servers").
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from benchmarks.servers.http1 import request
+
+ROOT = Path(__file__).parents[2]
+WANTED = 10
+"""Hits of a search."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a system runs: its data, its port, the weights, and the python of its environment."""
+
+    folder: Path
+    port: int
+    model: Path
+    python: Path
+    searching: bool = True
+
+
+class System(Protocol):
+    """What the benchmark has to know of a system."""
+
+    requirements: str | None
+    """The file of what it needs, under requirements/; None: it runs in our own environment."""
+    takes_vectors: bool
+    """Whether documents may come with their vectors, which shortens the untimed part of a load."""
+    not_data: tuple[str, ...]
+    """Folders in its data folder that hold programs, logs or models."""
+    ready: bytes
+    """A request that is answered 200 as soon as the system is up."""
+
+    def start(self, place: Place) -> tuple[list[str], dict[str, str]]:
+        """Return the command and its environment."""
+        ...
+
+    def posts(self, documents: Sequence[dict[str, Any]], vectors: Sequence[Any] | None) -> list[bytes]:
+        """Return the requests that take a batch of documents in."""
+        ...
+
+    def ends(self) -> list[bytes]:
+        """Return the requests after which all documents taken in are searchable."""
+        ...
+
+    def search(self, text: str) -> bytes:
+        """Return the request of a search."""
+        ...
+
+    def hits(self, body: bytes) -> list[str]:
+        """Return the ids in an answer; raises KeyError where a hit has no text."""
+        ...
+
+
+class Softseek:
+    """Our own: `softseek serve` with its default settings. Titles and passages are keys; words, memory, attention."""
+
+    requirements = None
+    takes_vectors = False
+    not_data = ("encoders",)
+    ready = request("GET", "/readyz")
+
+    def __init__(self, precision: str | None = None) -> None:
+        self._precision = precision
+
+    def start(self, place: Place) -> tuple[list[str], dict[str, str]]:
+        command = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--data", str(place.folder)]
+        environment = {"PYTHONPATH": str(ROOT)}
+        if self._precision:
+            environment["SOFTSEEK_ENCODER_PRECISION"] = self._precision
+        return [*command, "--port", str(place.port)], environment
+
+    def posts(self, documents: Sequence[dict[str, Any]], vectors: Sequence[Any] | None) -> list[bytes]:
+        return [request("POST", "/v1/collections/default/documents?wait=600", {"documents": list(documents)})]
+
+    def ends(self) -> list[bytes]:
+        return []
+
+    def search(self, text: str) -> bytes:
+        return request("POST", "/v1/collections/default/search", {"q": text, "limit": WANTED})
+
+    def hits(self, body: bytes) -> list[str]:
+        return [hit["id"] for hit in json.loads(body)["hits"] if hit["text"] is not None]
+
+
+class Behind:
+    """A store behind benchmarks/servers/app.py."""
+
+    takes_vectors = True
+    ready = request("GET", "/openapi.json")
+
+    def __init__(self, store: str, workers: int, not_data: tuple[str, ...] = ()) -> None:
+        self.requirements = store
+        self.not_data = not_data
+        self._workers = workers
+
+    def start(self, place: Place) -> tuple[list[str], dict[str, str]]:
+        specification = {
+            "store": self.requirements,
+            "folder": str(place.folder),
+            "model": str(place.model),
+            "port": place.port,
+            "workers": self._workers if place.searching else 1,
+            "torch_threads": 1 if place.searching else 0,
+        }
+        command = [str(place.python), "-m", "benchmarks.servers.app", json.dumps(specification)]
+        return command, {"PYTHONPATH": str(ROOT), "ANONYMIZED_TELEMETRY": "False"}
+
+    def posts(self, documents: Sequence[dict[str, Any]], vectors: Sequence[Any] | None) -> list[bytes]:
+        content: dict[str, Any] = {"documents": _texts(documents)}
+        if vectors is not None:
+            content["vectors"] = [vector.tolist() for vector in vectors]
+        return [request("POST", "/documents", content)]
+
+    def ends(self) -> list[bytes]:
+        return [request("POST", "/settle")]
+
+    def search(self, text: str) -> bytes:
+        return request("POST", "/search", {"q": text, "limit": WANTED})
+
+    def hits(self, body: bytes) -> list[str]:
+        return [hit["id"] for hit in json.loads(body)["hits"] if hit["text"] is not None]
+
+
+class Txtai:
+    """txtai's own API server. It searches under one lock, so torch gets all cores for each search.
+
+    The exact index in the place of its default, which finds 84 of 100 neighbours: that saves nothing beside encoding.
+    """
+
+    requirements = "txtai"
+    takes_vectors = False
+    not_data = ()
+    ready = request("GET", "/openapi.json")
+
+    def __init__(self, workers: int, threads: int) -> None:
+        self._workers, self._threads = workers, threads
+
+    def start(self, place: Place) -> tuple[list[str], dict[str, str]]:
+        embeddings = {
+            "path": str(place.model),
+            "content": True,
+            "maxlength": 256,
+            "faiss": {"components": "IDMap,Flat"},
+        }
+        configuration = place.folder / "app.yml"
+        # JSON is YAML
+        settings = {"path": str(place.folder / "index"), "writable": True, "embeddings": embeddings}
+        configuration.write_text(json.dumps(settings), encoding="utf-8")
+        command = [str(place.python), "-m", "uvicorn", "txtai.api:app", "--no-access-log", "--host", "127.0.0.1"]
+        workers, threads = (self._workers, self._threads) if place.searching else (1, 0)
+        environment = {"CONFIG": str(configuration)}
+        if threads:
+            environment["OMP_NUM_THREADS"] = str(threads)
+        return [*command, "--port", str(place.port), "--workers", str(workers)], environment
+
+    def posts(self, documents: Sequence[dict[str, Any]], vectors: Sequence[Any] | None) -> list[bytes]:
+        return [request("POST", "/add", _texts(documents))]
+
+    def ends(self) -> list[bytes]:
+        return [request("GET", "/upsert")]
+
+    def search(self, text: str) -> bytes:
+        return request("GET", f"/search?query={quote(text)}&limit={WANTED}")
+
+    def hits(self, body: bytes) -> list[str]:
+        return [hit["id"] for hit in json.loads(body) if hit["text"] is not None]
+
+
+OURS = "ours"
+INT8 = "ours, int8 documents"
+SYSTEMS: dict[str, System] = {
+    OURS: Softseek(),
+    INT8: Softseek("int8"),
+    "txtai": Txtai(1, 1),
+    "chroma": Behind("chroma", workers=2),
+    "lancedb": Behind("lancedb", workers=2),
+    "pgvector": Behind("pgvector", workers=2),
+    "milvus": Behind("milvus", workers=2, not_data=("bin", "logs")),
+}
+INGEST_ONLY = {INT8}
+
+
+def _texts(documents: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+    return [{"id": one["id"], "text": f"{one['title'] or ''}\n{one['text']}".strip()} for one in documents]
