@@ -1,4 +1,4 @@
-"""A virtual environment per peer, made on first use under benchmarks/.cache/servers, used while its list stays the same."""
+"""A virtual environment per peer, made under benchmarks/.cache/servers at first, kept while its list is the same."""
 
 import json
 import subprocess
@@ -18,9 +18,9 @@ class NotInstalled(Exception):
     """The environment of a peer could not be made."""
 
 
-def python_of(name: str) -> Path:
+def python_of(name: str, environments: Path = ENVIRONMENTS) -> Path:
     """Return the python of a peer's environment, making it first where it is not there; raises NotInstalled."""
-    folder, wanted = ENVIRONMENTS / name, (REQUIREMENTS / f"{name}.txt").read_text(encoding="utf-8")
+    folder, wanted = environments / name, (REQUIREMENTS / f"{name}.txt").read_text(encoding="utf-8")
     python, installed = folder / "venv" / "bin" / "python", folder / "installed.txt"
     if installed.is_file() and installed.read_text(encoding="utf-8") == wanted and python.exists():
         return python

@@ -4,10 +4,12 @@ A system that cannot be installed or run is reported with the reason, and the ot
 """
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,7 @@ def chosen(only: str) -> list[str]:
 
 def measure_servers(data: Path, sets: tuple[str, ...], count: int, names: list[str], plan: Plan) -> dict[str, Any]:
     """Return the figures of all systems, and of the encoders alone, on the first documents of the sets."""
+    signal.signal(signal.SIGTERM, _stop)
     corpus, folder = gather([read_set(data / name) for name in sets], count), locate_model(DEFAULT_MODEL)
     reference, encoder = load_reference(folder), converted_encoder(DEFAULT_MODEL)
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
@@ -74,6 +77,11 @@ def measure_servers(data: Path, sets: tuple[str, ...], count: int, names: list[s
         systems[name] = _measured(name, corpus, vectors, exact, folder, plan, encoder)
         print(f"{name}: {systems[name]}", file=sys.stderr, flush=True)
     return {"documents": len(corpus.documents), "timed": plan.timed, "alone": alone, "systems": systems}
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    """End in order, so that no system stays behind."""
+    raise SystemExit(128 + number)
 
 
 def _measured(
