@@ -106,16 +106,16 @@ def _versions(requirements: str | None) -> dict[str, Any]:
     return {"versions": versions(python_of(requirements), packages_of(requirements))}
 
 
-def candidates_recall(data: Path, corpus: Corpus, encoder: Encoder) -> float:
-    """Return the share of the CANDIDATES documents with the nearest keys that our index gives, of the first queries."""
+def candidates_recall(data: Path, corpus: Corpus, encoder: Encoder, count: int = CANDIDATES) -> float:
+    """Return the share of the `count` documents with the nearest keys that our index gives, of the first queries."""
     runtime = Runtime.open(Settings(data=data), encoder)
     try:
         generation = runtime.collection("default").generation
         asked = encoder.encode_queries(corpus.queries[:RECALL_QUERIES])
         keys = asked @ np.asarray(generation.keys, np.float32).T
         exact = np.maximum.reduceat(keys, generation.first_key[:-1], axis=1)
-        found = [generation.nearest(one[None], CANDIDATES, generation.alive)[0].tolist() for one in asked]
-        return recall(exact, found, CANDIDATES)
+        found = [generation.nearest(one[None], count, generation.alive)[0].tolist() for one in asked]
+        return recall(exact, found, count)
     finally:
         runtime.close()
 

@@ -22,8 +22,6 @@ BATCH = 500
 START_SECONDS = 300
 INGEST_SECONDS = 1800
 POLL_SECONDS = 0.02
-WARM_UP = 60
-"""Searches before each load, which do not count."""
 
 
 class NotRunning(Exception):
@@ -32,12 +30,16 @@ class NotRunning(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is asked: documents that are timed, and requests and seconds at most for each number of clients."""
+    """How much is asked: documents that are timed, requests and seconds at most for each number of clients.
+
+    warm_up: searches before each load, which do not count.
+    """
 
     timed: int = 2000
     clients: tuple[int, ...] = (1, 8, 32)
     requests: tuple[int, ...] = (600, 4000, 4000)
     seconds: float = 15.0
+    warm_up: int = 60
 
 
 def measure(
@@ -94,14 +96,14 @@ def search(system: System, corpus: Corpus, exact: Floats, place: Place, log: Pat
     """Start anew over what is there; return seconds to the first answer, a summary per load, memory, recall."""
     texts = endless(corpus.queries)
     rounds = [taken(texts, count) for count in plan.requests]
-    warm = [system.search(text) for text in taken(texts, WARM_UP * len(rounds) + 1)]
+    warm = [system.search(text) for text in taken(texts, plan.warm_up * len(rounds) + 1)]
     started = time.perf_counter()
     command, environment = system.start(place)
     with running(command, environment, place.folder, log) as one:
         _wait(warm.pop(), place.port, one, system)
         figures: dict[str, Any] = {"cold_start_seconds": time.perf_counter() - started, "clients": {}}
         for clients, asked in zip(plan.clients, rounds, strict=True):
-            ask(place.port, [warm.pop() for _ in range(WARM_UP)], clients, plan.seconds)
+            ask(place.port, [warm.pop() for _ in range(plan.warm_up)], clients, plan.seconds)
             done = ask(place.port, [system.search(text) for text in asked], clients, plan.seconds)
             figures["clients"][clients] = summary(done, system.hits)
             if clients == plan.clients[0]:

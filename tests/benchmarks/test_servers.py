@@ -1,0 +1,275 @@
+"""Other servers beside ours: every system gets the same, is measured the same way, and may fail without harm."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from benchmarks.collections import ingest
+from benchmarks.servers import app
+from benchmarks.servers.corpus import Corpus, endless, gather, recall, taken
+from benchmarks.servers.environments import REQUIREMENTS, python_of
+from benchmarks.servers.launch import _measured, candidates_recall, chosen
+from benchmarks.servers.measure import NotRunning, Plan, measure
+from benchmarks.servers.processes import disk_bytes, marked, memory, running
+from benchmarks.servers.report import goals, show
+from benchmarks.servers.systems import INT8, OURS, SYSTEMS, Behind, Place, Txtai
+from index.encoder import HashingEncoder
+from service.runtime import Runtime
+from service.settings import Settings
+from tests.benchmarks.sets import animals
+
+SMALL_SERVER = Path(__file__).with_name("small_server.py")
+PLAN = Plan(timed=10, clients=(1, 2), requests=(15, 10), seconds=60, warm_up=1)
+
+
+class Small(Behind):
+    """The small server in the place of a store's app; `code` in the place of the small server."""
+
+    def __init__(self, code: list[str] | None = None) -> None:
+        super().__init__("small", workers=1)
+        self.requirements = None  # type: ignore[assignment]
+        self._code = code or [str(SMALL_SERVER)]
+
+    def start(self, place: Place) -> tuple[list[str], dict[str, str]]:
+        return [sys.executable, *self._code, str(place.folder), str(place.port)], {}
+
+    def ends(self) -> list[bytes]:
+        return []
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return gather([animals()], 20)
+
+
+def same_words(corpus: Corpus) -> np.ndarray:
+    """Return what the small server should find: shared words (Q, N)."""
+    asked, known = ([set(text.split()) for text in texts] for texts in (corpus.queries, corpus.texts))
+    return np.array([[len(words & text) for text in known] for words in asked], np.float32)
+
+
+def test_a_system_takes_all_documents_in_and_is_searched_anew_by_ever_more_clients(corpus: Corpus) -> None:
+    vectors = np.zeros((20, 2), np.float32)
+    figures = measure(Small(), corpus, vectors, same_words(corpus), Path(), PLAN, lambda folder: lines_of(folder))
+    assert figures["lines"] == 20
+    assert {clients: told["answers"] for clients, told in figures["clients"].items()} == {1: 15, 2: 10}
+    assert all(told["failures"] == {} for told in figures["clients"].values())
+    assert min(figures[name] for name in ("documents_per_second", "cold_start_seconds", "disk_bytes", "pss_bytes")) > 0
+
+
+def test_recall_is_of_what_the_system_answered(corpus: Corpus) -> None:
+    vectors, right = np.zeros((20, 2), np.float32), same_words(corpus)
+    good = measure(Small(), corpus, vectors, right, Path(), PLAN)["recall_at_10"]
+    bad = measure(Small(), corpus, vectors, -right, Path(), PLAN)["recall_at_10"]
+    assert good == 1.0
+    assert bad < 1.0
+
+
+def lines_of(folder: Path) -> dict[str, Any]:
+    return {"lines": len((folder / "documents.jsonl").read_text(encoding="utf-8").splitlines())}
+
+
+def test_a_system_that_ends_says_why(corpus: Corpus) -> None:
+    broken = Small(["-c", "raise SystemExit('no such library')"])
+    with pytest.raises(NotRunning, match="no such library"):
+        measure(broken, corpus, np.zeros((20, 2), np.float32), same_words(corpus), Path(), PLAN)
+
+
+def test_a_system_that_cannot_be_run_is_reported_and_does_not_end_the_benchmark(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SYSTEMS, "broken", Small(["-c", "raise SystemExit('no such library')"]))
+    found = _measured(
+        "broken", corpus, np.zeros((20, 2), np.float32), same_words(corpus), Path(), PLAN, HashingEncoder()
+    )
+    assert found.keys() == {"failed"}
+    assert "no such library" in found["failed"]
+
+
+def test_candidates_of_ours_are_compared_with_every_key(tmp_path: Path) -> None:
+    encoder, one = HashingEncoder(), animals()
+    runtime = Runtime.open(Settings(data=tmp_path), encoder)
+    ingest(runtime, runtime.collection("default"), one.documents)
+    runtime.close()
+    corpus = gather([one], len(one.documents))
+    assert candidates_recall(tmp_path, corpus, encoder, count=5) == 1.0
+
+
+def test_query_texts_go_on_without_repeating_and_keep_their_length() -> None:
+    queries = ["how to sort a list", "wall clocks for kitchens", "red apples"]
+    texts = list(endless(queries))
+    assert texts[:3] == queries
+    assert len(texts) == len(set(texts)) > 3
+    assert "how to sort for kitchens" in texts
+    with pytest.raises(ValueError, match="are left"):
+        taken(endless(queries), 100)
+
+
+def test_the_sets_of_the_benchmark_have_texts_enough() -> None:
+    queries = [f"where is thing {number} in house {number}" for number in range(1000)]
+    wanted = sum(Plan().requests) + 1000
+    assert len(set(islice(endless(queries), wanted))) == wanted
+
+
+def test_documents_are_mixed_the_same_way_each_time() -> None:
+    first, again = gather([animals()], 30), gather([animals()], 30)
+    assert first == again
+    assert first.documents[0]["id"].startswith("animals-")
+    assert [one["id"] for one in first.documents] != [f"animals-{one['id']}" for one in animals().documents]
+    assert first.texts[0] == f"{first.documents[0]['title']}\n{first.documents[0]['text']}"
+
+
+def test_recall_counts_what_ties_with_the_last_place() -> None:
+    scores = np.array([[0.9, 0.5, 0.5, 0.1]], np.float32)
+    assert recall(scores, [[0, 1]], 2) == recall(scores, [[2, 0]], 2) == 1.0
+    assert recall(scores, [[0, 3]], 2) == 0.5
+    assert recall(scores, [[0]], 2) == 0.5
+
+
+def test_processes_that_leave_their_parent_are_found_counted_and_ended(tmp_path: Path) -> None:
+    sleep = f"import time; open({str(tmp_path / 'awake')!r}, 'w').close(); time.sleep(600)"
+    leave = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {sleep!r}], start_new_session=True)"
+    with running([sys.executable, "-c", leave], {}, tmp_path, tmp_path / "log") as one:
+        one.process.wait(60)
+        (left,) = marked(one.mark)
+        assert left != one.process.pid
+        assert memory(one.mark)["rss_bytes"] >= memory(one.mark)["pss_bytes"] > 0
+        subprocess.run(["kill", str(left)], check=True)
+    assert marked(one.mark) == set()
+
+
+def test_the_last_words_of_a_system_are_kept(tmp_path: Path) -> None:
+    with running([sys.executable, "-c", "print('a'); print('bye')"], {}, tmp_path, tmp_path / "log") as one:
+        one.process.wait(60)
+        assert one.last_words() == "a | bye"
+
+
+def test_programs_and_logs_do_not_count_as_data(tmp_path: Path) -> None:
+    for name in ("data", "logs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"x" * 5000)
+    assert 2 * disk_bytes(tmp_path, without=("logs",)) == disk_bytes(tmp_path) > 0
+
+
+@pytest.mark.parametrize("name", [name for name, system in SYSTEMS.items() if system.requirements])
+def test_what_a_peer_needs_is_pinned(name: str) -> None:
+    lines = (REQUIREMENTS / f"{SYSTEMS[name].requirements}.txt").read_text(encoding="utf-8").split()
+    assert lines
+    assert all("==" in line for line in lines)
+
+
+def test_an_environment_is_used_again_while_its_list_is_the_same(tmp_path: Path) -> None:
+    python = tmp_path / "lancedb" / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    (tmp_path / "lancedb" / "installed.txt").write_text((REQUIREMENTS / "lancedb.txt").read_text(encoding="utf-8"))
+    assert python_of("lancedb", tmp_path) == python
+
+
+def test_systems_are_chosen_by_name() -> None:
+    assert chosen("") == list(SYSTEMS)
+    assert chosen("milvus, ours") == ["milvus", "ours"]
+    with pytest.raises(SystemExit, match="vespa"):
+        chosen("vespa")
+
+
+def test_every_system_is_asked_for_ten_hits_and_its_ids_are_read() -> None:
+    hit = b'{"id": "a", "text": "red apple", "score": 1}'
+    for name, system in SYSTEMS.items():
+        asked = system.search("red apple & pear")
+        assert b"10" in asked, name
+        assert b"red apple & pear" in asked or b"red%20apple%20%26%20pear" in asked, name
+        assert system.hits(b"[%s]" % hit if isinstance(system, Txtai) else b'{"hits": [%s]}' % hit) == ["a"], name
+
+
+def test_documents_come_with_vectors_only_where_a_system_takes_them() -> None:
+    documents = [{"id": "a", "title": "Apple", "text": "red"}]
+    (with_vectors,) = SYSTEMS["milvus"].posts(documents, [np.array([0.5, 0.25])])
+    assert with_vectors.endswith(b'{"documents": [{"id": "a", "text": "Apple\\nred"}], "vectors": [[0.5, 0.25]]}')
+    (text,) = SYSTEMS["milvus"].posts(documents, None)
+    assert b"vectors" not in text
+    assert not SYSTEMS["txtai"].takes_vectors
+    assert not SYSTEMS[OURS].takes_vectors
+
+
+class Words:
+    """A store for the app: finds texts that hold the word."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.settled = False
+
+    def add(self, ids: list[str], texts: list[str], vectors: Sequence[Any] | None) -> None:
+        self.texts |= dict(zip(ids, texts, strict=True))
+
+    def settle(self) -> None:
+        self.settled = True
+
+    def search(self, text: str, limit: int) -> list[dict[str, Any]]:
+        return [{"id": one, "text": told, "score": 1.0} for one, told in self.texts.items() if text in told][:limit]
+
+
+def test_the_app_takes_documents_in_and_finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, closed = Words(), []
+    monkeypatch.setitem(app._opened, "store", store)
+    workers = [ThreadPoolExecutor(1), ThreadPoolExecutor(1)]
+    with TestClient(app.create_app(workers, lambda: closed.append(True))) as client:
+        documents = [{"id": "a", "text": "red apple"}, {"id": "b", "text": "green pear"}]
+        assert client.post("/documents", json={"documents": documents}).json() == {"added": 2}
+        assert client.post("/settle").status_code == 200
+        found = client.post("/search", json={"q": "pear", "limit": 10}).json()
+    assert found == {"hits": [{"id": "b", "text": "green pear", "score": 1.0}]}
+    assert store.settled
+    assert closed == [True]
+
+
+def told(rate: float, p50: float, qps: float) -> dict[str, Any]:
+    load = {"p50_ms": p50, "p99_ms": 3 * p50, "qps": qps, "failures": {}}
+    return {"documents_per_second": rate, "clients": dict.fromkeys((1, 8, 32), load)}
+
+
+def figures() -> dict[str, Any]:
+    systems = {
+        OURS: told(90, 5, 400),
+        INT8: {"documents_per_second": 120.0},
+        "txtai": told(30, 20, 50),
+        "lancedb": told(40, 10, 100),
+        "pgvector": told(20, 12.5, 200),
+        "milvus": {"failed": "NotInstalled: no such version"},
+    }
+    return {"documents": 10, "systems": systems, "alone": {"our encoder, documents/s": 120.0}}
+
+
+def test_ours_is_set_against_the_best_peer_of_each_measure() -> None:
+    found = {goal.name: (round(goal.value, 3), goal.met, goal.best) for goal in goals(figures())}
+    assert found == {
+        "p50 at 1 client": (0.5, False, "lancedb"),
+        "searches/s at 8 clients": (2.0, False, "pgvector"),
+        "searches/s at 32 clients": (2.0, False, "pgvector"),
+        "documents/s": (2.25, False, "lancedb"),
+        "documents/s, int8": (3.0, True, "lancedb"),
+        "p99 at 8 clients, ms": (15, True, ""),
+        "documents/s over our encoder's alone": (0.75, False, ""),
+    }
+
+
+def test_without_ours_or_without_peers_there_is_nothing_to_set_against() -> None:
+    some = figures()
+    del some["alone"]
+    assert goals(some | {"systems": {"txtai": told(30, 20, 50)}}) == []
+    assert [goal.name for goal in goals(some | {"systems": {OURS: told(90, 5, 400)}})] == ["p99 at 8 clients, ms"]
+
+
+def test_a_system_that_failed_is_reported_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    show(figures())
+    printed = capsys.readouterr().out
+    assert "milvus: not measured: NotInstalled: no such version" in printed
+    assert "lancedb" in printed
