@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from benchmarks.servers.http1 import request
+from index.records import Floats
 
 ROOT = Path(__file__).parents[2]
 WANTED = 10
@@ -48,7 +49,7 @@ class System(Protocol):
         """Return the command and its environment."""
         ...
 
-    def posts(self, documents: Sequence[dict[str, Any]], vectors: Sequence[Any] | None) -> list[bytes]:
+    def posts(self, documents: Sequence[dict[str, Any]], vectors: Floats | None) -> list[bytes]:
         """Return the requests that take a batch of documents in."""
         ...
 
@@ -68,9 +69,9 @@ class System(Protocol):
 class Softseek:
     """Our own: `softseek serve` with its default settings. Titles and passages are keys; words, memory, attention."""
 
-    requirements = None
+    requirements: str | None = None
     takes_vectors = False
-    not_data = ("encoders",)
+    not_data: tuple[str, ...] = ("encoders",)
     ready = request("GET", "/readyz")
 
     def __init__(self, precision: str | None = None) -> None:
@@ -83,7 +84,7 @@ class Softseek:
             environment["SOFTSEEK_ENCODER_PRECISION"] = self._precision
         return [*command, "--port", str(place.port)], environment
 
-    def posts(self, documents: Sequence[dict[str, Any]], vectors: Sequence[Any] | None) -> list[bytes]:
+    def posts(self, documents: Sequence[dict[str, Any]], vectors: Floats | None) -> list[bytes]:
         return [request("POST", "/v1/collections/default/documents?wait=600", {"documents": list(documents)})]
 
     def ends(self) -> list[bytes]:
@@ -103,13 +104,13 @@ class Behind:
     ready = request("GET", "/openapi.json")
 
     def __init__(self, store: str, workers: int, not_data: tuple[str, ...] = ()) -> None:
-        self.requirements = store
+        self.requirements: str | None = store
         self.not_data = not_data
-        self._workers = workers
+        self._store, self._workers = store, workers
 
     def start(self, place: Place) -> tuple[list[str], dict[str, str]]:
         specification = {
-            "store": self.requirements,
+            "store": self._store,
             "folder": str(place.folder),
             "model": str(place.model),
             "port": place.port,
@@ -119,7 +120,7 @@ class Behind:
         command = [str(place.python), "-m", "benchmarks.servers.app", json.dumps(specification)]
         return command, {"PYTHONPATH": str(ROOT), "ANONYMIZED_TELEMETRY": "False"}
 
-    def posts(self, documents: Sequence[dict[str, Any]], vectors: Sequence[Any] | None) -> list[bytes]:
+    def posts(self, documents: Sequence[dict[str, Any]], vectors: Floats | None) -> list[bytes]:
         content: dict[str, Any] = {"documents": _texts(documents)}
         if vectors is not None:
             content["vectors"] = [vector.tolist() for vector in vectors]
@@ -141,9 +142,9 @@ class Txtai:
     The exact index in the place of its default, which finds 84 of 100 neighbours: that saves nothing beside encoding.
     """
 
-    requirements = "txtai"
+    requirements: str | None = "txtai"
     takes_vectors = False
-    not_data = ()
+    not_data: tuple[str, ...] = ()
     ready = request("GET", "/openapi.json")
 
     def __init__(self, workers: int) -> None:
@@ -167,7 +168,7 @@ class Txtai:
             environment["OMP_NUM_THREADS"] = "1"
         return [*command, "--port", str(place.port)], environment
 
-    def posts(self, documents: Sequence[dict[str, Any]], vectors: Sequence[Any] | None) -> list[bytes]:
+    def posts(self, documents: Sequence[dict[str, Any]], vectors: Floats | None) -> list[bytes]:
         return [request("POST", "/add", _texts(documents))]
 
     def ends(self) -> list[bytes]:

@@ -35,7 +35,7 @@ class Small(Behind):
 
     def __init__(self, code: list[str] | None = None) -> None:
         super().__init__("small", workers=1)
-        self.requirements = None  # type: ignore[assignment]
+        self.requirements = None
         self._code = code or [str(SMALL_SERVER)]
 
     def start(self, place: Place) -> tuple[list[str], dict[str, str]]:

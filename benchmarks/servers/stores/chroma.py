@@ -14,7 +14,7 @@ from benchmarks.servers.ports import free_port
 from benchmarks.servers.stores import Backend
 
 COLLECTION = "documents"
-CONFIGURATION: Any = {"hnsw": {"space": "ip", "ef_search": 100}}
+CONFIGURATION: Any = {"hnsw": {"space": "ip", "ef_construction": 200, "ef_search": 200}}
 START_SECONDS = 60
 
 

@@ -28,7 +28,7 @@ def serve(folder: Path) -> Backend:
         _create(client)
     client.load_collection(COLLECTION)
     client.close()
-    return Backend(address, server.stop)
+    return Backend(address, server.stop)  # kills it after a second: within 40 it does not end by itself
 
 
 class MilvusStore:
