@@ -8,9 +8,9 @@ Ingestion: documents of one set posted to a running service in batches, against 
 passages by itself, and against our encoder doing so. Search: text searches over HTTP at concurrency 1 on 10,000
 documents, encoding included; every query text is new, so nothing comes from the query cache. The service is a process
 of its own on 127.0.0.1, ended by its PID. Repetitions are bounded in count. Under load: the same searches while another
-connection posts documents; live: how soon a trained model answers (benchmarks/loading.py). With --keys, what
-grows with the number of keys (benchmarks/growth.py). With --peers, other
-servers beside ours, and nothing else (benchmarks/servers).
+connection posts documents; live: how soon a trained model answers (benchmarks/loading.py). With --keys, what grows with
+the number of keys (benchmarks/growth.py). With --peers, other servers beside ours, and nothing else
+(benchmarks/servers).
 """
 
 import argparse
