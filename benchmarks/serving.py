@@ -126,9 +126,9 @@ def _sentence_transformers(records: list[Document], encoder: Encoder) -> float:
 
 def measure_search(data: Path, searches: int, encoder: Encoder) -> dict[str, Any]:
     """Return p50 and p99 milliseconds of a text search over HTTP at concurrency 1 on SEARCH_DOCUMENTS documents."""
-    texts = _texts(data)[:searches]
+    texts = query_texts(data)[:searches]
     with tempfile.TemporaryDirectory() as folder:
-        count = _prepare(data, Path(folder), encoder)
+        count = prepare(data, Path(folder), encoder)
         started = time.perf_counter()
         with serving(Path(folder)) as client:
             ready = time.perf_counter() - started
@@ -150,13 +150,13 @@ def measure_search(data: Path, searches: int, encoder: Encoder) -> dict[str, Any
 def measure_load(data: Path, encoder: Encoder) -> dict[str, Any]:
     """Return what searches on SEARCH_DOCUMENTS documents take during a load, and how soon a trained model answers."""
     with tempfile.TemporaryDirectory() as folder:
-        _prepare(data, Path(folder), encoder)
+        prepare(data, Path(folder), encoder)
         with serving(Path(folder)) as client:
-            figures = measure_under_load(client, _texts(data), read_set(data / INGEST_SET).documents)
+            figures = measure_under_load(client, query_texts(data), read_set(data / INGEST_SET).documents)
             return figures | measure_live(client, Path(folder))
 
 
-def _prepare(data: Path, folder: Path, encoder: Encoder) -> int:
+def prepare(data: Path, folder: Path, encoder: Encoder) -> int:
     """Make a data directory of SEARCH_DOCUMENTS documents from vectors that are kept; return how many there are."""
     sets = [read_set(data / name) for name in SEARCH_SETS]
     documents = [one | {"id": f"{part.name}-{one['id']}"} for part in sets for one in part.documents][:SEARCH_DOCUMENTS]
@@ -166,7 +166,8 @@ def _prepare(data: Path, folder: Path, encoder: Encoder) -> int:
     return len(documents)
 
 
-def _texts(data: Path) -> list[str]:
+def query_texts(data: Path) -> list[str]:
+    """Return the query texts of SEARCH_SETS, each once, in the order of the alphabet."""
     return sorted({text for name in SEARCH_SETS for text in read_set(data / name).queries.values()})
 
 

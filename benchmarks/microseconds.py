@@ -1,0 +1,157 @@
+"""Where the microseconds of one search go: processor time of each part, in the process that searches.
+
+    python -m benchmarks.microseconds --data ../shared/data
+
+The parts are functions of the path of a query, wrapped for the time of the run; a part counts what it calls, and the
+table shows the calls inside one another. Searches come one after the other on one thread, every text is new, and the
+encoder's converted model and 10,000 documents are those of `benchmarks.serving`. What HTTP adds is measured by the
+processor time of a service of its own under the same searches.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import faiss
+import httpx
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+import index.generation
+import index.retrieval
+import index.search
+from benchmarks.servers.corpus import endless
+from benchmarks.serving import prepare, query_texts, serving
+from benchmarks.vectors import converted_encoder
+from index.attention import AttentionHead
+from index.generation import Generation
+from index.lexical import WordSearcher
+from index.weights import DEFAULT_MODEL
+from service.database import LOCK_FILE
+from service.runtime import Runtime
+from service.search import actions
+from service.search.schemas import SearchIn
+from service.settings import Settings
+
+PARTS: tuple[tuple[int, str, Any, str], ...] = (
+    (0, "the answer", actions, "answer"),
+    (1, "encode the query", Runtime, "query_vector"),
+    (1, "search", actions, "search"),
+    (2, "candidates", index.search, "retrieve"),
+    (3, "by keys: scan and refine", Generation, "nearest"),
+    (3, "by words: tantivy", WordSearcher, "search"),
+    (3, "words of all candidates", Generation, "match"),
+    (4, "find them", index.generation, "find_words"),
+    (4, "BM25", index.generation, "bm25"),
+    (4, "coverage, proximity, phrase", index.generation, "match"),
+    (2, "gather keys", index.search, "assemble"),
+    (2, "match and pool keys", AttentionHead, "dense"),
+    (2, "weigh, softmax", AttentionHead, "attend"),
+    (1, "stored fields, highlights", actions, "_hits"),
+    (2, "stored fields", actions, "_stored"),
+    (1, "impression", actions, "_impression"),
+)
+"""Depth, name, and where each function is."""
+WARM = 400
+
+
+def main() -> None:
+    """Measure, print the table, and one last line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
+    parser.add_argument("--searches", type=int, default=600, help="searches that are counted")
+    options = parser.parse_args()
+    texts = list(islice(endless(query_texts(options.data)), WARM + options.searches))
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(options.data, Path(folder), converted_encoder(DEFAULT_MODEL))
+        figures = measure_parts(Settings(data=Path(folder), log_level="error"), texts)
+        figures["one request over HTTP"] = measure_requests(Path(folder), texts)
+    show(figures)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    print(json.dumps({"commit": commit, "microseconds": figures}))
+
+
+def measure_parts(settings: Settings, texts: list[str]) -> dict[str, float]:
+    """Return name -> mean microseconds of the processor per search; the first WARM texts are not counted."""
+    spent: dict[str, int] = {name: 0 for _, name, _, _ in PARTS} | {"JSON": 0}
+    faiss.omp_set_num_threads(1)
+    runtime = Runtime.open(settings)
+    state = runtime.collection("default")
+    with ExitStack() as wrapped:
+        for _, name, owner, attribute in PARTS:
+            wrapped.enter_context(_timed(owner, attribute, name, spent))
+        for at, text in enumerate(texts):
+            if at == WARM:
+                spent.update(dict.fromkeys(spent, 0))
+            body = actions.answer(runtime, state, SearchIn(q=text))
+            started = time.thread_time_ns()
+            orjson.dumps(body)
+            spent["JSON"] += time.thread_time_ns() - started
+    runtime.close()
+    return {name: round(total / 1000 / (len(texts) - WARM), 1) for name, total in spent.items()}
+
+
+def measure_requests(data: Path, texts: list[str]) -> float:
+    """Return microseconds of the processor per search of a service, all its threads: HTTP and impressions too."""
+    with serving(data) as client:
+        for text in texts[:WARM]:
+            _ask(client, text)
+        before = _processor_seconds(data)
+        for text in texts[WARM:]:
+            _ask(client, text)
+        return round(1e6 * (_processor_seconds(data) - before) / (len(texts) - WARM), 1)
+
+
+def show(figures: dict[str, float]) -> None:
+    """Print the figures for people."""
+    table = Table(title="microseconds of the processor, mean of a search")
+    table.add_column("part")
+    table.add_column("µs", justify="right")
+    for depth, name, _, _ in PARTS:
+        table.add_row("  " * depth + name, f"{figures[name]:.0f}")
+    for name in ("JSON", "one request over HTTP"):
+        table.add_row(name, f"{figures[name]:.0f}")
+    Console(width=100).print(table)
+
+
+@contextmanager
+def _timed(owner: Any, attribute: str, name: str, spent: dict[str, int]) -> Iterator[None]:
+    """Count the thread's processor time of every call of a function, nanoseconds, until the end."""
+    function: Callable[..., Any] = getattr(owner, attribute)
+
+    def timed(*arguments: Any, **named: Any) -> Any:
+        started = time.thread_time_ns()
+        try:
+            return function(*arguments, **named)
+        finally:
+            spent[name] += time.thread_time_ns() - started
+
+    setattr(owner, attribute, timed)
+    try:
+        yield
+    finally:
+        setattr(owner, attribute, function)
+
+
+def _ask(client: httpx.Client, text: str) -> None:
+    client.post("/v1/collections/default/search", json={"q": text}).raise_for_status()
+
+
+def _processor_seconds(data: Path) -> float:
+    """Return what the service on a directory has used of the processor, by the PID that its lock names."""
+    pid = (data / LOCK_FILE).read_text()
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    main()
