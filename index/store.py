@@ -38,8 +38,8 @@ TAIL_BORNE = 4
 CARRIED_AT_LAST = 1000
 """Documents carried over to compacted arrays while writes wait: milliseconds. More are carried before."""
 FORMAT = 4
-"""Of what is saved; a folder of another format is rebuilt from the documents. 1 had no tokens, 2 no checksums, 3 was
-trained on more keys."""
+"""Of what is saved; a folder of another format is rebuilt from the documents. 1 had no tokens, 2 no checksums, 3
+scanned small sets in half precision."""
 DENSE_FILE = "dense.faiss"
 WORDS_FOLDER = "words"
 

@@ -1,7 +1,10 @@
 """Takes documents in durably, encodes them, makes them searchable; takes them out."""
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -103,88 +106,115 @@ def make_searchable(
     Raises EncoderMismatch before anything is encoded: the documents stay pending.
     """
     state.require_encoder(runtime.encoder)
-    for start in range(0, len(sequences), CHUNK):
-        chunk = sequences[start : start + CHUNK]
-        with runtime.database.read() as connection:
-            pending = connection.execute(
-                select(PendingDocument.sequence, PendingDocument.id, PendingDocument.body)
-                .where(PendingDocument.sequence.in_(chunk))
-                .order_by(PendingDocument.sequence)
-            ).all()
-        records = [DocumentRecord(id=row.id, **row.body) for row in pending]
-        encoded = encode_documents(runtime.encoder, records, state.settings.kinds)
-        with state.lock:
-            _publish(runtime, state, [row.sequence for row in pending], records, encoded)
-        advance(len(chunk))
+    chunks = [sequences[start : start + CHUNK] for start in range(0, len(sequences), CHUNK)]
+    encode = partial(_encoded, runtime, state)
+    with ThreadPoolExecutor(1, "encode-ahead") as ahead:  # the next chunk is encoded while this one is published
+        coming = deque(ahead.submit(encode, chunk) for chunk in chunks[:1])
+        for at, chunk in enumerate(chunks):
+            encoded = coming.popleft().result()
+            coming.extend(ahead.submit(encode, following) for following in chunks[at + 1 : at + 2])
+            with state.lock:
+                _publish(runtime, state, encoded)
+            advance(len(chunk))
+
+
+def _encoded(
+    runtime: Runtime, state: CollectionState, sequences: Sequence[int]
+) -> dict[int, tuple[DocumentRecord, EncodedDocument]]:
+    """Return sequence -> document and keys, of those that are still pending."""
+    with runtime.database.read() as connection:
+        pending = connection.execute(
+            select(PendingDocument.sequence, PendingDocument.id, PendingDocument.body)
+            .where(PendingDocument.sequence.in_(sequences))
+            .order_by(PendingDocument.sequence)
+        ).all()
+    records = [DocumentRecord(id=row.id, **row.body) for row in pending]
+    encoded = encode_documents(runtime.encoder, records, state.settings.kinds)
+    return {row.sequence: both for row, both in zip(pending, zip(records, encoded, strict=True), strict=True)}
 
 
 def _publish(
-    runtime: Runtime,
-    state: CollectionState,
-    sequences: list[int],
-    records: list[DocumentRecord],
-    encoded: list[EncodedDocument],
+    runtime: Runtime, state: CollectionState, encoded: Mapping[int, tuple[DocumentRecord, EncodedDocument]]
 ) -> None:
-    """Move documents from pending to searchable: one transaction, then one generation."""
-    added: list[IndexedDocument] = []
-    removed: list[int] = []
+    """Move documents from pending to searchable: one transaction, then one generation.
+
+    What was deleted or posted again while it was encoded is no longer pending and left out: the later word counts.
+    """
     with runtime.database.write() as connection:
-        for sequence, record, vectors in zip(sequences, records, encoded, strict=True):
-            taken = connection.execute(delete(PendingDocument).where(PendingDocument.sequence == sequence))
-            if taken.rowcount == 0:
-                continue  # deleted or posted again while it was being encoded: the later word counts
-            row, replaced = _write_document(connection, state, record, vectors)
-            removed += replaced
-            added.append(IndexedDocument(row, words_of(record), vectors.keys))
-        if not added:
+        taken = connection.execute(
+            delete(PendingDocument)
+            .where(PendingDocument.sequence.in_(list(encoded)))
+            .returning(PendingDocument.sequence)
+        )
+        documents = [encoded[sequence] for sequence in sorted(taken.scalars())]
+        if not documents:
             return
+        added, removed = _write_documents(connection, state, documents)
         watermark = state.bump(connection, documents=True)
         moved = confirmations(connection, state.id, rows=[one.row for one in added]) if removed else []
     state.publish(watermark, added, removed, moved)
 
 
-def _write_document(
-    connection: Connection, state: CollectionState, record: DocumentRecord, vectors: EncodedDocument
-) -> tuple[int, list[int]]:
-    """Write a document's rows; return its row, and the row that it replaces. Its memory stays with its id."""
-    where = (Document.collection_id == state.id, Document.id == record.id)
-    old = list(connection.execute(select(Document.row).where(*where)).scalars())
+def _write_documents(
+    connection: Connection, state: CollectionState, documents: Sequence[tuple[DocumentRecord, EncodedDocument]]
+) -> tuple[list[IndexedDocument], list[int]]:
+    """Write the rows of documents; return them for the index, and the rows that they replace."""
+    ids = [record.id for record, _ in documents]
+    mine = select(Document.id, Document.row).where(Document.collection_id == state.id, Document.id.in_(ids))
+    replaced = {row.id: int(row.row) for row in connection.execute(mine)}
+    old = list(replaced.values())
     if old:
-        connection.execute(delete(Key).where(Key.document_row == old[0], Key.kind != KeyKind.QUERY))
-        connection.execute(delete(Document).where(Document.row == old[0]))
-    row = connection.execute(
-        insert(Document)
-        .values(
-            collection_id=state.id,
-            id=record.id,
-            title=record.title,
-            text=record.text,
-            url=record.url,
-            metadata_=dict(record.metadata),
-            created_at=now(),
-        )
-        .returning(Document.row)
-    ).scalar_one()
-    if old:
-        connection.execute(update(Key).where(Key.document_row == old[0]).values(document_row=row))
-    own: dict[str, Any] = {"collection_id": state.id, "document_row": row, "source": None}
-    if vectors.keys:
-        connection.execute(
-            insert(Key),
-            [
-                own
-                | {
-                    "kind": int(key.kind),
-                    "vector": as_blob(key.vector),
-                    "weight": key.weight,
-                    "span_start": key.start,
-                    "span_end": key.end,
-                }
-                for key in vectors.keys
-            ],
-        )
-    connection.execute(insert(Value).values(document_row=row, vector=as_blob(vectors.value)))
-    return int(row), [int(one) for one in old]
+        connection.execute(delete(Key).where(Key.document_row.in_(old), Key.kind != KeyKind.QUERY))
+        connection.execute(delete(Document).where(Document.row.in_(old)))
+    moment = now()
+    stored = [
+        {
+            "collection_id": state.id,
+            "id": record.id,
+            "title": record.title,
+            "text": record.text,
+            "url": record.url,
+            "metadata_": dict(record.metadata),
+            "created_at": moment,
+        }
+        for record, _ in documents
+    ]
+    wanted = insert(Document).returning(Document.row, sort_by_parameter_order=True)
+    rows = [int(row) for row in connection.execute(wanted, stored).scalars()]
+    for id, row in zip(ids, rows, strict=True):
+        if id in replaced:  # memory stays with its id
+            connection.execute(update(Key).where(Key.document_row == replaced[id]).values(document_row=row))
+    _write_vectors(connection, state, rows, [vectors for _, vectors in documents])
+    added = [
+        IndexedDocument(row, words_of(record), vectors.keys)
+        for row, (record, vectors) in zip(rows, documents, strict=True)
+    ]
+    return added, old
+
+
+def _write_vectors(
+    connection: Connection, state: CollectionState, rows: Sequence[int], documents: Sequence[EncodedDocument]
+) -> None:
+    keys = [
+        {
+            "collection_id": state.id,
+            "document_row": row,
+            "source": None,
+            "kind": int(key.kind),
+            "vector": as_blob(key.vector),
+            "weight": key.weight,
+            "span_start": key.start,
+            "span_end": key.end,
+        }
+        for row, vectors in zip(rows, documents, strict=True)
+        for key in vectors.keys
+    ]
+    if keys:
+        connection.execute(insert(Key), keys)
+    values = [
+        {"document_row": row, "vector": as_blob(vectors.value)} for row, vectors in zip(rows, documents, strict=True)
+    ]
+    connection.execute(insert(Value), values)
 
 
 def start_indexing(runtime: Runtime, state: CollectionState, accepted: Accepted) -> str:
