@@ -174,7 +174,7 @@ def _write_documents(
             "title": record.title,
             "text": record.text,
             "url": record.url,
-            "metadata_": dict(record.metadata),
+            "metadata": dict(record.metadata),
             "created_at": moment,
         }
         for record, _ in documents
