@@ -23,11 +23,6 @@ BATCH = 100
 PART_SECONDS = 20
 POLL_SECONDS = 0.0005
 TRAIN_SECONDS = 300
-HERBS = (
-    "basil oregano thyme rosemary sage parsley dill mint chives fennel tarragon marjoram coriander lavender lovage "
-    "sorrel chervil borage hyssop rue savory verbena nettle yarrow dandelion arnica valerian camomile"
-).split()
-"""Learned at once: the right document has its herb as the title, another one twice in its text."""
 
 
 def measure_under_load(
@@ -99,35 +94,38 @@ def _loading(base_url: httpx.URL, documents: Sequence[dict[str, Any]]) -> Iterat
         load.stop()
 
 
-def measure_live(client: httpx.Client, folder: Path) -> dict[str, Any]:
-    """Return the milliseconds from the report of a training process to the first answer of the new version."""
-    path = "/v1/collections/herbs"
-    client.put(path, json={}).raise_for_status()
-    right = [{"id": herb, "title": herb, "text": f"leaf {at}"} for at, herb in enumerate(HERBS)]
-    wrong = [{"id": f"{herb}-1", "title": "soil", "text": f"{herb} {herb}"} for herb in HERBS]
-    client.post(f"{path}/documents?wait=600", json={"documents": [*right, *wrong]}).raise_for_status()
-    judgments = [{"query": herb, "document_id": herb, "rating": 4} for herb in HERBS]
-    client.post(f"{path}/judgments", json={"judgments": judgments}).raise_for_status()
-    run = (
-        client.post(f"{path}/training-runs", json={"seed": 7, "click_reading": "naive", "budget_seconds": 1})
-        .raise_for_status()
-        .json()
-    )
-    reported, answered = _watch(client, path, folder / "staging" / run["id"] / "report.json")
-    shown = client.get(f"{path}/training-runs/{run['id']}").json()
-    return {"live_ms": None if answered is None else round(1000 * (answered - reported), 1), "run": shown["status"]}
+def measure_live(
+    client: httpx.Client, folder: Path, judgments: Sequence[dict[str, Any]], collection: str = "default"
+) -> dict[str, Any]:
+    """Return the milliseconds from the report of a training process to the first answer of the new version.
+
+    They are None where the gate refuses what was learned from these judgments.
+    """
+    path = f"/v1/collections/{collection}"
+    for first in range(0, len(judgments), BATCH):
+        part = {"judgments": judgments[first : first + BATCH]}
+        client.post(f"{path}/judgments", json=part).raise_for_status()
+    run = client.post(f"{path}/training-runs", json={"seed": 7}).raise_for_status().json()
+    query = str(judgments[0]["query"])
+    reported, answered = _watch(client, path, run["id"], folder / "staging" / run["id"] / "report.json", query)
+    live = None if answered is None or reported is None else round(1000 * (answered - reported), 1)
+    return {"live_ms": live, "run": client.get(f"{path}/training-runs/{run['id']}").json()["status"]}
 
 
-def _watch(client: httpx.Client, path: str, report: Path) -> tuple[float, float | None]:
+def _watch(client: httpx.Client, path: str, run: str, report: Path, query: str) -> tuple[float | None, float | None]:
     """Return when the report was written, and when a search was first answered by version 1; seconds of the epoch."""
     until = time.monotonic() + TRAIN_SECONDS
-    reported = None
+    reported, asked = None, time.monotonic()
     while time.monotonic() < until:
-        if reported is None:
-            reported = report.stat().st_mtime if report.exists() else None
-            time.sleep(POLL_SECONDS)
-            continue
-        answer = client.post(f"{path}/search", json={"q": "thyme", "log": False}).raise_for_status().json()
-        if answer["model"]["version"] == 1:
-            return reported, time.time()
-    return reported or time.time(), None
+        if reported is None and report.exists():
+            reported = report.stat().st_mtime
+        if reported is not None:
+            answer = client.post(f"{path}/search", json={"q": query, "log": False}).raise_for_status().json()
+            if answer["model"]["version"] == 1:
+                return reported, time.time()
+        if time.monotonic() - asked > 1:
+            asked = time.monotonic()
+            if client.get(f"{path}/training-runs/{run}").json()["status"] != "processing":
+                break
+        time.sleep(POLL_SECONDS)
+    return reported, None

@@ -50,6 +50,7 @@ from service.settings import Settings
 INGEST_SET = "cranfield"
 SEARCH_SETS = ("crowdflower", "cosqa")
 SEARCH_DOCUMENTS = 10_000
+LEARNED_SET = "cosqa"
 BATCH = 200
 START_SECONDS = 120
 
@@ -153,7 +154,17 @@ def measure_load(data: Path, encoder: Encoder) -> dict[str, Any]:
         prepare(data, Path(folder), encoder)
         with serving(Path(folder)) as client:
             figures = measure_under_load(client, query_texts(data), read_set(data / INGEST_SET).documents)
-            return figures | measure_live(client, Path(folder))
+            return figures | measure_live(client, Path(folder), _judgments(data))
+
+
+def _judgments(data: Path) -> list[dict[str, Any]]:
+    """Return what raters said of the train queries of LEARNED_SET, as judgments of the documents that were prepared."""
+    one = read_set(data / LEARNED_SET)
+    return [
+        {"query": one.queries[query], "document_id": f"{one.name}-{document}", "rating": grade}
+        for query, grades in one.train.items()
+        for document, grade in grades.items()
+    ]
 
 
 def prepare(data: Path, folder: Path, encoder: Encoder) -> int:
