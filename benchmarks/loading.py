@@ -115,17 +115,16 @@ def measure_live(
 def _watch(client: httpx.Client, path: str, run: str, report: Path, query: str) -> tuple[float | None, float | None]:
     """Return when the report was written, and when a search was first answered by version 1; seconds of the epoch."""
     until = time.monotonic() + TRAIN_SECONDS
-    reported, asked = None, time.monotonic()
-    while time.monotonic() < until:
+    reported, asked, ended = None, time.monotonic(), False
+    while time.monotonic() < until and not ended:
+        if time.monotonic() - asked > 1:
+            asked = time.monotonic()
+            ended = client.get(f"{path}/training-runs/{run}").json()["status"] != "processing"
         if reported is None and report.exists():
             reported = report.stat().st_mtime
-        if reported is not None:
+        if reported is not None or ended:
             answer = client.post(f"{path}/search", json={"q": query, "log": False}).raise_for_status().json()
             if answer["model"]["version"] == 1:
                 return reported, time.time()
-        if time.monotonic() - asked > 1:
-            asked = time.monotonic()
-            if client.get(f"{path}/training-runs/{run}").json()["status"] != "processing":
-                break
         time.sleep(POLL_SECONDS)
     return reported, None
