@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -154,6 +154,9 @@ def measure_load(data: Path, encoder: Encoder) -> dict[str, Any]:
         prepare(data, Path(folder), encoder)
         with serving(Path(folder)) as client:
             figures = measure_under_load(client, query_texts(data), read_set(data / INGEST_SET).documents)
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(data, Path(folder), encoder, (LEARNED_SET,))
+        with serving(Path(folder)) as client:
             return figures | measure_live(client, Path(folder), _judgments(data))
 
 
@@ -167,9 +170,9 @@ def _judgments(data: Path) -> list[dict[str, Any]]:
     ]
 
 
-def prepare(data: Path, folder: Path, encoder: Encoder) -> int:
+def prepare(data: Path, folder: Path, encoder: Encoder, names: Sequence[str] = SEARCH_SETS) -> int:
     """Make a data directory of SEARCH_DOCUMENTS documents from vectors that are kept; return how many there are."""
-    sets = [read_set(data / name) for name in SEARCH_SETS]
+    sets = [read_set(data / name) for name in names]
     documents = [one | {"id": f"{part.name}-{one['id']}"} for part in sets for one in part.documents][:SEARCH_DOCUMENTS]
     runtime = Runtime.open(Settings(data=folder), CachedEncoder(encoder))
     ingest(runtime, runtime.collection("default"), documents)
