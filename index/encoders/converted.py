@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,8 @@ SOUND_COSINE = 0.97
 class ConvertedEncoder:
     """A model that `conversion` made; safe to call from several threads.
 
-    A query is always encoded alone: the same text has the same vector to the bit.
+    A query is always encoded alone: the same text has the same vector to the bit. Raises ImportError where a runtime is
+    missing, DamagedFile and NotConvertible as `conversion.read_facts` does.
     """
 
     def __init__(self, folder: Path, fingerprint: str, precision: Precision = "auto", threads: int = 0) -> None:
@@ -48,6 +50,8 @@ class ConvertedEncoder:
         self.cutter = PassageCutter(_TokenCounter(folder), int(facts["window"]))
         self._query_session = onnx_session(folder / (INT8 if chosen.queries == "int8" else FP32), threads=1)
         self._document_thread = ThreadPoolExecutor(1, "encode", initializer=lower_priority)
+        if chosen.documents != "int8" and find_spec("openvino") is None:
+            raise ImportError("No module named 'openvino'")  # now, while another runtime can still take its place
         opened = partial(_document_session, folder, chosen, threads or os.cpu_count() or 1)
         self._document_session = cache(opened)  # when documents come: a service that only answers has half the memory
 

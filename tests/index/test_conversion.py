@@ -231,6 +231,15 @@ def read_only(*_: Any, **__: Any) -> None:
 
 
 @needs_weights
+def test_a_runtime_that_is_missing_leaves_the_reference_from_the_start(
+    small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    assert isinstance(load_encoder(str(small), "fp32", small_cache), SentenceTransformerEncoder)
+    assert isinstance(load_encoder(str(small), "int8", small_cache), ConvertedEncoder)
+
+
+@needs_weights
 def test_a_runtime_that_does_not_open_the_model_leaves_the_reference(
     small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
