@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.servers.http1 import HOST, LIMIT_BYTES, BrokenAnswer, read_answer
 
 TIMEOUT_SECONDS = 120.0
-"""Of one request."""
+"""Of one search."""
 NO_CONNECTION = 0
 """The status of a request that got no answer."""
 
@@ -39,28 +39,30 @@ class Round:
     seconds: float
 
 
-def ask(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Round:
-    """Send the requests by so many clients; none is begun after so many seconds."""
-    return asyncio.run(_ask(port, requests, clients, seconds))
+def ask(port: int, requests: Sequence[bytes], clients: int, seconds: float, patience: float = TIMEOUT_SECONDS) -> Round:
+    """Send the requests by so many clients; none is begun after so many seconds, or waited for longer than patience."""
+    return asyncio.run(_ask(port, requests, clients, seconds, patience))
 
 
-async def _ask(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Round:
+async def _ask(port: int, requests: Sequence[bytes], clients: int, seconds: float, patience: float) -> Round:
     waiting = iter(enumerate(requests))
     asked: list[Asked] = []
     started = time.perf_counter()
     deadline = started + seconds
-    await asyncio.gather(*(_client(port, waiting, deadline, asked) for _ in range(clients)))
+    await asyncio.gather(*(_client(port, waiting, deadline, patience, asked) for _ in range(clients)))
     return Round(asked, time.perf_counter() - started)
 
 
-async def _client(port: int, waiting: Iterator[tuple[int, bytes]], deadline: float, asked: list[Asked]) -> None:
+async def _client(
+    port: int, waiting: Iterator[tuple[int, bytes]], deadline: float, patience: float, asked: list[Asked]
+) -> None:
     connection: _Connection | None = None
     try:
         for place, request in waiting:
             begun = time.perf_counter()
             try:
                 connection = connection or await _Connection.to(port)
-                answer = await asyncio.wait_for(connection.send(request), TIMEOUT_SECONDS)
+                answer = await asyncio.wait_for(connection.send(request), patience)
                 asked.append(Asked(place, time.perf_counter() - begun, answer.status, answer.body))
                 kept = answer.kept
             except (OSError, EOFError, asyncio.LimitOverrunError, BrokenAnswer, ValueError) as error:

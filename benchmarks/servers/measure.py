@@ -125,7 +125,7 @@ def _posts(system: System, documents: Sequence[dict[str, Any]], vectors: Floats 
 
 def _take_in(port: int, requests: list[bytes], one: Running) -> float:
     """Send requests one after the other; return their seconds. Raises NotRunning where one is refused."""
-    done = ask(port, requests, 1, INGEST_SECONDS)
+    done = ask(port, requests, 1, INGEST_SECONDS, INGEST_SECONDS)
     refused = [asked for asked in done.asked if asked.status != 200]
     if refused or len(done.asked) < len(requests):
         told = refused[0].body[:300] if refused else b"it took too long"
