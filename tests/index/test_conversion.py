@@ -215,7 +215,7 @@ def test_a_cache_that_cannot_be_written_leaves_the_reference(small: Path, tmp_pa
     with structlog.testing.capture_logs() as logged:
         encoder = load_encoder(str(small), "fp32", tmp_path / "file" / "encoders")
     assert isinstance(encoder, SentenceTransformerEncoder)
-    assert [line["event"] for line in logged] == ["encoder_converting", "encoder_not_converted"]
+    assert logged[-1]["event"] == "encoder_not_converted"
 
 
 @needs_weights
