@@ -137,7 +137,7 @@ class AttentionHead:
 
     def parameters_by_name(self) -> dict[str, Array]:
         """Return the parameters, those of the form behind `score.`."""
-        own = {name: getattr(self, name) for name in birth(self.config) if not name.startswith(OF_FORM)}
+        own = {name: value for name, value in vars(self).items() if name not in ("config", "score")}
         return own | {f"{OF_FORM}{name}": value for name, value in vars(self.score).items()}
 
     def changed(self, **values: Any) -> "AttentionHead":

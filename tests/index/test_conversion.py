@@ -199,14 +199,18 @@ def test_a_model_that_gives_other_vectors_is_refused_and_run_by_the_reference(
 
 
 @needs_weights
-def test_what_converts_a_model_does_not_stay_in_memory(small: Path, tmp_path: Path) -> None:
+def test_what_converts_a_model_does_not_stay_in_memory_and_documents_have_their_runtime_when_they_come(
+    small: Path, tmp_path: Path
+) -> None:
     program = (
         "import sys; from pathlib import Path; from index.encoder import load_encoder; "
-        f"print(load_encoder({str(small)!r}, 'fp32', Path({str(tmp_path / 'encoders')!r})).precision); "
-        "print({'torch', 'transformers'} & sys.modules.keys())"
+        f"encoder = load_encoder({str(small)!r}, 'fp32', Path({str(tmp_path / 'encoders')!r})); "
+        "held = lambda: sorted({'torch', 'transformers', 'openvino'} & sys.modules.keys()); "
+        "encoder.encode_queries(['a query']); print(encoder.precision, held()); "
+        "encoder.encode(['a document']); print(held())"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert told.splitlines()[-2:] == ["documents fp32 (OpenVINO), queries fp32 (ONNX Runtime)", "set()"]
+    assert told.splitlines()[-2:] == ["documents fp32 (OpenVINO), queries fp32 (ONNX Runtime) []", "['openvino']"]
 
 
 @needs_weights
