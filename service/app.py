@@ -34,7 +34,8 @@ from service.training.actions import resume_training
 from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
-SLICES = (collections, documents, search, feedback, training, models, tasks, health, web)
+SLICES = (search, documents, collections, feedback, training, models, tasks, health, web)
+"""Their routes are tried in this order: what is asked most comes first."""
 
 
 def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:

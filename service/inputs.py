@@ -80,7 +80,7 @@ class SameOrigin:
         await self.app(scope, receive, send)
 
 
-def runtime_of(request: Request) -> Runtime:
+async def runtime_of(request: Request) -> Runtime:  # a plain function would be sent to a thread, for every request
     """Return the runtime that the app was made with."""
     runtime: Runtime = request.app.state.runtime
     return runtime

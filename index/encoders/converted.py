@@ -5,8 +5,9 @@ the thread that asks. Imports neither torch nor transformers.
 """
 
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,9 +22,9 @@ from index.passages import PassageCutter
 from index.priority import lower_priority
 from index.records import Floats
 
-BATCH_TEXTS = 8
-"""Texts of like length per forward pass: larger ones gain nothing on a CPU, and a batch is what others wait for."""
-MULTIPLE = 16
+BATCH_TOKENS, BATCH_TEXTS = 768, 16
+"""Most of a forward pass, texts of like length: what a larger one holds leaves the cache, and searches wait for it."""
+MULTIPLE = 8
 """Lengths are rounded up to multiples of this many tokens, so that few shapes occur."""
 SOUND_COSINE = 0.97
 """Between int8 and float32, the least over probes at which `auto` takes int8 for queries."""
@@ -59,11 +60,15 @@ class ConvertedEncoder:
         """Return unit vectors (len(texts), D) of documents; callers at once take turns, a batch each."""
         vectors = np.empty((len(texts), self.dim), np.float32)
         rows = [one.ids for one in self._tokenizer.encode_batch(list(texts))]
-        by_length = sorted(range(len(rows)), key=lambda at: -len(rows[at]))
-        for start in range(0, len(rows), self._batch_texts):
-            batch = by_length[start : start + self._batch_texts]
+        coming: deque[tuple[list[int], Future[Floats]]] = deque()
+        for batch in batches([len(row) for row in rows], self._batch_texts):
             ids, mask = padded([rows[at] for at in batch], self._pad_id, self._multiple)
-            vectors[batch] = self._document_thread.submit(self._encode_batch, ids, mask).result()
+            coming.append((batch, self._document_thread.submit(self._encode_batch, ids, mask)))
+            if len(coming) > 1:  # one is always waiting: the thread goes on while this one takes its vectors
+                done, encoded = coming.popleft()
+                vectors[done] = encoded.result()
+        for done, encoded in coming:
+            vectors[done] = encoded.result()
         return vectors
 
     def _encode_batch(self, ids: Tokens, mask: Tokens) -> Floats:
@@ -86,6 +91,15 @@ class _TokenCounter:
 
     def __call__(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def batches(lengths: Sequence[int], texts: int) -> Iterator[list[int]]:
+    """Yield which texts, of these many tokens, go through the model together: of like length, the longest first."""
+    left = sorted(range(len(lengths)), key=lambda at: -lengths[at])
+    while left:
+        size = max(1, min(texts, BATCH_TOKENS // max(1, lengths[left[0]])))
+        yield left[:size]
+        left = left[size:]
 
 
 def _document_session(folder: Path, chosen: Precisions, threads: int) -> Session:

@@ -24,8 +24,10 @@ from service.runtime import Runtime
 from service.state import CollectionState, as_blob, confirmations
 from service.tables import Document, Key, PendingDocument, Value
 
-CHUNK = 64
+CHUNK = 128
 """Documents that are encoded, committed and published together: small enough that searches see them soon."""
+AHEAD = 2
+"""Chunks on their way to the encoder while one is published: one is cut and tokenised while another is encoded."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,11 @@ def make_searchable(
     state.require_encoder(runtime.encoder)
     chunks = [sequences[start : start + CHUNK] for start in range(0, len(sequences), CHUNK)]
     encode = partial(_encoded, runtime, state)
-    with ThreadPoolExecutor(1, "encode-ahead") as ahead:  # the next chunk is encoded while this one is published
-        coming = deque(ahead.submit(encode, chunk) for chunk in chunks[:1])
+    with ThreadPoolExecutor(AHEAD, "encode-ahead") as ahead:
+        coming = deque(ahead.submit(encode, chunk) for chunk in chunks[:AHEAD])
         for at, chunk in enumerate(chunks):
             encoded = coming.popleft().result()
-            coming.extend(ahead.submit(encode, following) for following in chunks[at + 1 : at + 2])
+            coming.extend(ahead.submit(encode, following) for following in chunks[at + AHEAD : at + AHEAD + 1])
             with state.lock:
                 _publish(runtime, state, encoded)
             advance(len(chunk))

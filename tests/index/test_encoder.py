@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from index.encoder import HASHING_MODEL, Encoder, HashingEncoder, load_encoder
-from index.encoders.converted import ConvertedEncoder
+from index.encoders.converted import BATCH_TOKENS, ConvertedEncoder, batches
 from index.encoders.reference import SentenceTransformerEncoder
 from index.weights import DEFAULT_MODEL, OFFLINE_PACKAGE, fingerprint_of, locate_model
 
@@ -121,6 +123,17 @@ def test_minilm_gives_unit_vectors(minilm: Encoder) -> None:
         assert vectors.shape == (7, minilm.dim) == (7, 384)
         assert vectors.dtype == np.float32
         assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
+
+
+@given(st.lists(st.integers(0, 2000), max_size=200), st.integers(1, 40))
+def test_batches_hold_every_text_once_and_no_more_tokens_than_they_may(lengths: list[int], texts: int) -> None:
+    found = list(batches(lengths, texts))
+    assert sorted(at for batch in found for at in batch) == list(range(len(lengths)))
+    for batch in found:
+        longest = max(lengths[at] for at in batch)
+        assert len(batch) == 1 or len(batch) * longest <= BATCH_TOKENS
+        assert len(batch) <= texts
+    assert [lengths[at] for batch in found for at in batch] == sorted(lengths, reverse=True)
 
 
 @needs_weights

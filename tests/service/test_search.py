@@ -1,8 +1,10 @@
 """A search: filters, modes, pages, weights, explanations, highlights, and the impression it leaves."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
+import anyio
 import pytest
 from fastapi.testclient import TestClient
 
@@ -191,3 +193,18 @@ def test_a_body_is_json_whatever_its_content_type_says(client: TestClient) -> No
     for kind in ("application/x-www-form-urlencoded", "text/plain", "application/json"):
         answer = client.post("/v1/collections/default/search", content=b'{"q": "x"}', headers={"content-type": kind})
         assert answer.status_code == 200, kind
+
+
+def test_a_search_uses_no_thread_but_its_own(shop: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dependency that is a plain function would cost a hand-over to a thread of the framework, for every search."""
+    sent: list[object] = []
+
+    async def run_sync(function: Callable[..., Any], *given: Any, **options: Any) -> Any:
+        sent.append(function)
+        return function(*given)
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", run_sync)
+    assert shop.search("a bowl made by hand")["hits"]
+    assert sent == []
+    assert shop.get("")["name"] == "shop"
+    assert sent  # what reads the database still does
