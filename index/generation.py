@@ -115,11 +115,12 @@ class Generation:
         allowed (N,) bool. Documents have several keys, so keys are asked for until enough documents are met.
         """
         key_allowed, reachable = self._allowed(allowed)
-        wanted, asked = min(count, reachable), count * max(2, -(-len(self.keys) // max(1, reachable)))
+        usable = len(self.keys) if key_allowed is None else int(np.count_nonzero(key_allowed))
+        wanted, asked = min(count, reachable), count * -(-usable // max(1, reachable))
         while True:
-            found = self._nearest_keys(queries, min(asked, len(self.keys)), key_allowed)
+            found = self._nearest_keys(queries, min(asked, usable), key_allowed)
             places = [self._distinct_places(row) for row in found]
-            if min(map(len, places)) >= wanted or asked >= len(self.keys):
+            if min(map(len, places)) >= wanted or asked >= usable:
                 return [row[:count] for row in places]
             asked *= 4
 

@@ -7,7 +7,7 @@ inner products. Where a filter leaves few keys, all of these are scored exactly 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import faiss
 import numpy as np
@@ -17,6 +17,8 @@ from index.records import Floats, Ints, Mask
 
 ADDED_AT_ONCE = 65_536
 """Bounds the memory of a build whose keys are mapped from a file."""
+FEW_SHARE = 64
+"""One of so many keys is few: to read and score a vector takes as long as to scan so many short forms."""
 
 Reader = Callable[[Ints], Floats]
 """Gives the vectors (n, D) at positions (n,): the index has no copy of them."""
@@ -24,9 +26,6 @@ Reader = Callable[[Ints], Floats]
 
 class RefinedIndex(ABC):
     """faiss over short forms of keys (K, D), and the exact scores of the best; built once, then only searched."""
-
-    refined: ClassVar[float]
-    """Keys scored exactly for each one wanted."""
 
     def __init__(self, index: Any, read: Reader) -> None:
         self._index = index
@@ -49,6 +48,11 @@ class RefinedIndex(ABC):
         """Write the short forms to a file. faiss neither syncs nor checks it: the caller's manifest does."""
         faiss.write_index(self._index, str(path))
 
+    @property
+    @abstractmethod
+    def refined(self) -> float:
+        """Keys scored exactly for each one wanted."""
+
     @abstractmethod
     def _scan(self, queries: Floats, k: int, selector: Any) -> Ints:
         """Return the positions (B, k) of the best short forms; selector is faiss's, None allows all."""
@@ -56,7 +60,7 @@ class RefinedIndex(ABC):
     def _coarse(self, queries: Floats, k: int, allowed: Mask | None, usable: int) -> list[Ints]:
         """Return per query the positions to refine, ascending: all that are allowed where these are few."""
         wanted = int(self.refined * k)
-        if usable <= wanted:
+        if usable <= max(wanted, self.count // FEW_SHARE):
             few = np.arange(self.count) if allowed is None else np.flatnonzero(allowed)
             return [few] * len(queries)
         faiss.omp_set_num_threads(1)  # counts per calling thread; more than one starves concurrent searches

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from index.candidates.base import MISSING
 from index.candidates.bytewise import BytewiseIndex
-from index.candidates.compressed import CompressedIndex
+from index.candidates.compressed import LISTED_FROM, LISTS, CompressedIndex, lists_for
 from index.candidates.exact import ExactIndex
-from index.candidates.refined import RefinedIndex
+from index.candidates.refined import FEW_SHARE, RefinedIndex
 from index.candidates.sealed import read_sealed, seal
 from index.records import Floats, Ints
 from tests.contracts.candidate_index import AXES, CandidateIndexContract, random_unit
@@ -68,6 +69,16 @@ class RefinedIndexContract(CandidateIndexContract):
         truth_scores, truth = ExactIndex(keys).search(keys[:3], 10, allowed)
         assert np.array_equal(found, truth)
         assert np.allclose(scores, truth_scores, atol=1e-6)
+
+    def test_of_many_keys_a_small_share_is_scored_exactly_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        keys = clustered(20_000, seed=7)
+        index = self.build(keys)
+        monkeypatch.setattr(index, "_scan", None)  # would be called, and fail
+        allowed = np.arange(len(keys)) % (FEW_SHARE + 1) == 5
+        assert allowed.sum() > 10 * index.refined
+        _, found = index.search(keys[:3], 10, allowed)
+        _, truth = ExactIndex(keys).search(keys[:3], 10, allowed)
+        assert np.array_equal(found, truth)
 
     def test_scores_are_those_of_the_vectors_themselves(self) -> None:
         keys, queries = clustered(5_000, seed=8), 3 * clustered(4, seed=9)
@@ -157,7 +168,39 @@ class TestCompressedIndex(RefinedIndexContract):
         assert overlap(found, truth) >= 0.99
 
 
+class TestCompressedIndexOfManyLists(TestCompressedIndex):
+    """All that holds of one list, for as many as very large sets have."""
+
+    @pytest.fixture(autouse=True)
+    def lists(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in {"LISTED_FROM": 1024, "LISTS": 16, "PROBED": 8}.items():
+            monkeypatch.setattr(f"index.candidates.compressed.{name}", value)
+
+    def test_of_very_many_keys_twice_as_many_are_refined(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        few = self.build(clustered(100, seed=24)).refined
+        monkeypatch.setattr("index.candidates.compressed.MANY", 100)
+        assert [self.build(clustered(count, seed=24)).refined for count in (99, 100)] == [few, 2 * few]
+
+    def test_a_search_scans_the_nearest_lists_and_one_with_a_filter_all(self) -> None:
+        """A filter may let through only what lies far from the query."""
+        keys = clustered(5_000, seed=23)
+        index = self.build(keys)
+        query, wanted = keys[:1], 100
+        far = np.zeros(len(keys), np.bool_)
+        far[np.argsort(keys @ keys[0])[:2_500]] = True
+        assert (index.search(query, wanted, far)[1] != MISSING).all()
+        assert far[index.search(query, wanted, far)[1]].all()
+        assert len(index._scan(query, len(keys), None)[0]) == len(keys)
+        scanned = np.count_nonzero(index._scan(query, len(keys), None) != MISSING)
+        assert wanted < scanned < len(keys)
+
+
 # --- The choice ---
+
+
+def test_lists_come_with_the_power_of_four_that_trains() -> None:
+    assert [lists_for(count) for count in (0, 1_000_000, LISTED_FROM - 1)] == [1, 1, 1]
+    assert [lists_for(count) for count in (LISTED_FROM, 10_000_000)] == [LISTS, LISTS]
 
 
 def test_few_keys_are_scanned_in_8_bits_and_many_in_4(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,20 @@ def test_a_document_with_many_near_keys_does_not_crowd_out_the_others(tmp_path: 
     assert nearest(generation, X, count=9) == [1, 2, 3, 4]
 
 
+def test_no_more_keys_are_asked_for_than_documents_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each key more is read and scored: where documents have one each, as many keys are documents enough."""
+    asked: list[int] = []
+    store = store_of(
+        tmp_path, [passages(row, "", vector) for row, vector in enumerate(random_vectors(50, 3, seed=4))], 3
+    )
+    generation = store.current
+    scan = Generation._nearest_keys
+    monkeypatch.setattr(Generation, "_nearest_keys", lambda *given: (asked.append(given[2]), scan(*given))[1])
+    assert len(nearest(generation, X, 10)) == 10
+    assert len(nearest(generation, X, 10, [row % 2 == 0 for row in range(50)])) == 10
+    assert asked == [10, 10]
+
+
 def test_only_allowed_documents_are_found_and_as_many_as_are_wanted(tmp_path: Path) -> None:
     documents = many(1, 60, seed=1)
     generation = store_of(tmp_path, documents, 3).current
