@@ -33,7 +33,7 @@ from rich.table import Table
 
 from benchmarks.collections import ingest, read_set
 from benchmarks.growth import measure_growth, parse_sizes
-from benchmarks.loading import measure_live, measure_under_load
+from benchmarks.loading import measure_live, measure_under_load, one_by_one
 from benchmarks.servers import launch as servers
 from benchmarks.servers.launch import chosen, measure_servers
 from benchmarks.servers.measure import Plan
@@ -52,6 +52,7 @@ SEARCH_SETS = ("crowdflower", "cosqa")
 SEARCH_DOCUMENTS = 10_000
 LEARNED_SET = "cosqa"
 BATCH = 200
+SEARCH_SECONDS = 120
 START_SECONDS = 120
 
 
@@ -133,16 +134,16 @@ def measure_search(data: Path, searches: int, encoder: Encoder) -> dict[str, Any
         started = time.perf_counter()
         with serving(Path(folder)) as client:
             ready = time.perf_counter() - started
-            answers = [_timed(client, text) for text in texts]
-    cold, warm = answers[:20], answers[20:]
-    milliseconds = np.asarray([one for one, _ in warm])
-    parts = {name: [told["timings_ms"][name] for _, told in warm] for name in ("encode", "retrieve", "attend")}
+            answers = one_by_one(client, texts, SEARCH_SECONDS)
+    milliseconds = np.asarray([1000 * one.seconds for one in answers])
+    warm, told = milliseconds[20:], [json.loads(one.body)["timings_ms"] for one in answers[20:]]
+    parts = {name: [one[name] for one in told] for name in told[0]}
     return {
         "documents": count,
         "searches": len(warm),
-        "p50_ms": round(float(np.percentile(milliseconds, 50)), 2),
-        "p99_ms": round(float(np.percentile(milliseconds, 99)), 2),
-        "first_ms": round(cold[0][0], 1),
+        "p50_ms": round(float(np.percentile(warm, 50)), 2),
+        "p99_ms": round(float(np.percentile(warm, 99)), 2),
+        "first_ms": round(float(milliseconds[0]), 1),
         "start_seconds": round(ready, 2),
         "p50_parts_ms": {name: round(float(np.median(values)), 2) for name, values in parts.items()},
     }
@@ -183,14 +184,6 @@ def prepare(data: Path, folder: Path, encoder: Encoder, names: Sequence[str] = S
 def query_texts(data: Path) -> list[str]:
     """Return the query texts of SEARCH_SETS, each once, in the order of the alphabet."""
     return sorted({text for name in SEARCH_SETS for text in read_set(data / name).queries.values()})
-
-
-def _timed(client: httpx.Client, text: str) -> tuple[float, dict[str, Any]]:
-    started = time.perf_counter()
-    answer = client.post("/v1/collections/default/search", json={"q": text})
-    elapsed = 1000 * (time.perf_counter() - started)
-    answer.raise_for_status()
-    return elapsed, answer.json()
 
 
 @contextmanager
