@@ -18,6 +18,7 @@ import orjson
 import structlog
 from fastapi.responses import Response
 from sqlalchemy import delete, insert, select
+from threadpoolctl import threadpool_limits
 
 from index.encoder import Encoder, load_encoder
 from index.records import Floats
@@ -66,6 +67,7 @@ class Runtime:
 
         Raises DirectoryOwned, ModelNotFound, DamagedFile (weights), and what SQLite raises for a file that is none.
         """
+        threadpool_limits(1, user_api="blas")  # its threads would spin between searches, each on a core of its own
         lock = OwnerLock(settings.data)
         try:
             database = Database(settings.data / DATABASE_FILE)
