@@ -1,13 +1,16 @@
 """Keys scanned in 4 bits per two numbers, the best of them, ten times k or twenty, refined with the vectors themselves.
 
 All are scanned while they are a few millions. Beyond, they lie in lists by their nearest centroid, and a search scans a
-quarter of these: less finds too little among keys of real text. A search with a filter scans all of them, as what it
-allows may lie far from the query. faiss's plain IndexPQFastScan takes no selector; IndexIVFPQFastScan with one list,
-which holds every key, takes one and is as quick. A product quantiser of two numbers and 16 centroids hardly depends on
-what it was trained on, so it is trained on the keys up to the last power of four, and keys that come later are only
-added: the same keys give the same bits, whether they came at once or little by little.
+quarter of these: less finds too little among keys of real text. The fewer keys are allowed, the more lists: a few dead
+ones cost little, a filter that leaves half has all scanned, as what it allows may lie far from the query.
+
+faiss's plain IndexPQFastScan takes no selector; IndexIVFPQFastScan with one list, which holds every key, takes one and
+is as quick. A product quantiser of two numbers and 16 centroids hardly depends on what it was trained on, so it is
+trained on the keys up to the last power of four, and keys that come later are only added: the same keys give the same
+bits, whether they came at once or little by little.
 """
 
+import math
 from typing import Any
 
 import faiss
@@ -71,9 +74,8 @@ class CompressedIndex(RefinedIndex):
         """Whether an index over the first `count` keys is this one with the others added."""
         return 0 < self.count <= count and trained_on(count) == trained_on(self.count)
 
-    def _scan(self, queries: Floats, k: int, selector: Any) -> Ints:
-        lists = self._index.nlist
-        probed = min(lists, PROBED) if selector is None else lists
+    def _scan(self, queries: Floats, k: int, selector: Any, usable: int) -> Ints:
+        probed = min(self._index.nlist, math.ceil(PROBED * (self.count / usable) ** 2))
         parameters = faiss.SearchParametersIVF(sel=selector, nprobe=probed)  # type: ignore[call-arg]  # stub lacks it
         found: Ints = self._index.search(queries, k, params=parameters)[1]
         return found

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import faiss
 import numpy as np
 import pytest
 
@@ -181,18 +182,23 @@ class TestCompressedIndexOfManyLists(TestCompressedIndex):
         monkeypatch.setattr("index.candidates.compressed.MANY", 100)
         assert [self.build(clustered(count, seed=24)).refined for count in (99, 100)] == [few, 2 * few]
 
-    def test_a_search_scans_the_nearest_lists_and_one_with_a_filter_all(self) -> None:
-        """A filter may let through only what lies far from the query."""
+    def test_the_fewer_keys_are_allowed_the_more_lists_are_scanned(self) -> None:
+        """What a filter lets through may lie far from the query; a few dead keys lie anywhere."""
         keys = clustered(5_000, seed=23)
         index = self.build(keys)
-        query, wanted = keys[:1], 100
-        far = np.zeros(len(keys), np.bool_)
-        far[np.argsort(keys @ keys[0])[:2_500]] = True
-        assert (index.search(query, wanted, far)[1] != MISSING).all()
-        assert far[index.search(query, wanted, far)[1]].all()
-        assert len(index._scan(query, len(keys), None)[0]) == len(keys)
-        scanned = np.count_nonzero(index._scan(query, len(keys), None) != MISSING)
-        assert wanted < scanned < len(keys)
+        far_first = np.argsort(keys @ keys[0])
+
+        def scanned(left: int) -> int:
+            """Return how many of the keys that are left, the farthest ones, can be found."""
+            allowed = np.zeros(len(keys), np.bool_)
+            allowed[far_first[:left]] = True
+            bitmap = np.packbits(allowed, bitorder="little")
+            selector = faiss.IDSelectorBitmap(len(keys), faiss.swig_ptr(bitmap))
+            return int(np.count_nonzero(index._scan(keys[:1], len(keys), selector, left) != MISSING))
+
+        assert scanned(5_000) < 4_000
+        assert scanned(5_000) <= scanned(4_990) < 4_000
+        assert scanned(2_500) == 2_500
 
 
 # --- The choice ---
