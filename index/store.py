@@ -95,16 +95,20 @@ class GenerationStore:
             arrays["doubt"] = Doubt(arrays["key_sums"], f"{directory.name}/{path.name}")
         state = replace(store.current, watermark=watermark, **arrays)
         sealed = read_sealed(directory / DENSE_FILE, partial(state.doubt.read, state.keys))
-        state.doubt.check_all(state.keys, first=sealed.count)  # every search reads the whole tail
+        if sealed.count < len(state.keys):
+            raise DamagedFile(f"{directory.name}: keys that are not sealed")
         store.current = replace(state, sealed=sealed)
         return store
 
     def save(self, language: str, watermark: int) -> None:
         """Write the current documents to the directory, described by a manifest, so that `open` finds them.
 
-        watermark is that of the last change to documents; memory is not saved here.
+        watermark is that of the last change to documents; memory is not saved here. New keys are folded in first: who
+        saves has nothing to write just now, and until somebody has no search scans a tail.
         """
         self.settle()
+        if _tail(self.current):
+            self._fold(self.current)
         with self._lock:
             self._words.close()
             state = self.current

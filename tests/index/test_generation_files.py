@@ -121,7 +121,7 @@ def test_a_flipped_bit_in_any_file_is_found(saved: Path) -> None:
     assert len(names) > len(ARRAYS) + 2
     for name, facts in names.items():
         body = bytearray((saved / name).read_bytes())
-        if not facts["bytes"]:
+        if not facts["bytes"] or name.startswith("keys-"):  # these are compared when they are read
             continue
         body[len(body) // 2] ^= 1
         (saved / name).write_bytes(body)
@@ -201,10 +201,14 @@ def test_a_compressed_search_meets_a_damaged_key(tmp_path: Path, monkeypatch: py
         generation.nearest(VECTORS[:1], 12, generation.alive)
 
 
-def test_a_damaged_key_of_the_tail_is_found_at_once(saved: Path) -> None:
-    damage_key(saved, 7)
-    with pytest.raises(DamagedFile, match="key 7 "):
-        opened(saved)
+def test_new_keys_are_folded_in_when_they_are_saved(tmp_path: Path) -> None:
+    store = store_of(tmp_path, DOCUMENTS, 3)
+    before = store.current
+    assert before.sealed.count == 0
+    store.save("none", 2)
+    found = [one.nearest(VECTORS, 3, one.alive) for one in (before, store.current, opened(tmp_path).current)]
+    assert store.current.sealed.count == opened(tmp_path).current.sealed.count == 12
+    assert all(np.array_equal(one, other) for other in found[1:] for one, other in zip(found[0], other, strict=True))
 
 
 def test_what_is_added_after_opening_is_written_behind_the_keys_that_were_saved(sealed: Path) -> None:
