@@ -45,7 +45,7 @@ class BytewiseIndex(RefinedIndex):
         RefinedIndex.__init__(bytewise, index, read)
         return bytewise
 
-    def _scan(self, queries: Floats, k: int, selector: Any, usable: int) -> Ints:
+    def _scan(self, queries: Floats, k: int, selector: Any) -> Ints:
         most = np.abs(queries).max(axis=1, keepdims=True)
         scaled = np.rint(queries * (LARGEST / np.maximum(most, SHORTEST)))
         parameters = None if selector is None else faiss.SearchParameters(sel=selector)  # type: ignore[call-arg]

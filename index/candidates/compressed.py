@@ -1,16 +1,11 @@
-"""Keys scanned in 4 bits per two numbers, the best of them, ten times k or twenty, refined with the vectors themselves.
-
-All are scanned while they are a few millions. Beyond, they lie in lists by their nearest centroid, and a search scans a
-quarter of these: less finds too little among keys of real text. The fewer keys are allowed, the more lists: a few dead
-ones cost little, a filter that leaves half has all scanned, as what it allows may lie far from the query.
+"""All keys scanned in 4 bits per two numbers, the best ten or twenty times k refined with the vectors themselves.
 
 faiss's plain IndexPQFastScan takes no selector; IndexIVFPQFastScan with one list, which holds every key, takes one and
 is as quick. A product quantiser of two numbers and 16 centroids hardly depends on what it was trained on, so it is
 trained on the keys up to the last power of four, and keys that come later are only added: the same keys give the same
-bits, whether they came at once or little by little.
+bits, whether they came at once or little by little. Lists by centroids do depend on it (docs/performance.md).
 """
 
-import math
 from typing import Any
 
 import faiss
@@ -21,14 +16,9 @@ from index.records import Floats, Ints
 
 CENTROIDS = 16
 TRAINING_KEYS = 256 * CENTROIDS
-"""faiss takes no more for the quantiser."""
+"""faiss takes no more."""
 REFINED, REFINED_OF_MANY, MANY = 10.0, 20.0, 1 << 20
 """The more keys, the more of them are nearly as near as the nearest."""
-LISTED_FROM = 1 << 22
-"""Keys that train from which on there are lists (docs/performance.md has the table)."""
-LISTS, PROBED = 1024, 256
-LIST_KEYS = 64
-"""That train, for each list."""
 ROUNDS = 10
 """Of k-means. 25, as faiss has it, take twice as long and find nothing more."""
 ONE_BY_ONE = 11
@@ -40,13 +30,8 @@ def trained_on(count: int) -> int:
     return 1 << (count.bit_length() - 1) // 2 * 2 if count else 0
 
 
-def lists_for(count: int) -> int:
-    """Return how many lists an index over `count` keys has."""
-    return LISTS if trained_on(count) >= LISTED_FROM else 1
-
-
 class CompressedIndex(RefinedIndex):
-    """IndexIVFPQFastScan over the inner product, of one list or of many."""
+    """IndexIVFPQFastScan of one list over the inner product."""
 
     def __init__(self, keys: Floats, read: Reader, previous: "CompressedIndex | None" = None) -> None:
         """previous is an index over the first of these keys: where it serves, only the others are added to its copy."""
@@ -74,9 +59,10 @@ class CompressedIndex(RefinedIndex):
         """Whether an index over the first `count` keys is this one with the others added."""
         return 0 < self.count <= count and trained_on(count) == trained_on(self.count)
 
-    def _scan(self, queries: Floats, k: int, selector: Any, usable: int) -> Ints:
-        probed = min(self._index.nlist, math.ceil(PROBED * (self.count / usable) ** 2))
-        parameters = faiss.SearchParametersIVF(sel=selector, nprobe=probed)  # type: ignore[call-arg]  # stub lacks it
+    def _scan(self, queries: Floats, k: int, selector: Any) -> Ints:
+        parameters = None
+        if selector is not None:
+            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=1)  # type: ignore[call-arg]  # stub lacks it
         found: Ints = self._index.search(queries, k, params=parameters)[1]
         return found
 
@@ -84,12 +70,12 @@ class CompressedIndex(RefinedIndex):
 def _trained(keys: Floats) -> Any:
     """Return an empty index whose centroids are those of keys spread evenly over the first power of four."""
     faiss.omp_set_num_threads(1)  # its threads wait for each other while others use the cores
-    dim, lists = keys.shape[1], lists_for(len(keys))
+    dim = keys.shape[1]
     parts = dim if dim % 2 else dim // 2
-    index: Any = faiss.index_factory(dim, f"IVF{lists},PQ{parts}x4fs", faiss.METRIC_INNER_PRODUCT)
-    index.pq.cp.niter = index.cp.niter = ROUNDS
+    index: Any = faiss.index_factory(dim, f"IVF1,PQ{parts}x4fs", faiss.METRIC_INNER_PRODUCT)
+    index.pq.cp.niter = ROUNDS
     index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1  # or faiss prints what it thinks of less
-    first, wanted = trained_on(len(keys)), max(TRAINING_KEYS, LIST_KEYS * lists if lists > 1 else 0)
-    sample = keys[: first : max(1, first // wanted)] if first else np.zeros((1, dim), np.float32)
+    first = trained_on(len(keys))
+    sample = keys[: first : max(1, first // TRAINING_KEYS)] if first else np.zeros((1, dim), np.float32)
     index.train(np.resize(sample, (max(CENTROIDS, len(sample)), dim)))  # faiss wants one for each centroid at least
     return index

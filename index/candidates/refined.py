@@ -54,8 +54,8 @@ class RefinedIndex(ABC):
         """Keys scored exactly for each one wanted."""
 
     @abstractmethod
-    def _scan(self, queries: Floats, k: int, selector: Any, usable: int) -> Ints:
-        """Return the positions (B, k) of the best short forms; selector is faiss's of so many, None allows all."""
+    def _scan(self, queries: Floats, k: int, selector: Any) -> Ints:
+        """Return the positions (B, k) of the best short forms; selector is faiss's, None allows all."""
 
     def _coarse(self, queries: Floats, k: int, allowed: Mask | None, usable: int) -> list[Ints]:
         """Return per query the positions to refine, ascending: all that are allowed where these are few."""
@@ -68,7 +68,7 @@ class RefinedIndex(ABC):
         if allowed is not None and usable < self.count:
             bitmap = np.packbits(allowed, bitorder="little")
             selector = faiss.IDSelectorBitmap(self.count, faiss.swig_ptr(bitmap))
-        found = self._scan(np.ascontiguousarray(queries), wanted, selector, usable)
+        found = self._scan(np.ascontiguousarray(queries), wanted, selector)
         return [np.sort(row[row != MISSING]) for row in found]
 
 

@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import faiss
 import numpy as np
 import pytest
 
-from index.candidates.base import MISSING
 from index.candidates.bytewise import BytewiseIndex
-from index.candidates.compressed import LISTED_FROM, LISTS, CompressedIndex, lists_for
+from index.candidates.compressed import CompressedIndex
 from index.candidates.exact import ExactIndex
 from index.candidates.refined import FEW_SHARE, RefinedIndex
 from index.candidates.sealed import read_sealed, seal
@@ -168,45 +166,13 @@ class TestCompressedIndex(RefinedIndexContract):
         _, found = self.build(keys).search(queries, 20)
         assert overlap(found, truth) >= 0.99
 
-
-class TestCompressedIndexOfManyLists(TestCompressedIndex):
-    """All that holds of one list, for as many as very large sets have."""
-
-    @pytest.fixture(autouse=True)
-    def lists(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in {"LISTED_FROM": 1024, "LISTS": 16, "PROBED": 8}.items():
-            monkeypatch.setattr(f"index.candidates.compressed.{name}", value)
-
     def test_of_very_many_keys_twice_as_many_are_refined(self, monkeypatch: pytest.MonkeyPatch) -> None:
         few = self.build(clustered(100, seed=24)).refined
         monkeypatch.setattr("index.candidates.compressed.MANY", 100)
         assert [self.build(clustered(count, seed=24)).refined for count in (99, 100)] == [few, 2 * few]
 
-    def test_the_fewer_keys_are_allowed_the_more_lists_are_scanned(self) -> None:
-        """What a filter lets through may lie far from the query; a few dead keys lie anywhere."""
-        keys = clustered(5_000, seed=23)
-        index = self.build(keys)
-        far_first = np.argsort(keys @ keys[0])
-
-        def scanned(left: int) -> int:
-            """Return how many of the keys that are left, the farthest ones, can be found."""
-            allowed = np.zeros(len(keys), np.bool_)
-            allowed[far_first[:left]] = True
-            bitmap = np.packbits(allowed, bitorder="little")
-            selector = faiss.IDSelectorBitmap(len(keys), faiss.swig_ptr(bitmap))
-            return int(np.count_nonzero(index._scan(keys[:1], len(keys), selector, left) != MISSING))
-
-        assert scanned(5_000) < 4_000
-        assert scanned(5_000) <= scanned(4_990) < 4_000
-        assert scanned(2_500) == 2_500
-
 
 # --- The choice ---
-
-
-def test_lists_come_with_the_power_of_four_that_trains() -> None:
-    assert [lists_for(count) for count in (0, 1_000_000, LISTED_FROM - 1)] == [1, 1, 1]
-    assert [lists_for(count) for count in (LISTED_FROM, 10_000_000)] == [LISTS, LISTS]
 
 
 def test_few_keys_are_scanned_in_8_bits_and_many_in_4(monkeypatch: pytest.MonkeyPatch) -> None:
