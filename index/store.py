@@ -103,12 +103,10 @@ class GenerationStore:
     def save(self, language: str, watermark: int) -> None:
         """Write the current documents to the directory, described by a manifest, so that `open` finds them.
 
-        watermark is that of the last change to documents; memory is not saved here. New keys are folded in first: who
-        saves has nothing to write just now, and until somebody has no search scans a tail.
+        watermark is that of the last change to documents; memory is not saved here. No new keys are left unfolded: see
+        `fold`, which whoever must not keep others waiting calls before.
         """
-        self.settle()
-        if _tail(self.current):
-            self._fold(self.current)
+        self.fold()
         with self._lock:
             self._words.close()
             state = self.current
@@ -166,6 +164,12 @@ class GenerationStore:
     def settle(self) -> None:
         """Wait until what is done behind the scenes is done; raises what went wrong with it."""
         self._background.settle()
+
+    def fold(self) -> None:
+        """Fold all new keys in, so that no search scans a tail; nobody else waits. Raises DamagedKeys."""
+        self.settle()
+        if _tail(self.current):
+            self._fold(self.current)
 
     def close(self) -> None:
         """End the word index's writer and what is done behind the scenes; the current generation stays searchable."""

@@ -196,7 +196,7 @@ class CollectionState:
 
     def save(self) -> None:
         """Write the index to the directory, if it changed since it was last saved."""
-        self.store.settle()  # before the lock is taken: nobody who writes waits for it
+        self.store.fold()  # before the lock is taken: nobody who writes waits for it
         with self.lock:
             if self.behind or self.saved_watermark == self.documents_watermark:
                 return

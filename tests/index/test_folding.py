@@ -90,6 +90,19 @@ def test_a_write_does_not_wait_for_the_folding_that_it_makes_due(store: Generati
     assert found(store) == by_hand(left)
 
 
+def test_a_write_does_not_wait_while_all_is_folded_in_before_it_is_saved(store: GenerationStore, gate: Gate) -> None:
+    store.apply(2, DOCUMENTS[200:205])
+    saving = threading.Thread(target=store.fold)
+    saving.start()
+    assert gate.began.wait(30)
+    store.apply(3, DOCUMENTS[205:210])
+    assert (store.current.sealed.count, len(store.current.keys)) == (200, 210)
+    gate.let.set()
+    saving.join()
+    assert (store.current.sealed.count, len(store.current.keys)) == (205, 210)
+    assert found(store) == by_hand(DOCUMENTS[:210])
+
+
 def test_memory_that_came_meanwhile_is_not_lost(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, DOCUMENTS[200:230])
     memory = store.remember(9, []).memory

@@ -211,6 +211,15 @@ def test_new_keys_are_folded_in_when_they_are_saved(tmp_path: Path) -> None:
     assert all(np.array_equal(one, other) for other in found[1:] for one, other in zip(found[0], other, strict=True))
 
 
+def test_a_state_with_keys_that_are_not_sealed_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is scanned whole would be read without having been compared."""
+    store = store_of(tmp_path, DOCUMENTS, 3)
+    monkeypatch.setattr(store, "fold", lambda: None)
+    store.save("none", 2)
+    with pytest.raises(DamagedFile, match="not sealed"):
+        opened(tmp_path)
+
+
 def test_what_is_added_after_opening_is_written_behind_the_keys_that_were_saved(sealed: Path) -> None:
     store = opened(sealed)
     before = store.current
