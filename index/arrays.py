@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from index import inner_products
+
 Array = Any
 """An array of numpy or a tensor of torch; functions return what they are given."""
 
@@ -45,6 +47,26 @@ def logsumexp(logits: Array) -> Array:
     shift = np.where(np.isfinite(most), most, np.float32(0))
     with np.errstate(divide="ignore"):
         return np.log(np.exp(logits - shift[:, None]).sum(axis=-1)) + shift
+
+
+def pair_products(projected: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
+    """Return q_h . k (P, H) for pairs of projected queries (B, H, D) and keys (K, D): see `inner_products`."""
+    if namespace(keys) is np:
+        return inner_products.pair_products(projected, keys, pair_query, pair_key)
+    from index.pair_gradient import PairProducts
+
+    return PairProducts.apply(projected, keys, pair_query, pair_key)  # type: ignore[no-untyped-call]
+
+
+def project_rows(rows: Array, matrices: Array) -> Array:
+    """Return rows @ matrices (H, K, R) for rows (1 or H, K, D) and matrices (H, D, R).
+
+    numpy sums each row by itself, so that the bits of a key's projection do not depend on the other keys.
+    """
+    if namespace(rows) is not np:
+        return rows @ matrices
+    by_head = np.broadcast_to(rows, (len(matrices), *rows.shape[1:]))
+    return np.stack([inner_products.row_products(one, matrix.T) for one, matrix in zip(by_head, matrices, strict=True)])
 
 
 def segment_sum(values: Array, segment: Array, segments: int) -> Array:

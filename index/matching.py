@@ -101,7 +101,8 @@ def bm25(found: Occurrences, weight: Floats, mean_length: float) -> Floats:
     counts = np.bincount(found.document * words + found.word, minlength=documents * words).reshape(documents, words)
     norm = K1 * (1 - B + B * found.lengths / mean_length)
     asked = weight[found.first] * np.bincount(found.of_query, minlength=words)
-    scores: Floats = (counts * (K1 + 1) / (counts + norm[:, None]) @ asked).astype(np.float32)
+    saturated = counts * (K1 + 1) / (counts + norm[:, None])
+    scores: Floats = np.einsum("nw,w->n", saturated, asked).astype(np.float32)  # no BLAS: see index.inner_products
     return scores
 
 
@@ -156,5 +157,5 @@ def _covered(group: Ints, member: Ints, weight: Doubles, groups: int) -> Doubles
     """Return the summed weight of the distinct members met in each group (groups,)."""
     met = np.zeros((groups, len(weight)))
     met[group, member] = 1.0
-    covered: Doubles = met @ weight
+    covered: Doubles = np.einsum("gw,w->g", met, weight)  # no BLAS: see index.inner_products
     return covered

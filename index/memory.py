@@ -10,6 +10,7 @@ from itertools import groupby
 
 import numpy as np
 
+from index.inner_products import inner_products
 from index.records import Floats, Ints, MemoryKey
 from index.rooms import Room
 
@@ -119,7 +120,7 @@ class Memory:
         unseen is a source whose keys are left out. Keys come by the text of their source, not by when it was first
         asked, so that what was forgotten in between leaves no trace in the order that they are summed in.
         """
-        cosine = np.einsum("sd,d->s", self.vectors, vector)  # row by row: the same bits whatever else is remembered
+        cosine = inner_products(self.vectors, vector)
         near = [at for at in np.flatnonzero(cosine >= radius).tolist() if self.sources[at] != unseen]
         found = np.asarray(sorted(near, key=self.sources.__getitem__), np.int64)
         each = self.first[found + 1] - self.first[found]

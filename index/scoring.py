@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from index.arrays import Array, namespace
+from index.arrays import Array, namespace, pair_products, project_rows
 from index.records import Floats
 
 SMALLEST_SQUARE = 1e-12
@@ -108,8 +108,8 @@ class Dot(Bilinear):
     def key_squares(self, keys: Array) -> Array:
         """Return |W_k k|^2 (K, H) = |k|^2 + 2 (A^T k).(B^T k) + |A B^T k|^2, in R numbers a key and head."""
         xp = namespace(keys)
-        up, down = keys[None] @ self.key_up, keys[None] @ self.key_down
-        turned = down @ (transposed(self.key_up) @ self.key_up)
+        up, down = project_rows(keys[None], self.key_up), project_rows(keys[None], self.key_down)
+        turned = project_rows(down, transposed(self.key_up) @ self.key_up)
         learned = xp.sum(2 * up * down + turned * down, axis=-1)
         return xp.sum(keys * keys, axis=-1)[:, None] + learned.T
 
@@ -200,9 +200,9 @@ class Additive(Score):
 
     def __call__(self, query: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
         xp = namespace(query)
-        of_query, of_key = query[None] @ self.query_map, keys[None] @ self.key_map
+        of_query, of_key = query[None] @ self.query_map, project_rows(keys[None], self.key_map)
         hidden = xp.tanh(of_query[:, pair_query] + of_key[:, pair_key])
-        learned = (hidden @ self.output[:, :, None])[..., 0].T
+        learned = xp.sum(hidden * self.output[:, None, :], axis=-1).T
         return pair_products(query[:, None, :], keys, pair_query, pair_key) + learned
 
     def low_rank(self) -> list[Array]:
@@ -218,17 +218,6 @@ FORMS: dict[str, type[Score]] = {
     "gaussian": Gaussian,
 }
 """Every form by its name in settings."""
-
-
-def pair_products(projected: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
-    """Return q_h . k (P, H) for pairs of projected queries (B, H, D) and keys (K, D): one product, then a look-up."""
-    xp = namespace(keys)
-    queries, heads, dim = projected.shape
-    table = xp.reshape(projected, (queries * heads, dim)) @ keys.T
-    if queries == 1:
-        return table[:, pair_key].T
-    rows = pair_query[:, None] * heads + xp.arange(heads)
-    return table[rows, pair_key[:, None]]
 
 
 def by_query(by_head: Array) -> Array:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from index.candidates.base import MISSING
+from index.inner_products import inner_products
 from index.records import Floats, Ints, Mask
 
 
@@ -14,12 +15,12 @@ class ExactIndex:
         self.count = len(keys)
 
     def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Floats, Ints]:
-        scores = queries @ self._keys.T
-        if allowed is not None:
-            scores[:, ~allowed] = -np.inf
         found = np.full((len(queries), k), MISSING, np.int64)
         best = np.full((len(queries), k), -np.inf, np.float32)
-        for row, score in enumerate(scores):
+        for row, query in enumerate(queries):
+            score = inner_products(self._keys, query)
+            if allowed is not None:
+                score[~allowed] = -np.inf
             order = _best(score, min(k, self.count))
             best[row, : len(order)] = score[order]
             found[row, : len(order)] = np.where(np.isneginf(score[order]), MISSING, order)

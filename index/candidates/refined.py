@@ -13,6 +13,7 @@ import faiss
 import numpy as np
 
 from index.candidates.base import MISSING
+from index.inner_products import inner_products
 from index.records import Floats, Ints, Mask
 
 ADDED_AT_ONCE = 65_536
@@ -39,7 +40,7 @@ class RefinedIndex(ABC):
             return scores, found
         usable = self.count if allowed is None else int(np.count_nonzero(allowed))
         for row, positions in enumerate(self._coarse(queries, k, allowed, usable)):
-            exact = np.einsum("nd,d->n", self._read(positions), queries[row])  # the same bits in whatever company
+            exact = inner_products(self._read(positions), queries[row])
             best = np.argsort(-exact, kind="stable")[:k]  # positions ascend: of equals the lower one comes first
             scores[row, : len(best)], found[row, : len(best)] = exact[best], positions[best]
         return scores, found
