@@ -37,16 +37,16 @@ from benchmarks.workbench import (
     run_config,
     sets,
 )
-from index.candidates.sealed import seal
-from index.encoder import Encoder
-from index.generation import Generation
-from index.lexical import WordSearcher
-from index.matching import Matches, Words
-from index.memory import Memory
-from index.promotion import compare
+from index.candidates.build import seal
+from index.encoding.encoder import Encoder
+from index.evaluation.significance import compare
+from index.generation.generation import Generation
+from index.learning.fit import fit
+from index.memory.memory import Memory
 from index.records import Floats, Ints, KeyKind
-from index.train import fit
-from index.vectors import Doubt
+from index.storage.vector_file import ChecksumGuard
+from index.words.bm25_index import WordSearcher
+from index.words.term_matching import Matches, Words
 from service.settings import Settings
 
 WHOLE = "the whole"
@@ -94,9 +94,9 @@ class NoWords(WordSearcher):
 class OneByOne(Generation):
     """Knows no order of words: coverage, proximity and phrase are 0 everywhere."""
 
-    def match(self, query: Words, weight: Floats, places: Ints) -> tuple[Floats, Matches]:
+    def match(self, query: Words, weight: Floats, doc_indices: Ints) -> tuple[Floats, Matches]:
         """Return BM25 (n,) alone."""
-        scores, matches = super().match(query, weight, places)
+        scores, matches = super().match(query, weight, doc_indices)
         return scores, Matches(*(np.zeros_like(one) for one in matches))
 
 
@@ -128,7 +128,7 @@ def without_kind(kind: KeyKind, generation: Generation) -> Generation:
         key_end=generation.key_end[keep],
         first_key=kept_before[generation.first_key],
         sealed=seal(keys, keys.__getitem__),
-        doubt=Doubt(),
+        checksum_guard=ChecksumGuard(),
     )
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from benchmarks.collections import TestSet, document_ids
 from benchmarks.peers.material import Grades, Keys, Material, Split
 from benchmarks.peers.ranking import Ndcg, best, best_fusion, fused, ranks
-from index.generation import Generation
+from index.generation.generation import Generation
 from index.records import Floats, Ints, KeyKind
-from service.runtime import Runtime
-from service.state import CollectionState
+from service.runtime.collection import CollectionState
+from service.runtime.runtime import Runtime
 
 BASELINES = ("bm25", "dense", "rrf", "best fixed fusion")
 RRF_K = 60
@@ -33,7 +33,7 @@ def gather(runtime: Runtime, state: CollectionState, one: TestSet, whole: bool, 
     generation = state.generation
     by_row = document_ids(runtime, state)
     ids = [by_row[row] for row in generation.rows.tolist()]
-    keys = Keys(generation.keys, generation.key_kind, generation.key_place)
+    keys = Keys(generation.keys, generation.key_kind, generation.key_doc_index)
     documents = {document["id"]: document for document in one.documents}
     started = time.perf_counter()
     queries = sorted(one.train)
@@ -87,7 +87,7 @@ def _split(runtime: Runtime, generation: Generation, keys: Keys, one: TestSet, q
     words = np.zeros((len(queries), count), np.float32)
     for at, text in enumerate(texts):
         rows, scores = generation.words.search(text, count)
-        words[at, generation.places(rows)] = scores
+        words[at, generation.doc_indices(rows)] = scores
     asked = [generation.words.weigh(text) for text in texts]
     first = np.cumsum([0, *(len(numbers) for numbers, _ in asked)])
     numbers, weights = (np.concatenate(part) for part in zip(*asked, strict=True))
@@ -102,5 +102,5 @@ def _grades(one: TestSet, queries: Sequence[str], ids: Sequence[str]) -> Grades:
         for document, grade in one.train[query].items()
         if document in place
     ]
-    rows, places, grades = np.asarray(found, np.int64).reshape(-1, 3).T
-    return Grades(rows, places, grades)
+    rows, doc_indices, grades = np.asarray(found, np.int64).reshape(-1, 3).T
+    return Grades(rows, doc_indices, grades)

@@ -18,16 +18,16 @@ from sqlalchemy import insert
 from benchmarks.collections import BATCH, TestSet, document_ids
 from benchmarks.ours import MAX_QUERY_CHARACTERS
 from benchmarks.simulator import Impression, Searchers, simulate
-from index.clicks import estimate_clicks, held_out_gains
-from index.examples import Feedback
-from index.search import Query as Asked
-from index.search import search
-from service.database import new_id, rfc3339
+from index.learning.click_model import estimate_clicks, held_out_gains
+from index.learning.examples import Feedback
+from index.ranking.search import Query as Asked
+from index.ranking.search import search
 from service.feedback.actions import take_events
-from service.runtime import Runtime
-from service.sources import normalise
-from service.state import CollectionState
-from service.tables import Query
+from service.runtime.collection import CollectionState
+from service.runtime.query_text import normalise
+from service.runtime.runtime import Runtime
+from service.storage import tables
+from service.storage.database import new_id, rfc3339
 
 SHOWN = 10
 DEPTH = 15
@@ -68,7 +68,7 @@ class ClickLog:
         while self.size < size:
             part = list(islice(self._impressions, min(BATCH, size - self.size)))
             with self._runtime.database.write() as connection:
-                connection.execute(insert(Query), [_row(self._state, each) for each in part])
+                connection.execute(insert(tables.Impression), [_row(self._state, each) for each in part])
             events = list(simulate(self._traffic.searchers, part, self._qrels, self._acts, self._best))
             for start in range(0, len(events), BATCH):
                 taken = take_events(self._runtime, self._state, events[start : start + BATCH])
@@ -88,17 +88,17 @@ class ClickLog:
             for at in order[random.choice(len(texts), DRAWN, p=popularity / popularity.sum())].tolist():
                 if at not in ranked:
                     ranked[at] = self._best_of(texts[at])
-                places = np.arange(len(ranked[at]), dtype=np.float64)
+                doc_indices = np.arange(len(ranked[at]), dtype=np.float64)
                 if random.random() < traffic.shuffled:
-                    places += SHUFFLE * random.normal(size=len(places))
-                shown = [ranked[at][place] for place in np.argsort(places, kind="stable")[:SHOWN]]
+                    doc_indices += SHUFFLE * random.normal(size=len(doc_indices))
+                shown = [ranked[at][place] for place in np.argsort(doc_indices, kind="stable")[:SHOWN]]
                 yield Impression(new_id(), texts[at], shown)
 
     def _best_of(self, text: str) -> list[str]:
         """Return the documents that stood first for a query when the log began; the log changes no list of its own."""
         generation, head, ids = self._untrained
         ranking = search(generation, head, Asked(text, self._runtime.encoder.encode_queries([text])[0]))
-        return [ids[row] for row in generation.rows[ranking.places[:DEPTH]].tolist()]
+        return [ids[row] for row in generation.rows[ranking.doc_indices[:DEPTH]].tolist()]
 
 
 def _row(state: CollectionState, one: Impression) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _row(state: CollectionState, one: Impression) -> dict[str, Any]:
         "query_id": one.query_id,
         "collection_id": state.id,
         "text": one.text,
-        "source": normalise(one.text),
+        "query_key": normalise(one.text),
         "client_id": None,
         "session_id": None,
         "request": {},
@@ -120,15 +120,18 @@ def _row(state: CollectionState, one: Impression) -> dict[str, Any]:
 
 
 def graded(feedback: Sequence[Feedback]) -> Grades:
-    """Return the grades that our own model of clicks gives (`index.clicks`)."""
+    """Return the grades that our own model of clicks gives (`index.learning.click_model`)."""
     model = estimate_clicks(feedback)
-    return {one.source: held_out_gains(one, model) for one in feedback}
+    return {one.query_key: held_out_gains(one, model) for one in feedback}
 
 
 def naive(feedback: Sequence[Feedback]) -> Grades:
     """Return grade 1 for every document that was ever clicked for the query: what is done without a model of clicks."""
-    shown = {one.source: dict.fromkeys(one.shown or {}, 0) for one in feedback}
-    return {one.source: shown[one.source] | {row: 1 for row, gain in one.gains.items() if gain > 0} for one in feedback}
+    shown = {one.query_key: dict.fromkeys(one.shown or {}, 0) for one in feedback}
+    return {
+        one.query_key: shown[one.query_key] | {row: 1 for row, gain in one.gains.items() if gain > 0}
+        for one in feedback
+    }
 
 
 PEER_READINGS: dict[str, Callable[[Sequence[Feedback]], Grades]] = {"graded": graded, "naive": naive}
@@ -139,8 +142,8 @@ def as_judged(one: TestSet, grades: Grades, ids: Mapping[int, str]) -> TestSet:
     """Return the set with these grades in the judgments' place: train queries that have one above 0, and no others."""
     queries = {normalise(one.queries[query]): query for query in sorted(one.train, reverse=True)}
     train = {
-        queries[source]: {ids[row]: grade for row, grade in listed.items()}
-        for source, listed in grades.items()
+        queries[query_key]: {ids[row]: grade for row, grade in listed.items()}
+        for query_key, listed in grades.items()
         if any(grade > 0 for grade in listed.values())
     }
     return replace(one, train=train)

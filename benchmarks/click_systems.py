@@ -19,17 +19,17 @@ from benchmarks.peers.ranking import best, fused
 from benchmarks.results import Found
 from benchmarks.simulator import examination
 from benchmarks.workbench import finished
-from index.attention import AttentionHead
 from index.errors import NotEnoughFeedback
-from index.examples import Feedback
-from index.recipes import FitConfig
-from index.train import fit
-from service.learning import gather_feedback
-from service.problems import Problem
-from service.runtime import Runtime
-from service.state import CollectionState
+from index.learning.config import FitConfig
+from index.learning.examples import Feedback
+from index.learning.fit import fit
+from index.ranking.attention import AttentionHead
+from service.http.problems import Problem
+from service.runtime.collection import CollectionState
+from service.runtime.feedback_log import gather_feedback
+from service.runtime.runtime import Runtime
 
-READINGS = FitConfig.readings
+READINGS = FitConfig.interpretations
 FUSION = BASELINES[-1]
 LEAST_QUERIES = 5
 """With fewer, nothing is left to validate on."""
@@ -97,10 +97,10 @@ def material_from(log: Log, judged: TestSet, seconds: float) -> Material:
 
 
 def _fusion(material: Material, seed: int, reading: str, about: dict[str, Any]) -> Found:
-    places = best(fused(material.fusion, material.test.dense, material.test.words), DEPTH)
+    doc_indices = best(fused(material.fusion, material.test.dense, material.test.words), DEPTH)
     cost = {"learn_seconds": material.shared_seconds, "live_seconds": material.shared_seconds}
     facts = {"fusion": material.fusion, **about}
-    return Found(f"{FUSION}, {reading}", seed, material.run(places), cost, facts)
+    return Found(f"{FUSION}, {reading}", seed, material.run(doc_indices), cost, facts)
 
 
 def ours_from(log: Log, wanted: Sequence[str]) -> Iterator[Found]:
@@ -121,7 +121,7 @@ def ours_from(log: Log, wanted: Sequence[str]) -> Iterator[Found]:
 
 def _fitted(log: Log, reading: str, memory: dict[str, list[str]]) -> Found:
     """Return what a training run comes to when clicks are read in one way only, fitted in this process."""
-    config = FitConfig(seed=log.seed, readings=(reading,))
+    config = FitConfig(seed=log.seed, interpretations=(reading,))
     started, spent = time.perf_counter(), time.process_time()
     try:
         fitted, _ = finished(fit(log.state.generation, log.feedback, log.state.serving.head, config))

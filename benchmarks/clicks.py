@@ -5,7 +5,7 @@
 
 The log is simulated (benchmarks/click_log.py); a seed is of the log and of learning. Ours: `memory` alone, a head
 fitted with clicks read as graded judgments, by log propensities (debiased) or as they are (naive;
-`index.trials.Recipe`), the head that a training run of the service fits, where validation chooses (`chosen`), and what
+`index.learning.trainer.Recipe`), the head that a training run of the service fits, where validation chooses (`chosen`), and what
 the gate lets answer (`served`). Peers take grades: they get those of our own model of clicks (`graded`), and a 1 for
 whatever was clicked (`naive`). `judgments` is a training run on the judgments themselves, the ceiling: a gain is given
 as a share of its. No test query is in the log.
@@ -34,8 +34,8 @@ from benchmarks.results import MEASURES, Found, Results
 from benchmarks.simulator import MODELS, Searchers
 from benchmarks.vectors import CachedEncoder, converted_encoder
 from benchmarks.workbench import commit, on_one_thread
-from index.encoder import Encoder
-from index.evaluate import measure_run
+from index.encoding.encoder import Encoder
+from index.evaluation.measures import measure_run
 from service.settings import Settings
 
 FUSION = BASELINES[-1]
@@ -49,7 +49,7 @@ FIXED = (*BASELINES[:-1], "bm25s", "untrained", CEILING)
 
 def _read(system: str) -> list[str]:
     """Return the names of a peer's system by how it reads clicks."""
-    return [f"{system}, {reading}" for reading in PEER_READINGS]
+    return [f"{system}, {interpretation}" for interpretation in PEER_READINGS]
 
 
 LEARNERS = [peer for peer, listed in PEERS.items() if listed.learns]
@@ -112,14 +112,14 @@ class Measuring:
         """Return the systems of ours that are still to be measured after a log of this size."""
         return [one for one in self.plan.ours if self.missing(log_name(self.one.name, size), one, seed)]
 
-    def missing_theirs(self, size: int, seed: int, reading: str) -> list[str]:
+    def missing_theirs(self, size: int, seed: int, interpretation: str) -> list[str]:
         """Return the peers, the best fixed fusion first, that are still to learn from a log of this size."""
         systems = {FUSION: (FUSION,)} | {peer: PEERS[peer].systems for peer in self.plan.peers if peer in LEARNERS}
         name = log_name(self.one.name, size)
         return [
             peer
             for peer, own in systems.items()
-            if any(self.missing(name, f"{system}, {reading}", seed, peer) for system in own)
+            if any(self.missing(name, f"{system}, {interpretation}", seed, peer) for system in own)
         ]
 
     def missing_from(self, size: int, seed: int) -> bool:
@@ -155,9 +155,9 @@ def measure_set(measuring: Measuring, encoder: Encoder) -> None:
 def _measure_log(measuring: Measuring, log: Log) -> None:
     size, seed = log.size, log.seed
     name = log_name(measuring.one.name, size)
-    for reading in PEER_READINGS:
-        peers = measuring.missing_theirs(size, seed, reading)
-        for peer, found in theirs_from(log, reading, peers, measuring.plan.task) if peers else ():
+    for interpretation in PEER_READINGS:
+        peers = measuring.missing_theirs(size, seed, interpretation)
+        for peer, found in theirs_from(log, interpretation, peers, measuring.plan.task) if peers else ():
             measuring.keep(name, found, peer)
     for found in ours_from(log, measuring.missing_ours(size, seed)):
         measuring.keep(name, found)
@@ -174,9 +174,9 @@ def _measure_fixed(measuring: Measuring, encoder: Encoder) -> None:
         with threadpool_limits(1):
             material = gather(runtime, state, one, whole=False)
         nothing = {"learn_seconds": 0.0, "live_seconds": 0.0}
-        for system, places in baselines(material):
+        for system, doc_indices in baselines(material):
             if system != FUSION:
-                measuring.keep(one.name, Found(system, None, material.run(places), nothing, {}))
+                measuring.keep(one.name, Found(system, None, material.run(doc_indices), nothing, {}))
         if "bm25s" in fixed:
             for _, systems in run_peers(material, [("bm25s", None)], plan.task):
                 measuring.keep(one.name, systems[0])

@@ -11,13 +11,13 @@ from typing import Any
 
 from sqlalchemy import select
 
-from index.encoder import Encoder
+from index.encoding.encoder import Encoder
 from service.documents.actions import accept, make_searchable
 from service.feedback.actions import take_judgments
-from service.runtime import Runtime
+from service.runtime.collection import CollectionSettings, CollectionState
+from service.runtime.runtime import Runtime
 from service.settings import Settings
-from service.state import CollectionSettings, CollectionState
-from service.tables import Document
+from service.storage.tables import Document
 
 BATCH = 1000
 MAX_RATING = 4

@@ -37,13 +37,13 @@ from benchmarks.workbench import (
     run_config,
     sets,
 )
-from index.encoder import Encoder
+from index.encoding.encoder import Encoder
 from index.errors import NotEnoughFeedback
-from index.examples import Feedback
-from index.generation import Generation
-from index.memory import Memory
-from index.promotion import compare
-from index.train import fit
+from index.evaluation.significance import compare
+from index.generation.generation import Generation
+from index.learning.examples import Feedback
+from index.learning.fit import fit
+from index.memory.memory import Memory
 from service.settings import Settings
 
 SIZES = "10,20,50,100,200,500,1000,all"
@@ -115,8 +115,8 @@ def first_of(feedback: Sequence[Feedback], size: str, seed: int) -> list[Feedbac
 
 def remembering(generation: Generation, feedback: Sequence[Feedback]) -> Generation:
     """Return a generation whose memory has the keys of these queries and no others."""
-    sources = {one.source for one in feedback}
-    keys = [key for key in generation.memory.keys if key.source in sources]
+    query_keys = {one.query_key for one in feedback}
+    keys = [key for key in generation.memory.keys if key.query_key in query_keys]
     return replace(generation, memory=Memory.of(keys, generation.dim))
 
 

@@ -25,15 +25,15 @@ from rich.table import Table
 
 from benchmarks.collections import TestSet, read_set
 from benchmarks.vectors import CACHE
-from index.encoder import Encoder
-from index.encoders.conversion import converted_model
-from index.encoders.converted import ConvertedEncoder
-from index.encoders.precision import Precision
-from index.encoders.reference import SentenceTransformerEncoder, load_reference
-from index.evaluate import compare_runs
-from index.passages import PassageCutter
+from index.encoding.chunking import PassageCutter
+from index.encoding.conversion import converted_model
+from index.encoding.converted_encoder import ConvertedEncoder
+from index.encoding.encoder import Encoder
+from index.encoding.model_files import DEFAULT_MODEL, fingerprint_of, locate_model
+from index.encoding.precision import Precision
+from index.encoding.reference_encoder import SentenceTransformerEncoder, load_reference
+from index.evaluation.measures import compare_runs
 from index.records import Floats
-from index.weights import DEFAULT_MODEL, fingerprint_of, locate_model
 
 DOCUMENTS_OF, QUERIES_OF = "cranfield", "cosqa"
 DEPTH = 10

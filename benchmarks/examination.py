@@ -3,7 +3,7 @@
     python -m benchmarks.examination
 
 Queries repeat by Zipf's law, good documents mostly stand high, and in a share of the lists documents change places.
-Estimators are those of index/clicks.py: `harvest` with EM as its prior, which is what training uses; `harvest` with
+Estimators are those of index/learning/click_model.py: `harvest` with EM as its prior, which is what training uses; `harvest` with
 the assumed curve as its prior; EM of the position-based model; the assumed curve itself. Given is the mean over places
 2 to 10 of |log estimate - log truth|: .1 is one tenth too much or too little.
 """
@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.simulator import SEVERITIES, Searchers, attraction, clicked, examination
-from index.clicks import count_clicks, estimate_examination, expectation_maximisation, harvest
-from index.examples import ASSUMED, Feedback
+from index.learning.click_model import count_clicks, estimate_examination, expectation_maximisation, harvest
+from index.learning.examples import ASSUMED, Feedback
 
 ESTIMATORS = ("harvest on EM", "harvest", "EM", "assumed")
 PLACES = 10

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.plot import Panel, draw
-from index.compaction import is_sparse
-from index.generation import Generation, IndexedDocument
+from index.generation.compaction import is_sparse
+from index.generation.generation import Generation, IndexedDocument
+from index.generation.store import TAIL_MOST, GenerationStore
 from index.records import Floats, Ints, Key, KeyKind, Mask
-from index.store import TAIL_MOST, GenerationStore
 
 DIM = 384
 CENTRES = 1000
@@ -209,10 +209,10 @@ def _searches(generation: Generation, allowed: Mask, truth: Ints, prefix: str) -
     milliseconds, processor, shared = [], [], []
     for query, right in zip(queries(), truth, strict=True):
         started, used = time.perf_counter(), time.thread_time()
-        (places,) = generation.nearest(query[None], WANTED, allowed)
+        (doc_indices,) = generation.nearest(query[None], WANTED, allowed)
         processor.append(1000 * (time.thread_time() - used))
         milliseconds.append(1000 * (time.perf_counter() - started))
-        shared.append(len(np.intersect1d(generation.rows[places], right)) / min(WANTED, int(allowed.sum())))
+        shared.append(len(np.intersect1d(generation.rows[doc_indices], right)) / min(WANTED, int(allowed.sum())))
     warm = milliseconds[20:]
     return {
         f"{prefix}recall": round(float(np.mean(shared)), 5),
@@ -242,9 +242,9 @@ def _insert(store: GenerationStore, row: int) -> float:
     vector = _around(1, seed=10**9 + row)[0]
     started = time.perf_counter()
     generation = store.apply(row, [_document(row, vector)])
-    (places,) = generation.nearest(vector[None], WANTED, generation.alive)
+    (doc_indices,) = generation.nearest(vector[None], WANTED, generation.alive)
     elapsed = 1000 * (time.perf_counter() - started)
-    assert generation.rows[places[0]] == row
+    assert generation.rows[doc_indices[0]] == row
     return elapsed
 
 

@@ -31,8 +31,8 @@ from benchmarks.peers.material import Material
 from benchmarks.results import MEASURES, Found, Results
 from benchmarks.vectors import CachedEncoder, converted_encoder
 from benchmarks.workbench import commit
-from index.encoder import Encoder
-from index.evaluate import measure_run
+from index.encoding.encoder import Encoder
+from index.evaluation.measures import measure_run
 from service.settings import Settings
 
 OURS = ("untrained", "memory", "trained")
@@ -141,12 +141,12 @@ def measure_set(measuring: Measuring, encoder: Encoder) -> None:
 
 
 def _measure_baselines(measuring: Measuring, material: Material) -> None:
-    for system, places in baselines(material):
+    for system, doc_indices in baselines(material):
         chosen = system == "best fixed fusion"
         seconds = material.shared_seconds if chosen else 0.0
         facts = {"fusion": material.fusion} if chosen else {}
         cost = {"learn_seconds": seconds, "live_seconds": seconds}
-        measuring.keep(Found(system, None, material.run(places), cost, facts))
+        measuring.keep(Found(system, None, material.run(doc_indices), cost, facts))
 
 
 def _measure_peers(measuring: Measuring, material: Material, peers: Sequence[tuple[str, int | None]]) -> None:

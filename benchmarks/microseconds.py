@@ -26,34 +26,34 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-import index.generation
-import index.retrieval
-import index.search
+import index.generation.generation
+import index.ranking.retrieval
+import index.ranking.search
 from benchmarks.servers.corpus import endless
 from benchmarks.serving import prepare, query_texts, serving
 from benchmarks.vectors import converted_encoder
-from index.attention import AttentionHead
-from index.generation import Generation
-from index.lexical import WordSearcher
-from index.weights import DEFAULT_MODEL
-from service.database import LOCK_FILE
-from service.runtime import Runtime
+from index.encoding.model_files import DEFAULT_MODEL
+from index.generation.generation import Generation
+from index.ranking.attention import AttentionHead
+from index.words.bm25_index import WordSearcher
+from service.runtime.runtime import Runtime
 from service.search import actions
 from service.search.schemas import SearchIn
 from service.settings import Settings
+from service.storage.database import LOCK_FILE
 
 PARTS: tuple[tuple[int, str, Any, str], ...] = (
     (0, "the answer", actions, "answer"),
     (1, "encode the query", Runtime, "query_vector"),
     (1, "search", actions, "search"),
-    (2, "candidates", index.search, "retrieve"),
+    (2, "candidates", index.ranking.search, "retrieve"),
     (3, "by keys: scan and refine", Generation, "nearest"),
     (3, "by words: tantivy", WordSearcher, "search"),
     (3, "words of all candidates", Generation, "match"),
-    (4, "find them", index.generation, "find_words"),
-    (4, "BM25", index.generation, "bm25"),
-    (4, "coverage, proximity, phrase", index.generation, "match"),
-    (2, "gather keys", index.search, "assemble"),
+    (4, "find them", index.generation.generation, "find_words"),
+    (4, "BM25", index.generation.generation, "bm25"),
+    (4, "coverage, proximity, phrase", index.generation.generation, "match"),
+    (2, "gather keys", index.ranking.search, "assemble"),
     (2, "match and pool keys", AttentionHead, "dense"),
     (2, "weigh, softmax", AttentionHead, "attend"),
     (1, "stored fields, highlights", actions, "_hits"),

@@ -28,8 +28,8 @@ from sqlalchemy import select
 
 from benchmarks.collections import TestSet, ingest, post_train_judgments, read_set
 from benchmarks.vectors import CachedEncoder, converted_encoder
-from index.attention import AttentionHead
-from index.calibration import (
+from index.encoding.encoder import Encoder
+from index.learning.null_calibration import (
     area_under_risk,
     auroc,
     brier_score,
@@ -37,13 +37,13 @@ from index.calibration import (
     fit_null,
     null_evidence,
 )
-from index.encoder import Encoder
-from index.search import Query, search
-from service.runtime import Runtime
+from index.ranking.attention import AttentionHead
+from index.ranking.search import Query, search
+from service.runtime.collection import CollectionSettings, CollectionState, load_version
+from service.runtime.query_text import normalise
+from service.runtime.runtime import Runtime
 from service.settings import Settings
-from service.sources import normalise
-from service.state import CollectionSettings, CollectionState, load_version
-from service.tables import Document
+from service.storage.tables import Document
 from service.training import actions as training
 from service.training.schemas import TrainingIn
 
@@ -135,7 +135,7 @@ def _searched(
     generation = state.generation
     with runtime.database.read() as connection:
         wanted = select(Document.id, Document.row).where(Document.collection_id == state.id)
-        place = {row.id: int(generation.places(np.asarray([row.row]))[0]) for row in connection.execute(wanted)}
+        place = {row.id: int(generation.doc_indices(np.asarray([row.row]))[0]) for row in connection.execute(wanted)}
     vectors = runtime.encoder.encode_queries([one.queries[query] for query in judged])
     found = []
     for (query, grades), vector in zip(judged.items(), vectors, strict=True):
@@ -144,10 +144,10 @@ def _searched(
         without[relevant] = False
         text = one.queries[query]
         there, gone = (
-            search(generation, head, Query(text, vector, allowed=allowed), unseen=normalise(text))
+            search(generation, head, Query(text, vector, allowed=allowed), excluded_query=normalise(text))
             for allowed in (None, without)
         )
-        correct = len(there.places) > 0 and int(there.places[0]) in relevant
+        correct = len(there.doc_indices) > 0 and int(there.doc_indices[0]) in relevant
         evidence = (null_evidence(each.logits) for each in (there, gone))
         found.append((*evidence, there.null_weight, gone.null_weight, float(correct)))
     return Evidence(*(np.asarray(column, np.float64) for column in zip(*found, strict=True)))
@@ -160,7 +160,7 @@ def _trained(runtime: Runtime, state: CollectionState, seed: int) -> AttentionHe
         time.sleep(0.2)
         record = training.show(runtime, state, record["id"])
     assert record["status"] == "succeeded", record["error"]
-    return load_version(state.id, state.born, record["model_version"], runtime.settings.data)
+    return load_version(state.id, state.initial, record["model_version"], runtime.settings.data)
 
 
 def print_table(console: Console, results: Mapping[str, Any]) -> None:

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from benchmarks.collections import TestSet, post_train_judgments
 from benchmarks.results import Found
-from service.registry import promote
-from service.runtime import Runtime
+from service.runtime.collection import CollectionState
+from service.runtime.model_registry import promote
+from service.runtime.runtime import Runtime
 from service.search.actions import answer
 from service.search.schemas import SearchIn
-from service.state import CollectionState
 from service.training import actions as training
 from service.training.schemas import TrainingIn
 

@@ -27,12 +27,12 @@ from rich.table import Table
 
 from benchmarks.collections import TestSet, ingest, read_set
 from benchmarks.vectors import CachedEncoder, converted_encoder
-from index.encoder import Encoder
-from service.runtime import Runtime
+from index.encoding.encoder import Encoder
+from service.runtime.collection import CollectionSettings, CollectionState
+from service.runtime.runtime import Runtime
 from service.search.actions import answer
 from service.search.schemas import SearchIn
 from service.settings import Settings
-from service.state import CollectionSettings, CollectionState
 
 NEIGHBOURS = 10
 Weights = Mapping[Any, float]

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from benchmarks.results import MEASURES, Found, Results
 from benchmarks.workbench import mean_over_sets
-from index.promotion import compare
+from index.evaluation.significance import compare
 
 OURS = "trained"
 MEAN = "mean of sets"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from index.files import write_atomically
+from index.storage.files import write_atomically
 
 MEASURES = ("nDCG@10", "R@100")
 DIGITS = 5

@@ -27,12 +27,12 @@ from rich.table import Table
 from benchmarks.collections import read_set
 from benchmarks.growth import BATCH, DIM, WANTED, blocks, parse_sizes, queries
 from benchmarks.vectors import CachedEncoder, converted_encoder
-from index.candidates.bytewise import BytewiseIndex
-from index.candidates.compressed import ONE_BY_ONE, ROUNDS, CompressedIndex
+from index.candidates.int8 import Int8Index
+from index.candidates.pq4 import ONE_BY_ONE, ROUNDS, PQ4Index
 from index.candidates.refined import RefinedIndex, add
-from index.indexing import encode_documents
+from index.encoding.documents import encode_documents
+from index.encoding.model_files import DEFAULT_MODEL
 from index.records import Document, Floats, Ints, KeyKind
-from index.weights import DEFAULT_MODEL
 
 ASKED = 300
 """Queries at most."""
@@ -46,7 +46,7 @@ Way = tuple[str, Callable[[Floats], RefinedIndex], int]
 """Its name, what builds it, and how many lists a search scans, where there are any."""
 
 
-class ListedIndex(CompressedIndex):
+class ListedIndex(PQ4Index):
     """Keys in lists by their nearest centroid, of which `probed` are scanned."""
 
     probed = 1
@@ -154,11 +154,11 @@ def _ways(count: int) -> Iterator[Way]:
 
 
 def _bytewise(keys: Floats) -> RefinedIndex:
-    return BytewiseIndex(keys, lambda positions: keys.take(positions, axis=0))
+    return Int8Index(keys, lambda positions: keys.take(positions, axis=0))
 
 
 def _compressed(keys: Floats) -> RefinedIndex:
-    return CompressedIndex(keys, lambda positions: keys.take(positions, axis=0))
+    return PQ4Index(keys, lambda positions: keys.take(positions, axis=0))
 
 
 def _listed(keys: Floats) -> RefinedIndex:

@@ -40,11 +40,11 @@ from benchmarks.servers.measure import Plan
 from benchmarks.servers.report import goals
 from benchmarks.servers.report import show as show_servers
 from benchmarks.vectors import CachedEncoder, converted_encoder
-from index.encoder import Encoder
-from index.indexing import encode_documents
+from index.encoding.documents import encode_documents
+from index.encoding.encoder import Encoder
+from index.encoding.model_files import DEFAULT_MODEL, locate_model
 from index.records import Document, KeyKind
-from index.weights import DEFAULT_MODEL, locate_model
-from service.runtime import Runtime
+from service.runtime.runtime import Runtime
 from service.settings import Settings
 
 INGEST_SET = "cranfield"

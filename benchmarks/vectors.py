@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from index.encoder import Encoder, load_encoder
+from index.encoding.encoder import Encoder, load_encoder
 from index.records import Floats
 
 CACHE = Path(__file__).parent / ".cache"

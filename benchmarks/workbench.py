@@ -21,21 +21,21 @@ from sqlalchemy import select
 from benchmarks.collections import TestSet, ingest, post_train_judgments, read_set
 from benchmarks.ours import LIMIT, MAX_QUERY_CHARACTERS
 from benchmarks.results import MEASURES
-from index.attention import AttentionHead
-from index.encoder import Encoder
-from index.evaluate import measure_run
-from index.examples import Feedback
-from index.generation import Generation
-from index.promotion import CONFIDENCE, RESAMPLES
-from index.recipes import FitConfig
+from index.encoding.encoder import Encoder
+from index.evaluation.measures import measure_run
+from index.evaluation.significance import CONFIDENCE, RESAMPLES
+from index.generation.generation import Generation
+from index.learning.config import FitConfig
+from index.learning.examples import Feedback
+from index.learning.fit import Fitted, Steps, ranked_rows, sample
+from index.ranking.attention import AttentionHead
 from index.records import Floats
-from index.train import Fitted, Steps, ranked_rows, sample
-from service.learning import gather_feedback
-from service.runtime import Runtime
+from service.runtime.collection import CollectionSettings, CollectionState
+from service.runtime.feedback_log import gather_feedback
+from service.runtime.query_text import normalise
+from service.runtime.runtime import Runtime
 from service.settings import Settings
-from service.sources import normalise
-from service.state import CollectionSettings, CollectionState
-from service.tables import Document
+from service.storage.tables import Document
 from service.training.schemas import TrainingIn
 
 KEYS = ("title", "passage", "sentence")

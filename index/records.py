@@ -32,7 +32,7 @@ OWN_KINDS = (KeyKind.TITLE, KeyKind.PASSAGE, KeyKind.SENTENCE)
 """Kinds made from a document's own words; `query` keys come from feedback."""
 
 LEXICAL = ("words", "coverage", "proximity", "phrase")
-"""What is measured of the words that a document shares with a query: BM25, and the three of `index.matching`."""
+"""What is measured of the words that a document shares with a query: BM25, and the three of `index.words.term_matching`."""
 
 FACTS = ("length", "rarest", "peaked")
 """What is known of a query before any document is weighed, each in [0, 1]; `retrieval.query_facts` says how."""
@@ -70,5 +70,5 @@ class MemoryKey:
     row: int
     vector: Floats
     weight: float
-    source: str
+    query_key: str
     count: int = 1

@@ -3,7 +3,7 @@
 from alembic import context
 from sqlalchemy import Connection, create_engine
 
-from service.tables import Base
+from service.storage.tables import Base
 
 
 def run(connection: Connection) -> None:

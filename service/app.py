@@ -12,7 +12,6 @@ from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service import health, problems
 from service.collections import routes as collections
 from service.documents import routes as documents
 from service.documents.actions import resume_pending
@@ -20,12 +19,14 @@ from service.documents.imports import resume_imports
 from service.documents.schemas import DocumentIn
 from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
-from service.housekeeping import Housekeeping
-from service.idempotency import Idempotency
-from service.inputs import MAX_BODY_BYTES, AnnouncedLength, SameOrigin
-from service.metrics import REQUESTS
+from service.http import problems
+from service.http.metrics import REQUESTS
+from service.http.requests import MAX_BODY_BYTES, AnnouncedLength, SameOrigin
 from service.models import routes as models
-from service.runtime import Runtime
+from service.operations import health
+from service.operations.housekeeping import Housekeeping
+from service.operations.idempotency import Idempotency
+from service.runtime.runtime import Runtime
 from service.search import routes as search
 from service.settings import Settings
 from service.tasks import routes as tasks

@@ -12,8 +12,8 @@ from dotenv import dotenv_values
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from index.encoders.precision import Precision
-from index.weights import DEFAULT_MODEL
+from index.encoding.model_files import DEFAULT_MODEL
+from index.encoding.precision import Precision
 
 PREFIX = "SOFTSEEK_"
 

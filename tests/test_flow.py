@@ -13,8 +13,8 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from service.state import model_directory
-from service.tables import Key
+from service.runtime.collection import model_directory
+from service.storage.tables import Key
 from tests.service.client import DEADLINE_SECONDS, Spoken, create, good, opened, runtime_of
 
 HERBS = (

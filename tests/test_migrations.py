@@ -11,8 +11,8 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, inspect
 
-from service.database import NEWEST_REVISION, Database, UnknownSchema, alembic_config
-from service.tables import Base
+from service.storage.database import NEWEST_REVISION, Database, UnknownSchema, alembic_config
+from service.storage.tables import Base
 
 
 @pytest.fixture

@@ -94,9 +94,9 @@ class Adapter:
         """Return the best measure on held-out queries, the epoch it was reached after, and those queries turned."""
         queries = np.array(self._material.train.vectors[held_out])
         best_found = (ndcg.mean(self._dense(queries)), 0, queries)
-        for epoch, turn in enumerate(self._epochs(pairs, grown, rank, rate), 1):
+        for epoch, query_projection in enumerate(self._epochs(pairs, grown, rank, rate), 1):
             with torch.no_grad():
-                turned = turn(torch.from_numpy(queries)).numpy()
+                turned = query_projection(torch.from_numpy(queries)).numpy()
             measured = ndcg.mean(self._dense(turned))
             if measured > best_found[0]:
                 best_found = (measured, epoch, turned)
@@ -105,56 +105,56 @@ class Adapter:
         return best_found
 
     def _fitted(self, pairs: Pairs, rows: Ints, rank: int, rate: float, epochs: int) -> Turn:
-        turn = Turn(self._queries.shape[1], rank)
+        query_projection = Turn(self._queries.shape[1], rank)
         for after_epoch in islice(self._epochs(pairs, rows, rank, rate), epochs):
-            turn = after_epoch
-        return turn
+            query_projection = after_epoch
+        return query_projection
 
     def _epochs(self, pairs: Pairs, rows: Ints, rank: int, rate: float) -> Iterator[Turn]:
         """Yield the adapter after every epoch over the pairs of these train rows."""
         torch.manual_seed(self._task.seed)
         draws = np.random.default_rng(self._task.seed)
-        turn = Turn(self._queries.shape[1], rank)
-        optimizer = torch.optim.AdamW(turn.parameters(), lr=rate, weight_decay=0.01)
+        query_projection = Turn(self._queries.shape[1], rank)
+        optimizer = torch.optim.AdamW(query_projection.parameters(), lr=rate, weight_decay=0.01)
         mine = np.flatnonzero(np.isin(pairs.rows, rows))
         for _ in range(EPOCHS):
             order = draws.permutation(mine)
             for first in range(0, len(order), BATCH_PAIRS):
-                loss = self._loss(turn, pairs, order[first : first + BATCH_PAIRS], draws)
+                loss = self._loss(query_projection, pairs, order[first : first + BATCH_PAIRS], draws)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-            yield turn
+            yield query_projection
 
-    def _loss(self, turn: Turn, pairs: Pairs, batch: Ints, draws: np.random.Generator) -> Tensor:
+    def _loss(self, query_projection: Turn, pairs: Pairs, batch: Ints, draws: np.random.Generator) -> Tensor:
         rows, positives = pairs.rows[batch], pairs.positives[batch]
         drawn = draws.integers(0, pairs.pool.shape[1], (len(batch), NEGATIVES))
         columns = np.r_[positives, pairs.pool[rows[:, None], drawn].ravel()]
-        logits = SCALE * turn(self._queries[rows]) @ self._passages[columns].T
-        forbidden = self._relevant[rows][:, self._material.passages.places[columns]]
+        logits = SCALE * query_projection(self._queries[rows]) @ self._passages[columns].T
+        forbidden = self._relevant[rows][:, self._material.passages.doc_indices[columns]]
         forbidden[np.arange(len(batch)), np.arange(len(batch))] = False
         logits = logits.masked_fill(torch.from_numpy(forbidden), -torch.inf)
         return nn.functional.cross_entropy(logits, torch.arange(len(batch)))
 
     def _pairs(self) -> Pairs:
-        rows, places = self._material.positives()
+        rows, doc_indices = self._material.positives()
         passages = self._material.passages
-        first = np.searchsorted(passages.places, np.arange(len(self._material.ids) + 1))
-        held = first[places + 1] > first[places]
+        first = np.searchsorted(passages.doc_indices, np.arange(len(self._material.ids) + 1))
+        held = first[doc_indices + 1] > first[doc_indices]
         positives, pool = [], np.empty((len(self._queries), NEGATIVE_POOL), np.int64)
         vectors = self._material.train.vectors
-        for row, place in zip(rows[held], places[held], strict=True):
+        for row, place in zip(rows[held], doc_indices[held], strict=True):
             own = passages.vectors[first[place] : first[place + 1]]
             positives.append(first[place] + int(np.argmax(own @ vectors[row])))
         for row in range(len(pool)):
             scores = passages.vectors @ vectors[row]
-            scores[self._relevant[row][passages.places]] = -np.inf
+            scores[self._relevant[row][passages.doc_indices]] = -np.inf
             pool[row] = np.argpartition(-scores, NEGATIVE_POOL)[:NEGATIVE_POOL]
         return Pairs(rows[held], np.asarray(positives), pool)
 
-    def _turned(self, turn: Turn, split: Split) -> Floats:
+    def _turned(self, query_projection: Turn, split: Split) -> Floats:
         with torch.no_grad():
-            turned: Floats = turn(torch.from_numpy(np.array(split.vectors))).numpy()
+            turned: Floats = query_projection(torch.from_numpy(np.array(split.vectors))).numpy()
         return turned
 
     def _dense(self, queries: Floats) -> Floats:

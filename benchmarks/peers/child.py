@@ -29,8 +29,8 @@ def main(specification: str) -> None:
     learned = time.perf_counter()
     peer.publish()
     live, spent = time.perf_counter(), time.process_time() - spent
-    for system, places in peer.rank().items():
-        np.save(out / f"{system}.npy", places.astype(np.int32), allow_pickle=False)
+    for system, doc_indices in peer.rank().items():
+        np.save(out / f"{system}.npy", doc_indices.astype(np.int32), allow_pickle=False)
     cost = {"learn_seconds": learned - started, "live_seconds": live - started, "cpu_seconds": spent}
     (out / "cost.json").write_text(json.dumps(cost | {"peak_mib": peak_mib(), "facts": facts}), encoding="utf-8")
 

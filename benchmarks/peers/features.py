@@ -9,8 +9,8 @@ from scipy import sparse
 
 from benchmarks.peers.material import SIGNALS, Material, Split
 from benchmarks.peers.ranking import best, fused, ranks
-from index.matching import Matches, find_words, match
 from index.records import Floats, Ints
+from index.words.term_matching import Matches, find_words, match
 
 RANKED = ("dense", "sentence", "title", "words", "fusion")
 COUNTS = ("times judged", "times relevant", "mean grade")
@@ -29,7 +29,7 @@ class Pairs:
     """Candidates of a block of queries: rows in the block and places (M,), values (M, F); fusion (B, N) of all."""
 
     rows: Ints
-    places: Ints
+    doc_indices: Ints
     values: Floats
     fusion: Floats
 
@@ -58,31 +58,31 @@ class Features:
         chosen = np.zeros(signals["dense"].shape, bool)
         for name in ("dense", "words"):
             np.put_along_axis(chosen, best(signals[name], depth), True, axis=1)
-        rows, places = np.nonzero(chosen)
-        columns = [signals[name][rows, places] for name in RANKED[:3]]
-        columns += [signals["words"][rows, places], signals["fusion"][rows, places]]
-        columns += [ranks(signals[name])[rows, places] for name in RANKED]
+        rows, doc_indices = np.nonzero(chosen)
+        columns = [signals[name][rows, doc_indices] for name in RANKED[:3]]
+        columns += [signals["words"][rows, doc_indices], signals["fusion"][rows, doc_indices]]
+        columns += [ranks(signals[name])[rows, doc_indices] for name in RANKED]
         top = {name: signals[name].max(1)[rows] for name in ("dense", "words")}
-        columns.append(signals["words"][rows, places] / np.maximum(top["words"], 1e-9))
+        columns.append(signals["words"][rows, doc_indices] / np.maximum(top["words"], 1e-9))
         texts = [self._numbers(split.texts[row]) for row in block]
-        columns.append(self._title_share(texts)[rows, places])
+        columns.append(self._title_share(texts)[rows, doc_indices])
         columns += [np.asarray([len(words) for words in texts])[rows], top["words"], top["dense"]]
-        columns += self._counts(block, rows, places, training)
+        columns += self._counts(block, rows, doc_indices, training)
         if self._in_sequence:
-            columns += self._matches(split, block, rows, places)
-        return Pairs(rows, places, np.stack(columns, axis=1).astype(np.float32), signals["fusion"])
+            columns += self._matches(split, block, rows, doc_indices)
+        return Pairs(rows, doc_indices, np.stack(columns, axis=1).astype(np.float32), signals["fusion"])
 
-    def _counts(self, block: Ints, rows: Ints, places: Ints, training: bool) -> list[Floats]:
-        counts = [total[places] for total in self._totals]
+    def _counts(self, block: Ints, rows: Ints, doc_indices: Ints, training: bool) -> list[Floats]:
+        counts = [total[doc_indices] for total in self._totals]
         if training:
             own = (self._judged, self._relevant, self._gains)
-            counts = [count - one[block].toarray()[rows, places] for count, one in zip(counts, own, strict=True)]
+            counts = [count - one[block].toarray()[rows, doc_indices] for count, one in zip(counts, own, strict=True)]
         times_judged, times_relevant, grades = counts
         return [times_judged, times_relevant, grades / np.maximum(times_judged, 1)]
 
-    def _matches(self, split: Split, block: Ints, rows: Ints, places: Ints) -> list[Floats]:
+    def _matches(self, split: Split, block: Ints, rows: Ints, doc_indices: Ints) -> list[Floats]:
         """Return coverage, proximity and phrase, each (M,); rows (M,) ascending."""
-        own = np.split(places, np.searchsorted(rows, np.arange(1, len(block))))
+        own = np.split(doc_indices, np.searchsorted(rows, np.arange(1, len(block))))
         found = []
         for row, candidates in zip(block, own, strict=True):
             words, weight = split.asked(row)

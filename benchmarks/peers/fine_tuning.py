@@ -20,11 +20,11 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from benchmarks.peers import DEPTH, Task
 from benchmarks.peers.material import Keys, Material
 from benchmarks.peers.ranking import Ndcg, best, best_fusion, fused
-from index.encoder import Encoder, load_encoder
-from index.encoders.reference import SentenceTransformerEncoder
-from index.indexing import encode_documents
+from index.encoding.documents import encode_documents
+from index.encoding.encoder import Encoder, load_encoder
+from index.encoding.model_files import locate_model
+from index.encoding.reference_encoder import SentenceTransformerEncoder
 from index.records import Document, Floats, Ints, KeyKind
-from index.weights import locate_model
 
 THREADS = 2
 EPOCHS, BATCH_PAIRS, RATE, WARMUP_SHARE = 3, 32, 2e-5, 0.1
@@ -103,12 +103,12 @@ class FineTuning:
     def _pairs(self) -> list[dict[str, str]]:
         """Return the train pairs: a query, and the passage of a good document that is nearest to it at birth."""
         material, texts = self._material, {}
-        rows, places = material.positives()
+        rows, doc_indices = material.positives()
         mine = np.isin(rows, self._grown)
         passages = material.passages
-        first = np.searchsorted(passages.places, np.arange(len(material.ids) + 1))
+        first = np.searchsorted(passages.doc_indices, np.arange(len(material.ids) + 1))
         pairs = []
-        for row, place in zip(rows[mine], places[mine], strict=True):
+        for row, place in zip(rows[mine], doc_indices[mine], strict=True):
             if place not in texts:
                 texts[place] = self._cutter.passages(material.texts[place], material.titles[place])
             own = passages.vectors[first[place] : first[place + 1]]
@@ -142,16 +142,16 @@ class KeepBest(BaseEvaluator):
         model.save(str(folder), create_model_card=False)
         encoder = SentenceTransformerEncoder(str(folder))
         passages = embedded(encoder, self._material, self._places)
-        part = replace(passages, places=np.searchsorted(self._places, passages.places))
+        part = replace(passages, doc_indices=np.searchsorted(self._places, passages.doc_indices))
         self.measured.append(self._ndcg.mean(part.best(encoder.encode(self._texts), len(self._places))))
         return {"ndcg@10": self.measured[-1]}
 
 
-def embedded(encoder: Encoder, material: Material, places: Ints) -> Keys:
+def embedded(encoder: Encoder, material: Material, doc_indices: Ints) -> Keys:
     """Return the passages of these documents."""
     vectors, owners = [], []
-    for first in range(0, len(places), BATCH_DOCUMENTS):
-        block = places[first : first + BATCH_DOCUMENTS]
+    for first in range(0, len(doc_indices), BATCH_DOCUMENTS):
+        block = doc_indices[first : first + BATCH_DOCUMENTS]
         documents = [Document(material.ids[at], material.texts[at], material.titles[at] or None) for at in block]
         for place, made in zip(block, encode_documents(encoder, documents, {KeyKind.PASSAGE}), strict=True):
             vectors += [key.vector for key in made.keys]

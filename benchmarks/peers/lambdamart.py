@@ -88,8 +88,8 @@ class LambdaMart:
             features = self._features.of(split, block, depth, training)
             scores = features.fusion.astype(np.float64) - 1000.0
             predicted = self._model.predict(features.values[:, : len(self.columns)], num_threads=1)
-            fusion = features.fusion[features.rows, features.places]
-            scores[features.rows, features.places] = predicted + TIES * fusion
+            fusion = features.fusion[features.rows, features.doc_indices]
+            scores[features.rows, features.doc_indices] = predicted + TIES * fusion
             yield scores
 
     def _dataset(self, rows: Ints, reference: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
@@ -99,7 +99,7 @@ class LambdaMart:
             block = rows[first : first + BLOCK]
             features = self._features.of(self._material.train, block, TRAIN_DEPTH, training=True)
             values.append(features.values[:, : len(self.columns)])
-            labels.append(gains[block].toarray()[features.rows, features.places])
+            labels.append(gains[block].toarray()[features.rows, features.doc_indices])
             counts.append(np.bincount(features.rows, minlength=len(block)))
         about: dict[str, Any] = {"feature_name": list(self.columns), "free_raw_data": False, "reference": reference}
         return lightgbm.Dataset(np.concatenate(values), np.concatenate(labels), group=np.concatenate(counts), **about)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from index.matching import Words
 from index.records import Floats, Ints, KeyKind
+from index.words.term_matching import Words
 
 NOTHING = -1.0
 """The cosine of a document that has no key of a kind."""
@@ -31,22 +31,22 @@ class Keys:
 
     vectors: Floats
     kinds: Ints
-    places: Ints
+    doc_indices: Ints
 
     def of(self, kind: KeyKind) -> "Keys":
         """Return the keys of one kind."""
         chosen = np.flatnonzero(self.kinds == kind)
-        return Keys(self.vectors[chosen], self.kinds[chosen], self.places[chosen])
+        return Keys(self.vectors[chosen], self.kinds[chosen], self.doc_indices[chosen])
 
     def best(self, queries: Floats, documents: int) -> Floats:
         """Return the cosine (Q, documents) of each query (Q, D) to the nearest key of each document."""
         best = np.full((len(queries), documents), NOTHING, np.float32)
-        if not len(self.places):
+        if not len(self.doc_indices):
             return best
-        starts = np.flatnonzero(np.r_[True, self.places[1:] != self.places[:-1]])
+        starts = np.flatnonzero(np.r_[True, self.doc_indices[1:] != self.doc_indices[:-1]])
         for first in range(0, len(queries), BLOCK):
             scores = queries[first : first + BLOCK] @ self.vectors.T
-            best[first : first + BLOCK, self.places[starts]] = np.maximum.reduceat(scores, starts, axis=1)
+            best[first : first + BLOCK, self.doc_indices[starts]] = np.maximum.reduceat(scores, starts, axis=1)
         return best
 
 
@@ -80,12 +80,12 @@ class Grades:
     """Judgments of train queries, three arrays of equal length: the query's row, the document's place, the grade."""
 
     rows: Ints
-    places: Ints
+    doc_indices: Ints
     grades: Ints
 
     def matrix(self, queries: int, documents: int) -> sparse.csr_array:
         """Return the grades (queries, documents)."""
-        at = (self.rows, self.places)
+        at = (self.rows, self.doc_indices)
         return sparse.csr_array((self.grades.astype(np.float32), at), shape=(queries, documents))
 
 
@@ -122,7 +122,7 @@ class Material:
     def positives(self) -> tuple[Ints, Ints]:
         """Return rows and places of the pairs to pull together: at least half of the best grade there is."""
         good = (self.grades.grades > 0) & (2 * self.grades.grades >= self.grades.grades.max())
-        return self.grades.rows[good], self.grades.places[good]
+        return self.grades.rows[good], self.grades.doc_indices[good]
 
     def divided(self, seed: int) -> tuple[Ints, Ints]:
         """Return the train rows to learn from and a fifth to validate on; equal texts stay on one side."""
@@ -131,9 +131,9 @@ class Material:
         held_out = np.isin(group, drawn[: max(1, round(VALIDATION_SHARE * len(texts)))])
         return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
-    def run(self, places: Ints) -> dict[str, list[str]]:
+    def run(self, doc_indices: Ints) -> dict[str, list[str]]:
         """Return test query -> documents, best first, from the places (S, depth) that a system ranks first."""
-        rows = zip(self.test.queries, places.tolist(), strict=True)
+        rows = zip(self.test.queries, doc_indices.tolist(), strict=True)
         return {query: [self.ids[place] for place in row] for query, row in rows}
 
     def save(self, folder: Path) -> None:
@@ -144,8 +144,8 @@ class Material:
             plain[name] = {"queries": split.queries, "texts": split.texts}
             _save(folder, name, split, SPLIT_ARRAYS)
         _save(folder, "documents", self, ("tokens", "first_token"))
-        _save(folder, "keys", self.keys, ("vectors", "kinds", "places"))
-        _save(folder, "grades", self.grades, ("rows", "places", "grades"))
+        _save(folder, "keys", self.keys, ("vectors", "kinds", "doc_indices"))
+        _save(folder, "grades", self.grades, ("rows", "doc_indices", "grades"))
         (folder / "plain.json").write_text(json.dumps(plain), encoding="utf-8")
 
     @classmethod
@@ -155,8 +155,8 @@ class Material:
         splits: dict[str, Any] = {
             name: Split(**plain.pop(name), **_load(folder, name, SPLIT_ARRAYS)) for name in ("train", "test")
         }
-        keys = Keys(**_load(folder, "keys", ("vectors", "kinds", "places")))
-        grades = Grades(**_load(folder, "grades", ("rows", "places", "grades")))
+        keys = Keys(**_load(folder, "keys", ("vectors", "kinds", "doc_indices")))
+        grades = Grades(**_load(folder, "grades", ("rows", "doc_indices", "grades")))
         tokens = _load(folder, "documents", ("tokens", "first_token"))
         return cls(**plain, **splits, **tokens, keys=keys, grades=grades)
 

@@ -41,9 +41,9 @@ class Ndcg:
         """Return the measure of each query (Q,)."""
         return self.of(best(scores, CUT))
 
-    def of(self, places: Ints) -> Floats:
+    def of(self, doc_indices: Ints) -> Floats:
         """Return the measure of each query (Q,) from ranked places (Q, at least CUT)."""
-        found = self._sum(np.take_along_axis(self._gains, places[:, :CUT], axis=1))
+        found = self._sum(np.take_along_axis(self._gains, doc_indices[:, :CUT], axis=1))
         return np.divide(found, self._ideal, out=np.zeros_like(found), where=self._ideal > 0)
 
     def mean(self, scores: Floats) -> float:

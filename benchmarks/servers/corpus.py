@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.collections import TestSet
-from index.files import sha256_file
 from index.records import Floats
+from index.storage.files import sha256_file
 
 SEED = 0
 TIE = 1e-4
@@ -82,7 +82,7 @@ def recall(scores: Floats, found: Iterable[Sequence[int]], depth: int) -> float:
     A place whose score is within TIE of the last one counts as one of the best, and no query counts for more than all.
     """
     shares = []
-    for row, places in zip(scores, found, strict=True):
+    for row, doc_indices in zip(scores, found, strict=True):
         least = np.partition(row, -depth)[-depth] - TIE
-        shares.append(min(depth, int((row[list(places)[:depth]] >= least).sum())) / depth)
+        shares.append(min(depth, int((row[list(doc_indices)[:depth]] >= least).sum())) / depth)
     return float(np.mean(shares))

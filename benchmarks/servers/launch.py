@@ -21,12 +21,12 @@ from benchmarks.servers.environments import ENVIRONMENTS, packages_of, python_of
 from benchmarks.servers.measure import Plan, measure, measure_ingest
 from benchmarks.servers.systems import INGEST_ONLY, OURS, SYSTEMS
 from benchmarks.vectors import CACHE, converted_encoder
-from index.encoder import Encoder, load_encoder
-from index.encoders.reference import load_reference
-from index.indexing import encode_documents
+from index.encoding.documents import encode_documents
+from index.encoding.encoder import Encoder, load_encoder
+from index.encoding.model_files import DEFAULT_MODEL, locate_model
+from index.encoding.reference_encoder import load_reference
 from index.records import Document, Floats, KeyKind
-from index.weights import DEFAULT_MODEL, locate_model
-from service.runtime import Runtime
+from service.runtime.runtime import Runtime
 from service.settings import Settings
 
 RECALL_QUERIES = 200

@@ -1,1 +1,1 @@
-"""Candidate indexes: one contract, an exact reference, and faiss."""
+"""Candidate indexes: one contract, an exact reference, and two that scan compressed keys with faiss."""

@@ -20,7 +20,7 @@ import orjson
 from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
 
 if TYPE_CHECKING:
-    from service.runtime import Runtime
+    from service.runtime.runtime import Runtime
     from service.settings import Settings
 
 DEFAULT_COLLECTION = "default"
@@ -162,7 +162,7 @@ def quiet(settings: "Settings") -> "Settings":
 def open_runtime(settings: "Settings") -> Iterator["Runtime"]:
     """Give the opened data directory; saves and releases it afterwards. Raises Failure where it cannot be opened."""
     with ready_to_open(settings):
-        from service.runtime import Runtime
+        from service.runtime.runtime import Runtime
 
         runtime = Runtime.open(settings)
     try:
@@ -178,7 +178,7 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
 
     from index.errors import SearchError
     from service.app import configure_logging
-    from service.database import DirectoryOwned, UnknownSchema
+    from service.storage.database import DirectoryOwned, UnknownSchema
 
     configure_logging(settings.log_level)
     try:

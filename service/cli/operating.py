@@ -149,7 +149,7 @@ def check_directory(data: Path | None) -> list[dict[str, Any]]:
     """
     settings = quiet(settings_from(data=data))
     try:
-        from service.health import diagnose
+        from service.operations.health import diagnose
 
         with open_runtime(settings) as runtime:
             return list(diagnose(runtime))

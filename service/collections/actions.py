@@ -8,11 +8,11 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from index.records import KeyKind
 from service.collections.schemas import CollectionIn
-from service.jobs import Progress
-from service.problems import Problem, not_found
-from service.runtime import DEFAULT_COLLECTION, TOMBSTONE, Runtime
-from service.state import CollectionSettings, CollectionState
-from service.tables import Alias, Collection, Document, Event, Judgment, Key, Model, PendingDocument
+from service.http.problems import Problem, not_found
+from service.runtime.collection import CollectionSettings, CollectionState
+from service.runtime.jobs import Progress
+from service.runtime.runtime import DEFAULT_COLLECTION, TOMBSTONE, Runtime
+from service.storage.tables import Alias, Collection, Document, Event, Judgment, Key, Model, PendingDocument
 
 FIXED = ("language", "keys")
 """Settings that decide what is indexed: they cannot change once documents are there."""

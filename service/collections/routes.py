@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, Response
 
 from service.collections import actions
 from service.collections.schemas import NAME_PATTERN, CollectionIn
-from service.inputs import Running, StrictRoute
+from service.http.requests import Running, StrictRoute
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=StrictRoute)
 Name = Annotated[str, Path(pattern=NAME_PATTERN)]

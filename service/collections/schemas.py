@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from index.lexical import LANGUAGES
-from service.inputs import Strict
+from index.words.bm25_index import LANGUAGES
+from service.http.requests import Strict
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$"
 FieldName = Annotated[str, Field(min_length=1, max_length=128, pattern=r'^[^"\x00]+$')]

@@ -20,19 +20,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from sqlalchemy import select
 
-from index.attention import AttentionHead
-from index.evaluate import compare_runs, measure_run
-from index.promotion import Comparison, interval
-from index.retrieval import Mode
-from index.search import Query, search
+from index.evaluation.measures import compare_runs, measure_run
+from index.evaluation.significance import Comparison, interval
+from index.ranking.attention import AttentionHead
+from index.ranking.retrieval import Mode
+from index.ranking.search import Query, search
 from service.collections.actions import remove
 from service.demo.documents import gather_documents
 from service.documents.actions import accept, make_searchable
 from service.feedback.actions import take_judgments
-from service.runtime import Runtime
+from service.runtime.collection import CollectionSettings, CollectionState, load_version
+from service.runtime.runtime import Runtime
 from service.settings import load_settings
-from service.state import CollectionSettings, CollectionState, load_version
-from service.tables import Document
+from service.storage.tables import Document
 from service.training import actions as training
 from service.training.schemas import TrainingIn
 
@@ -139,7 +139,7 @@ def _learn(
         head = state.serving.head
         version = outcome.run_record["model_version"]
         if version is not None:  # also when the gate kept it from going live: the table says so
-            head = load_version(state.id, state.born, version, runtime.settings.data)
+            head = load_version(state.id, state.initial, version, runtime.settings.data)
         outcome.runs["+ training"] = _run(runtime, state, held_out, Mode.HYBRID, done, head)
 
 
@@ -171,7 +171,7 @@ def _run(
         generation = state.generation
         query = Query(question.text, runtime.query_vector(question.text), mode)
         ranking = search(generation, head or state.serving.head, query)
-        run[question.text] = [str(row) for row in generation.rows[ranking.places[:100]]]
+        run[question.text] = [str(row) for row in generation.rows[ranking.doc_indices[:100]]]
         done(1)
     ids = _ids(runtime, state)
     return {text: [ids[row] for row in rows] for text, rows in run.items()}

@@ -10,19 +10,19 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select, update
 
+from index.encoding.documents import EncodedDocument, encode_documents, words_of
 from index.errors import Canceled
-from index.generation import IndexedDocument
-from index.indexing import EncodedDocument, encode_documents, words_of
+from index.generation.generation import IndexedDocument
 from index.records import Document as DocumentRecord
 from index.records import KeyKind
-from service.database import now
 from service.documents.schemas import DocumentIn
-from service.inputs import first_error
-from service.jobs import Progress
-from service.problems import not_found
-from service.runtime import Runtime
-from service.state import CollectionState, as_blob, confirmations
-from service.tables import Document, Key, PendingDocument, Value
+from service.http.problems import not_found
+from service.http.requests import first_error
+from service.runtime.collection import CollectionState, as_blob, confirmations
+from service.runtime.jobs import Progress
+from service.runtime.runtime import Runtime
+from service.storage.database import now
+from service.storage.tables import Document, Key, PendingDocument, Value
 
 CHUNK = 128
 """Documents that are encoded, committed and published together: small enough that searches see them soon."""
@@ -201,7 +201,7 @@ def _write_vectors(
         {
             "collection_id": state.id,
             "document_row": row,
-            "source": None,
+            "query_key": None,
             "kind": int(key.kind),
             "vector": as_blob(key.vector),
             "weight": key.weight,

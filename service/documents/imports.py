@@ -10,12 +10,12 @@ import orjson
 from starlette.concurrency import run_in_threadpool
 
 from index.errors import Canceled
-from index.files import sync_directory, write_atomically
+from index.storage.files import sync_directory, write_atomically
 from service.documents.actions import accept, give_up, make_searchable
 from service.documents.schemas import MAX_BATCH
-from service.jobs import Progress
-from service.runtime import Runtime
-from service.state import CollectionState
+from service.runtime.collection import CollectionState
+from service.runtime.jobs import Progress
+from service.runtime.runtime import Runtime
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 COMPLETE = ".ndjson"

@@ -10,14 +10,14 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
-from index.filters import parse_filter
+from index.filters.parser import parse_filter
 from service.documents import actions, imports
 from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody
-from service.inputs import UNLIMITED, Running, StrictRoute
-from service.problems import Problem
-from service.runtime import Runtime
-from service.selection import matching_ids
-from service.state import CollectionState
+from service.http.problems import Problem
+from service.http.requests import UNLIMITED, Running, StrictRoute
+from service.runtime.collection import CollectionState
+from service.runtime.runtime import Runtime
+from service.runtime.selection import matching_ids
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], route_class=StrictRoute)
 WAIT_STEP_SECONDS = 0.02

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from service.inputs import Strict
+from service.http.requests import Strict
 
 MAX_BATCH = 1000
 MAX_TEXT_CHARACTERS = 1_000_000

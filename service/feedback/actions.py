@@ -8,16 +8,16 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection, and_, delete, insert, select
 
-from index.confirmations import weight_of
+from index.memory.aggregation import weight_of
 from index.records import Floats, KeyKind
-from service.database import now, rfc3339
 from service.feedback.schemas import MAX_ITEMS, EventIn, JudgmentIn
-from service.inputs import first_error
-from service.problems import Problem
-from service.runtime import Runtime
-from service.sources import normalise
-from service.state import CollectionState, as_blob, confirmations
-from service.tables import Document, Event, Judgment, Key, Query
+from service.http.problems import Problem
+from service.http.requests import first_error
+from service.runtime.collection import CollectionState, as_blob, confirmations
+from service.runtime.query_text import normalise
+from service.runtime.runtime import Runtime
+from service.storage.database import now, rfc3339
+from service.storage.tables import Document, Event, Impression, Judgment, Key
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Remembered:
     """What one piece of feedback adds to memory: a signed weight between a query and a document."""
 
     row: int
-    source: str
+    query_key: str
     vector: Floats
     weight: float
     event_id: int | None = None
@@ -148,7 +148,9 @@ def _checked(
 
 def _known_queries(connection: Connection, state: CollectionState, ids: Iterable[str | None]) -> dict[str, str]:
     wanted = sorted({one for one in ids if one})
-    found = select(Query.query_id, Query.text).where(Query.collection_id == state.id, Query.query_id.in_(wanted))
+    found = select(Impression.query_id, Impression.text).where(
+        Impression.collection_id == state.id, Impression.query_id.in_(wanted)
+    )
     return {row.query_id: row.text for row in connection.execute(found)}
 
 
@@ -194,14 +196,14 @@ def _store_event(
     vectors: dict[str, Floats],
 ) -> Remembered | None:
     grade = event.grade
-    source = normalise(text)
+    query_key = normalise(text)
     values = {
         "collection_id": state.id,
         "action_name": event.action_name,
         "grade": grade,
         "query_id": event.query_id,
         "query_text": text,
-        "source": source,
+        "query_key": query_key,
         "document_id": event.document_id,
         "position": event.position,
         "client_id": event.client_id,
@@ -214,13 +216,13 @@ def _store_event(
     row = rows.get(event.document_id or "")
     if not grade or row is None:
         return None
-    return Remembered(row, source, vectors[text], weight_of(grade), event_id=event_id)
+    return Remembered(row, query_key, vectors[text], weight_of(grade), event_id=event_id)
 
 
 def _take_back(connection: Connection, state: CollectionState, judgment: JudgmentIn) -> list[int]:
     same = and_(
         Judgment.collection_id == state.id,
-        Judgment.source == normalise(judgment.query),
+        Judgment.query_key == normalise(judgment.query),
         Judgment.document_id == judgment.document_id,
         Judgment.rater == judgment.rater,
     )
@@ -238,12 +240,12 @@ def _store_judgment(
     rows: dict[str, int],
     vectors: dict[str, Floats],
 ) -> Remembered | None:
-    source = normalise(judgment.query)
+    query_key = normalise(judgment.query)
     rating = judgment.rating or 0
     values = {
         "collection_id": state.id,
         "query_text": judgment.query,
-        "source": source,
+        "query_key": query_key,
         "document_id": judgment.document_id,
         "rating": rating,
         "rater": judgment.rater,
@@ -253,7 +255,7 @@ def _store_judgment(
     if rating == 0:
         return None
     weight = weight_of(float(rating))
-    return Remembered(rows[judgment.document_id], source, vectors[judgment.query], weight, judgment_id=judgment_id)
+    return Remembered(rows[judgment.document_id], query_key, vectors[judgment.query], weight, judgment_id=judgment_id)
 
 
 def _store_keys(connection: Connection, state: CollectionState, remembered: Iterable[Remembered | None]) -> list[int]:
@@ -269,7 +271,7 @@ def _store_keys(connection: Connection, state: CollectionState, remembered: Iter
             "weight": one.weight,
             "span_start": 0,
             "span_end": 0,
-            "source": one.source,
+            "query_key": one.query_key,
             "event_id": one.event_id,
             "judgment_id": one.judgment_id,
         }

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from service.inputs import Strict
+from service.http.requests import Strict
 
 MAX_ITEMS = 1000
 MAX_DEPTH = 32

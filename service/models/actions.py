@@ -4,12 +4,12 @@ from typing import Any
 
 from sqlalchemy import select
 
+from service.http.problems import not_found
 from service.models.schemas import Promotion
-from service.problems import not_found
-from service.registry import previous_champion, promote, require_gate
-from service.runtime import Runtime
-from service.state import CollectionState
-from service.tables import Alias, AliasChange, Model
+from service.runtime.collection import CollectionState
+from service.runtime.model_registry import previous_champion, promote, require_gate
+from service.runtime.runtime import Runtime
+from service.storage.tables import Alias, AliasChange, Model
 
 
 def list_models(runtime: Runtime, state: CollectionState) -> dict[str, Any]:

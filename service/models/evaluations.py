@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 from sqlalchemy import select
 
-from index.attention import AttentionHead
-from index.clicks import estimate_clicks, held_out_qrels
-from index.evaluate import Qrels, measure_run
-from index.examples import Feedback, split
-from index.promotion import compare, interval
-from index.search import Query, search
-from service.jobs import Progress
-from service.learning import gather_feedback
+from index.evaluation.measures import Qrels, measure_run
+from index.evaluation.significance import compare, interval
+from index.learning.click_model import estimate_clicks, held_out_qrels
+from index.learning.examples import Feedback, split
+from index.ranking.attention import AttentionHead
+from index.ranking.search import Query, search
+from service.http.problems import Problem
 from service.models.actions import show_model
 from service.models.schemas import MEASURE_PATTERN, EvaluationIn
-from service.problems import Problem
-from service.runtime import Runtime
-from service.sources import normalise
-from service.state import CollectionState, load_version
-from service.tables import Document
+from service.runtime.collection import CollectionState, load_version
+from service.runtime.feedback_log import gather_feedback
+from service.runtime.jobs import Progress
+from service.runtime.query_text import normalise
+from service.runtime.runtime import Runtime
+from service.storage.tables import Document
 
 DEPTH = 1000
 """Documents of a ranked list that are measured."""
@@ -39,7 +39,7 @@ def start_evaluation(runtime: Runtime, state: CollectionState, wanted: Evaluatio
     for version in versions:
         show_model(runtime, state, version)
     state.require_encoder(runtime.encoder)
-    heads = {version: load_version(state.id, state.born, version, runtime.settings.data) for version in versions}
+    heads = {version: load_version(state.id, state.initial, version, runtime.settings.data) for version in versions}
 
     def work(progress: Progress) -> dict[str, Any]:
         return _evaluate(runtime, state, wanted, heads, progress)
@@ -67,8 +67,8 @@ def _evaluate(
     for version, head in heads.items():
         run = {}
         for one in asked:
-            ranking = search(generation, head, Query(one.text, one.vector), unseen=one.source)
-            run[one.source] = [str(row) for row in generation.rows[ranking.places[:DEPTH]]]
+            ranking = search(generation, head, Query(one.text, one.vector), excluded_query=one.query_key)
+            run[one.query_key] = [str(row) for row in generation.rows[ranking.doc_indices[:DEPTH]]]
             progress.advance(1)
         measured[version] = measure_run(run, qrels, wanted.measures)
     models = [{"version": version, "measures": _means(values)} for version, values in measured.items()]
@@ -104,10 +104,10 @@ def _asked(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> tu
     texts = sorted(wanted.qrels)
     vectors = runtime.encoder.encode_queries(texts)
     for text, vector in zip(texts, vectors, strict=True):
-        source = normalise(text)
+        query_key = normalise(text)
         # an unknown document stays in the judgments, as one that cannot be found
         grades = {rows.get(one, f"missing {one}"): max(0, grade) for one, grade in wanted.qrels[text].items()}
         if any(grades.values()):
-            asked.append(Feedback(source, text, vector, {}))
-            qrels[source] = grades
+            asked.append(Feedback(query_key, text, vector, {}))
+            qrels[query_key] = grades
     return asked, qrels, "given"

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
-from service.inputs import Running, StrictRoute
+from service.http.requests import Running, StrictRoute
 from service.models import actions
 from service.models.schemas import EvaluationIn, Promotion
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from service.inputs import Strict
+from service.http.requests import Strict
 
 Version = Annotated[int, Field(ge=0, le=2**31)]
 Measure = Annotated[str, Field(max_length=40)]

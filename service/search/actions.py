@@ -8,25 +8,25 @@ from typing import Any
 import orjson
 from sqlalchemy import select
 
-from index.attention import AttentionHead, HeadConfig
 from index.errors import DamagedKeys
-from index.filters import parse_filter
-from index.generation import Generation
+from index.filters.parser import parse_filter
+from index.generation.generation import Generation
+from index.ranking.attention import AttentionHead, HeadConfig
+from index.ranking.retrieval import Mode
+from index.ranking.search import Query, Ranking, explain_keys, explain_parts, search
 from index.records import KeyKind
-from index.retrieval import Mode
-from index.search import Query, Ranking, explain_keys, explain_parts, search
-from service.database import new_id, now
-from service.problems import not_found
-from service.runtime import Runtime
-from service.search.clock import Clock
+from service.http.problems import not_found
+from service.runtime.collection import CollectionState, Serving, load_version
+from service.runtime.query_text import normalise
+from service.runtime.runtime import Runtime
+from service.runtime.selection import matching_places
 from service.search.highlights import Highlighter
-from service.search.memory import past_queries
+from service.search.past_queries import past_queries
 from service.search.predictions import predictions
 from service.search.schemas import SearchIn
-from service.selection import matching_places
-from service.sources import normalise
-from service.state import CollectionState, Serving, load_version
-from service.tables import Alias, Model
+from service.search.stopwatch import Stopwatch
+from service.storage.database import new_id, now
+from service.storage.tables import Alias, Model
 
 STORED_FIELDS = "SELECT row, id, title, text, url, metadata FROM documents WHERE row IN"
 highlighter_for = lru_cache(32)(Highlighter)
@@ -47,26 +47,26 @@ def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived:
 
     arrived: when the request came, by `time.perf_counter`; what it waited since counts as the time that it took.
     """
-    clock = Clock(time.perf_counter() if arrived is None else arrived)
-    clock.lap("queue")
+    stopwatch = Stopwatch(time.perf_counter() if arrived is None else arrived)
+    stopwatch.lap("queue")
     generation = state.generation
     try:
-        return _answer(runtime, state, request, clock)
+        return _answer(runtime, state, request, stopwatch)
     except DamagedKeys:
         state.mend(runtime.database, generation)
-        return _answer(runtime, state, request, clock)
+        return _answer(runtime, state, request, stopwatch)
 
 
-def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, clock: Clock) -> dict[str, Any]:
-    searched = _search(runtime, state, request, clock)
+def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch) -> dict[str, Any]:
+    searched = _search(runtime, state, request, stopwatch)
     page = slice(request.offset, request.offset + request.limit)
     hits = _hits(runtime, state, request, searched, page)
-    if len(hits) < len(searched.ranking.places[page]):
+    if len(hits) < len(searched.ranking.doc_indices[page]):
         with state.lock:  # documents are being replaced or deleted: wait for the generation without them
             pass
-        searched = _search(runtime, state, request, clock)
+        searched = _search(runtime, state, request, stopwatch)
         hits = _hits(runtime, state, request, searched, page)
-    clock.lap("fields")
+    stopwatch.lap("fields")
     query_id = new_id()
     ranking = searched.ranking
     body = {
@@ -78,21 +78,21 @@ def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, clock: 
             "entropy": ranking.entropy,
             "null_weight": ranking.null_weight,
             "shown_mass": float(ranking.weights[page].sum()),
-            "candidates": len(ranking.places),
+            "candidates": len(ranking.doc_indices),
         },
-        "page": {"limit": request.limit, "offset": request.offset, "has_more": len(ranking.places) > page.stop},
+        "page": {"limit": request.limit, "offset": request.offset, "has_more": len(ranking.doc_indices) > page.stop},
         "model": {"version": searched.serving.version, "alias": _alias(request)},
         "generation": searched.generation.watermark,
         "degraded": list(searched.serving.degraded),
         **_predicted(runtime, request, searched),
-        **clock.told(),
+        **stopwatch.told(),
     }
     if request.log:
         runtime.impressions.add(_impression(state, request, searched, body))
     return body
 
 
-def _search(runtime: Runtime, state: CollectionState, request: SearchIn, clock: Clock) -> Searched:
+def _search(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch) -> Searched:
     generation = state.generation
     serving = _serving(runtime, state, request)
     allowed = None
@@ -100,13 +100,13 @@ def _search(runtime: Runtime, state: CollectionState, request: SearchIn, clock: 
         node = parse_filter(request.filter, state.settings.filterable)
         allowed = matching_places(runtime, state, generation, node)
     state.require_encoder(runtime.encoder)
-    clock.lap("filter")
+    stopwatch.lap("filter")
     vector = runtime.query_vector(request.q)
-    clock.lap("encode")
+    stopwatch.lap("encode")
     count = max(request.candidates, request.offset + request.limit + 1)
     query = Query(request.q, vector, Mode(request.mode), count, allowed)
     ranking = search(generation, serving.head, query)
-    clock.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
+    stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
     return Searched(generation, serving, query, ranking)
 
 
@@ -124,12 +124,12 @@ def _serving(runtime: Runtime, state: CollectionState, request: SearchIn) -> Ser
         ).scalar()
     if known is None:
         raise not_found("model")
-    return Serving(known, _head(state.id, state.born, known, runtime))
+    return Serving(known, _head(state.id, state.initial, known, runtime))
 
 
 @lru_cache(16)
-def _head(collection_id: int, born: HeadConfig, version: int, runtime: Runtime) -> AttentionHead:
-    return load_version(collection_id, born, version, runtime.settings.data)
+def _head(collection_id: int, initial: HeadConfig, version: int, runtime: Runtime) -> AttentionHead:
+    return load_version(collection_id, initial, version, runtime.settings.data)
 
 
 def _alias(request: SearchIn) -> str | None:
@@ -140,19 +140,19 @@ def _hits(
     runtime: Runtime, state: CollectionState, request: SearchIn, searched: Searched, page: slice
 ) -> list[dict[str, Any]]:
     ranking = searched.ranking
-    rows = [int(row) for row in searched.generation.rows[ranking.places[page]]]
+    rows = [int(row) for row in searched.generation.rows[ranking.doc_indices[page]]]
     stored = _stored(runtime, rows)
     highlight = highlighter_for(state.settings.language).of(request.q)
     hits: list[dict[str, Any]] = []
-    for place, row in enumerate(rows, request.offset):
+    for rank, row in enumerate(rows, request.offset):
         if row not in stored:
             continue  # deleted since this generation was published
         _, id, title, text, url, metadata = stored[row]
         hit = {
             "id": id,
-            "position": place + 1,
-            "score": float(ranking.weights[place]),
-            "logit": float(ranking.logits[place]),
+            "position": rank + 1,
+            "score": float(ranking.weights[rank]),
+            "logit": float(ranking.logits[rank]),
             "title": title,
             "text": text,
             "url": url,
@@ -160,7 +160,7 @@ def _hits(
             "highlights": highlight({"title": title, "text": text}),
         }
         if request.explain:
-            hit["explain"] = _explain(runtime, state, searched, place)
+            hit["explain"] = _explain(runtime, state, searched, rank)
         hits.append(hit)
     return hits
 
@@ -176,19 +176,19 @@ def _stored(runtime: Runtime, rows: list[int]) -> dict[int, tuple[Any, ...]]:
     return {row[0]: row for row in runtime.database.fetch(f"{STORED_FIELDS} ({','.join('?' * len(rows))})", rows)}
 
 
-def _explain(runtime: Runtime, state: CollectionState, searched: Searched, place: int) -> dict[str, Any]:
-    keys = explain_keys(searched.generation, searched.serving.head, searched.query, searched.ranking, place)
-    row = int(searched.generation.rows[searched.ranking.places[place]])
-    past = past_queries(runtime, state, row, [key for key in keys if key.source is not None])
+def _explain(runtime: Runtime, state: CollectionState, searched: Searched, rank: int) -> dict[str, Any]:
+    keys = explain_keys(searched.generation, searched.serving.head, searched.query, searched.ranking, rank)
+    row = int(searched.generation.rows[searched.ranking.doc_indices[rank]])
+    past = past_queries(runtime, state, row, [key for key in keys if key.query_key is not None])
     shown = []
     for key in keys:
         one: dict[str, Any] = {"kind": key.kind.label, "cosine": key.score, "share": key.share}
         if key.kind is KeyKind.QUERY:
-            one |= past[key.source or ""]
+            one |= past[key.query_key or ""]
         else:
             one |= {"start": key.start, "end": key.end}
         shown.append(one)
-    return {"parts": explain_parts(searched.ranking, place), "keys": shown}
+    return {"parts": explain_parts(searched.ranking, rank), "keys": shown}
 
 
 def _impression(state: CollectionState, request: SearchIn, searched: Searched, body: dict[str, Any]) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def _impression(state: CollectionState, request: SearchIn, searched: Searched, b
         "query_id": body["query_id"],
         "collection_id": state.id,
         "text": request.q,
-        "source": normalise(request.q),
+        "query_key": normalise(request.q),
         "client_id": request.client_id,
         "session_id": request.session_id,
         "request": request.model_dump(include={"limit", "offset", "filter", "mode", "candidates"}),

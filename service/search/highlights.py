@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from index.lexical import analyzer_for
+from index.words.bm25_index import analyzer_for
 
 WORD = re.compile(r"\w+")
 MOST = 50

@@ -4,16 +4,16 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from index.generation import Generation
-from index.prediction import attention_without_null, predict
-from index.search import Ranking
-from service.runtime import Runtime
-from service.tables import Document
+from index.generation.generation import Generation
+from index.ranking.field_estimates import attention_without_null, predict
+from index.ranking.search import Ranking
+from service.runtime.runtime import Runtime
+from service.storage.tables import Document
 
 
 def predictions(runtime: Runtime, generation: Generation, ranking: Ranking, fields: list[str]) -> dict[str, Any]:
     """Return the prediction of each field; a document deleted since this generation was published has no say."""
-    rows = generation.rows[ranking.places].tolist()
+    rows = generation.rows[ranking.doc_indices].tolist()
     metadata = _metadata(runtime, rows)
     present = [at for at, row in enumerate(rows) if row in metadata]
     weights = attention_without_null(ranking.weights[present], ranking.logits[present])

@@ -9,13 +9,13 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from sqlalchemy import select
 
-from index.examples import ASSUMED, looks
-from service.inputs import Running, StrictRoute
-from service.metrics import SEARCH_SECONDS
-from service.problems import not_found
+from index.learning.examples import ASSUMED, looks
+from service.http.metrics import SEARCH_SECONDS
+from service.http.problems import not_found
+from service.http.requests import Running, StrictRoute
 from service.search import actions
 from service.search.schemas import SearchIn
-from service.tables import Query
+from service.storage.tables import Impression
 
 router = APIRouter(prefix="/v1/collections/{collection}", tags=["search"], route_class=StrictRoute)
 
@@ -38,7 +38,7 @@ def get_query(runtime: Running, collection: str, query_id: str) -> dict[str, Any
     runtime.impressions.flush()
     with runtime.database.read() as connection:
         row = connection.execute(
-            select(Query.__table__).where(Query.query_id == query_id, Query.collection_id == state.id)
+            select(Impression.__table__).where(Impression.query_id == query_id, Impression.collection_id == state.id)
         ).one_or_none()
     if row is None:
         raise not_found("query")

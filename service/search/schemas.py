@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from service.inputs import Strict
+from service.http.requests import Strict
 
 MAX_WINDOW = 10_000
 Version = Annotated[int, Field(ge=0, le=2**31)]

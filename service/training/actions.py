@@ -6,14 +6,14 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection, func, insert, select
 
-from index.recipes import FitConfig
-from service.database import new_id, now
-from service.learning import confirmed_count
-from service.problems import Problem, not_found
-from service.registry import champion_version
-from service.runtime import Runtime
-from service.state import CollectionState
-from service.tables import Event, Judgment, TrainingRun
+from index.learning.config import FitConfig
+from service.http.problems import Problem, not_found
+from service.runtime.collection import CollectionState
+from service.runtime.feedback_log import confirmed_count
+from service.runtime.model_registry import champion_version
+from service.runtime.runtime import Runtime
+from service.storage.database import new_id, now
+from service.storage.tables import Event, Judgment, TrainingRun
 from service.training.follow import Specification, end, follow, store
 from service.training.schemas import TrainingIn
 

@@ -19,13 +19,13 @@ from typing import Any
 import torch
 
 from index.errors import NotEnoughFeedback
-from index.files import write_atomically
-from index.models import save_head
-from index.recipes import FitConfig
-from index.train import Fitted, Steps, fit
-from service.database import DATABASE_FILE, ENCODERS, Database
-from service.learning import summary
-from service.state import load_version
+from index.learning.config import FitConfig
+from index.learning.fit import Fitted, Steps, fit
+from index.ranking.checkpoint import save_head
+from index.storage.files import write_atomically
+from service.runtime.collection import load_version
+from service.runtime.feedback_log import summary
+from service.storage.database import DATABASE_FILE, ENCODERS, Database
 from service.training.inputs import encode_by, inputs_of
 from service.training.staging import INPUTS, JOURNAL, LOCK, MODEL, REPORT, STAGED
 
@@ -57,9 +57,9 @@ def run(specification: dict[str, Any]) -> None:
     collection_id, version = specification["collection_id"], specification["champion"]
     encode = partial(encode_by, precision=specification["encoder_precision"], cache=data / ENCODERS)
     inputs = inputs_of(staging / INPUTS, Database(data / DATABASE_FILE), collection_id, encode)
-    champion = load_version(collection_id, inputs.born, version, data)
+    champion = load_version(collection_id, inputs.initial, version, data)
     config = _config(specification)
-    steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.born, staging / JOURNAL)
+    steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, staging / JOURNAL)
     fitted, seconds = _fitted(steps)
     facts = {"documents": inputs.generation.count, "generation": inputs.generation.watermark}
     lineage = {
@@ -88,8 +88,12 @@ def run(specification: dict[str, Any]) -> None:
 def _config(specification: dict[str, Any]) -> FitConfig:
     """Return how to fit: with one reading of clicks where one is named, with all of them for `auto`."""
     reading = specification["click_reading"]
-    readings = FitConfig.readings if reading == "auto" else (reading,)
-    return FitConfig(seed=specification["seed"], budget_seconds=specification["budget_seconds"], readings=readings)
+    interpretations = FitConfig.interpretations if reading == "auto" else (reading,)
+    return FitConfig(
+        seed=specification["seed"],
+        budget_seconds=specification["budget_seconds"],
+        interpretations=interpretations,
+    )
 
 
 def _fitted(steps: Steps) -> tuple[Fitted, float]:

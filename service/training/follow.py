@@ -17,11 +17,11 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection, Row, select, update
 
-from service.database import now
-from service.registry import champion_version, next_version, promote, register
-from service.runtime import Runtime
-from service.state import CollectionState
-from service.tables import Model, TrainingRun
+from service.runtime.collection import CollectionState
+from service.runtime.model_registry import champion_version, next_version, promote, register
+from service.runtime.runtime import Runtime
+from service.storage.database import now
+from service.storage.tables import Model, TrainingRun
 from service.training.staging import MODEL, REPORT, STAGED
 
 log = structlog.get_logger()

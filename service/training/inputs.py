@@ -14,19 +14,19 @@ import numpy as np
 import orjson
 from sqlalchemy import Connection, select
 
-from index.attention import HeadConfig
-from index.encoder import load_encoder
-from index.encoders.precision import Precision
+from index.encoding.encoder import load_encoder
+from index.encoding.precision import Precision
 from index.errors import DamagedFile
-from index.examples import Feedback, Showings, Solved
-from index.files import read_manifest, sync_directory, write_manifest
-from index.generation import Generation
+from index.generation.generation import Generation
+from index.generation.store import GenerationStore
+from index.learning.examples import Feedback, Showings, Solved
+from index.ranking.attention import HeadConfig
 from index.records import Floats, MemoryKey
-from index.store import GenerationStore
-from service.database import Database
-from service.learning import gather_feedback
-from service.state import CollectionSettings, indexed_documents, memory_keys
-from service.tables import Collection
+from index.storage.files import read_manifest, sync_directory, write_manifest
+from service.runtime.collection import CollectionSettings, indexed_documents, memory_keys
+from service.runtime.feedback_log import gather_feedback
+from service.storage.database import Database
+from service.storage.tables import Collection
 
 INDEX = "index"
 TEXTS = "texts.json"
@@ -42,7 +42,7 @@ class Inputs:
 
     generation: Generation
     feedback: list[Feedback]
-    born: HeadConfig
+    initial: HeadConfig
     fingerprint: str
 
 
@@ -77,15 +77,15 @@ def write_inputs(directory: Path, connection: Connection, collection_id: int, en
     memory = memory_keys(connection, row)
     vectors: dict[str, Floats] = {}
     for key in memory:
-        vectors.setdefault(key.source, key.vector)  # all keys of a past query have its vector
+        vectors.setdefault(key.query_key, key.vector)  # all keys of a past query have its vector
     texts = {"feedback": [_told(one) for one in feedback], "memory": list(vectors)}
     (directory / TEXTS).write_bytes(orjson.dumps(texts, option=orjson.OPT_NON_STR_KEYS))
-    place = {source: at for at, source in enumerate(vectors)}
+    place = {query_key: at for at, query_key in enumerate(vectors)}
     np.savez(
         directory / ARRAYS,
         feedback=_stacked([one.vector for one in feedback], row["dim"]),
         memory=_stacked(list(vectors.values()), row["dim"]),
-        source=np.asarray([place[key.source] for key in memory], np.int64),
+        source=np.asarray([place[key.query_key] for key in memory], np.int64),
         row=np.asarray([key.row for key in memory], np.int64),
         weight=np.asarray([key.weight for key in memory], np.float64),
         count=np.asarray([key.count for key in memory], np.int64),
@@ -106,11 +106,13 @@ def read_inputs(directory: Path) -> Inputs:
             arrays = {name: file[name] for name in file.files}
         store = GenerationStore.open(directory / INDEX, dim, settings.language, watermark)
         generation = store.remember(watermark, _memory(texts["memory"], arrays))
-        generation.doubt.check_all(generation.keys)  # a run that finds damage halfway would have to begin again
+        generation.checksum_guard.check_all(
+            generation.keys
+        )  # a run that finds damage halfway would have to begin again
         store.close()  # nothing more is written; the generation stays searchable
         told = zip(texts["feedback"], arrays["feedback"], strict=True)
         feedback = [_feedback(one, vector) for one, vector in told]
-        return Inputs(generation, feedback, settings.born(dim), facts["fingerprint"])
+        return Inputs(generation, feedback, settings.initial(dim), facts["fingerprint"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe the inputs of a run") from error
 
@@ -119,18 +121,18 @@ def _stacked(vectors: Sequence[Floats], dim: int) -> Floats:
     return np.asarray(vectors, np.float32).reshape(len(vectors), dim)
 
 
-def _memory(sources: Sequence[str], arrays: Mapping[str, Any]) -> list[MemoryKey]:
+def _memory(query_keys: Sequence[str], arrays: Mapping[str, Any]) -> list[MemoryKey]:
     vectors = arrays["memory"]
     columns = (arrays[name].tolist() for name in ("source", "row", "weight", "count"))
     return [
-        MemoryKey(row, vectors[source], weight, sources[source], count)
-        for source, row, weight, count in zip(*columns, strict=True)
+        MemoryKey(row, vectors[query_key], weight, query_keys[query_key], count)
+        for query_key, row, weight, count in zip(*columns, strict=True)
     ]
 
 
 def _told(one: Feedback) -> dict[str, Any]:
     return {
-        "source": one.source,
+        "source": one.query_key,
         "text": one.text,
         "gains": dict(one.gains),
         "shown": one.shown,

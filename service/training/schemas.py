@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from index.recipes import FitConfig
-from service.inputs import Strict
+from index.learning.config import FitConfig
+from service.http.requests import Strict
 
 ClickReading = Literal["auto", "graded", "debiased", "naive"]
 """How a run reads clicks (`recipes.Recipe.reading`); `auto` tries every way and lets validation choose."""

@@ -12,8 +12,8 @@ from fastapi.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
-from service.inputs import Running
-from service.runtime import DEFAULT_COLLECTION, Runtime
+from service.http.requests import Running
+from service.runtime.runtime import DEFAULT_COLLECTION, Runtime
 
 HERE = Path(__file__).parent
 SECURITY = {

@@ -24,11 +24,11 @@ from benchmarks.ablations import (
 )
 from benchmarks.results import Results
 from benchmarks.workbench import Bench, asked_queries, laid_open
-from index.attention import EVIDENCE
-from index.encoder import HashingEncoder
-from index.generation import Generation
+from index.encoding.encoder import HashingEncoder
+from index.generation.generation import Generation
+from index.ranking.attention import EVIDENCE
+from index.ranking.search import Query, search
 from index.records import Floats, KeyKind
-from index.search import Query, search
 from tests.benchmarks.sets import animals
 
 QUERY = "q-cat-sleeps"
@@ -58,7 +58,9 @@ def test_without_words_none_is_evidence_and_none_finds_a_candidate(bench: Bench)
     found = parts(bench, generation)
     assert {name for name, part in found.items() if part.any()} == {"title", "passage", "sentence", "memory"}
     asked = replace(Query(bench.asked[QUERY].text, bench.asked[QUERY].vector), count=3)
-    counts = [len(search(one, bench.champion, asked).places) for one in (without_memory(generation), bench.generation)]
+    counts = [
+        len(search(one, bench.champion, asked).doc_indices) for one in (without_memory(generation), bench.generation)
+    ]
     assert counts[0] == 3
     assert counts[1] > 3
 
@@ -84,7 +86,7 @@ def test_without_a_kind_documents_keep_their_other_keys_as_they_were(bench: Benc
         kept = whole.key_kind[before] != kind
         assert np.array_equal(whole.keys[before][kept], generation.keys[after])
         assert np.array_equal(whole.key_end[before][kept], generation.key_end[after])
-    assert search(generation, bench.champion, Query("", bench.asked[QUERY].vector)).places.size
+    assert search(generation, bench.champion, Query("", bench.asked[QUERY].vector)).doc_indices.size
 
 
 def test_every_variant_but_the_whole_changes_something(bench: Bench) -> None:

@@ -15,13 +15,13 @@ from benchmarks.collections import document_ids, opened
 from benchmarks.peers import Task
 from benchmarks.results import Results
 from benchmarks.simulator import Searchers
-from index.encoder import HashingEncoder
-from index.examples import Feedback
+from index.encoding.encoder import HashingEncoder
+from index.learning.examples import Feedback
 from index.records import Floats
-from service.learning import gather_feedback
-from service.runtime import Runtime
-from service.sources import normalise
-from service.state import CollectionState
+from service.runtime.collection import CollectionState
+from service.runtime.feedback_log import gather_feedback
+from service.runtime.query_text import normalise
+from service.runtime.runtime import Runtime
 from tests.benchmarks.sets import animals
 
 KEYS = ("title", "passage")
@@ -50,7 +50,7 @@ def grown(sizes: list[int], seed: int = 0) -> list[tuple[object, ...]]:
             log.grow(size)
         with runtime.database.read() as connection:
             feedback = gather_feedback(connection, state.id)
-    return [(one.source, one.shown, one.clicks, one.gains) for one in feedback]
+    return [(one.query_key, one.shown, one.clicks, one.gains) for one in feedback]
 
 
 def test_a_log_that_grew_in_parts_is_the_log_that_grew_at_once_and_seeds_differ() -> None:
@@ -60,7 +60,7 @@ def test_a_log_that_grew_in_parts_is_the_log_that_grew_at_once_and_seeds_differ(
 
 def test_a_log_has_its_size_and_no_test_query(log: Log) -> None:
     one = animals()
-    asked = {each.source for each in log.feedback}
+    asked = {each.query_key for each in log.feedback}
     assert asked <= {normalise(one.queries[query]) for query in one.train}
     assert not asked & {normalise(one.queries[query]) for query in one.test}
     firsts = sum(showings.get(1, 0) for each in log.feedback for showings in (each.shown or {}).values())

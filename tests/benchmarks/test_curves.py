@@ -8,7 +8,7 @@ import pytest
 from benchmarks.curves import ALL, UNTRAINED, Plan, first_of, remembering, served, summary
 from benchmarks.results import Results
 from benchmarks.workbench import Bench, laid_open
-from index.encoder import HashingEncoder
+from index.encoding.encoder import HashingEncoder
 from tests.benchmarks.sets import animals
 
 
@@ -21,19 +21,19 @@ def bench() -> Iterator[Bench]:
 
 def test_a_larger_point_has_all_that_a_smaller_has_and_seeds_differ(bench: Bench) -> None:
     few, more, other = (
-        {one.source for one in first_of(bench.feedback, size, seed)} for size, seed in (("5", 0), ("9", 0), ("5", 1))
+        {one.query_key for one in first_of(bench.feedback, size, seed)} for size, seed in (("5", 0), ("9", 0), ("5", 1))
     )
     assert len(few) == 5
     assert few < more
     assert few != other
-    assert {one.source for one in first_of(bench.feedback, ALL, 0)} == {one.source for one in bench.feedback}
+    assert {one.query_key for one in first_of(bench.feedback, ALL, 0)} == {one.query_key for one in bench.feedback}
 
 
 def test_a_point_remembers_its_own_queries_alone(bench: Bench) -> None:
     learned = first_of(bench.feedback, "5", 0)
     memory = remembering(bench.generation, learned).memory
-    assert set(memory.sources) == {one.source for one in learned}
-    assert len(bench.generation.memory.sources) == len(bench.feedback)
+    assert set(memory.query_keys) == {one.query_key for one in learned}
+    assert len(bench.generation.memory.query_keys) == len(bench.feedback)
 
 
 def test_too_little_feedback_serves_the_untrained_head_with_what_is_remembered(bench: Bench) -> None:

@@ -41,7 +41,7 @@ def test_the_truth_of_parts_is_that_of_the_whole() -> None:
 def test_a_size_is_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     (figures,) = measure_growth([600], tmp_path / "growth.svg")
-    assert (figures["keys"], figures["index"]) == (600, "BytewiseIndex")
+    assert (figures["keys"], figures["index"]) == (600, "Int8Index")
     assert figures["recall"] > 0.99
     assert figures["half_recall"] > 0.99
     assert figures["disk_bytes_per_key"] > 4 * DIM

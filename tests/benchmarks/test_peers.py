@@ -15,11 +15,11 @@ from benchmarks.peers import Task
 from benchmarks.peers.material import SPLIT_ARRAYS, Material, Split
 from benchmarks.peers.ranking import best, fused
 from benchmarks.results import Results
-from index.encoder import HashingEncoder
+from index.encoding.encoder import HashingEncoder
 from index.records import Floats
-from service.runtime import Runtime
+from service.runtime.collection import CollectionSettings
+from service.runtime.runtime import Runtime
 from service.settings import Settings
-from service.state import CollectionSettings
 from tests.benchmarks.sets import animals
 
 KEYS = ["title", "passage", "sentence"]
@@ -64,7 +64,7 @@ def test_features_in_sequence_follow_the_others_and_are_highest_where_words_are_
     for row, query in enumerate(block):
         (answer,) = animals().test[material.test.queries[query]]  # alone holds animal and doing, side by side
         mine = pairs.rows == row
-        answers = pairs.places[mine] == material.ids.index(answer)
+        answers = pairs.doc_indices[mine] == material.ids.index(answer)
         coverage, proximity, phrase = pairs.values[mine, len(FEATURES) :].T
         assert answers.sum() == 1
         for measure in (coverage, proximity, phrase):

@@ -26,7 +26,7 @@ def test_every_way_is_measured_with_the_settings_that_it_names(
 ) -> None:
     monkeypatch.setattr(scans, "LISTS", 64)
     monkeypatch.setattr(scans, "PROBED", (1, 64))
-    monkeypatch.setattr("index.candidates.compressed.REFINED", 3.0)  # else so few keys would all be scored
+    monkeypatch.setattr("index.candidates.pq4.REFINED", 3.0)  # else so few keys would all be scored
     figures = {one["way"]: one["recall"] for one in scans.measure(keys, queries()[:10])}
     listed = [
         f"4 bits, {one} of 64 lists, trained on {told}" for told in ("all", "the first quarter") for one in (1, 64)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from index.arrays import pair_products, project_rows
 from index.candidates.exact import ExactIndex
 from index.inner_products import inner_products, row_products
-from index.matching import bm25, find_words, match
-from tests.index.toys import random_vectors
+from index.ranking.array_api import pair_products, project_rows
+from index.words.term_matching import bm25, find_words, match
+from tests.index.fixtures import random_vectors
 
 WIDTHS = (1, 3, 8, 17, 384)
 PIECES = (1, 2, 3, 5, 7, 64)

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 
 from service.app import create_app
-from service.runtime import Runtime
+from service.runtime.runtime import Runtime
 from service.settings import Settings
 
 DEADLINE_SECONDS = 120

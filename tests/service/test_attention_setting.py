@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from index.normalise import NORMALISERS
-from index.scoring import FORMS
-from service.state import load_version
+from index.ranking.normalisers import NORMALISERS
+from index.ranking.score_functions import FORMS
+from service.runtime.collection import load_version
 from tests.service.client import Spoken, create, good, opened, problem, runtime_of
 
 BIRDS = {
@@ -149,5 +149,5 @@ def trained_as(birds: Spoken, version: int) -> tuple[str, int]:
     """Return the form and the heads of a version."""
     runtime = runtime_of(birds.client)
     state = runtime.collection(birds.name)
-    config = load_version(state.id, state.born, version, runtime.settings.data).config
+    config = load_version(state.id, state.initial, version, runtime.settings.data).config
     return config.form, config.heads

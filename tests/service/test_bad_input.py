@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from service.inputs import MAX_BODY_BYTES
+from service.http.requests import MAX_BODY_BYTES
 from tests.service.client import DEFAULT, SECRET, Spoken, opened, problem
 
 

@@ -76,8 +76,8 @@ def test_an_object_is_found_under_its_public_name(documents: list[dict[str, Any]
 
 
 def test_no_title_shows_a_memory_address_or_where_python_is_installed(documents: list[dict[str, Any]]) -> None:
-    places = (" at 0x", sys.prefix + "/", sys.base_prefix + "/", sys.executable)
-    assert not [document["title"] for document in documents if any(place in document["title"] for place in places)]
+    doc_indices = (" at 0x", sys.prefix + "/", sys.base_prefix + "/", sys.executable)
+    assert not [document["title"] for document in documents if any(place in document["title"] for place in doc_indices)]
 
 
 def test_there_are_at_least_two_hundred_questions(questions: list[dict[str, Any]]) -> None:

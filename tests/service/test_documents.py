@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from service.collections import actions as collections
 from service.collections.schemas import CollectionIn
 from service.documents import actions
-from service.inputs import MAX_BODY_BYTES
+from service.http.requests import MAX_BODY_BYTES
 from tests.service.client import DEADLINE_SECONDS, Spoken, create, good, ndjson, opened, runtime_of
 
 TASK = {"id", "type", "collection", "status", "progress", "result", "error", "created_at", "finished_at"}

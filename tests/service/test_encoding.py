@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import service.runtime
-from index.encoder import Encoder, HashingEncoder
+import service.runtime.runtime
+from index.encoding.encoder import Encoder, HashingEncoder
 from index.records import Floats
 from service.app import create_app
-from service.health import diagnose
+from service.operations.health import diagnose
 from service.settings import Settings
 from tests.service.client import Spoken, opened, runtime_of
 
@@ -35,7 +35,7 @@ class Told(HashingEncoder):
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     told = Told()
-    monkeypatch.setattr(service.runtime, "load_encoder", lambda *_: told)
+    monkeypatch.setattr(service.runtime.runtime, "load_encoder", lambda *_: told)
     return told
 
 
@@ -60,7 +60,7 @@ def test_the_encoder_is_loaded_with_the_precision_of_the_settings_and_kept_in_th
         asked.append(arguments)
         return HashingEncoder()
 
-    monkeypatch.setattr(service.runtime, "load_encoder", load)
+    monkeypatch.setattr(service.runtime.runtime, "load_encoder", load)
     with opened(tmp_path / "data", encoder_precision="int8") as client:
         checks = {one["name"]: one["detail"] for one in diagnose(runtime_of(client))}
     assert asked == [("hashing", "int8", tmp_path / "data" / "encoders")]

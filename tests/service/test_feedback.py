@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from index.examples import Feedback
-from service.database import rfc3339
-from service.housekeeping import forget_old_feedback
-from service.learning import gather_feedback
+from index.learning.examples import Feedback
+from service.operations.housekeeping import forget_old_feedback
+from service.runtime.feedback_log import gather_feedback
+from service.storage.database import rfc3339
 from tests.service.client import Spoken, create, event, ndjson, opened, runtime_of
 
 QUERY = "which tree is tall"
@@ -48,7 +48,7 @@ def learned_from(wood: Spoken) -> dict[str, tuple[dict[str, float], dict[str, di
     def by_id(values: Any) -> Any:
         return None if values is None else {rows[row]: value for row, value in values.items()}
 
-    return {one.source: (by_id(one.gains), by_id(one.shown)) for one in found}
+    return {one.query_key: (by_id(one.gains), by_id(one.shown)) for one in found}
 
 
 def test_a_judgment_taken_back_leaves_the_ranking_as_if_it_had_never_been(wood: Spoken) -> None:
@@ -199,8 +199,8 @@ def test_judgments_come_before_clicks(wood: Spoken) -> None:
 def test_clicks_of_a_crowd_are_bounded_and_spellings_are_one_query(wood: Spoken) -> None:
     spelled = [QUERY, QUERY.upper(), f"  {QUERY}  ", QUERY.replace(" ", "\t")] * 5
     wood.post("events", [event("oak", user_query=text) for text in spelled])
-    ((source, (gains, _)),) = learned_from(wood).items()
-    assert (source, gains) == (QUERY, {"oak": 10.0})
+    ((query_key, (gains, _)),) = learned_from(wood).items()
+    assert (query_key, gains) == (QUERY, {"oak": 10.0})
 
 
 def test_feedback_on_a_deleted_document_teaches_nothing(wood: Spoken) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-import service.impressions
-from service.database import Database
-from service.impressions import ImpressionLog
-from service.tables import Query
+import service.runtime.impressions
+from service.runtime.impressions import ImpressionLog
+from service.storage.database import Database
+from service.storage.tables import Impression
 from tests.service.client import Spoken, ended, opened, runtime_of
 
 FOR_EVER = 3600
@@ -24,7 +24,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Databa
         Spoken(client).add({"id": "oak", "text": "a tree with acorns"})
         Spoken(client).search("acorns")
         runtime_of(client).impressions.flush()
-        monkeypatch.setattr(service.impressions, "GATHERED_SECONDS", FOR_EVER)
+        monkeypatch.setattr(service.runtime.impressions, "GATHERED_SECONDS", FOR_EVER)
         yield runtime_of(client).database
 
 
@@ -37,7 +37,7 @@ def test_who_waits_for_what_was_taken_does_not_wait_for_the_batch(database: Data
 
 
 def test_a_full_batch_is_written(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service.impressions, "BATCH", 2)
+    monkeypatch.setattr(service.runtime.impressions, "BATCH", 2)
     with closing(ImpressionLog(database)) as log:
         for name in ("one", "two", "three"):
             log.add(impression(database, name))
@@ -54,9 +54,10 @@ def test_closing_writes_what_was_gathered(database: Database) -> None:
 def impression(database: Database, name: str) -> dict[str, Any]:
     """Return the one that was logged, by another name."""
     with database.read() as connection:
-        return dict(connection.execute(select(Query.__table__)).mappings().first() or {}) | {"query_id": name}
+        row = dict(connection.execute(select(Impression.__table__)).mappings().one())
+        return row | {"query_id": name, "query_key": row.pop("source")}
 
 
 def stored(database: Database) -> set[str]:
     with database.read() as connection:
-        return set(connection.execute(select(Query.query_id)).scalars())
+        return set(connection.execute(select(Impression.query_id)).scalars())

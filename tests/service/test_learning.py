@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from index.examples import Feedback
-from service.learning import gather_feedback, settled, summary
+from index.learning.examples import Feedback
+from service.runtime.feedback_log import gather_feedback, settled, summary
 from tests.service.client import Spoken, create, event, opened, runtime_of
 
 QUERY = "which tree is tall"
@@ -57,7 +57,7 @@ def learned(wood: Spoken, encoded: bool = False) -> dict[str, Learned]:
         return None if values is None else {names[row]: value for row, value in values.items()}
 
     return {
-        one.source: Learned(
+        one.query_key: Learned(
             by_id(one.gains),
             by_id(one.shown),
             by_id(one.clicks),
@@ -180,8 +180,8 @@ def test_a_solved_search_credits_its_list_and_what_was_clicked_on_it(wood: Spoke
     before = wood.ranking(QUERY)
     assert wood.post("events", thumb(query_id=query_id)) == {"accepted": 1, "rejected": []}
     assert wood.ranking(QUERY) == before
-    places = {tree: place for place, tree in enumerate(order, 1)}
-    assert learned(wood)[QUERY].sessions == [(places, {order[1]})]
+    doc_indices = {tree: place for place, tree in enumerate(order, 1)}
+    assert learned(wood)[QUERY].sessions == [(doc_indices, {order[1]})]
     assert wood.get()["counts"]["events"] == 2
 
 
@@ -193,7 +193,7 @@ def test_a_solved_session_credits_its_searches_that_showed_what_was_clicked_at_l
     wood.act(solving, query_id=query_id, session_id="s")
     searched(wood, "another session", session_id="t")
     wood.post("events", thumb(session_id="s"))
-    assert {source: one.sessions for source, one in learned(wood).items()}.keys() == {QUERY}
+    assert {query_key: one.sessions for query_key, one in learned(wood).items()}.keys() == {QUERY}
     every = learned(wood, encoded=True)
     assert every.keys() == {QUERY, "tall thing"}
     assert all(clicked == {solving} for one in every.values() for _, clicked in one.sessions)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from index.confirmations import Bounds
-from service.database import rfc3339
-from service.housekeeping import age_memory
-from service.state import today
+from index.memory.aggregation import Bounds
+from service.operations.housekeeping import age_memory
+from service.runtime.collection import today
+from service.storage.database import rfc3339
 from tests.service.client import Spoken, create, event, opened, runtime_of
 
 QUERY = "which tree is tall"
@@ -23,7 +23,7 @@ TREES = ("oak", "pine", "birch", "willow", "maple")
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.housekeeping.SAVE_SECONDS", 3600.0)  # these tests turn the day themselves
+        patch.setattr("service.operations.housekeeping.SAVE_SECONDS", 3600.0)  # these tests turn the day themselves
         with opened(tmp_path_factory.mktemp("memory") / "data") as client:
             yield client
 
@@ -154,7 +154,7 @@ def test_feedback_that_came_in_another_order_gives_the_same_ranking(client: Test
 def test_one_client_cannot_fill_the_memory_and_room_is_given_back(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.state.BOUNDS", Bounds(pairs_per_client=2))
+    monkeypatch.setattr("service.runtime.collection.BOUNDS", Bounds(pairs_per_client=2))
     wood = create(client, "a-busy-client")
     wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
     for age, tree in ((3, "oak"), (2, "pine"), (1, "birch")):
@@ -171,7 +171,7 @@ def test_one_client_cannot_fill_the_memory_and_room_is_given_back(
 def test_a_document_is_remembered_for_its_strongest_queries_and_the_rest_comes_back(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.state.BOUNDS", Bounds(keys_per_document=1))
+    monkeypatch.setattr("service.runtime.collection.BOUNDS", Bounds(keys_per_document=1))
     wood = create(client, "a-popular-document")
     wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
     wood.act("oak", "click", user_query=QUERY, client_id="ada")

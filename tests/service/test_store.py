@@ -15,16 +15,16 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-import service.runtime
-from index.attention import AttentionHead, HeadConfig
-from index.encoder import HashingEncoder
-from index.models import save_head
-from service.database import DirectoryOwned, OwnerLock
+import service.runtime.runtime
+from index.encoding.encoder import HashingEncoder
+from index.ranking.attention import AttentionHead, HeadConfig
+from index.ranking.checkpoint import save_head
 from service.documents.actions import accept
-from service.health import diagnose
-from service.registry import register
-from service.state import model_directory
-from service.tables import Query
+from service.operations.health import diagnose
+from service.runtime.collection import model_directory
+from service.runtime.model_registry import register
+from service.storage.database import DirectoryOwned, OwnerLock
+from service.storage.tables import Impression
 from tests.service.client import DEADLINE_SECONDS, Spoken, good, opened, runtime_of
 
 ROOT = Path(__file__).parents[2]
@@ -139,7 +139,9 @@ def test_an_index_older_than_its_documents_is_rebuilt(data: Path, tmp_path: Path
 
 
 def test_a_second_owner_is_refused_and_told_who_is_first(data: Path) -> None:
-    program = "import sys, pathlib; from service.database import OwnerLock; OwnerLock(pathlib.Path(sys.argv[1]))"
+    program = (
+        "import sys, pathlib; from service.storage.database import OwnerLock; OwnerLock(pathlib.Path(sys.argv[1]))"
+    )
     with opened(data):
         second = subprocess.run(
             [sys.executable, "-c", program, str(data)], capture_output=True, text=True, cwd=ROOT, check=False
@@ -155,8 +157,8 @@ def put_model(client: TestClient, scale: float = 0.5) -> int:
     """Register a model that nobody trained, and return its version."""
     aviary, runtime = Spoken(client), runtime_of(client)
     state = runtime.collection("default")
-    born = AttentionHead(HeadConfig(state.dim))
-    head = born.changed(beta=scale * born.beta)
+    initial = AttentionHead(HeadConfig(state.dim))
+    head = initial.changed(beta=scale * initial.beta)
     staged = runtime.staging / "by-hand"
     save_head(staged, head, {"kind": "by hand"})
     version = len(aviary.get("models")["models"])
@@ -257,7 +259,7 @@ def test_a_replaced_document_keeps_its_memory_and_a_deleted_one_loses_it(data: P
 
 
 def test_keys_of_another_encoder_are_not_searched_with_this_one(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service.runtime, "load_encoder", lambda *_: HashingEncoder(dim=32))
+    monkeypatch.setattr(service.runtime.runtime, "load_encoder", lambda *_: HashingEncoder(dim=32))
     with opened(data) as client:
         asked = {
             "search": {"q": "falcon"},
@@ -298,7 +300,7 @@ def test_an_impression_that_cannot_be_stored_does_not_take_others_with_it(data: 
         runtime, zeroth = runtime_of(client), Spoken(client).search("falcon")
         runtime.impressions.flush()
         with runtime.database.read() as connection:
-            row = dict(connection.execute(select(Query.__table__)).mappings().one())
+            row = dict(connection.execute(select(Impression.__table__)).mappings().one())
         with runtime.database.write():  # holds the writer back, so that the next ones come as one batch
             first = Spoken(client).search("falcon")
             runtime.impressions.add(row | {"query_id": "of a collection that is gone", "collection_id": 10**6})
@@ -364,7 +366,7 @@ def test_what_was_acknowledged_before_kill_9_is_searchable_after_a_restart(
 def test_a_key_that_is_found_damaged_by_a_search_is_mended_before_the_answer(
     data: Path, closed: tuple[Path, list[Any]], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.store.TAIL_KEYS", 1)  # all keys are sealed, which a start does not read
+    monkeypatch.setattr("index.generation.store.TAIL_KEYS", 1)  # all keys are sealed, which a start does not read
     with opened(data) as client:
         Spoken(client).add({"id": "wren", "text": "wren is the name of a small bird"})
         found = answers(client)

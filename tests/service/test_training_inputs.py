@@ -9,8 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.errors import DamagedFile
-from index.examples import Feedback
-from service.learning import gather_feedback
+from index.learning.examples import Feedback
+from service.runtime.feedback_log import gather_feedback
 from service.training.inputs import inputs_of, read_inputs, write_inputs
 from tests.service.client import Spoken, create, opened, problem, runtime_of
 
@@ -63,9 +63,9 @@ def test_the_generation_comes_back_as_it_was(wood: Spoken, tmp_path: Path) -> No
     live = runtime_of(wood.client).collection("wood")
     for name in ("keys", "key_kind", "rows", "first_key", "tokens", "first_token", "alive"):
         assert np.array_equal(getattr(inputs.generation, name), getattr(live.generation, name)), name
-    assert (inputs.generation.watermark, inputs.born) == (live.generation.watermark, live.born)
+    assert (inputs.generation.watermark, inputs.initial) == (live.generation.watermark, live.initial)
     read, remembered = (
-        [(key.row, key.source, key.weight, key.count, key.vector.tobytes()) for key in one.memory.keys]
+        [(key.row, key.query_key, key.weight, key.count, key.vector.tobytes()) for key in one.memory.keys]
         for one in (inputs.generation, live.generation)
     )
     assert read == remembered != []
@@ -78,7 +78,9 @@ def test_inputs_without_their_manifest_are_gathered_anew(wood: Spoken, tmp_path:
     with pytest.raises(DamagedFile):
         read_inputs(directory)
     inputs = inputs_of(directory, runtime_of(wood.client).database, wood.id)
-    assert [one.source for one in inputs.feedback] == [one.source for one in read_inputs(directory).feedback] != []
+    assert (
+        [one.query_key for one in inputs.feedback] == [one.query_key for one in read_inputs(directory).feedback] != []
+    )
 
 
 def test_inputs_that_are_whole_are_not_gathered_anew(wood: Spoken, tmp_path: Path) -> None:

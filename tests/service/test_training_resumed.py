@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.state import model_directory
+from service.runtime.collection import model_directory
 from tests.service.client import DEADLINE_SECONDS, Spoken, create, ended, good, opened, runtime_of
 
 ROOT = Path(__file__).parents[2]

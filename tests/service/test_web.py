@@ -9,10 +9,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from service import problems
-from service.runtime import Runtime
+from service.http import problems
+from service.runtime.collection import CollectionSettings
+from service.runtime.runtime import Runtime
 from service.settings import load_settings
-from service.state import CollectionSettings
 from service.training.schemas import ClickReading
 from service.web import routes
 

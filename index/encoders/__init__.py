@@ -1,1 +1,0 @@
-"""Encoders: sentence-transformers as the reference, and the same weights converted for faster runtimes."""

@@ -1,0 +1,1 @@
+"""Encoding: texts to unit vectors, documents to keys and a value."""

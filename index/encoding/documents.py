@@ -1,0 +1,55 @@
+"""Makes the keys and the value of documents: cut, encode each distinct text once, and put vectors where they belong."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from index.encoding.chunking import Span
+from index.encoding.encoder import Encoder
+from index.records import Document, Floats, Key, KeyKind
+
+
+@dataclass(frozen=True)
+class EncodedDocument:
+    """A document's own keys, in reading order by kind, and its value (D,): the unit mean of its passages."""
+
+    keys: list[Key]
+    value: Floats
+
+
+def words_of(document: Document) -> str:
+    """Return the text that words are found in."""
+    return f"{document.title or ''}\n{document.text}"
+
+
+def encode_documents(
+    encoder: Encoder,
+    documents: Sequence[Document],
+    kinds: Collection[KeyKind],
+) -> list[EncodedDocument]:
+    """Return keys and value of each document; texts that occur twice, such as shared titles, are encoded once."""
+    planned = [_plan(encoder, document, kinds) for document in documents]
+    texts = sorted({span.encoded_text for plan in planned for _, span in plan})
+    vectors = dict(zip(texts, encoder.encode(texts), strict=True))
+    return [_encoded(plan, vectors, encoder.dim) for plan in planned]
+
+
+def _plan(encoder: Encoder, document: Document, kinds: Collection[KeyKind]) -> list[tuple[KeyKind, Span]]:
+    title = (document.title or "").strip()
+    plan: list[tuple[KeyKind, Span]] = []
+    if title and KeyKind.TITLE in kinds:
+        plan.append((KeyKind.TITLE, Span(0, len(document.title or ""), title)))
+    if KeyKind.PASSAGE in kinds:
+        plan += [(KeyKind.PASSAGE, span) for span in encoder.cutter.passages(document.text, title)]
+    if KeyKind.SENTENCE in kinds:
+        plan += [(KeyKind.SENTENCE, span) for span in encoder.cutter.sentences(document.text)]
+    return plan
+
+
+def _encoded(plan: list[tuple[KeyKind, Span]], vectors: dict[str, Floats], dim: int) -> EncodedDocument:
+    keys = [Key(kind, vectors[span.encoded_text], span.start, span.end) for kind, span in plan]
+    passages = [key.vector for key in keys if key.kind is KeyKind.PASSAGE]
+    mean = np.mean(passages, axis=0) if passages else np.zeros(dim, np.float32)
+    length = float(np.linalg.norm(mean))
+    return EncodedDocument(keys, (mean / length if length else mean).astype(np.float32))

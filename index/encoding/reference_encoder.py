@@ -1,0 +1,89 @@
+"""The encoder that others are measured against, and that takes any model: sentence-transformers on torch."""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from index.encoding.chunking import PassageCutter
+from index.encoding.model_files import DEFAULT_MODEL, fingerprint_of, locate_model
+from index.encoding.precision import BFLOAT16, Precision, processor_flags
+from index.records import Floats
+
+BATCH_TEXTS = 16
+"""Texts of like length per forward pass; on a CPU larger batches gain nothing and cost memory."""
+DEFAULT_WINDOW_TOKENS = 512
+
+
+class SentenceTransformerEncoder:
+    """Any sentence-transformers model, by name or path, on the CPU; safe to call from several threads.
+
+    Weights are bfloat16 where the processor multiplies it and float32 is not asked for; vectors are float32 always.
+    """
+
+    def __init__(self, model: str = DEFAULT_MODEL, precision: Precision = "auto") -> None:
+        path = locate_model(model)
+        self._model = load_reference(path)
+        self.precision = "fp32 (sentence-transformers)"
+        if precision != "fp32" and processor_flags() & BFLOAT16:
+            self._model.bfloat16()  # nearly twice as fast; cosine to float32 above .999 (docs/performance.md)
+            self.precision = "bf16 (sentence-transformers)"
+        self._tokenizer_lock = threading.Lock()  # fast tokenizers raise "Already borrowed" when threads share one
+        self.fingerprint = fingerprint_of(path)
+        self.cutter = PassageCutter(_token_counter(path), window_of(self._model))
+        self.dim = int(self._forward(["width"]).shape[1])
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """Return unit vectors (len(texts), D) of documents."""
+        vectors = np.empty((len(texts), self.dim), np.float32)
+        by_length = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        for start in range(0, len(texts), BATCH_TEXTS):
+            batch = by_length[start : start + BATCH_TEXTS]
+            vectors[batch] = self._forward([texts[i] for i in batch])
+        return vectors
+
+    def encode_queries(self, texts: Sequence[str]) -> Floats:
+        """Return unit vectors (len(texts), D) of queries."""
+        vectors = np.empty((len(texts), self.dim), np.float32)
+        for at, text in enumerate(texts):
+            vectors[at] = self._forward([text])[0]
+        return vectors
+
+    def _forward(self, texts: list[str]) -> Floats:
+        import torch
+
+        with self._tokenizer_lock:
+            features: dict[str, Any] = self._model.preprocess(texts)
+        with torch.inference_mode():
+            vectors = self._model.forward(features)["sentence_embedding"]
+            normal: Floats = torch.nn.functional.normalize(vectors.float(), dim=1).numpy()
+        return normal
+
+
+def load_reference(path: Path) -> Any:
+    """Return the SentenceTransformer of a folder, in float32."""
+    from sentence_transformers import SentenceTransformer  # slow to import: only where a model is wanted
+
+    return SentenceTransformer(str(path), device="cpu", local_files_only=True).float().eval()
+
+
+def window_of(model: Any) -> int:
+    """Return how many tokens a SentenceTransformer reads to their end."""
+    return int(model.max_seq_length or DEFAULT_WINDOW_TOKENS)
+
+
+def _token_counter(folder: Path) -> Callable[[str], int]:
+    """Return a function that counts a text's tokens, by a tokenizer that the encoding threads do not share."""
+    from tokenizers import Tokenizer
+
+    if (folder / "tokenizer.json").is_file():
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    else:
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(str(folder)).backend_tokenizer
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)

@@ -1,0 +1,1 @@
+"""Evaluation: measures of ranked lists, and paired tests between two rankings."""

@@ -1,0 +1,51 @@
+"""Measures of ranked lists against judgments, by ir-measures; a judged query that returned nothing counts as zero."""
+
+from collections.abc import Mapping, Sequence
+
+import ir_measures
+
+from index.evaluation.significance import Comparison, compare
+
+Qrels = Mapping[str, Mapping[str, int]]
+"""Query -> document -> grade; a grade above zero is relevant."""
+Run = Mapping[str, Sequence[str]]
+"""Query -> documents, best first."""
+
+DEFAULT_MEASURES = ("nDCG@10", "R@100")
+
+
+def parse_measure(name: str) -> ir_measures.Measure:
+    """Return the measure that prints as `name`, such as nDCG@10 or R@100; raises ValueError for an unknown one."""
+    try:
+        measure = ir_measures.parse_measure(name)
+        str(measure)  # an unknown parameter is only found when the measure prints
+    except (NameError, ValueError, TypeError, SyntaxError, KeyError) as error:
+        raise ValueError(f"unknown measure {name!r}") from error
+    return measure
+
+
+def measure_run(run: Run, qrels: Qrels, names: Sequence[str] = DEFAULT_MEASURES) -> dict[str, dict[str, float]]:
+    """Return measure -> query -> value, for every query of qrels that has a relevant document.
+
+    The order of the run is what is measured: scores are made from it, so ties cannot reorder it.
+    """
+    judged = {query: dict(grades) for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+    measures = {name: parse_measure(name) for name in names}
+    values = {name: dict.fromkeys(judged, 0.0) for name in names}
+    if not judged:
+        return values
+    scored = {
+        query: {document: float(-place) for place, document in enumerate(run[query])}
+        for query in judged
+        if run.get(query)
+    }
+    for metric in ir_measures.iter_calc(list(set(measures.values())), judged, scored):
+        for name in (name for name, measure in measures.items() if measure == metric.measure):
+            values[name][metric.query_id] = float(metric.value)
+    return values
+
+
+def compare_runs(a: Run, b: Run, qrels: Qrels, names: Sequence[str] = DEFAULT_MEASURES) -> dict[str, Comparison]:
+    """Return the paired comparison of two runs on every measure."""
+    left, right = measure_run(a, qrels, names), measure_run(b, qrels, names)
+    return {name: compare(name, left[name], right[name]) for name in names}

@@ -1,0 +1,1 @@
+"""Learning: training examples from feedback, and the fit of an attention head to them."""

@@ -1,0 +1,194 @@
+"""One trial: a head trained by a recipe on some queries, measured on others. A pure function of what it is given.
+
+Trials are what a run chooses among (`index.learning.model_selection`) and what a run that was interrupted need not do again
+(`index.learning.trial_cache`). Same examples, recipe, configuration: same bits.
+
+AdamW (Loshchilov and Hutter 2019) decays towards birth, not towards zero, so that little data changes little.
+"""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from index.evaluation.measures import Qrels, measure_run
+from index.generation.generation import Generation
+from index.learning.config import FitConfig, Recipe, Step
+from index.learning.examples import Batch, Example, make_batch, make_example
+from index.learning.losses import listwise_loss, session_loss
+from index.learning.torch_head import TrainableHead, as_tensors
+from index.ranking.attention import AttentionHead, HeadConfig, without_keys
+from index.ranking.search import project
+from index.records import Floats
+
+SCALAR_STEPS = 24
+"""Steps that an epoch without a turn has at least: its evidence is at hand, and a few scalars want many small steps."""
+VALIDATION_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A head trained by a recipe, after how many epochs, and its nDCG@10 per validation query."""
+
+    head: AttentionHead
+    epochs: int
+    measured: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrainingSplit:
+    """What a trial learns from: examples to train on and to validate by, grades of the latter, a curve for clicks."""
+
+    train: Sequence[Example]
+    validation: Sequence[Example]
+    qrels: Qrels
+    curve: Floats | None = None
+    fold: int = 0
+
+
+def run_trial(
+    generation: Generation, lesson: TrainingSplit, initial: HeadConfig, recipe: Recipe, epochs: int, config: FitConfig
+) -> Generator[Step, None, Trial]:
+    """Train from birth; with validation queries stop early and return the best epoch, without them the last."""
+    if not recipe.weights:
+        untrained = AttentionHead(replace(initial, rank=recipe.rank))
+        return Trial(untrained, 0, validate(generation, untrained, lesson))
+    head = TrainableHead(replace(initial, rank=recipe.rank)).requires_grad_(False)
+    groups = _parameter_groups(head, recipe, config)
+    for group in groups:
+        for parameter in group["params"]:
+            parameter.requires_grad_(True)
+    optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
+    origin = [parameter.detach().clone() for group in groups for parameter in group["params"]]
+    batches = _Batches(generation, lesson, head, recipe, config)
+    best, best_mean = Trial(head.as_arrays(), epochs, {}), -1.0
+    for epoch in range(1, epochs + 1):
+        losses = [_update(head, dense, batch, optimizer, origin, recipe) for dense, batch in batches.epoch()]
+        figures: dict[str, float | int | str] = {"loss": round(float(np.mean(losses)), 5), "recipe": recipe.name}
+        if lesson.validation:
+            searched = head.as_arrays()
+            measured = validate(generation, searched, lesson)
+            mean = float(np.mean(list(measured.values())))
+            figures |= {"nDCG@10": round(mean, 5), "fold": lesson.fold}
+            if mean > best_mean:
+                best, best_mean = Trial(searched, epoch, measured), mean
+        yield Step("choose" if lesson.validation else "train", epoch, epochs, figures)
+        if lesson.validation and epoch - best.epochs >= config.patience:
+            break
+    return best if lesson.validation else replace(best, head=head.as_arrays())
+
+
+class _Batches:
+    """Yields (dense evidence or None, batch) for an epoch.
+
+    A recipe that leaves the query as it is has the same dense evidence in every epoch: it is computed once, and the
+    key vectors are let go. Otherwise batches are made as they are wanted, so that memory holds one at a time, and a
+    part of the hard negatives is looked for anew, as the moving head finds them.
+    """
+
+    def __init__(
+        self, generation: Generation, lesson: TrainingSplit, head: TrainableHead, recipe: Recipe, config: FitConfig
+    ) -> None:
+        self._generation = generation
+        self._curve = None if recipe.interpretation == "naive" else lesson.curve
+        self._examples = list(lesson.train)
+        self._head = head
+        self._config = config
+        self._epochs = 0
+        self._order = np.random.default_rng(config.seed)
+        self._fixed = None if recipe.query_projection else [self._evidence(part) for part in self._parts()]
+
+    def epoch(self) -> Iterator[tuple[Tensor | None, Batch]]:
+        self._epochs += 1
+        if self._fixed is not None:
+            for _ in range(-(-SCALAR_STEPS // max(1, len(self._fixed)))):
+                for at in self._order.permutation(len(self._fixed)):
+                    yield self._fixed[at]
+        else:
+            if self._epochs > 1 and self._config.refresh:
+                self._refresh()
+            for part in self._parts():
+                yield None, as_tensors(make_batch(self._generation, part))
+
+    def _parts(self) -> Iterator[list[Example]]:
+        order = self._order.permutation(len(self._examples))
+        size = self._config.batch_queries
+        for start in range(0, len(order), size):
+            yield [self._examples[i] for i in order[start : start + size]]
+
+    def _evidence(self, part: list[Example]) -> tuple[Tensor, Batch]:
+        batch = as_tensors(make_batch(self._generation, part))
+        with torch.no_grad():
+            dense = self._head.dense(batch.query, batch.candidates)
+        return dense, replace(batch, candidates=without_keys(batch.candidates))
+
+    def _refresh(self) -> None:
+        head = self._head.as_arrays()
+        for at in range(self._epochs % self._config.refresh, len(self._examples), self._config.refresh):
+            one = self._examples[at].feedback
+            if one.shown is None:  # for clicks there are no candidates but what was shown
+                projected = project(head, one.vector)
+                fresh = make_example(self._generation, one, projected, self._config.candidates, self._curve)
+                if fresh.gains.any() and len(fresh.gains) > 1:
+                    self._examples[at] = fresh
+
+
+def _update(
+    head: TrainableHead,
+    dense: Tensor | None,
+    batch: Batch,
+    optimizer: torch.optim.Optimizer,
+    origin: list[Tensor],
+    recipe: Recipe,
+) -> float:
+    """Take one step and the decay towards birth; return the loss before it."""
+    attention = head(batch.query, batch.candidates) if dense is None else head.attend(dense, batch.candidates)
+    logits = attention.logits[:, :-1]
+    loss = listwise_loss(logits, batch.gains, batch.log_propensity) + session_loss(logits, batch.solved)
+    optimizer.zero_grad()
+    if loss.requires_grad:
+        loss.backward()
+    optimizer.step()
+    at = 0
+    with torch.no_grad():
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.lerp_(origin[at], group["lr"] * recipe.decay)
+                at += 1
+        head.beta.clamp_(min=0.0)
+    return float(loss.detach())
+
+
+def _parameter_groups(head: TrainableHead, recipe: Recipe, config: FitConfig) -> list[dict[str, Any]]:
+    scalars: list[nn.Parameter] = [
+        head.beta, head.log_inverse_temperature, head.log_memory_gain, head.log_memory_sharpness
+    ]  # fmt: skip
+    if recipe.gates:
+        scalars.append(head.kind_gate)
+    if recipe.query_projection:
+        matrices = head.score.low_rank()
+        scalars += [head.log_sharpness, head.head_gate, *head.numbers_of_form()]
+        return [
+            {"params": scalars, "lr": config.scalar_learning_rate},
+            {"params": matrices, "lr": recipe.learning_rate},
+        ]
+    return [{"params": scalars, "lr": config.scalar_learning_rate}]
+
+
+def validate(generation: Generation, head: AttentionHead, lesson: TrainingSplit) -> dict[str, float]:
+    """Return query -> nDCG@10 over the candidates of each validation example."""
+    run: dict[str, list[str]] = {}
+    for start in range(0, len(lesson.validation), VALIDATION_BATCH):
+        part = lesson.validation[start : start + VALIDATION_BATCH]
+        batch = make_batch(generation, part)
+        logits = head(batch.query, batch.candidates).logits[:, :-1]
+        for row, example in zip(logits, part, strict=True):
+            best = np.argsort(-row[: len(example.gains)], kind="stable")[:10]
+            run[example.feedback.query_key] = [str(n) for n in generation.rows[example.candidates.doc_indices[best]]]
+    asked: Mapping[str, Any] = {
+        one.feedback.query_key: lesson.qrels[one.feedback.query_key] for one in lesson.validation
+    }
+    return measure_run(run, asked, ["nDCG@10"])["nDCG@10"]

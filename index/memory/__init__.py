@@ -1,0 +1,1 @@
+"""Memory: past queries whose searchers confirmed a document."""

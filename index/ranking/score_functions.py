@@ -1,0 +1,241 @@
+"""The forms of attention: how well a query matches a key, one class per form behind one interface, each trainable.
+
+Sees vectors, never documents. At birth every form gives e . k for unit vectors, so whatever form a collection chooses,
+its untrained model is the zero-shot hybrid search, and what training adds is the form's own. Written once over the
+array API: with arrays of numpy a form serves, with tensors of torch it is trained (`trainable`).
+
+Letters: B queries, K keys, P (query, key) pairs, D key width, H heads, R rank.
+Sources: Luong et al. 2015 (bilinear); Vaswani et al. 2017 (scaled dot product, heads); Bahdanau et al. 2015 (additive);
+Nadaraya 1964 and Watson 1964 (Gaussian kernel); Graves et al. 2014 (cosine); Hu et al. 2022 (low rank).
+`docs/math.md`, "Forms of attention", has the equations.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+from index.ranking.array_api import Array, namespace, pair_products, project_rows
+from index.records import Floats
+
+SMALLEST_SQUARE = 1e-12
+"""Squared lengths are taken to be at least this: the cosine with a vector of no length is 0, its gradient finite."""
+
+
+class Score(ABC):
+    """One form of attention: H scores for each pair of a query and a key. Its parameters are its attributes."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Array]) -> "Score":
+        """Return the form with these parameters."""
+        score = cls()
+        for name, value in values.items():
+            setattr(score, name, value)
+        return score
+
+    @staticmethod
+    @abstractmethod
+    def initial(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        """Return the parameters at birth by name, float32; draw has the random directions: same state, same bits."""
+
+    @abstractmethod
+    def search_vectors(self, query: Array) -> Array:
+        """Return (B, H, D) for queries (B, D): the vectors whose dot product with keys a candidate index maximises."""
+
+    @abstractmethod
+    def __call__(self, query: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
+        """Return the scores (P, H) of pairs: pair_query (P,) are rows of query (B, D), pair_key (P,) of keys (K, D)."""
+
+    @abstractmethod
+    def low_rank(self) -> list[Array]:
+        """Return the matrices, which want a small learning rate; the others are a few numbers per head."""
+
+
+class Bilinear(Score):
+    """score = q_h . k with q_h = e + U_h V_h^T e; U = 0 at birth.
+
+    W_k^T W_q is one matrix on the query's side. The search vectors are the scores, exactly.
+    """
+
+    up: Array
+    down: Array
+
+    @staticmethod
+    def initial(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        up, down = _initial_low_rank(dim, rank, heads, draw)
+        return {"up": up, "down": down}
+
+    def search_vectors(self, query: Array) -> Array:
+        return by_query(self.project(query))
+
+    def __call__(self, query: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
+        return pair_products(self.search_vectors(query), keys, pair_query, pair_key)
+
+    def low_rank(self) -> list[Array]:
+        return [self.up, self.down]
+
+    def project(self, query: Array) -> Array:
+        """Return W_q e (H, B, D), W_q = 1 + U V^T per head."""
+        return query[None] + (query[None] @ self.down) @ transposed(self.up)
+
+
+class Dot(Bilinear):
+    """score = (W_q e) . (W_k k), W_q = 1 + U V^T and W_k = 1 + A B^T per head; U = A = 0 at birth.
+
+    Computed as (W_k^T W_q e) . k: keys stay as they are, and the search vectors are the scores, exactly.
+    """
+
+    key_up: Array
+    key_down: Array
+
+    @staticmethod
+    def initial(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        of_query = Bilinear.initial(dim, rank, heads, draw)
+        key_up, key_down = _initial_low_rank(dim, rank, heads, draw)
+        return of_query | {"key_up": key_up, "key_down": key_down}
+
+    def search_vectors(self, query: Array) -> Array:
+        return by_query(self.absorb(self.project(query)))
+
+    def low_rank(self) -> list[Array]:
+        return [*super().low_rank(), self.key_up, self.key_down]
+
+    def absorb(self, projected: Array) -> Array:
+        """Return W_k^T q (H, B, D) for projected queries q (H, B, D)."""
+        return projected + (projected @ self.key_up) @ transposed(self.key_down)
+
+    def key_squares(self, keys: Array) -> Array:
+        """Return |W_k k|^2 (K, H) = |k|^2 + 2 (A^T k).(B^T k) + |A B^T k|^2, in R numbers a key and head."""
+        xp = namespace(keys)
+        up, down = project_rows(keys[None], self.key_up), project_rows(keys[None], self.key_down)
+        turned = project_rows(down, transposed(self.key_up) @ self.key_up)
+        learned = xp.sum(2 * up * down + turned * down, axis=-1)
+        return xp.sum(keys * keys, axis=-1)[:, None] + learned.T
+
+
+class ScaledDot(Dot):
+    """score = c (W_q e) . (W_k k) / sqrt(D), c = sqrt(D) at birth.
+
+    For components of unit variance the dot product has variance D, and the root takes it back to 1; unit vectors have
+    components of variance 1/D and need no scale, so it is learned from where it does nothing.
+    """
+
+    log_scale: Array
+
+    @staticmethod
+    def initial(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        log_scale = np.full(heads, math.log(dim) / 2, np.float32)
+        return Dot.initial(dim, rank, heads, draw) | {"log_scale": log_scale}
+
+    def search_vectors(self, query: Array) -> Array:
+        scale = namespace(query).exp(self.log_scale - math.log(query.shape[1]) / 2)
+        return scale[:, None] * super().search_vectors(query)
+
+
+class Cosine(Dot):
+    """score = (W_q e) . (W_k k) / (|W_q e| |W_k k|): no key wins by its length.
+
+    The search vectors leave out 1 / |W_k k|, which belongs to the key alone and is 1 at birth.
+    """
+
+    def search_vectors(self, query: Array) -> Array:
+        projected = self.project(query)
+        squares = namespace(query).sum(projected * projected, axis=-1)
+        return by_query(self.absorb(projected / _length(squares)[..., None]))
+
+    def __call__(self, query: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
+        scores = super().__call__(query, keys, pair_query, pair_key)
+        return scores / _length(self.key_squares(keys))[pair_key]
+
+
+class Gaussian(Dot):
+    """score = 1 - p/2 |W_q e - W_k k|^2, p = 1 at birth: its softmax is a Gaussian kernel of precision T p.
+
+    Computed from |q|^2 + |k|^2 - 2 q.k. The search vectors are p W_k^T W_q e, the part that is linear in the key; they
+    leave out -p/2 |W_k k|^2, which belongs to the key alone and is the same for all keys at birth.
+    """
+
+    log_precision: Array
+
+    @staticmethod
+    def initial(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        return Dot.initial(dim, rank, heads, draw) | {"log_precision": np.zeros(heads, np.float32)}
+
+    def search_vectors(self, query: Array) -> Array:
+        return namespace(query).exp(self.log_precision)[:, None] * super().search_vectors(query)
+
+    def __call__(self, query: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
+        xp = namespace(query)
+        half = xp.exp(self.log_precision) / 2
+        projected = self.project(query)
+        of_query = half * xp.sum(projected * projected, axis=-1).T
+        of_key = half * self.key_squares(keys)
+        products = super().__call__(query, keys, pair_query, pair_key)
+        return 1 + products - of_query[pair_query] - of_key[pair_key]
+
+
+class Additive(Score):
+    """score = e . k + w^T tanh(W_q e + W_k k), R hidden units per head; w = 0 at birth.
+
+    The network is added to e . k: on its own it knows nothing at birth, and would have to learn from feedback what the
+    encoder knows. Its maps are born with entries of variance 1, so that a unit vector reaches the bend of tanh: a
+    straight tanh would only add w^T W_k k, the same for every query. No vector gives these scores by a dot product;
+    the search vectors are their gradient by the key at k = e, which is exact to first order near the query.
+    """
+
+    query_map: Array
+    key_map: Array
+    output: Array
+
+    @staticmethod
+    def initial(dim: int, rank: int, heads: int, draw: np.random.Generator) -> dict[str, Floats]:
+        query_map, key_map = draw.standard_normal((2, heads, dim, rank), np.float32)
+        return {"query_map": query_map, "key_map": key_map, "output": np.zeros((heads, rank), np.float32)}
+
+    def search_vectors(self, query: Array) -> Array:
+        hidden = namespace(query).tanh(query[None] @ (self.query_map + self.key_map))
+        slope = self.output[:, None, :] * (1 - hidden * hidden)
+        return by_query(query[None] + slope @ transposed(self.key_map))
+
+    def __call__(self, query: Array, keys: Array, pair_query: Array, pair_key: Array) -> Array:
+        xp = namespace(query)
+        of_query, of_key = query[None] @ self.query_map, project_rows(keys[None], self.key_map)
+        hidden = xp.tanh(of_query[:, pair_query] + of_key[:, pair_key])
+        learned = xp.sum(hidden * self.output[:, None, :], axis=-1).T
+        return pair_products(query[:, None, :], keys, pair_query, pair_key) + learned
+
+    def low_rank(self) -> list[Array]:
+        return [self.query_map, self.key_map]
+
+
+FORMS: dict[str, type[Score]] = {
+    "bilinear": Bilinear,
+    "dot": Dot,
+    "scaled_dot": ScaledDot,
+    "cosine": Cosine,
+    "additive": Additive,
+    "gaussian": Gaussian,
+}
+"""Every form by its name in settings."""
+
+
+def by_query(by_head: Array) -> Array:
+    """Return (B, H, D) for (H, B, D)."""
+    return namespace(by_head).permute_dims(by_head, (1, 0, 2))
+
+
+def transposed(matrices: Array) -> Array:
+    """Return (H, R, D) for (H, D, R)."""
+    return namespace(matrices).permute_dims(matrices, (0, 2, 1))
+
+
+def _initial_low_rank(dim: int, rank: int, heads: int, draw: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return up = 0 and down ~ N(0, 1/D), both (H, D, R): 1 + up down^T is the identity, its gradient is not zero."""
+    shape = (heads, dim, rank)
+    return np.zeros(shape, np.float32), draw.standard_normal(shape, np.float32) / np.float32(math.sqrt(dim))
+
+
+def _length(square: Array) -> Array:
+    xp = namespace(square)
+    return xp.sqrt(xp.clip(square, SMALLEST_SQUARE, None))

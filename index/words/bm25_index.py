@@ -1,0 +1,164 @@
+"""Words: a BM25 index over title and text, by row number. Derived: whoever owns it can rebuild it from the documents.
+
+Sees texts and row numbers, never ids or vectors. Queries are built from tokens, never from user text through a query
+parser, so no character of a query has a meaning of its own. Source: Robertson and Zaragoza 2009 (BM25, k1 1.2, b .75).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import tantivy
+
+from index.records import Floats, Ints
+from index.words.term_matching import Words, number_words
+
+LANGUAGES = (
+    "arabic danish dutch english finnish french german greek hungarian italian norwegian portuguese romanian russian "
+    "spanish swedish tamil turkish"
+).split()
+"""Languages with a stemmer; `none` indexes words as they are."""
+
+MAX_WORD_BYTES = 200
+WRITER_HEAP_BYTES = 32_000_000
+ANALYZER = "words"
+REMEMBERED = 1024
+"""Query texts whose words a searcher keeps."""
+NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+class WordSearcher:
+    """An immutable view of the index at one commit; safe to share between threads."""
+
+    def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema, analyzer: tantivy.TextAnalyzer) -> None:
+        self._searcher = searcher
+        self._schema = schema
+        # one search asks for the words of its text more than once, and so does whoever compares two models
+        self._words = lru_cache(REMEMBERED)(lambda text: tuple(analyzer.analyze(text)))
+
+    @property
+    def count(self) -> int:
+        """Documents in the index."""
+        return int(self._searcher.num_docs)
+
+    def search(self, text: str, k: int, allowed: Ints | None = None) -> tuple[Ints, Floats]:
+        """Return the rows of the k best documents and their BM25 scores, best first; ties go to the lower row.
+
+        allowed: only these rows may be returned; None allows all.
+        """
+        if k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
+            return NOTHING
+        query = self._query(text)
+        if query is None:
+            return NOTHING
+        return self._collect(query if allowed is None else self._restricted(query, allowed), min(k, self.count))
+
+    def weigh(self, text: str) -> tuple[Words, Floats]:
+        """Return the words of a text as numbers (Q,), in order, and the idf (Q,) that BM25 gives each."""
+        words = self._words(text)
+        held = {word: self._searcher.doc_freq("words", word) for word in set(words)}
+        rarity = {word: math.log(1 + (self.count - n + 0.5) / (n + 0.5)) for word, n in held.items()}
+        return number_words(words), np.asarray([rarity[word] for word in words], np.float32)
+
+    def _query(self, text: str) -> tantivy.Query | None:
+        counts = Counter(self._words(text))
+        if not counts:
+            return None
+        terms = []
+        for token, count in sorted(counts.items()):
+            term = tantivy.Query.term_query(self._schema, "words", token, "freq")
+            terms.append((tantivy.Occur.Should, tantivy.Query.boost_query(term, float(count))))
+        return tantivy.Query.boolean_query(terms)
+
+    def _restricted(self, query: tantivy.Query, allowed: Ints) -> tantivy.Query:
+        member = tantivy.Query.term_set_query(self._schema, "row", allowed.tolist())
+        silent = tantivy.Query.const_score_query(member, 0.0)
+        return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, silent)])
+
+    def _collect(self, query: tantivy.Query, k: int) -> tuple[Ints, Floats]:
+        limit = min(k + 1, self.count)
+        hits = self._searcher.search(query, limit=limit, count=False).hits
+        while len(hits) == limit < self.count and hits[-1][0] == hits[k - 1][0]:  # a tie at the end: rows decide it
+            limit = min(4 * limit, self.count)
+            hits = self._searcher.search(query, limit=limit, count=False).hits
+        addresses = [address for _, address in hits]
+        rows = np.asarray(self._searcher.fast_field_values("row", addresses), np.int64)
+        scores = np.asarray([score for score, _ in hits], np.float32)
+        order = np.lexsort((rows, -scores))[:k]
+        return rows[order], scores[order]
+
+
+class WordIndex:
+    """The writable index in a folder of its own. One writer; every commit publishes a new WordSearcher."""
+
+    def __init__(self, directory: Path, language: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._schema = _schema()
+        self._analyzer = analyzer_for(language)
+        self._index = tantivy.Index(self._schema, path=str(directory), reuse=True)
+        self._index.register_tokenizer(ANALYZER, self._analyzer)
+        self._writer: tantivy.IndexWriter | None = None
+
+    def replace(self, rows: Iterable[int], texts: Iterable[str]) -> None:
+        """Put these documents in, in place of any of the same row; visible after commit."""
+        for row, text in zip(rows, texts, strict=True):
+            self._delete(row)
+            document = tantivy.Document()
+            document.add_unsigned("row", row)
+            document.add_text("words", text)
+            self._live_writer.add_document(document)
+
+    def remove(self, rows: Sequence[int]) -> None:
+        """Take these documents out; visible after commit."""
+        for row in rows:
+            self._delete(row)
+
+    def number(self, text: str) -> Words:
+        """Return the words of a text as numbers, in order: what `index.words.term_matching` compares."""
+        return number_words(self._analyzer.analyze(text))
+
+    def commit(self) -> WordSearcher:
+        """Publish what was put in and taken out, durably, and return the view of it."""
+        self._live_writer.commit()
+        return self.searcher()
+
+    def searcher(self) -> WordSearcher:
+        """Return the view of the last commit."""
+        self._index.reload()
+        return WordSearcher(self._index.searcher(), self._schema, self._analyzer)
+
+    def close(self) -> None:
+        """Wait for merges to end and let go of the folder's lock: its files stay as they are until the next write."""
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.wait_merging_threads()
+
+    def _delete(self, row: int) -> None:
+        # delete_documents_by_term makes a signed term of the number, which no document has, and deletes nothing
+        self._live_writer.delete_documents_by_query(tantivy.Query.term_query(self._schema, "row", row))
+
+    @property
+    def _live_writer(self) -> tantivy.IndexWriter:
+        if self._writer is None:
+            self._writer = self._index.writer(WRITER_HEAP_BYTES, 1)
+        return self._writer
+
+
+def analyzer_for(language: str) -> tantivy.TextAnalyzer:
+    """Return the analyzer that documents and queries share: words, lower case, without accents, stemmed."""
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    builder = builder.filter(tantivy.Filter.remove_long(MAX_WORD_BYTES))
+    builder = builder.filter(tantivy.Filter.lowercase()).filter(tantivy.Filter.ascii_fold())
+    if language != "none":
+        builder = builder.filter(tantivy.Filter.stemmer(language))
+    return builder.build()
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field("row", indexed=True, fast=True)
+    builder.add_text_field("words", tokenizer_name=ANALYZER, index_option="freq")
+    return builder.build()

@@ -1,0 +1,1 @@
+"""HTTP: requests with limits, errors as problems, middleware, metrics."""

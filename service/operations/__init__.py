@@ -1,0 +1,1 @@
+"""Operations: health checks, housekeeping, idempotent requests."""

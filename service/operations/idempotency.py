@@ -1,0 +1,117 @@
+"""An Idempotency-Key makes a repeated POST harmless for 24 hours: the first answer is given again.
+
+Streamed imports are not covered: their body is not held in memory, and posting the same documents again replaces them.
+"""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, insert, select
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.http.problems import Problem, answer
+from service.http.requests import MAX_BODY_BYTES, STREAMED
+from service.runtime.runtime import Runtime
+from service.storage.database import now, rfc3339
+from service.storage.tables import IdempotentAnswer
+
+HEADER = "idempotency-key"
+MAX_KEY = 255
+KEPT = timedelta(hours=24)
+
+
+class Idempotency:
+    """ASGI middleware around the routes, inside the body limit."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._in_flight: set[str] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"].endswith(STREAMED):
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        key = request.headers.get(HEADER)
+        if key is None:
+            await self.app(scope, receive, send)
+            return
+        try:
+            await self._once(key, request, send)
+        except Problem as problem:
+            await answer(problem, scope["path"])(scope, receive, send)
+
+    async def _once(self, key: str, request: Request, send: Send) -> None:
+        if not 1 <= len(key) <= MAX_KEY:
+            raise Problem(422, "invalid_request", f"an Idempotency-Key has 1 to {MAX_KEY} characters")
+        runtime: Runtime = request.app.state.runtime
+        body = await _limited_body(request)
+        asked = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
+        if key in self._in_flight:
+            raise Problem(
+                409, "idempotency_in_flight", "the first request with this Idempotency-Key is not answered yet"
+            )
+        self._in_flight.add(key)
+        try:
+            known = await run_in_threadpool(_find, runtime, key)
+            if known is None:
+                await self._first(runtime, key, asked, body, request, send)
+            elif known.request_sha256 != asked:
+                raise Problem(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
+            else:
+                await Response(known.body, known.status, known.headers)(request.scope, request.receive, send)
+        finally:
+            self._in_flight.discard(key)
+
+    async def _first(self, runtime: Runtime, key: str, asked: str, body: bytes, request: Request, send: Send) -> None:
+        held: list[Message] = []
+
+        async def replay() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def hold(message: Message) -> None:
+            held.append(message)
+
+        await self.app(request.scope, replay, hold)
+        start = held[0]
+        if start["status"] < 500:
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
+            content = b"".join(message.get("body", b"") for message in held[1:])
+            await run_in_threadpool(_keep, runtime, key, asked, start["status"], headers, content)
+        for message in held:
+            await send(message)
+
+
+async def _limited_body(request: Request) -> bytes:
+    parts: list[bytes] = []
+    async for part in request.stream():
+        parts.append(part)
+        if sum(map(len, parts)) > MAX_BODY_BYTES:
+            raise Problem(413, "payload_too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
+    return b"".join(parts)
+
+
+def _find(runtime: Runtime, key: str) -> Any:
+    with runtime.database.read() as connection:
+        fresh = rfc3339(datetime.now(UTC) - KEPT)
+        wanted = select(IdempotentAnswer.__table__)
+        return connection.execute(
+            wanted.where(IdempotentAnswer.key == key, IdempotentAnswer.created_at >= fresh)
+        ).one_or_none()
+
+
+def _keep(runtime: Runtime, key: str, asked: str, status: int, headers: dict[str, str], body: bytes) -> None:
+    with runtime.database.write() as connection:
+        stale = rfc3339(datetime.now(UTC) - KEPT)
+        connection.execute(
+            delete(IdempotentAnswer).where((IdempotentAnswer.created_at < stale) | (IdempotentAnswer.key == key))
+        )
+        connection.execute(
+            insert(IdempotentAnswer).values(
+                key=key, request_sha256=asked, status=status, headers=headers, body=body, created_at=now()
+            )
+        )

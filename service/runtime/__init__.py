@@ -1,0 +1,1 @@
+"""Runtime: what is open while the service runs, shared by all slices."""

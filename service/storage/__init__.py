@@ -1,0 +1,1 @@
+"""Storage: the database, its tables, and the codecs between rows and the library."""

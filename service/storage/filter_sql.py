@@ -1,0 +1,125 @@
+"""A filter as a condition in SQL, for SQLite, over metadata that is stored as one JSON object in a text column.
+
+It says exactly what `index.filters.parser.matches` says, which is its reference. Every name and value is a bound parameter.
+
+Fields are found by comparing keys (`json_each(...).key = :name`) and not by a path made from the name: SQLite 3.40
+compares a path with the key as it is spelled in the JSON text, so `$."é"` would not find a key stored as `"\\u00e9"`.
+The path used is the one that SQLite itself gives for the row (`fullkey`). At it, a second `json_each` walks a list's
+elements, or a single value as if it were a list of one, and tells their JSON types: `true` is never taken for 1.
+"""
+
+import json
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import ColumnElement, TableValuedAlias, and_, case, exists, false, func, not_, or_, true
+
+from index.filters.parser import (
+    And,
+    Compare,
+    Contains,
+    ElementTest,
+    Exists,
+    FilterNode,
+    In,
+    IsEmpty,
+    IsNull,
+    Not,
+    Number,
+    Or,
+    Range,
+    Value,
+    fold,
+)
+
+_ORDERINGS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+
+
+def to_sql(node: FilterNode, metadata_column: ColumnElement[Any]) -> ColumnElement[bool]:
+    """A condition that is true for the rows whose metadata passes the filter. It is never NULL.
+
+    `metadata_column` holds a JSON object as text, without lone surrogates; NULL counts as an object without fields.
+    """
+    match node:
+        case And(nodes):
+            return and_(true(), *(to_sql(each, metadata_column) for each in nodes))
+        case Or(nodes):
+            return or_(false(), *(to_sql(each, metadata_column) for each in nodes))
+        case Not(inner):
+            return not_(to_sql(inner, metadata_column))
+        case Compare(field, "=", value):
+            return to_sql(In(field, (value,)), metadata_column)
+        case Compare(field, "!=", value):
+            return not_(to_sql(In(field, (value,)), metadata_column))
+        case Exists() | IsNull() | IsEmpty():
+            row = _rows(_readable(metadata_column))
+            return exists().where(row.c.key == node.field, _field_test(node, row))
+        case _:
+            metadata = _readable(metadata_column)
+            row = _rows(metadata)
+            element = _rows(metadata, row.c.fullkey)
+            return exists().where(row.c.key == node.field, _element_test(node, element))
+
+
+def _readable(metadata: ColumnElement[Any]) -> ColumnElement[str]:
+    r"""The JSON text with each NUL character written as half of a surrogate pair.
+
+    SQLite 3.40 ends a JSON string at \u0000, so that "a\u0000b" would equal "a". A filter can hold neither character,
+    so one may stand for the other. Double backslashes are set aside meanwhile, as a control character that JSON text
+    cannot hold, because the second backslash of "\\u0000" begins no escape.
+    """
+    aside = func.replace(metadata, "\\\\", "\x01")
+    without_nul = func.replace(func.replace(aside, "\\u0000", "\\udfff"), "\x01", "\\\\")
+    return case((func.instr(metadata, "\\u0000") > 0, without_nul), else_=metadata)
+
+
+def _rows(*of: ColumnElement[Any]) -> TableValuedAlias:
+    """The members of a JSON object, the elements of a list, or a single value, as rows."""
+    return func.json_each(*of).table_valued("key", "value", "type", "fullkey", joins_implicitly=True)
+
+
+def _field_test(node: Exists | IsNull | IsEmpty, row: TableValuedAlias) -> ColumnElement[bool]:
+    match node:
+        case Exists():
+            return true()
+        case IsNull():
+            return row.c.type == "null"
+        case IsEmpty():
+            return or_(
+                and_(row.c.type == "text", row.c.value == ""),
+                and_(row.c.type == "array", func.json_array_length(row.c.value) == 0),
+            )
+
+
+def _element_test(node: ElementTest, element: TableValuedAlias) -> ColumnElement[bool]:
+    match node:
+        case Contains(_, text):
+            return and_(element.c.type == "text", func.instr(func.lower(element.c.value), fold(text)) > 0)
+        case In(_, values):
+            return _equal_to_any(values, element)
+        case Range(_, low, high):
+            return and_(_is_number(element), element.c.value >= _number(low), element.c.value <= _number(high))
+        case Compare(_, op, value):
+            return and_(_is_number(element), _ORDERINGS[op](element.c.value, _number(value.number)))
+
+
+def _equal_to_any(values: Iterable[Value], element: TableValuedAlias) -> ColumnElement[bool]:
+    texts = sorted({fold(value.text) for value in values})
+    numbers = [value.number for value in values if value.number is not None]
+    tests: list[ColumnElement[bool]] = [
+        and_(element.c.type == "text", func.lower(element.c.value).in_(texts)),
+        element.c.type.in_([text for text in texts if text in ("true", "false")]),
+    ]
+    if numbers:
+        tests.append(and_(_is_number(element), element.c.value.in_([_number(number) for number in numbers])))
+    return or_(*tests)
+
+
+def _is_number(element: TableValuedAlias) -> ColumnElement[bool]:
+    return element.c.type.in_(["integer", "real"])
+
+
+def _number(number: Number | None) -> ColumnElement[Any]:
+    """The number, read from JSON text: the same reader as the documents', so the same digits give the same number."""
+    return func.json_extract(json.dumps(number), "$")

@@ -1,0 +1,138 @@
+"""Cutting: passages fit the window, overlap, stand where they say, and end where sentences do."""
+
+from itertools import pairwise
+
+import pytest
+
+from index.encoding.chunking import (
+    MAX_TITLE_SHARE,
+    OVERLAP_TOKENS,
+    SENTENCE_TOKENS,
+    SPECIAL_TOKENS,
+    PassageCutter,
+    Span,
+)
+
+WINDOW = 80
+
+
+def count_words(text: str) -> int:
+    return len(text.split())
+
+
+CUTTER = PassageCutter(count_words, WINDOW)
+SENTENCES = [f"Sentence {number} has exactly seven words here." for number in range(40)]
+LONG = " ".join(SENTENCES)
+WORDS = " ".join(f"word{number}" for number in range(500))
+"""No sentence border anywhere."""
+
+
+@pytest.mark.parametrize("text", [LONG, WORDS, "One.\n\n" * 300])
+@pytest.mark.parametrize("title", [None, "A short title", "a long title " * 50])
+def test_every_passage_fits_the_window(text: str, title: str | None) -> None:
+    spans = CUTTER.passages(text, title)
+    assert len(spans) > 1
+    assert max(count_words(span.encoded_text) for span in spans) <= WINDOW - SPECIAL_TOKENS
+
+
+@pytest.mark.parametrize("window", [16, 32, 48, 512])
+def test_an_encoder_may_have_a_window_of_any_size(window: int) -> None:
+    spans = PassageCutter(count_words, window).passages(WORDS, "a long title " * 50)
+    assert max(count_words(span.encoded_text) for span in spans) <= window
+    assert spans[-1].end == len(WORDS)
+
+
+def test_offsets_point_at_the_characters_that_are_encoded() -> None:
+    for span in CUTTER.passages(LONG, None):
+        assert LONG[span.start : span.end] == span.encoded_text
+    for span in CUTTER.passages(LONG, "Title"):
+        assert "Title\n" + LONG[span.start : span.end] == span.encoded_text
+
+
+def test_offsets_count_characters_and_not_bytes() -> None:
+    text = " ".join(f"Größe {number} 😀 naïve 漢字." for number in range(60))
+    spans = CUTTER.passages(text, None)
+    assert len(spans) > 1
+    for span in [*spans, *CUTTER.sentences(text)]:
+        assert text[span.start : span.end] == span.encoded_text
+
+
+def test_no_word_of_the_text_is_lost() -> None:
+    for cut in (CUTTER.passages(WORDS, None), CUTTER.sentences(WORDS)):
+        found = {word for span in cut for word in span.encoded_text.split()}
+        assert found == set(WORDS.split())
+
+
+def test_neighbouring_passages_overlap_by_no_more_than_is_allowed() -> None:
+    spans = CUTTER.passages(WORDS, None)
+    assert len(spans) > 5
+    for left, right in pairwise(spans):
+        shared = count_words(WORDS[right.start : left.end])
+        assert 0 < shared <= OVERLAP_TOKENS
+
+
+def test_passages_begin_and_end_at_sentence_borders_where_there_are_any() -> None:
+    for span in CUTTER.passages(LONG, None):
+        assert span.encoded_text.startswith("Sentence")
+        assert span.encoded_text.endswith("here.")
+
+
+def test_a_text_that_fits_is_one_passage() -> None:
+    assert CUTTER.passages("A short text.", None) == [Span(0, 13, "A short text.")]
+
+
+def test_every_passage_is_read_with_the_title_before_it() -> None:
+    spans = CUTTER.passages(LONG, "  The Title ")
+    assert len(spans) > 1
+    assert all(span.encoded_text.startswith("The Title\nSentence") for span in spans)
+
+
+def test_a_long_title_takes_no_more_than_its_share() -> None:
+    title = " ".join(f"title{number}" for number in range(300))
+    for span in CUTTER.passages(LONG, title):
+        prefix, _, rest = span.encoded_text.partition("\n")
+        assert 0 < count_words(prefix) <= MAX_TITLE_SHARE * WINDOW
+        assert title.startswith(prefix)
+        assert rest == LONG[span.start : span.end]
+
+
+def test_a_long_title_without_spaces_is_cut_too() -> None:
+    by_character = PassageCutter(len, 100)
+    spans = by_character.passages("text " * 100, "x" * 1000)
+    assert spans[0].encoded_text.startswith("x")
+    assert max(len(span.encoded_text) for span in spans) <= 100
+
+
+@pytest.mark.parametrize("text", ["", "  \n\t "])
+def test_a_document_of_a_title_alone_has_its_title_as_its_passage(text: str) -> None:
+    assert CUTTER.passages(text, "The Title") == [Span(0, 0, "The Title")]
+
+
+@pytest.mark.parametrize("title", [None, "", "  "])
+def test_a_document_of_nothing_has_no_passage(title: str | None) -> None:
+    assert CUTTER.passages("", title) == []
+    assert CUTTER.sentences("") == []
+
+
+def test_sentences_cover_the_text_without_overlap() -> None:
+    spans = CUTTER.sentences(LONG)
+    assert [text for span in spans for text in span.encoded_text.split(" ")] == LONG.split(" ")
+    assert all(left.end <= right.start for left, right in pairwise(spans))
+
+
+def test_short_sentences_stay_together_up_to_their_capacity() -> None:
+    spans = CUTTER.sentences("One two. Three four. " + LONG)
+    assert max(count_words(span.encoded_text) for span in spans) <= SENTENCE_TOKENS
+    assert spans[0].encoded_text.startswith("One two. Three four. Sentence 0")
+    assert all(span.encoded_text.endswith((".", "here.")) for span in spans)
+
+
+def test_one_sentence_longer_than_the_capacity_is_cut() -> None:
+    assert count_words(CUTTER.sentences(WORDS)[0].encoded_text) == SENTENCE_TOKENS
+
+
+def test_a_text_of_emoji_alone_is_cut_like_any_other() -> None:
+    text = "👩‍👩‍👧‍👦 " * 200
+    spans = CUTTER.passages(text, "🎉")
+    assert len(spans) > 1
+    assert all(span.encoded_text == "🎉\n" + text[span.start : span.end] for span in spans)

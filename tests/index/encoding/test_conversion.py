@@ -1,0 +1,256 @@
+"""Converted models: made once, whole or not there, made anew when damaged, and refused when they give other vectors."""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import structlog
+from safetensors.numpy import load_file, save_file
+
+from index.encoding import conversion
+from index.encoding import encoder as encoder_module
+from index.encoding.conversion import FP32, INT8, TOKENIZER, NotConvertible, converted_model, padded, read_facts
+from index.encoding.converted_encoder import ConvertedEncoder
+from index.encoding.encoder import load_encoder
+from index.encoding.model_files import DEFAULT_MODEL, OFFLINE_PACKAGE, fingerprint_of, locate_model
+from index.encoding.reference_encoder import SentenceTransformerEncoder
+from index.errors import DamagedFile
+
+needs_weights = pytest.mark.skipif(
+    importlib.util.find_spec(OFFLINE_PACKAGE) is None, reason="the weights are not installed: pip extra `offline`"
+)
+NAME = "0123abcd"
+TEXTS = ["one text", "", "Another text, ÄÖÜ!", "long " * 300]
+
+
+class Converter:
+    """Stands in for the conversion itself: writes three small files, or fails as it is told to."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.failure: Exception | None = None
+
+    def convert(self, path: Path, folder: Path) -> dict[str, Any]:
+        self.count += 1
+        for name in (FP32, INT8, TOKENIZER):
+            (folder / name).write_text(f"{name} of {path.name}")
+        if self.failure:
+            raise self.failure
+        return {"dim": 3}
+
+
+@pytest.fixture
+def converter(monkeypatch: pytest.MonkeyPatch) -> Converter:
+    converter = Converter()
+    monkeypatch.setattr(conversion, "_convert", converter.convert)
+    return converter
+
+
+@pytest.fixture
+def convert(tmp_path: Path) -> Callable[[], Path]:
+    return lambda: converted_model(Path("model"), NAME, tmp_path / "encoders")
+
+
+# --- The folder ---
+
+
+def test_a_model_is_converted_once(converter: Converter, convert: Callable[[], Path]) -> None:
+    folder = convert()
+    assert convert() == folder
+    assert converter.count == 1
+    assert read_facts(folder)["dim"] == 3
+    assert (folder / FP32).read_text() == "fp32.onnx of model"
+
+
+@pytest.mark.parametrize("name", [FP32, INT8, TOKENIZER, "manifest.json"])
+def test_a_damaged_file_is_made_anew(converter: Converter, convert: Callable[[], Path], name: str) -> None:
+    folder = convert()
+    (folder / name).write_text("rubbish")
+    with pytest.raises(DamagedFile):
+        read_facts(folder)
+    convert()
+    assert converter.count == 2
+    assert read_facts(folder)["dim"] == 3
+
+
+def test_a_file_that_is_missing_is_made_anew(converter: Converter, convert: Callable[[], Path]) -> None:
+    (convert() / INT8).unlink()
+    convert()
+    assert converter.count == 2
+
+
+def test_another_format_is_made_anew(
+    converter: Converter, convert: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert()
+    monkeypatch.setattr(conversion, "FORMAT", conversion.FORMAT + 1)
+    read_facts(convert())
+    assert converter.count == 2
+
+
+def test_what_a_killed_conversion_left_is_cleared(
+    converter: Converter, convert: Callable[[], Path], tmp_path: Path
+) -> None:
+    left = tmp_path / "encoders" / f"{NAME}.partial"
+    left.mkdir(parents=True)
+    (left / "half.onnx").write_text("half")
+    folder = convert()
+    assert not left.exists()
+    assert sorted(path.name for path in folder.iterdir()) == [FP32, INT8, "manifest.json", TOKENIZER]
+    assert converter.count == 1
+
+
+def test_conversions_at_once_are_one(converter: Converter, convert: Callable[[], Path]) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert len({future.result() for future in [pool.submit(convert) for _ in range(8)]}) == 1
+    assert converter.count == 1
+
+
+def test_a_refusal_is_remembered_until_a_library_changes(
+    converter: Converter, convert: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    converter.failure = RuntimeError("an operator that ONNX has not")
+    for _ in range(2):
+        with pytest.raises(NotConvertible, match="RuntimeError: an operator"):
+            convert()
+    assert converter.count == 1
+    monkeypatch.setattr(conversion, "_makers", lambda: {"torch": "next"})
+    converter.failure = None
+    assert read_facts(convert())["dim"] == 3
+
+
+@pytest.mark.parametrize("failure", [OSError("disk full"), ImportError("no onnxscript")])
+def test_what_may_pass_is_not_remembered(
+    converter: Converter, convert: Callable[[], Path], failure: Exception, tmp_path: Path
+) -> None:
+    converter.failure = failure
+    with pytest.raises(type(failure)):
+        convert()
+    assert [path.name for path in (tmp_path / "encoders").iterdir()] == [f"{NAME}.lock"]
+    converter.failure = None
+    assert read_facts(convert())["dim"] == 3
+
+
+def test_rows_are_padded_to_a_multiple_with_the_models_own_token() -> None:
+    ids, mask = padded([[5, 6, 7], [8]], pad_id=1, multiple=4)
+    assert ids.tolist() == [[5, 6, 7, 1], [8, 1, 1, 1]]
+    assert mask.tolist() == [[1, 1, 1, 0], [1, 0, 0, 0]]
+
+
+# --- A small model with weights of its own ---
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a model of one layer, cut from MiniLM, that reads 64 tokens and pools by the first."""
+    folder = tmp_path_factory.mktemp("small") / "model"
+    shutil.copytree(locate_model(DEFAULT_MODEL), folder, copy_function=shutil.copyfile)
+    change(folder / "config.json", num_hidden_layers=1)
+    change(folder / "sentence_bert_config.json", max_seq_length=64)
+    change(folder / "1_Pooling" / "config.json", pooling_mode_mean_tokens=False, pooling_mode_cls_token=True)
+    tensors = load_file(folder / "model.safetensors")
+    kept = {name: tensor for name, tensor in tensors.items() if "encoder.layer." not in name or "layer.0." in name}
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+@pytest.fixture(scope="module")
+def small_cache(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    cache = tmp_path_factory.mktemp("encoders")
+    converted_model(small, fingerprint_of(small), cache)
+    return cache
+
+
+@needs_weights
+def test_pooling_and_window_are_converted_with_the_model(small: Path, small_cache: Path) -> None:
+    reference = SentenceTransformerEncoder(str(small), "fp32")
+    encoder = load_encoder(str(small), "fp32", small_cache)
+    assert isinstance(encoder, ConvertedEncoder)
+    for vectors in (encoder.encode(TEXTS), encoder.encode_queries(TEXTS)):
+        assert np.abs(vectors - reference.encode(TEXTS)).max() < 1e-5
+    text = "Words that fill a window, and then some more. " * 20
+    assert encoder.cutter.passages(text, "Title") == reference.cutter.passages(text, "Title")
+
+
+@needs_weights
+def test_a_model_that_gives_other_vectors_is_refused_and_run_by_the_reference(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion, "TOLERANCE", -1.0)  # no difference is as small
+    with pytest.raises(NotConvertible):
+        converted_model(small, fingerprint_of(small), tmp_path / "encoders")
+    with structlog.testing.capture_logs() as logged:
+        encoder = load_encoder(str(small), "fp32", tmp_path / "encoders")
+    assert isinstance(encoder, SentenceTransformerEncoder)
+    assert logged[-1]["event"] == "encoder_not_converted"
+    assert "differs from sentence-transformers by" in logged[-1]["why"]
+
+
+@needs_weights
+def test_what_converts_a_model_does_not_stay_in_memory_and_documents_have_their_runtime_when_they_come(
+    small: Path, tmp_path: Path
+) -> None:
+    program = (
+        "import sys; from pathlib import Path; from index.encoding.encoder import load_encoder; "
+        f"encoder = load_encoder({str(small)!r}, 'fp32', Path({str(tmp_path / 'encoders')!r})); "
+        "held = lambda: sorted({'torch', 'transformers', 'openvino'} & sys.modules.keys()); "
+        "encoder.encode_queries(['a query']); print(encoder.precision, held()); "
+        "encoder.encode(['a document']); print(held())"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert told.splitlines()[-2:] == ["documents fp32 (OpenVINO), queries fp32 (ONNX Runtime) []", "['openvino']"]
+
+
+@needs_weights
+def test_a_cache_that_cannot_be_written_leaves_the_reference(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with structlog.testing.capture_logs() as logged:
+        encoder = load_encoder(str(small), "fp32", tmp_path / "file" / "encoders")
+    assert isinstance(encoder, SentenceTransformerEncoder)
+    assert logged[-1]["event"] == "encoder_not_converted"
+
+
+@needs_weights
+def test_a_whole_conversion_is_used_where_nothing_can_be_written(
+    small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "mkdir", read_only)
+    assert isinstance(load_encoder(str(small), "fp32", small_cache), ConvertedEncoder)
+
+
+def read_only(*_: Any, **__: Any) -> None:
+    raise OSError(30, "Read-only file system")
+
+
+@needs_weights
+def test_a_runtime_that_is_missing_leaves_the_reference_from_the_start(
+    small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    assert isinstance(load_encoder(str(small), "fp32", small_cache), SentenceTransformerEncoder)
+    assert isinstance(load_encoder(str(small), "int8", small_cache), ConvertedEncoder)
+
+
+@needs_weights
+def test_a_runtime_that_does_not_open_the_model_leaves_the_reference(
+    small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: Any) -> None:
+        raise ImportError("No module named 'openvino'")
+
+    monkeypatch.setattr(encoder_module, "ConvertedEncoder", missing)
+    encoder = load_encoder(str(small), "fp32", small_cache)
+    assert isinstance(encoder, SentenceTransformerEncoder)
+    assert encoder.precision == "fp32 (sentence-transformers)"

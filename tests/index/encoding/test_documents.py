@@ -1,0 +1,103 @@
+"""Documents to keys and values: every key stands for the text it names, and each text is encoded once."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from index.encoding.documents import encode_documents, words_of
+from index.encoding.encoder import HashingEncoder
+from index.records import OWN_KINDS, Document, Floats, KeyKind
+
+TITLED = Document("1", "The cat sat. The dog ran.", title="Animals")
+PLAIN = Document("2", "Copper fell. " * 60)
+EMPTY = Document("3", "")
+
+
+class CountingEncoder(HashingEncoder):
+    """Remembers what it encoded."""
+
+    def __init__(self) -> None:
+        super().__init__(dim=32)
+        self.texts: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        self.texts += texts
+        return super().encode(texts)
+
+
+def kinds_of(document: Document, *kinds: KeyKind) -> list[KeyKind]:
+    return [key.kind for key in encode_documents(HashingEncoder(), [document], kinds)[0].keys]
+
+
+def test_a_document_has_keys_of_the_kinds_that_are_asked_for_and_no_others() -> None:
+    assert kinds_of(TITLED, *OWN_KINDS) == [KeyKind.TITLE, KeyKind.PASSAGE, KeyKind.SENTENCE]
+    assert kinds_of(TITLED, KeyKind.PASSAGE) == [KeyKind.PASSAGE]
+    assert kinds_of(TITLED, KeyKind.TITLE, KeyKind.PASSAGE) == [KeyKind.TITLE, KeyKind.PASSAGE]
+    assert kinds_of(TITLED) == []
+
+
+def test_a_document_without_a_title_has_no_title_key() -> None:
+    assert KeyKind.TITLE not in kinds_of(PLAIN, *OWN_KINDS)
+    assert KeyKind.TITLE not in kinds_of(Document("4", "text", title="  "), *OWN_KINDS)
+
+
+def test_an_empty_document_has_no_keys_and_a_value_of_zero() -> None:
+    encoded = encode_documents(HashingEncoder(dim=8), [EMPTY], OWN_KINDS)[0]
+    assert encoded.keys == []
+    assert encoded.value.tolist() == [0.0] * 8
+
+
+def test_every_key_is_the_vector_of_the_text_that_it_names() -> None:
+    encoder = HashingEncoder(dim=32)
+    for document in (TITLED, PLAIN):
+        keys = encode_documents(encoder, [document], OWN_KINDS)[0].keys
+        assert len(keys) > 2
+        for key in keys:
+            query_key = document.title if key.kind is KeyKind.TITLE else document.text
+            text = (query_key or "")[key.start : key.end]
+            read = f"{document.title}\n{text}" if key.kind is KeyKind.PASSAGE and document.title else text
+            assert np.array_equal(key.vector, encoder.encode([read])[0])
+
+
+def test_keys_of_a_kind_stand_in_reading_order() -> None:
+    keys = encode_documents(HashingEncoder(), [PLAIN], OWN_KINDS)[0].keys
+    starts = [key.start for key in keys if key.kind is KeyKind.PASSAGE]
+    assert len(starts) > 1
+    assert starts == sorted(starts)
+
+
+def test_the_value_is_the_unit_mean_of_the_passages() -> None:
+    varied = Document("5", " ".join(f"word{number}" for number in range(150)))
+    encoded = encode_documents(HashingEncoder(dim=32), [varied], OWN_KINDS)[0]
+    passages = [key.vector for key in encoded.keys if key.kind is KeyKind.PASSAGE]
+    mean = sum(passages) / len(passages)
+    assert np.linalg.norm(mean) < 0.99
+    assert encoded.value == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+    assert encoded.value.dtype == np.float32
+
+
+def test_a_document_is_encoded_alike_alone_and_among_others() -> None:
+    together = encode_documents(HashingEncoder(), [PLAIN, EMPTY, TITLED], OWN_KINDS)[2]
+    alone = encode_documents(HashingEncoder(), [TITLED], OWN_KINDS)[0]
+    assert len(together.keys) == len(alone.keys)
+    for one, other in zip(together.keys, alone.keys, strict=True):
+        assert np.array_equal(one.vector, other.vector)
+        assert (one.kind, one.start, one.end) == (other.kind, other.start, other.end)
+
+
+def test_a_text_that_occurs_twice_is_encoded_once() -> None:
+    encoder = CountingEncoder()
+    documents = [Document(str(number), f"Text {number}.", title="Shared title") for number in range(5)]
+    encoded = encode_documents(encoder, documents, [KeyKind.TITLE])
+    assert encoder.texts == ["Shared title"]
+    assert all(np.array_equal(one.keys[0].vector, encoded[0].keys[0].vector) for one in encoded)
+
+
+def test_no_documents_are_encoded_to_nothing() -> None:
+    assert encode_documents(HashingEncoder(), [], OWN_KINDS) == []
+
+
+def test_words_are_found_in_title_and_text() -> None:
+    assert words_of(TITLED) == "Animals\nThe cat sat. The dog ran."
+    assert words_of(PLAIN).strip() == PLAIN.text.strip()

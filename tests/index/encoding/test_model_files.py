@@ -1,0 +1,134 @@
+"""Weights are found in the promised order, or not at all, and two folders are told apart by what decides vectors."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+
+from index.encoding import model_files as weights_module
+from index.encoding.model_files import (
+    DEFAULT_MODEL,
+    DEFAULT_REPOSITORY,
+    DEFAULT_REVISION,
+    OFFLINE_PACKAGE,
+    fingerprint_of,
+    locate_model,
+)
+from index.errors import DamagedFile, ModelNotFound
+
+needs_weights = pytest.mark.skipif(
+    importlib.util.find_spec(OFFLINE_PACKAGE) is None, reason="the weights are not installed: pip extra `offline`"
+)
+
+
+class Hub:
+    """Stands in for the hub client: remembers what it was asked, and has what it is told to have."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str | None, bool]] = []
+        self.cached: Path | None = None
+        self.online: Path | None = None
+
+    def snapshot_download(self, repository: str, *, revision: str | None, local_files_only: bool) -> str:
+        self.asked.append((repository, revision, local_files_only))
+        found = self.cached if local_files_only else self.online
+        if found is None:
+            raise OSError("no network")
+        return str(found)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
+    hub = Hub()
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub.snapshot_download)
+    return hub
+
+
+@pytest.fixture
+def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights_module, "OFFLINE_PACKAGE", "a_package_that_is_not_installed")
+
+
+# --- Where weights are found ---
+
+
+def test_an_explicit_path_comes_first(tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / DEFAULT_MODEL).mkdir()
+    assert locate_model(str(tmp_path / DEFAULT_MODEL)) == tmp_path / DEFAULT_MODEL
+    assert locate_model(DEFAULT_MODEL) == Path(DEFAULT_MODEL)
+    assert hub.asked == []
+
+
+@needs_weights
+@pytest.mark.parametrize("name", [DEFAULT_MODEL, DEFAULT_REPOSITORY])
+def test_the_default_model_comes_from_the_offline_package_without_asking_the_hub(name: str, hub: Hub) -> None:
+    folder = locate_model(name)
+    assert folder.parent.name == OFFLINE_PACKAGE
+    assert (folder / "model.safetensors").is_file()
+    assert hub.asked == []
+
+
+@pytest.mark.usefixtures("no_package")
+def test_without_the_package_the_local_cache_is_asked_before_the_hub(hub: Hub, tmp_path: Path) -> None:
+    hub.cached = tmp_path
+    assert locate_model("someone/model@abc") == tmp_path
+    assert hub.asked == [("someone/model", "abc", True)]
+    hub.cached, hub.online = None, tmp_path
+    assert locate_model("someone/model") == tmp_path
+    assert hub.asked[1:] == [("someone/model", None, True), ("someone/model", None, False)]
+
+
+def test_a_name_without_an_owner_is_looked_for_under_sentence_transformers(hub: Hub, tmp_path: Path) -> None:
+    hub.cached = tmp_path
+    locate_model("all-mpnet-base-v2")
+    assert hub.asked == [("sentence-transformers/all-mpnet-base-v2", None, True)]
+
+
+@pytest.mark.usefixtures("no_package")
+def test_the_default_model_is_asked_of_the_hub_at_a_pinned_revision(hub: Hub) -> None:
+    with pytest.raises(ModelNotFound):
+        locate_model(DEFAULT_MODEL)
+    assert hub.asked == [(DEFAULT_REPOSITORY, DEFAULT_REVISION, True), (DEFAULT_REPOSITORY, DEFAULT_REVISION, False)]
+
+
+@pytest.mark.usefixtures("no_package")
+def test_default_weights_with_another_sha256_are_refused(hub: Hub, tmp_path: Path) -> None:
+    hub.cached = tmp_path
+    for write in (lambda: None, lambda: (tmp_path / "model.safetensors").write_bytes(b"something else")):
+        write()
+        with pytest.raises(DamagedFile, match="sha256"):
+            locate_model(DEFAULT_MODEL)
+
+
+def test_a_name_that_nothing_has_is_an_error_that_says_what_to_do(hub: Hub) -> None:
+    with pytest.raises(ModelNotFound, match=r"'nobody/nothing'.*SOFTSEEK_ENCODER"):
+        locate_model("nobody/nothing")
+    assert len(hub.asked) == 2
+
+
+def test_an_empty_name_is_no_folder(hub: Hub) -> None:
+    with pytest.raises(ModelNotFound):
+        locate_model("")
+    assert hub is not None
+
+
+# --- Fingerprints ---
+
+
+def test_a_fingerprint_changes_with_any_file_that_decides_vectors_and_with_no_other(tmp_path: Path) -> None:
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    (tmp_path / "1_Pooling" / "config.json").write_bytes(b"{}")
+    first = fingerprint_of(tmp_path)
+    (tmp_path / "README.md").write_bytes(b"read me")
+    (tmp_path / "data_config.json").write_bytes(b"what the model was trained on")
+    assert fingerprint_of(tmp_path) == first
+    for name in ("model.safetensors", "1_Pooling/config.json"):
+        before = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(before + b" ")
+        assert fingerprint_of(tmp_path) != first
+        (tmp_path / name).write_bytes(before)
+    assert fingerprint_of(shutil.copytree(tmp_path, tmp_path / "copy")) == first

@@ -1,0 +1,71 @@
+"""Measures of rankings: they are what a calculation by hand gives, and no query is lost."""
+
+from math import log2
+
+import pytest
+
+from index.evaluation.measures import compare_runs, measure_run, parse_measure
+
+QRELS = {"q": {"a": 2, "b": 1, "c": 0}}
+
+
+def ndcg(run: list[str], at: int = 10) -> float:
+    return measure_run({"q": run}, QRELS, [f"nDCG@{at}"])[f"nDCG@{at}"]["q"]
+
+
+def test_ndcg_agrees_with_a_calculation_by_hand() -> None:
+    ideal = 2 / log2(2) + 1 / log2(3)
+    assert ndcg(["a", "b", "c"]) == pytest.approx(1.0)
+    assert ndcg(["c", "a", "b"]) == pytest.approx((2 / log2(3) + 1 / log2(4)) / ideal)
+    assert ndcg(["x", "y", "b"]) == pytest.approx((1 / log2(4)) / ideal)
+    assert ndcg(["x", "a", "y", "b"], at=2) == pytest.approx((2 / log2(3)) / ideal)
+
+
+def test_recall_counts_relevant_documents_down_to_its_rank() -> None:
+    run = {"q": ["x", "b", "y", "a"]}
+    measured = measure_run(run, QRELS, ["R@1", "R@2", "R@100"])
+    assert [measured[name]["q"] for name in ("R@1", "R@2", "R@100")] == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("run", [{}, {"q": []}, {"other": ["a"]}])
+def test_a_judged_query_without_results_counts_as_zero(run: dict[str, list[str]]) -> None:
+    assert measure_run(run, QRELS) == {"nDCG@10": {"q": 0.0}, "R@100": {"q": 0.0}}
+
+
+def test_a_query_without_a_relevant_document_is_not_measured() -> None:
+    qrels = QRELS | {"empty": {}, "irrelevant": {"a": 0}}
+    assert set(measure_run({"q": ["a"], "irrelevant": ["a"]}, qrels)["nDCG@10"]) == {"q"}
+    assert measure_run({"q": ["a"]}, {}) == {"nDCG@10": {}, "R@100": {}}
+
+
+def test_the_order_of_a_run_is_what_is_measured_whatever_the_names_are() -> None:
+    names = [f"d{number}" for number in range(60)]
+    for order in (names, names[::-1]):
+        for place in (0, 9, 10, 59):
+            measured = measure_run({"q": order}, {"q": {order[place]: 1}}, ["RR", "nDCG@10"])
+            assert measured["RR"]["q"] == pytest.approx(1 / (place + 1))
+            assert measured["nDCG@10"]["q"] == pytest.approx(1 / log2(place + 2) if place < 10 else 0.0)
+
+
+def test_a_measure_prints_as_it_is_written() -> None:
+    assert [str(parse_measure(name)) for name in ("nDCG@10", "R@100", "RR")] == ["nDCG@10", "R@100", "RR"]
+
+
+@pytest.mark.parametrize("name", ["nonsense", "", "nDCG@x", "nDCG@-1", "foo(", "1+1", "nDCG@10 R@5", "nDCG(x=1)@3"])
+def test_an_unknown_measure_is_named_in_the_error(name: str) -> None:
+    with pytest.raises(ValueError, match="unknown measure") as caught:
+        parse_measure(name)
+    assert repr(name) in str(caught.value)
+
+
+def test_two_spellings_of_one_measure_have_the_same_values() -> None:
+    measured = measure_run({"q": ["a"]}, QRELS, ["R@100", "Recall@100"])
+    assert measured["R@100"] == measured["Recall@100"] == {"q": 0.5}
+
+
+def test_two_runs_are_compared_on_every_measure_query_by_query() -> None:
+    qrels = {"q": {"a": 1}, "r": {"b": 1}}
+    comparisons = compare_runs({"q": ["a"]}, {"q": ["a"], "r": ["x", "b"]}, qrels, ["RR", "R@1"])
+    assert (comparisons["RR"].a, comparisons["RR"].b) == (0.5, 0.75)
+    assert (comparisons["R@1"].a, comparisons["R@1"].b) == (0.5, 0.5)
+    assert comparisons["RR"].queries == 2

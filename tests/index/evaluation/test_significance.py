@@ -1,0 +1,155 @@
+"""The gate: how two systems are compared, and what lets a challenger through."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from index.evaluation.significance import CONFIDENCE, RECALL_TOLERANCE, Comparison, compare, gate, interval
+
+
+def named(*values: float) -> dict[str, float]:
+    return {f"q{number:03}": value for number, value in enumerate(values)}
+
+
+def comparison(difference: float, low: float, high: float, queries: int = 50) -> Comparison:
+    return Comparison("nDCG@10", queries, 0.5, 0.5 + difference, difference, low, high, 0.01)
+
+
+SAME = comparison(0.0, 0.0, 0.0)
+BETTER = comparison(0.04, 0.01, 0.07)
+
+
+# --- Comparison ---
+
+
+def test_a_comparison_holds_both_means_and_their_difference() -> None:
+    result = compare("P@1", named(0, 1, 0, 0), named(1, 1, 0, 1))
+    assert (result.measure, result.queries, result.a, result.b, result.difference) == ("P@1", 4, 0.25, 0.75, 0.5)
+    assert result.low <= result.difference <= result.high
+
+
+def test_queries_are_paired_by_name_and_not_by_order() -> None:
+    a = {"x": 0.1, "y": 0.5, "z": 0.9}
+    b = {"z": 0.95, "x": 0.15, "y": 0.55}
+    result = compare("RR", a, b)
+    assert (result.low, result.high) == pytest.approx((0.05, 0.05))
+
+
+def test_the_order_in_which_queries_come_changes_no_bit() -> None:
+    random = np.random.default_rng(1)
+    a, b = named(*random.random(30)), named(*random.random(30))
+    assert compare("RR", a, b) == compare("RR", dict(reversed(a.items())), b)
+
+
+def test_the_p_value_is_that_of_a_paired_t_test() -> None:
+    differences = [0.3, 0.1, 0.2, -0.1]
+    result = compare("RR", named(0.5, 0.5, 0.5, 0.5), named(*(0.5 + one for one in differences)))
+    mean = sum(differences) / 4
+    deviation = math.sqrt(sum((one - mean) ** 2 for one in differences) / 3)
+    angle = math.atan(mean / (deviation / 2) / math.sqrt(3))
+    two_sided = 1 - 2 / math.pi * (angle + math.sin(angle) * math.cos(angle))  # Student's t with 3 degrees of freedom
+    assert result.p_value == pytest.approx(two_sided)
+
+
+def test_equal_systems_do_not_differ() -> None:
+    result = compare("RR", named(0.2, 0.4, 0.9), named(0.2, 0.4, 0.9))
+    assert (result.difference, result.low, result.high, result.p_value) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_a_gain_that_is_the_same_on_every_query_is_compared_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = compare("RR", named(0.1, 0.2, 0.3), named(0.2, 0.3, 0.4))
+    assert result.p_value < 0.001
+
+
+def test_different_queries_cannot_be_compared() -> None:
+    with pytest.raises(ValueError, match="same queries"):
+        compare("RR", {"x": 0.1}, {"y": 0.1})
+
+
+def test_no_queries_and_one_query_are_compared_too() -> None:
+    nothing = compare("RR", {}, {})
+    assert (nothing.queries, nothing.difference, nothing.p_value) == (0, 0.0, 1.0)
+    one = compare("RR", {"x": 0.25}, {"x": 0.5})
+    assert (one.difference, one.low, one.high, one.p_value) == (0.25, 0.25, 0.25, 1.0)
+
+
+def test_a_comparison_prints_as_plain_json_values() -> None:
+    assert set(map(type, compare("RR", named(0, 1, 0), named(1, 1, 0)).as_dict().values())) == {str, int, float}
+
+
+# --- Interval ---
+
+
+def test_the_interval_of_many_values_is_that_of_the_normal_distribution() -> None:
+    values = np.random.default_rng(1).normal(0.3, 1.0, 400)
+    low, high = interval(values)
+    half = 1.96 * values.std() / 20
+    assert low == pytest.approx(values.mean() - half, abs=0.01)
+    assert high == pytest.approx(values.mean() + half, abs=0.01)
+
+
+def test_the_interval_agrees_with_a_bootstrap_by_loop() -> None:
+    values = [0.0, 0.0, 0.1, 0.9, 0.2]
+    random = np.random.default_rng(5)
+    means = sorted(sum(values[i] for i in random.integers(0, 5, 5)) / 5 for _ in range(20_000))
+    low, high = interval(np.asarray(values))
+    assert low == pytest.approx(means[int(20_000 * (1 - CONFIDENCE) / 2)], abs=0.021)
+    assert high == pytest.approx(means[int(20_000 * (1 + CONFIDENCE) / 2)], abs=0.021)
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    values = np.random.default_rng(2).normal(size=30)
+    assert interval(values, 3) == interval(values, 3) != interval(values, 4)
+
+
+# --- Gate ---
+
+
+def test_a_challenger_that_is_surely_better_is_promoted() -> None:
+    decision = gate(BETTER, SAME)
+    assert decision.promote
+    assert [(check.name, check.passed) for check in decision.checks] == [
+        ("ndcg_better", True),
+        ("recall_not_worse", True),
+    ]
+
+
+@pytest.mark.parametrize("ndcg", [SAME, comparison(0.04, 0.0, 0.08), comparison(0.04, -0.01, 0.09)])
+def test_a_challenger_that_may_be_no_better_is_not_promoted(ndcg: Comparison) -> None:
+    decision = gate(ndcg, SAME)
+    assert not decision.promote
+    assert [check.passed for check in decision.checks] == [False, True]
+
+
+def test_a_challenger_that_was_measured_on_nothing_is_not_promoted() -> None:
+    assert not gate(comparison(0.04, 0.01, 0.07, queries=0), SAME).promote
+
+
+def test_a_challenger_that_was_measured_on_one_query_is_not_promoted() -> None:
+    assert not gate(compare("nDCG@10", {"q": 0.5}, {"q": 0.9}), compare("R@100", {"q": 1.0}, {"q": 1.0})).promote
+
+
+@pytest.mark.parametrize(
+    ("recall", "passed"),
+    [
+        (comparison(0.1, 0.05, 0.2), True),
+        (comparison(-RECALL_TOLERANCE, -0.02, 0.0), True),
+        (comparison(-RECALL_TOLERANCE / 2, -0.004, -0.001), False),
+        (comparison(-2 * RECALL_TOLERANCE, -0.1, 0.1), False),
+    ],
+)
+def test_recall_may_be_a_little_lower_but_not_significantly(recall: Comparison, passed: bool) -> None:
+    decision = gate(BETTER, recall)
+    assert decision.promote == passed
+    assert [check.passed for check in decision.checks] == [True, passed]
+
+
+def test_every_check_says_which_figures_decided() -> None:
+    ndcg, recall = gate(BETTER, comparison(-0.1, -0.2, -0.05)).reasons
+    assert "0.5000 -> 0.5400" in ndcg
+    assert "[+0.0100, +0.0700] on 50 held-out queries" in ndcg
+    assert "difference -0.1000" in recall

@@ -1,0 +1,67 @@
+"""Collections small enough to check by eye, for the tests of this folder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from index.encoding.encoder import HashingEncoder
+from index.generation.generation import Generation, IndexedDocument
+from index.generation.store import GenerationStore
+from index.records import Floats, Key, KeyKind, MemoryKey
+
+ENCODER = HashingEncoder(dim=32)
+
+
+def unit(*numbers: float) -> Floats:
+    """Return the unit vector in this direction."""
+    vector = np.asarray(numbers, np.float32)
+    return vector / np.linalg.norm(vector)
+
+
+def random_vectors(count: int, dim: int, seed: int) -> Floats:
+    """Return unit vectors (count, dim) in no particular direction."""
+    vectors = np.random.default_rng(seed).normal(size=(count, dim))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def vector_of(text: str) -> Floats:
+    """Return the vector that `ENCODER` gives a text."""
+    return ENCODER.encode([text])[0]
+
+
+def passages(row: int, words: str, *vectors: Floats) -> IndexedDocument:
+    """Return a document whose passages have these vectors; passage i stands for characters [10 i, 10 i + 9)."""
+    keys = [Key(KeyKind.PASSAGE, vector, 10 * i, 10 * i + 9) for i, vector in enumerate(vectors)]
+    return IndexedDocument(row, words, keys)
+
+
+def written(row: int, text: str, title: str | None = None) -> IndexedDocument:
+    """Return a document of a text, which is one passage, and perhaps a title; words are found in both."""
+    keys = [Key(KeyKind.PASSAGE, vector_of(text), 0, len(text))]
+    if title:
+        keys.insert(0, Key(KeyKind.TITLE, vector_of(title), 0, len(title)))
+    return IndexedDocument(row, f"{title or ''}\n{text}", keys)
+
+
+def remembered(number: int, row: int, query: str | Floats, weight: float = 1.0, query_key: str = "") -> MemoryKey:
+    """Return the memory that a query, as a text or a vector, was answered by a document."""
+    vector = vector_of(query) if isinstance(query, str) else query
+    return MemoryKey(row, vector, weight, query_key or (query if isinstance(query, str) else f"source {number}"))
+
+
+def store_of(directory: Path, documents: Sequence[IndexedDocument], dim: int = ENCODER.dim) -> GenerationStore:
+    """Return a store that was given these documents at watermark 1, with words found as they are."""
+    store = GenerationStore(directory, dim, "none")
+    store.apply(1, documents)
+    return store
+
+
+def generation_of(
+    directory: Path, documents: Sequence[IndexedDocument], memory: Sequence[MemoryKey] = (), dim: int = ENCODER.dim
+) -> Generation:
+    """Return a generation of these documents and this memory."""
+    store = store_of(directory, documents, dim)
+    generation = store.remember(2, memory)
+    store.close()
+    return generation

@@ -1,0 +1,258 @@
+"""Compaction behind the scenes: writes go on meanwhile, and what they did is in what is published."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import index.generation.store
+from index.generation.compaction import Compaction, compact
+from index.generation.generation import ARRAYS, Generation, IndexedDocument
+from index.generation.store import GenerationStore
+from index.storage.files import MANIFEST
+from index.storage.vector_file import VectorFile
+from tests.index.fixtures import passages, random_vectors, remembered, store_of
+
+VECTORS = random_vectors(400, 3, seed=1)
+DOCUMENTS = [
+    passages(row, f"word{row} cat", *VECTORS[row : row + 1 + row % 3]) for row in range(300)
+]  # one to three keys each
+QUERIES = random_vectors(20, 3, seed=2)
+
+
+@dataclass
+class Gate:
+    """Stands in for `compact`: what it has copied, it hands over when it is let."""
+
+    copied: threading.Event
+    let: threading.Event
+    fails: bool = False
+
+    def compact(self, state: Generation, file: VectorFile) -> Compaction:
+        compaction = compact(state, file)
+        self.copied.set()
+        assert self.let.wait(30)
+        if self.fails:
+            raise OSError("no space left on device")
+        return compaction
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than 100 keys are compacted behind the scenes, once 30 % of them and 20 are dead."""
+    for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "TENDED_HERE": 100, "CARRIED_AT_LAST": 4}.items():
+        monkeypatch.setattr(f"index.generation.store.{name}", value)
+    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 20)
+    monkeypatch.setattr("index.generation.compaction.COPIED_AT_ONCE", 50)
+    monkeypatch.setattr("index.candidates.build.COMPRESSED_FROM", 150)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(small: None, folder: Path) -> Iterator[GenerationStore]:
+    """A store of the first 200 documents."""
+    store = store_of(folder, DOCUMENTS[:200], 3)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def gate(store: GenerationStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    gate = Gate(threading.Event(), threading.Event())
+    monkeypatch.setattr(index.generation.store, "compact", gate.compact)
+    yield gate
+    gate.let.set()
+
+
+def found(generation: Generation) -> list[list[int]]:
+    doc_indices = [generation.nearest(query[None], 10, generation.alive)[0] for query in QUERIES]
+    return [generation.rows[one].tolist() for one in doc_indices]
+
+
+def by_hand(documents: list[IndexedDocument]) -> list[list[int]]:
+    def nearest(query: np.ndarray) -> list[int]:
+        scored = [(-max(float(key.vector @ query) for key in document.keys), document.row) for document in documents]
+        return [row for _, row in sorted(scored)[:10]]
+
+    return [nearest(query) for query in QUERIES]
+
+
+def key_files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("keys-*"))
+
+
+def assert_holds(generation: Generation, documents: list[IndexedDocument]) -> None:
+    """Compare all that is kept of documents with what they were made of."""
+    assert generation.rows[generation.alive].tolist() == [document.row for document in documents]
+    for place, document in zip(np.flatnonzero(generation.alive), documents, strict=True):
+        own = slice(generation.first_key[place], generation.first_key[place + 1])
+        assert np.array_equal(generation.keys[own], [key.vector for key in document.keys])
+        assert generation.key_kind[own].tolist() == [key.kind for key in document.keys]
+        assert generation.key_start[own].tolist() == [key.start for key in document.keys]
+        assert generation.key_end[own].tolist() == [key.end for key in document.keys]
+        numbers, weights = generation.words.weigh(document.words)
+        scores, _ = generation.match(numbers, weights, np.arange(len(generation.rows)))
+        assert scores.argmax() == place
+    assert found(generation) == by_hand(documents)
+
+
+def test_a_write_does_not_wait_for_the_compaction_that_it_makes_due(store: GenerationStore, gate: Gate) -> None:
+    before = store.current.file
+    store.apply(2, [], removed=range(100))
+    assert gate.copied.wait(30)
+    store.apply(3, DOCUMENTS[200:205])
+    assert store.current.file is before
+    assert_holds(store.current, DOCUMENTS[100:205])
+    gate.let.set()
+    store.settle()
+    assert store.current.file is not before
+    assert (len(store.current.rows), store.current.watermark) == (105, 3)
+    assert_holds(store.current, DOCUMENTS[100:205])
+
+
+def test_what_is_added_removed_and_remembered_meanwhile_is_carried_over(store: GenerationStore, gate: Gate) -> None:
+    store.apply(2, [], removed=range(100))
+    assert gate.copied.wait(30)
+    store.apply(3, DOCUMENTS[200:215], removed=[100, 150])  # of those that were copied
+    store.apply(4, [passages(215, "")], removed=[203, 199])  # of those that came since
+    memory = store.remember(5, [remembered(1, 120, VECTORS[0])]).memory
+    gate.let.set()
+    store.settle()
+    left = [one for one in DOCUMENTS[101:215] if one.row not in (150, 199, 203)]
+    generation = store.current
+    assert (generation.watermark, generation.memory) == (5, memory)
+    assert generation.rows[generation.alive][-1] == 215
+    store.apply(6, [], removed=[215])
+    assert_holds(store.current, left)
+
+
+def test_what_was_compacted_behind_has_the_bits_of_what_is_built_without_the_dead(
+    store: GenerationStore, gate: Gate, tmp_path: Path
+) -> None:
+    store.apply(2, [], removed=range(100))
+    assert gate.copied.wait(30)
+    store.apply(3, DOCUMENTS[200:209])
+    gate.let.set()
+    store.settle()
+    other = store_of(tmp_path / "other", DOCUMENTS[100:200], 3)
+    other.apply(3, DOCUMENTS[200:209])
+    for name in ARRAYS:
+        mine, fresh = getattr(store.current, name), getattr(other.current, name)
+        assert (mine.tolist(), mine.dtype) == (fresh.tolist(), fresh.dtype), name
+    assert 0 < store.current.sealed.count == other.current.sealed.count < len(other.current.keys)
+    mine, fresh = (one.current.sealed.search(QUERIES, 50) for one in (store, other))
+    assert all(np.array_equal(one, another) for one, another in zip(mine, fresh, strict=True))
+    other.close()
+
+
+def test_everything_may_be_removed_behind_the_scenes(store: GenerationStore, gate: Gate) -> None:
+    store.apply(2, [], removed=range(200))
+    gate.let.set()
+    store.settle()
+    assert (len(store.current.rows), found(store.current)) == (0, [[]] * 20)
+    store.apply(3, DOCUMENTS[200:203])
+    assert_holds(store.current, DOCUMENTS[200:203])
+
+
+def test_a_generation_that_a_search_holds_answers_as_before(store: GenerationStore, gate: Gate) -> None:
+    held = store.apply(2, [], removed=range(100))
+    gate.let.set()
+    store.settle()
+    store.apply(3, DOCUMENTS[200:205], removed=[150])
+    assert len(held.rows) == 200
+    assert_holds(held, DOCUMENTS[100:200])
+
+
+def test_a_write_waits_when_too_many_new_keys_have_gathered_meanwhile(store: GenerationStore, gate: Gate) -> None:
+    store.apply(2, [], removed=range(100))
+    assert gate.copied.wait(30)
+    store.apply(3, DOCUMENTS[200:230])
+    writing = threading.Thread(target=store.apply, args=(4, DOCUMENTS[230:250]))  # more than 4 tails in all
+    writing.start()
+    writing.join(0.05)
+    assert len(store.current.rows) == 230
+    gate.let.set()
+    writing.join()
+    store.settle()
+    assert_holds(store.current, DOCUMENTS[100:250])
+
+
+# --- Files ---
+
+
+def test_the_old_file_of_keys_goes_when_the_compacted_ones_are_published(
+    store: GenerationStore, gate: Gate, folder: Path
+) -> None:
+    store.apply(2, [], removed=range(100))
+    assert gate.copied.wait(30)
+    assert key_files(folder) == ["keys-1.f32", "keys-2.f32"]
+    gate.let.set()
+    store.settle()
+    assert key_files(folder) == ["keys-2.f32"]
+
+
+def test_a_compaction_that_failed_leaves_no_file_and_is_tried_again_at_the_next_write(
+    store: GenerationStore, gate: Gate, folder: Path
+) -> None:
+    gate.fails = True
+    gate.let.set()
+    store.apply(2, [], removed=range(100))
+    with pytest.raises(OSError, match="no space"):
+        store.settle()
+    assert key_files(folder) == ["keys-1.f32"]
+    assert_holds(store.current, DOCUMENTS[100:200])
+    gate.fails = False
+    store.apply(3, DOCUMENTS[200:201])
+    store.settle()
+    assert (len(store.current.rows), len(key_files(folder))) == (101, 1)
+    assert_holds(store.current, DOCUMENTS[100:201])
+
+
+def test_saving_waits_for_the_compaction_and_what_is_opened_is_compact(
+    store: GenerationStore, gate: Gate, folder: Path
+) -> None:
+    store.apply(2, [], removed=range(100))
+    assert gate.copied.wait(30)
+    saving = threading.Thread(target=store.save, args=("none", 2))
+    saving.start()
+    saving.join(0.05)
+    assert not (folder / MANIFEST).exists()
+    gate.let.set()
+    saving.join()
+    again = GenerationStore.open(folder, 3, "none", 2)
+    assert len(again.current.rows) == 100
+    assert_holds(again.current, DOCUMENTS[100:200])
+
+
+def test_no_manifest_names_keys_that_a_compaction_has_moved(
+    store: GenerationStore, gate: Gate, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.apply(2, [], removed=range(100))
+    assert gate.copied.wait(30)
+    with monkeypatch.context() as hurried:
+        hurried.setattr(store, "settle", lambda: None)  # as if the write had come between waiting and saving
+        store.save("none", 2)
+    assert (folder / MANIFEST).exists()
+    gate.let.set()
+    store.settle()
+    assert not (folder / MANIFEST).exists()
+    store.save("none", 2)
+    assert_holds(GenerationStore.open(folder, 3, "none", 2).current, DOCUMENTS[100:200])
+
+
+def test_closing_waits_for_the_compaction(store: GenerationStore, gate: Gate, folder: Path) -> None:
+    store.apply(2, [], removed=range(100))
+    assert gate.copied.wait(30)
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    gate.let.set()
+    closing.join()
+    assert key_files(folder) == ["keys-2.f32"]
+    assert_holds(store.current, DOCUMENTS[100:200])

@@ -1,0 +1,292 @@
+"""Generations: what a search reads never changes, whatever is added, removed, sealed, compacted, saved or opened."""
+
+import hashlib
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.candidates.base import MISSING
+from index.generation.generation import ARRAYS, Generation, IndexedDocument
+from index.generation.store import GenerationStore
+from index.records import Floats, Ints, Key, KeyKind
+from index.words.term_matching import number_words
+from tests.index.fixtures import passages, random_vectors, remembered, store_of, unit
+
+X, Y, Z = np.eye(3, dtype=np.float32)
+ANIMALS = [passages(1, "cat", X), passages(2, "dog", unit(1, 1, 0)), passages(3, "cat dog", Y)]
+
+
+def nearest(generation: Generation, query: Floats, count: int = 10, allowed: list[bool] | None = None) -> list[int]:
+    """Return the rows of the documents with the nearest keys."""
+    mask = generation.alive if allowed is None else np.asarray(allowed)
+    return generation.rows[generation.nearest(query[None], count, mask)[0]].tolist()
+
+
+def worded(generation: Generation, text: str) -> list[int]:
+    return sorted(generation.words.search(text, 10)[0].tolist())
+
+
+def fingerprint(generation: Generation) -> str:
+    """Return a checksum of every array that a search reads."""
+    arrays = [getattr(generation, name) for name in ARRAYS]
+    memory = generation.memory
+    arrays += [memory.vectors, memory.first, memory.rows, memory.weights, memory.counts]
+    return hashlib.sha256(b"|".join(array.tobytes() for array in arrays)).hexdigest()
+
+
+def words_of(generation: Generation, place: int) -> list[int]:
+    """Return the words of a document, as numbers."""
+    return generation.tokens[generation.first_token[place] : generation.first_token[place + 1]].tolist()
+
+
+def many(first: int, count: int, seed: int) -> list[IndexedDocument]:
+    """Return documents with one to three keys each, from row `first` on."""
+    vectors = iter(random_vectors(3 * count, 3, seed))
+    return [
+        passages(row, f"word{row}", *(next(vectors) for _ in range(1 + row % 3))) for row in range(first, first + count)
+    ]
+
+
+def nearest_by_hand(documents: list[IndexedDocument], query: Floats) -> list[int]:
+    scored = [(-max(float(key.vector @ query) for key in document.keys), document.row) for document in documents]
+    return [row for _, row in sorted(scored)]
+
+
+# --- What is found ---
+
+
+def test_documents_are_found_by_their_nearest_key_and_by_their_words(tmp_path: Path) -> None:
+    generation = store_of(tmp_path, ANIMALS, 3).current
+    assert nearest(generation, X) == [1, 2, 3]
+    assert nearest(generation, unit(0.1, 1, 0)) == [3, 2, 1]
+    assert nearest(generation, X, count=2) == [1, 2]
+    assert worded(generation, "cat") == [1, 3]
+    assert (generation.count, generation.dim, generation.watermark) == (3, 3, 1)
+
+
+def test_a_store_is_born_empty_and_searchable(tmp_path: Path) -> None:
+    generation = GenerationStore(tmp_path, 3, "english").current
+    assert (generation.count, generation.dim, generation.watermark) == (0, 3, 0)
+    assert nearest(generation, X) == []
+    assert worded(generation, "cat") == []
+    assert generation.doc_indices(np.asarray([0, 7])).tolist() == [MISSING, MISSING]
+
+
+def test_every_head_has_a_list_of_its_own(tmp_path: Path) -> None:
+    generation = store_of(tmp_path, ANIMALS, 3).current
+    lists = generation.nearest(np.stack([X, Y]), 1, generation.alive)
+    assert [generation.rows[doc_indices].tolist() for doc_indices in lists] == [[1], [3]]
+
+
+def test_a_document_with_many_near_keys_does_not_crowd_out_the_others(tmp_path: Path) -> None:
+    crowd = passages(1, "", *[X] * 200)
+    others = [passages(2, "", unit(1, 1, 0)), passages(3, "", Y), passages(4, "", unit(-1, 1, 0))]
+    generation = store_of(tmp_path, [crowd, *others], 3).current
+    assert nearest(generation, X, count=3) == [1, 2, 3]
+    assert nearest(generation, X, count=9) == [1, 2, 3, 4]
+
+
+def test_no_more_keys_are_asked_for_than_documents_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each key more is read and scored: where documents have one each, as many keys are documents enough."""
+    asked: list[int] = []
+    store = store_of(
+        tmp_path, [passages(row, "", vector) for row, vector in enumerate(random_vectors(50, 3, seed=4))], 3
+    )
+    generation = store.current
+    scan = Generation._nearest_keys
+    monkeypatch.setattr(Generation, "_nearest_keys", lambda *given: (asked.append(given[2]), scan(*given))[1])
+    assert len(nearest(generation, X, 10)) == 10
+    assert len(nearest(generation, X, 10, [row % 2 == 0 for row in range(50)])) == 10
+    assert asked == [10, 10]
+
+
+def test_only_allowed_documents_are_found_and_as_many_as_are_wanted(tmp_path: Path) -> None:
+    documents = many(1, 60, seed=1)
+    generation = store_of(tmp_path, documents, 3).current
+    allowed = [row % 4 == 0 for row in range(1, 61)]
+    expected = [row for row in nearest_by_hand(documents, X) if row % 4 == 0]
+    assert nearest(generation, X, 10, allowed) == expected[:10]
+    assert nearest(generation, X, 100, allowed) == expected
+    assert nearest(generation, X, 10, [False] * 60) == []
+
+
+def test_a_document_without_keys_is_found_by_words_alone(tmp_path: Path) -> None:
+    generation = store_of(tmp_path, [passages(1, "cat"), passages(2, "dog", X), passages(3, "")], 3).current
+    assert nearest(generation, X) == [2]
+    assert worded(generation, "cat") == [1]
+    assert generation.count == 3
+
+
+def test_keys_belong_to_the_document_they_came_with(tmp_path: Path) -> None:
+    keys = [Key(KeyKind.TITLE, X, 0, 4), Key(KeyKind.PASSAGE, Y, 3, 9)]
+    documents = [passages(5, ""), IndexedDocument(7, "", keys), passages(9, "", Z)]
+    generation = store_of(tmp_path, documents, 3).current
+    assert generation.key_doc_index.tolist() == [1, 1, 2]
+    assert generation.key_kind.tolist() == [KeyKind.TITLE, KeyKind.PASSAGE, KeyKind.PASSAGE]
+    assert (generation.key_start.tolist(), generation.key_end.tolist()) == ([0, 3, 0], [4, 9, 9])
+    assert np.array_equal(generation.keys, [X, Y, Z])
+
+
+def test_the_words_of_every_document_are_kept_in_their_order(tmp_path: Path) -> None:
+    store = store_of(tmp_path, [passages(1, "Cat, dog; cat!", X), passages(2, ""), passages(5, "copper")], 3)
+    generation = store.apply(2, [passages(6, "dog cat")], removed=[1])
+    expected = [["cat", "dog", "cat"], [], ["copper"], ["dog", "cat"]]
+    assert [words_of(generation, place) for place in range(4)] == [number_words(words).tolist() for words in expected]
+
+
+def test_a_row_that_is_unknown_or_removed_has_no_place(tmp_path: Path) -> None:
+    store = store_of(tmp_path, [passages(2, "", X), passages(5, "", Y), passages(8, "", Z)], 3)
+    asked: Ints = np.asarray([8, 0, 2, 5, 6, 99, -1])
+    assert store.current.doc_indices(asked).tolist() == [2, MISSING, 0, 1, MISSING, MISSING, MISSING]
+    store.apply(2, [], removed=[5])
+    assert store.current.doc_indices(asked).tolist() == [2, MISSING, 0, MISSING, MISSING, MISSING, MISSING]
+
+
+# --- Changes ---
+
+
+def test_a_removed_document_is_found_no_more(tmp_path: Path) -> None:
+    generation = store_of(tmp_path, ANIMALS, 3).apply(2, [], removed=[1, 77])
+    assert nearest(generation, X) == [2, 3]
+    assert worded(generation, "cat") == [3]
+    assert (generation.count, generation.watermark) == (2, 2)
+
+
+def test_a_replaced_document_comes_back_under_a_new_row(tmp_path: Path) -> None:
+    generation = store_of(tmp_path, ANIMALS, 3).apply(2, [passages(4, "copper", Z)], removed=[1])
+    assert nearest(generation, Z)[0] == 4
+    assert sorted(nearest(generation, X)) == [2, 3, 4]
+    assert (worded(generation, "copper"), worded(generation, "cat")) == ([4], [3])
+
+
+def test_rows_only_grow(tmp_path: Path) -> None:
+    store = store_of(tmp_path, ANIMALS, 3)
+    with pytest.raises(AssertionError):
+        store.apply(2, [passages(3, "again", X)])
+
+
+def test_an_old_generation_answers_as_before_whatever_comes_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.generation.store.TAIL_KEYS", 6)  # seals and compacts every few steps
+    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 6)
+    store = GenerationStore(tmp_path, 3, "none")
+    query, held, row = unit(1, 2, 3), [], 1
+    for step in range(12):
+        added = [] if step % 3 == 2 else many(row, 4, seed=step)
+        generation = store.apply(step + 1, added, [] if added else [row - 1, row - 3])
+        generation = store.remember(step + 1, [remembered(step, row, X)])
+        row += len(added)
+        held.append((generation, fingerprint(generation), nearest(generation, query), worded(generation, "word9")))
+    assert len({fingerprint(generation) for generation, *_ in held}) == 12
+    for generation, before, found, words in held:
+        assert fingerprint(generation) == before
+        assert nearest(generation, query) == found
+        assert worded(generation, "word9") == words
+
+
+def test_searches_may_run_while_the_next_generation_is_made(tmp_path: Path) -> None:
+    store = store_of(tmp_path, many(1, 50, seed=0), 3)
+    held, expected, done = store.current, nearest(store.current, X), threading.Event()
+    answers: list[list[int]] = []
+
+    def read() -> None:
+        while not done.is_set():
+            answers.append(nearest(held, X))
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for step in range(20):
+        store.apply(step + 2, many(51 + 10 * step, 10, seed=step + 1), removed=[step + 1])
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert answers
+    assert all(answer == expected for answer in answers)
+
+
+# --- Tail, seal and compaction ---
+
+
+@pytest.mark.parametrize("tail_keys", [1, 10, 1000])
+def test_sealed_keys_and_the_tail_give_what_brute_force_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail_keys: int
+) -> None:
+    monkeypatch.setattr("index.generation.store.TAIL_KEYS", tail_keys)
+    documents = many(1, 40, seed=3)
+    store = GenerationStore(tmp_path, 3, "none")
+    for step in range(8):
+        store.apply(step + 1, documents[5 * step : 5 * step + 5])
+    sealed = store.current.sealed.count
+    assert sealed == 0 if tail_keys == 1000 else 0 < sealed <= len(store.current.keys)
+    for query in random_vectors(6, 3, seed=4):
+        assert nearest(store.current, query, 7) == nearest_by_hand(documents, query)[:7]
+
+
+def test_a_filter_reaches_the_sealed_keys_and_the_tail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.generation.store.TAIL_KEYS", 30)
+    documents = many(1, 40, seed=5)
+    store = store_of(tmp_path, documents[:30], 3)
+    store.apply(2, documents[30:], removed=[3, 35])
+    assert 0 < store.current.sealed.count < len(store.current.keys)
+    allowed = [row % 2 == 1 and row not in (3, 35) for row in range(1, 41)]
+    expected = [row for row in nearest_by_hand(documents, X) if row % 2 == 1 and row not in (3, 35)]
+    assert nearest(store.current, X, 50, allowed) == expected
+
+
+def test_compaction_drops_what_was_removed_and_keeps_every_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.generation.store.TAIL_KEYS", 4)
+    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 4)
+    documents = many(1, 20, seed=6)
+    store = store_of(tmp_path, documents, 3)
+    gone, left = list(range(2, 14)), [document for document in documents if not 2 <= document.row < 14]
+    generation = store.apply(2, [], removed=gone)
+    assert generation.rows.tolist() == [document.row for document in left]
+    assert len(generation.keys) == sum(len(document.keys) for document in left)
+    for place, document in enumerate(left):
+        own = slice(generation.first_key[place], generation.first_key[place + 1])
+        assert np.array_equal(generation.keys[own], [key.vector for key in document.keys])
+        assert generation.key_start[own].tolist() == [key.start for key in document.keys]
+        assert words_of(generation, place) == number_words([document.words]).tolist()
+    assert nearest(generation, X) == nearest_by_hand(left, X)[:10]
+    added = many(21, 3, seed=7)
+    assert nearest(store.apply(3, added), X, 20) == nearest_by_hand(left + added, X)
+
+
+def test_everything_may_be_removed_and_the_collection_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.generation.store.TAIL_KEYS", 1)
+    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 1)
+    store = store_of(tmp_path, ANIMALS, 3)
+    assert nearest(store.apply(2, [], removed=[1, 2, 3]), X) == []
+    assert len(store.current.rows) == 0
+    assert nearest(store.apply(3, [passages(4, "cat", X)]), X) == [4]
+
+
+# --- Memory ---
+
+
+def test_remembering_replaces_the_memory_and_touches_nothing_else(tmp_path: Path) -> None:
+    store = store_of(tmp_path, ANIMALS, 3)
+    before = store.current
+    store.remember(2, [remembered(1, 1, X), remembered(2, 9, Y, weight=-0.5)])
+    generation = store.remember(3, [remembered(2, 9, Y, weight=-0.5)])
+    assert (generation.memory.rows.tolist(), generation.memory.weights.tolist()) == ([9], [-0.5])
+    assert generation.memory.query_keys == ("source 2",)
+    assert generation.watermark == 3
+    assert all(getattr(generation, name) is getattr(before, name) for name in ARRAYS)
+
+
+def test_revising_changes_the_sources_that_are_named_and_no_others(tmp_path: Path) -> None:
+    store = store_of(tmp_path, ANIMALS, 3)
+    before = store.remember(2, [remembered(1, 1, X), remembered(2, 9, Y), remembered(3, 2, Z)])
+    generation = store.revise(3, {"source 1": [], "source 2": [remembered(2, 7, Y, weight=-0.5)]})
+    found = [(key.query_key, key.row, key.weight) for key in generation.memory.keys]
+    assert found == [("source 2", 7, -0.5), ("source 3", 2, 1.0)]
+    assert (generation.watermark, before.memory.rows.tolist()) == (3, [1, 9, 2])

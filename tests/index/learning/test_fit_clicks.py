@@ -1,0 +1,149 @@
+"""Training on clicks: graded, debiased and naive readings of them, and what held-out queries with clicks count."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from index.generation.generation import Generation
+from index.learning.click_model import BEST_GRADE, ClickModel, estimate_clicks, held_out_qrels
+from index.learning.examples import ASSUMED, Feedback
+from index.learning.fit import _read, ranked_rows
+from index.learning.model_selection import ClickInterpretations
+from index.ranking.attention import AttentionHead
+from index.ranking.checkpoint import head_bytes
+from tests.index.learning_fixtures import CONFIG, COUNT, INITIAL, QUICK, asked, collection_of, finished, run
+
+TIMES = 10
+"""Showings of every list."""
+RECIPES = (QUICK[0], QUICK[3])
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+    return collection_of(tmp_path_factory.mktemp("collection"))
+
+
+def clicked(one: Feedback, rows: Sequence[int]) -> Feedback:
+    """Return the clicks of searchers who want one document and click it whenever they look at its place."""
+    (wanted,) = one.gains
+    shown = {row: {place: TIMES} for place, row in enumerate(dict.fromkeys(rows), 1)}
+    looked = TIMES * float(ASSUMED[next(iter(shown[wanted])) - 1])
+    return replace(one, gains={wanted: float(round(looked))}, shown=shown)
+
+
+def shuffled(turned: bool = True, seed: int = 3) -> list[Feedback]:
+    """Return queries whose lists have what was wanted anywhere among ten documents."""
+    random = np.random.default_rng(seed)
+    lists = [(one, [*one.gains, *random.choice(COUNT, 9).tolist()]) for one in asked(turned)]
+    return [clicked(one, random.permutation(rows).tolist()) for one, rows in lists]
+
+
+def read(collection: Generation, feedback: Sequence[Feedback]) -> ClickInterpretations:
+    return finished(_read(collection, feedback, INITIAL, estimate_clicks(feedback), CONFIG))[0]
+
+
+# --- What is learned from them ---
+
+
+def test_clicks_teach_as_judgments_do(collection: Generation) -> None:
+    fitted, _ = run(collection, shuffled())
+    assert fitted.report["recipe"]["reading"] == "graded"
+    assert fitted.report["held_out"]["nDCG@10"]["difference"] > 0.3
+    assert fitted.report["examination"]["attraction"]["noise"] < fitted.report["examination"]["attraction"]["worth"]
+
+
+def test_lists_that_were_shown_once_each_teach_too(collection: Generation) -> None:
+    once = [replace(one, shown={row: {1 + row % 10: 1} for row in range(10)} | {next(iter(one.gains)): {1: 1}})
+            for one in asked(turned=True)]  # fmt: skip
+    fitted, _ = run(collection, once)
+    assert fitted.report["held_out"]["nDCG@10"]["queries"] > 20
+    assert fitted.report["held_out"]["nDCG@10"]["difference"] > 0.3
+
+
+def test_where_a_document_was_shown_enters_the_debiased_reading(collection: Generation) -> None:
+    by_place = [
+        clicked(one, [*one.gains, *((7 * number + at) % COUNT for at in range(9))])
+        for number, one in enumerate(asked(turned=True))
+    ]
+    all_first = [replace(one, shown={row: {1: TIMES} for row in one.shown or {}}) for one in by_place]
+    config = replace(CONFIG, interpretations=("debiased",), error_share=-1e9)
+    heads = [run(collection, clicks, config, ladder=RECIPES)[0].head for clicks in (by_place, all_first)]
+    one, other = (head.parameters_by_name() for head in heads)
+    assert any(not np.array_equal(value, other[name]) for name, value in one.items() if name != "null")
+
+
+def test_a_run_with_the_naive_reading_alone_makes_no_other_trial(collection: Generation) -> None:
+    fitted, _ = run(collection, shuffled(), replace(CONFIG, interpretations=("naive",)), ladder=RECIPES)
+    tried = fitted.report["recipe"]
+    assert tried["reading"] == "naive"
+    assert list(tried["validation_ndcg"]) == ["birth, naive", "rank, learning_rate 0.02, naive"]
+
+
+def test_with_judgments_alone_there_is_one_reading_whatever_is_asked_for(collection: Generation) -> None:
+    feedback = asked(turned=True)
+    plain, _ = run(collection, feedback, ladder=RECIPES)
+    naive, _ = run(collection, feedback, replace(CONFIG, interpretations=("naive",)), ladder=RECIPES)
+    assert head_bytes(plain.head) == head_bytes(naive.head)
+    for fitted in (plain, naive):
+        assert fitted.report["recipe"]["reading"] == "graded"
+        assert fitted.report["examination"] is None
+        assert list(fitted.report["recipe"]["validation_ndcg"]) == ["birth", "rank, learning_rate 0.02"]
+
+
+# --- How they are read ---
+
+
+def test_judgments_are_read_once_and_as_they_are(collection: Generation) -> None:
+    feedback = asked(turned=True)[:10]
+    interpretations = read(collection, feedback)
+    assert list(interpretations.examples) == ["graded"]
+    assert [one.feedback for one in interpretations.examples["graded"]] == feedback
+
+
+def test_graded_clicks_choose_among_all_that_is_found_the_other_readings_among_what_was_shown(
+    collection: Generation,
+) -> None:
+    clicks, judged = shuffled()[:30], asked(turned=True)[30:40]
+    interpretations = read(collection, [*clicks, *judged]).examples
+    assert {name: len(examples) for name, examples in interpretations.items()} == dict.fromkeys(
+        ("graded", "debiased", "naive"), 40
+    )
+    of_clicks = {one.query_key: len(one.shown or {}) for one in clicks}
+    for name, examples in interpretations.items():
+        for one in examples:
+            shown = of_clicks.get(one.feedback.query_key, COUNT)
+            assert len(one.gains) == (COUNT if name == "graded" else shown)
+            assert not one.log_propensity.any() or (name == "debiased" and shown < COUNT)
+    assert any(one.log_propensity.any() for one in interpretations["debiased"])
+    graded = [one.gains for one in interpretations["graded"] if one.feedback.query_key in of_clicks]
+    assert all(1 <= gains.max() <= BEST_GRADE for gains in graded)
+    assert max(float(one.gains.max()) for one in interpretations["naive"]) == TIMES  # clicks, not grades
+
+
+# --- What held-out queries count ---
+
+
+def test_of_a_query_with_clicks_only_what_was_shown_is_ranked(collection: Generation) -> None:
+    judged = asked(turned=True)[0]
+    everything = ranked_rows(collection, AttentionHead(INITIAL), judged, COUNT)
+    assert len(everything) == COUNT
+    shown = {int(row): {place: 1} for place, row in enumerate(everything[::-7], 1)}
+    clicks = replace(judged, shown=shown)
+    condensed = ranked_rows(collection, AttentionHead(INITIAL), clicks, COUNT)
+    assert condensed == [row for row in everything if int(row) in shown]
+    assert len(condensed) == len(shown)
+    assert ranked_rows(collection, AttentionHead(INITIAL), clicks, 3) == condensed[:3]  # the limit is that of the list
+
+
+def test_held_out_queries_are_judged_by_the_rates_of_the_log() -> None:
+    log = shuffled()
+    model: ClickModel = estimate_clicks(log)
+    qrels = held_out_qrels(log, model)
+    for judged, one in zip(asked(turned=True), log, strict=True):
+        (wanted,) = judged.gains
+        grades = qrels[one.query_key]
+        assert set(grades) == {str(row) for row in one.shown or {}}
+        assert grades[str(wanted)] >= 1
+        assert sum(grades.values()) == grades[str(wanted)]

@@ -1,0 +1,104 @@
+"""What training measures with: held-out queries as a search sees them, and the null slot that it calibrates."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.generation.generation import Generation
+from index.learning.click_model import held_out_qrels
+from index.learning.examples import Feedback, make_batch, make_examples
+from index.learning.fit import calibrate_null, ranked_rows
+from index.ranking.attention import AttentionHead
+from index.ranking.search import Query, search
+from index.records import Floats
+from tests.index.fixtures import remembered
+from tests.index.learning_fixtures import COUNT, INITIAL, asked, collection_of
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+    return collection_of(tmp_path_factory.mktemp("collection"))
+
+
+# --- Held-out queries ---
+
+
+def test_a_query_is_evaluated_without_its_own_memory(tmp_path: Path) -> None:
+    one = asked(turned=True)[0]
+    (row,) = one.gains
+    ranks = {}
+    for query_key in ("nothing", one.query_key, "another query"):
+        memory = [remembered(1, row, one.vector, query_key=query_key, weight=100.0)] if query_key != "nothing" else []
+        generation = collection_of(tmp_path / query_key, memory)
+        ranks[query_key] = ranked_rows(generation, AttentionHead(INITIAL), one, COUNT).index(str(row))
+    assert ranks[one.query_key] == ranks["nothing"] > ranks["another query"] == 0
+
+
+def test_gains_become_grades_and_none_that_is_above_zero_is_lost() -> None:
+    one = replace(asked(turned=True)[0], gains={3: 0.2, 4: 0.0, 5: 2.6})
+    assert held_out_qrels([one]) == {one.query_key: {"3": 1, "4": 0, "5": 3}}
+
+
+# --- The null slot ---
+
+
+def null_weights(
+    collection: Generation, head: AttentionHead, feedback: Sequence[Feedback], with_answer: bool
+) -> Floats:
+    """Return the weight of the null slot for queries with their answer among the candidates, or taken out."""
+    examples = make_examples(collection, feedback, lambda vector: vector[None], 20)
+    batch = make_batch(collection, examples)
+    candidates = batch.candidates
+    if not with_answer:
+        candidates = replace(candidates, mask=candidates.mask & (batch.gains == 0))
+    weights: Floats = head(batch.query, candidates).weights[:, -1]
+    return weights
+
+
+@pytest.mark.parametrize("born_with", [(-30.0, 1.0, 0.0), (12.0, 1.0, 0.0), (90.0, 0.2, 5.0)])
+def test_the_calibrated_null_slot_tells_queries_with_an_answer_from_those_without(
+    collection: Generation, born_with: tuple[float, float, float]
+) -> None:
+    feedback = asked(turned=False, noise=0.1)
+    head = AttentionHead(replace(INITIAL, null=born_with, inverse_temperature=30.0))
+    examples = make_examples(collection, feedback[:70], lambda vector: vector[None], 20)
+    calibrated = calibrate_null(collection, head, examples)
+    answered, unanswered = (null_weights(collection, calibrated, feedback[70:], answer) for answer in (True, False))
+    assert np.median(answered) < 0.25 < 0.75 < np.median(unanswered)
+
+
+def test_a_null_slot_calibrated_on_clicks_holds_for_searches(collection: Generation) -> None:
+    """Ten documents were shown, a search attends to many more: what is calibrated must be the weight that is served."""
+    random, head = np.random.default_rng(3), AttentionHead(INITIAL)
+    clicked = [
+        replace(
+            one, shown={int(row): {place: 1} for place, row in enumerate([*one.gains, *random.choice(COUNT, 9)], 1)}
+        )
+        for one in asked(turned=False, noise=0.1)
+    ]
+    examples = make_examples(collection, clicked[:70], lambda vector: vector[None], 20)
+    calibrated = calibrate_null(collection, head, examples)
+    nulls: dict[bool, list[float]] = {True: [], False: []}
+    for one in clicked[70:]:
+        for answer, allowed in ((True, None), (False, ~np.isin(collection.rows, list(one.gains)))):
+            nulls[answer].append(search(collection, calibrated, Query("", one.vector, allowed=allowed)).null_weight)
+    assert np.median(nulls[True]) < 0.5 < np.median(nulls[False])
+
+
+def test_calibration_changes_no_ranking_and_no_other_parameter(collection: Generation) -> None:
+    feedback, head = asked(turned=False), AttentionHead(INITIAL)
+    examples = make_examples(collection, feedback, lambda vector: vector[None], 20)
+    before = copy.deepcopy(head)
+    calibrated = calibrate_null(collection, head, examples)
+    initial, now = before.parameters_by_name(), calibrated.parameters_by_name()
+    assert {name for name in initial if not np.array_equal(initial[name], now[name])} == {"null"}
+    one = feedback[0]
+    assert ranked_rows(collection, before, one, 20) == ranked_rows(collection, calibrated, one, 20)
+
+
+def test_without_examples_the_null_slot_stays_as_it_was(collection: Generation) -> None:
+    assert calibrate_null(collection, AttentionHead(INITIAL), []).null.tolist() == list(INITIAL.null)

@@ -1,0 +1,343 @@
+"""The choice of a recipe: better by its share of error, inside its budget, and honest about what choosing flatters."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from index.generation.generation import Generation
+from index.learning.config import FitConfig, Recipe
+from index.learning.examples import Example, Feedback, fold_of, make_example, make_examples
+from index.learning.model_selection import (
+    PRICE,
+    RECIPES,
+    VARIANTS,
+    ClickInterpretations,
+    _optimism,
+    _RecipeSearch,
+    beats,
+    choose,
+    label,
+)
+from index.learning.torch_head import TrainableHead
+from index.learning.trainer import TrainingSplit, _Batches
+from index.learning.trial_cache import Journal
+from index.ranking.search import project
+from index.records import Floats
+from tests.index.learning_fixtures import (
+    ALL_FOLDS,
+    CONFIG,
+    COUNT,
+    DIM,
+    INITIAL,
+    QUICK,
+    asked,
+    collection_of,
+    finished,
+    run,
+)
+
+SHORT = replace(CONFIG, epochs=2, patience=2)
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+    return collection_of(tmp_path_factory.mktemp("collection"))
+
+
+def examples_of(collection: Generation, feedback: Sequence[Feedback], count: int = COUNT) -> list[Example]:
+    return make_examples(collection, feedback, lambda vector: vector[None], count)
+
+
+# --- Better by its share of error ---
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 2.0])
+def test_a_gain_counts_from_a_share_of_its_standard_error_on(share: float) -> None:
+    gains = [0.3, -0.1, 0.2, 0.0, 0.1]
+    mean = sum(gains) / 5
+    error = math.sqrt(sum((gain - mean) ** 2 for gain in gains) / 4) / math.sqrt(5)
+    assert beats(np.asarray(gains), share) == (mean > share * error)
+    just = np.asarray(gains) - mean + share * error
+    assert beats(just + 1e-9, share)
+    assert not beats(just - 1e-9, share)
+
+
+@pytest.mark.parametrize("gains", [[], [0.5], [0.0, 0.0, 0.0]])
+def test_no_gain_or_one_query_proves_nothing(gains: list[float]) -> None:
+    assert not beats(np.asarray(gains, np.float64), 0.5)
+
+
+@pytest.mark.parametrize(("share", "chosen"), [(0.5, "rank"), (1e6, "birth")])
+def test_a_richer_recipe_must_be_better_by_its_share_of_error(
+    collection: Generation, share: float, chosen: str
+) -> None:
+    ladder = [QUICK[0], QUICK[3]]
+    fitted, _ = run(collection, asked(turned=True), replace(CONFIG, error_share=share), ladder=ladder)
+    assert fitted.report["recipe"]["recipe"] == chosen
+
+
+# --- The budget ---
+
+
+def price_of(recipe: Recipe, examples: int, config: FitConfig) -> float:
+    return PRICE[recipe.query_projection] * examples * config.epochs * config.folds if recipe.weights else 0.0
+
+
+@pytest.mark.parametrize("afforded", range(5))
+def test_the_budget_leaves_out_what_it_has_no_room_for_whatever_the_clock_says(
+    collection: Generation, afforded: int
+) -> None:
+    examples = examples_of(collection, asked(turned=True)[:40])
+    config = replace(SHORT, cross_validation_queries=ALL_FOLDS)
+    budget = sum(price_of(recipe, len(examples), config) for recipe in RECIPES[: afforded + 1])
+    config = replace(config, budget_seconds=budget * (1 + 1e-9))
+    qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in examples}
+    choice, _ = finished(
+        choose(collection, ClickInterpretations({"graded": examples}, qrels, None), INITIAL, config, Journal(None))
+    )
+    assert list(choice.validation) == [recipe.name for recipe in RECIPES[: afforded + 1]]
+    left_out = [recipe.name for recipe in RECIPES[afforded + 1 :]]
+    assert list(choice.skipped)[: len(left_out)] == left_out
+
+
+def test_without_any_budget_birth_is_kept(collection: Generation) -> None:
+    fitted, _ = run(collection, asked(turned=True), replace(CONFIG, budget_seconds=0.0))
+    assert fitted.report["recipe"]["recipe"] == "birth"
+    assert len(fitted.report["recipe"]["skipped"]) == len(QUICK) - 1
+
+
+def test_variants_are_tried_where_a_turn_was_chosen_and_the_budget_has_room(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.learning.model_selection.VARIANTS", ({"learning_rate": 3e-2}, {"rank": 2}))
+    examples = examples_of(collection, asked(turned=True))
+    qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in examples}
+    interpretations = ClickInterpretations({"graded": examples}, qrels, None)
+    choice, _ = finished(
+        choose(collection, interpretations, INITIAL, replace(CONFIG, budget_seconds=1e6), Journal(None))
+    )
+    assert choice.recipe.query_projection
+    assert list(choice.validation)[:3] == ["birth", "rank, learning_rate 0.02", "rank, learning_rate 0.03"]
+    assert "rank 2" in list(choice.validation)[3]
+    assert choice.skipped == ()
+    assert all(trial.head.config.rank == choice.recipe.rank for trial in choice.trials.values())
+
+
+def test_every_variant_changes_something_of_the_recipes() -> None:
+    for change in VARIANTS:
+        assert replace(QUICK[3], **change) != QUICK[3]  # type: ignore[arg-type]
+        assert label(replace(RECIPES[3], **change), RECIPES[3].rank) != label(RECIPES[3], RECIPES[3].rank)  # type: ignore[arg-type]
+
+
+# --- What choosing flatters ---
+
+
+def climbed(values: list[dict[str, float]]) -> int:
+    """Return which recipe the ladder ends at."""
+    best = 0
+    for at in range(1, len(values)):
+        if beats(np.asarray([values[at][query] - values[best][query] for query in values[0]]), CONFIG.error_share):
+            best = at
+    return best
+
+
+def noise(recipes: int, queries: int, seed: int) -> list[dict[str, float]]:
+    """Return measures of recipes that are all equally good."""
+    drawn = np.random.default_rng(seed).normal(0.5, 0.2, (recipes, queries))
+    return [{f"query {at}": float(value) for at, value in enumerate(row)} for row in drawn]
+
+
+def test_without_a_choice_nothing_is_flattered() -> None:
+    (one,) = noise(1, 40, seed=0)
+    assert _optimism([one], 0, CONFIG) == 0.0
+    assert _optimism([one, dict(one), dict(one)], 0, CONFIG) == 0.0
+    assert _optimism([{"alone": 0.5}, {"alone": 0.9}], 1, CONFIG) == 0.0
+
+
+def test_what_is_chosen_from_noise_is_not_believed_to_gain() -> None:
+    seen, corrected = [], []
+    for seed in range(12):
+        values = noise(12, 30, seed)
+        chosen = climbed(values)
+        gain = np.mean(list(values[chosen].values())) - np.mean(list(values[0].values()))
+        optimism = _optimism(values, chosen, CONFIG)
+        seen.append(gain)
+        corrected.append(gain - optimism)
+        assert optimism >= 0
+    assert np.mean(seen) > 0.05
+    assert abs(np.mean(corrected)) < 0.25 * np.mean(seen)
+
+
+def test_a_gain_that_is_there_is_hardly_taken_off() -> None:
+    (initial,) = noise(1, 60, seed=0)
+    richer = {query: value + 0.3 for query, value in initial.items()}
+    assert _optimism([initial, richer], 1, CONFIG) < 0.02
+
+
+def test_optimism_is_the_same_bits_twice() -> None:
+    values = noise(6, 30, seed=3)
+    assert _optimism(values, climbed(values), CONFIG) == _optimism(values, climbed(values), CONFIG)
+
+
+# --- Hard negatives ---
+
+
+@pytest.mark.parametrize("refresh", [0, 2])
+def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collection: Generation, refresh: int) -> None:
+    examples = examples_of(collection, asked(turned=True), count=20)
+    head = TrainableHead(INITIAL).requires_grad_(False)
+    config = replace(CONFIG, candidates=20, refresh=refresh)
+    batches = _Batches(collection, TrainingSplit(examples, (), {}), head, Recipe("rank", query_projection=True), config)
+    list(batches.epoch())
+    assert [one.candidates for one in batches._examples] == [one.candidates for one in examples]
+    query_projection = torch.roll(torch.eye(DIM), -1, 0) - torch.eye(DIM)  # W_q = 1 + U V^T turns the axes back
+    head.score.up[0], head.score.down[0] = query_projection, torch.eye(DIM)
+    list(batches.epoch())
+    changed = 0
+    for before, after in zip(examples, batches._examples, strict=True):
+        fresh = make_example(collection, before.feedback, project(head.as_arrays(), before.feedback.vector), 20)
+        assert after is before or after.candidates.doc_indices.tolist() == fresh.candidates.doc_indices.tolist()
+        changed += after.candidates.doc_indices.tolist() != before.candidates.doc_indices.tolist()
+    assert changed > len(examples) // 4 if refresh else changed == 0
+
+
+def test_what_was_shown_stays_what_clicks_choose_among(collection: Generation) -> None:
+    clicked = [
+        replace(
+            one,
+            shown={row: {place: 1} for place, row in enumerate([*one.gains, (next(iter(one.gains)) + 1) % COUNT], 1)},
+        )
+        for one in asked(turned=True)
+    ]
+    examples = examples_of(collection, clicked)
+    head = TrainableHead(INITIAL).requires_grad_(False)
+    lesson = TrainingSplit(examples, (), {})
+    batches = _Batches(collection, lesson, head, Recipe("rank", query_projection=True), replace(CONFIG, refresh=1))
+    head.score.up += 0.5
+    for _ in range(2):
+        list(batches.epoch())
+    assert all(one is other for one, other in zip(examples, batches._examples, strict=True))
+
+
+# --- How clicks are read ---
+
+
+def read_with(
+    collection: Generation, feedback: Sequence[Feedback], curve: Floats
+) -> tuple[dict[str, list[Example]], dict[str, dict[str, int]]]:
+    """Return the examples by reading, and what the searchers really wanted."""
+    judged = [replace(one, shown=None, clicks=None, examined=None) for one in feedback]
+    interpretation = {
+        "graded": make_examples(collection, judged, lambda vector: vector[None], COUNT, curve),
+        "debiased": make_examples(collection, feedback, lambda vector: vector[None], COUNT, curve),
+        "naive": make_examples(collection, feedback, lambda vector: vector[None], COUNT, None),
+    }
+    return interpretation, {one.query_key: {str(row): 1 for row in one.gains} for one in feedback}
+
+
+def shown_first(one: Feedback, others: Sequence[int]) -> Feedback:
+    """Return the clicks of someone who was shown what they wanted on top, and looked at all of the list."""
+    (row,) = one.gains
+    rows = list(dict.fromkeys([row, *others]))
+    return replace(one, shown={other: {place: 1} for place, other in enumerate(rows, 1)})
+
+
+def test_the_naive_reading_is_taken_where_all_was_looked_at_and_the_curve_is_wrong(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
+    random = np.random.default_rng(5)
+    clicked = [shown_first(one, random.choice(COUNT, 30).tolist()) for one in asked(turned=True)]
+    steep = (np.arange(1, 101) ** -4.0).astype(np.float32)  # being on top explains nearly every click
+    interpretations, wanted = read_with(collection, clicked, steep)
+    config = replace(CONFIG, interpretations=("debiased", "naive"))
+    choice, _ = finished(
+        choose(collection, ClickInterpretations(interpretations, wanted, steep), INITIAL, config, Journal(None))
+    )
+    assert choice.recipe.interpretation == "naive"
+    name = label(choice.recipe, INITIAL.rank)
+    assert name.endswith("naive")
+    assert choice.validation[name] > choice.validation[name.removesuffix("naive") + "debiased"]
+
+
+def test_all_readings_are_measured_by_what_was_shown(collection: Generation) -> None:
+    """The naive one leaves out what was surely passed over: measured without it, any head would look better."""
+    clicked = [
+        replace(one, examined=frozenset(one.gains))
+        for one in (shown_first(one, range(number % 40, number % 40 + 20)) for number, one in enumerate(asked(True)))
+    ]
+    clicked = [replace(one, examined=frozenset([*one.gains, *list(one.shown or {})[1:3]])) for one in clicked]
+    interpretations, wanted = read_with(collection, clicked, np.ones(100, np.float32))
+    assert len(interpretations["naive"][0].gains) < len(interpretations["debiased"][0].gains)
+    group = frozenset([fold_of(clicked[0].query_key)])
+    search = _RecipeSearch(
+        collection,
+        ClickInterpretations(interpretations, wanted, None),
+        INITIAL,
+        CONFIG,
+        Journal(None),
+        [group],
+        1.0,
+    )
+    graded, debiased, naive = (
+        search._lesson(interpretation, group) for interpretation in ("graded", "debiased", "naive")
+    )
+    assert graded.validation == debiased.validation == naive.validation
+    assert all(len(one.gains) == len(one.feedback.shown or {}) < COUNT for one in graded.validation)
+    assert all(len(one.gains) == COUNT for one in graded.train)
+    assert [len(one.gains) for one in naive.train] != [len(one.gains) for one in debiased.train]
+
+
+def test_the_naive_reading_is_not_taken_where_it_is_no_better(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
+    graded = examples_of(collection, asked(turned=True))
+    scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in graded]
+    qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in graded}
+    interpretations = ClickInterpretations({"graded": graded, "naive": scrambled}, qrels, None)
+    choice, _ = finished(choose(collection, interpretations, INITIAL, CONFIG, Journal(None)))
+    assert choice.recipe.interpretation == "graded"
+    pace = ", learning_rate 0.02"
+    assert list(choice.validation) == ["birth", f"rank{pace}", f"rank{pace}, naive"]  # with the chosen recipe alone
+
+
+def test_where_one_reading_proves_nothing_the_next_is_tried(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
+    right = examples_of(collection, asked(turned=True))
+    scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in right]
+    qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in right}
+    interpretations = ClickInterpretations({"graded": scrambled, "naive": right}, qrels, None)
+    choice, _ = finished(choose(collection, interpretations, INITIAL, CONFIG, Journal(None)))
+    assert (choice.recipe.name, choice.recipe.interpretation) == ("rank", "naive")
+    pace = ", learning_rate 0.02"
+    assert list(choice.validation) == ["birth", f"rank{pace}", f"rank{pace}, naive"]
+
+
+@pytest.mark.parametrize("reading", ["debiased", "naive"])
+def test_recipes_are_tried_with_the_first_reading_asked_for(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch, interpretation: str
+) -> None:
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
+    clicked = [shown_first(one, range(at % 40, at % 40 + 10)) for at, one in enumerate(asked(turned=True))]
+    interpretations, wanted = read_with(collection, clicked, np.ones(100, np.float32))
+    config = replace(SHORT, interpretations=(interpretation,))
+    choice, _ = finished(
+        choose(collection, ClickInterpretations(interpretations, wanted, None), INITIAL, config, Journal(None))
+    )
+    assert list(choice.validation) == [
+        f"birth, {interpretation}",
+        f"rank, learning_rate 0.02, {interpretation}",
+    ]
+    assert choice.as_dict()["reading"] == interpretation

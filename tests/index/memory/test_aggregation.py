@@ -1,0 +1,301 @@
+"""Confirmations become memory: merged, aged and bounded, the same whatever came first or was taken back in between."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import fsum
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.memory.aggregation import DAY, FAINTEST, Bounds, Confirmation, Confirmations, DecayClock, grade_of, weight_of
+from index.memory.memory import Memory
+from index.records import MemoryKey
+from tests.index.fixtures import unit
+
+AGELESS = DecayClock(0)
+TODAY = 20_000
+VECTORS = {query_key: unit(1, place) for place, query_key in enumerate("abcdef")}
+OTHER_SPELLING = unit(1, 0.001)
+
+
+def confirmed(number: int, grade: float = 1.0, client: str | None = "ada", **more: Any) -> Confirmation:
+    """Return a confirmation of source a and row 1, unless more says otherwise."""
+    given = {"row": 1, "query_key": "a", "moment": TODAY * DAY, **more}
+    return Confirmation(number, vector=VECTORS[given["query_key"]], grade=grade, client=client, **given)
+
+
+def merged(told: Iterable[Confirmation], clock: DecayClock = AGELESS, bounds: Bounds | None = None) -> Confirmations:
+    confirmations = Confirmations(clock, bounds)
+    confirmations.change(told)
+    return confirmations
+
+
+def keys(confirmations: Confirmations) -> list[MemoryKey]:
+    return [key for query_key in sorted(confirmations.keys()) for key in confirmations.keys([query_key])[query_key]]
+
+
+def weights(
+    told: Iterable[Confirmation], clock: DecayClock = AGELESS, bounds: Bounds | None = None
+) -> dict[Any, float]:
+    return {(key.query_key, key.row): key.weight for key in keys(merged(told, clock, bounds))}
+
+
+def grade(*told: Confirmation, clock: DecayClock = AGELESS) -> float:
+    """Return what these confirmations of one pair count together, 0 when they are not remembered."""
+    return grade_of(weights(told, clock).get(("a", 1), 0.0))
+
+
+def bits(confirmations: Confirmations) -> list[tuple[Any, ...]]:
+    return [(key.query_key, key.row, key.weight, key.count, key.vector.tobytes()) for key in keys(confirmations)]
+
+
+# --- Merging ---
+
+
+def test_confirmations_of_one_query_and_document_are_one_key() -> None:
+    told = [confirmed(1), confirmed(2, client="bob"), confirmed(3, row=2), confirmed(4, query_key="b")]
+    found = [(key.query_key, key.row, key.count) for key in keys(merged(told))]
+    assert found == [("a", 1, 2), ("a", 2, 1), ("b", 1, 1)]
+
+
+def test_clients_add_up_and_each_further_one_counts_less() -> None:
+    assert grade(*(confirmed(n, client=f"client {n}") for n in range(4))) == pytest.approx(4.0)
+    crowd = [weight_of(float(n)) for n in range(6)]
+    assert crowd == [0, pytest.approx(1 / 2), pytest.approx(2 / 3), pytest.approx(3 / 4), pytest.approx(4 / 5), 5 / 6]
+    assert weight_of(1e9) < 2 * weight_of(1.0)
+
+
+def test_what_one_client_repeats_counts_once_by_its_strongest_action() -> None:
+    assert grade(*(confirmed(n) for n in range(50))) == pytest.approx(1.0)
+    assert grade(confirmed(1), confirmed(2, 3.0), confirmed(3)) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("before", "after", "counts"), [(1.0, -1.0, -1.0), (-1.0, 3.0, 3.0), (3.0, -1.0, -1.0)])
+def test_a_client_that_changed_its_mind_counts_by_its_last_word(before: float, after: float, counts: float) -> None:
+    told = [confirmed(1, before), confirmed(2, after, moment=TODAY * DAY + 1)]
+    assert grade(*told) == grade(*told[::-1]) == pytest.approx(counts)
+
+
+def test_a_dislike_of_the_same_moment_is_the_last_word() -> None:
+    assert grade(confirmed(1, -1.0), confirmed(2, 3.0)) == pytest.approx(-1.0)
+
+
+def test_dislikes_outweigh_likes_when_there_are_more_of_them() -> None:
+    dislikes = [confirmed(n, -1.0, client=f"client {n}") for n in range(3)]
+    assert grade(confirmed(9), *dislikes) == pytest.approx(-2.0)
+    assert weights([confirmed(9), *dislikes])["a", 1] == pytest.approx(-2 / 3)
+
+
+def test_likes_and_dislikes_that_cancel_are_not_remembered() -> None:
+    assert weights([confirmed(1), confirmed(2, -1.0, client="bob")]) == {}
+
+
+def test_a_nameless_crowd_counts_as_ten_clicks_at_most_beside_those_with_names() -> None:
+    crowd = [confirmed(n, client=None) for n in range(100)]
+    assert grade(*crowd[:3]) == pytest.approx(3.0)
+    assert grade(*crowd) == pytest.approx(Bounds().anonymous_grade)
+    assert grade(*crowd, confirmed(200, -1.0), confirmed(201, client="bob")) == pytest.approx(10.0)
+    haters = [confirmed(300 + n, -1.0, client=None) for n in range(400)]
+    assert grade(*crowd, *haters) == pytest.approx(-10.0)
+
+
+# --- Ageing ---
+
+
+def test_a_confirmation_loses_half_its_grade_in_a_half_life() -> None:
+    clock = DecayClock(TODAY, half_life_days=30)
+    grades = [grade(confirmed(1, 2.0, moment=(TODAY - age) * DAY), clock=clock) for age in (0, 30, 60)]
+    assert grades == pytest.approx([2.0, 1.0, 0.5])
+
+
+def test_age_is_counted_in_whole_days_and_the_future_is_as_new_as_today() -> None:
+    clock = DecayClock(TODAY, half_life_days=1)
+    moments = [TODAY * DAY, (TODAY + 1) * DAY - 1, (TODAY + 90) * DAY, TODAY * DAY - 1]
+    assert [grade(confirmed(1, moment=moment), clock=clock) for moment in moments] == pytest.approx([1, 1, 1, 0.5])
+
+
+def test_without_a_half_life_nothing_fades() -> None:
+    assert grade(confirmed(1, moment=0), clock=DecayClock(TODAY)) == pytest.approx(1.0)
+
+
+def test_what_has_faded_away_is_forgotten() -> None:
+    clock = DecayClock(TODAY, half_life_days=1)
+    assert weights([confirmed(1, moment=(TODAY - 6) * DAY)], clock)["a", 1] > FAINTEST
+    assert weights([confirmed(1, moment=(TODAY - 7) * DAY)], clock) == {}
+
+
+def test_another_day_gives_what_it_would_have_given_from_the_start() -> None:
+    told = [confirmed(n, query_key="abc"[n % 3], row=n % 4, moment=(TODAY - n) * DAY) for n in range(30)]
+    aged = merged(told, DecayClock(TODAY, 10))
+    young = bits(aged)
+    aged.age(DecayClock(TODAY + 5, 10))
+    assert young != bits(aged) == bits(merged(told, DecayClock(TODAY + 5, 10)))
+
+
+# --- Bounds ---
+
+
+def test_a_document_is_remembered_for_its_strongest_queries() -> None:
+    bounds = Bounds(keys_per_document=2)
+    told = [confirmed(1, 1.0, query_key="a"), confirmed(2, -3.0, query_key="b"), confirmed(3, 2.0, query_key="c")]
+    assert weights([*told, confirmed(4, query_key="a", row=2)], bounds=bounds).keys() == {("b", 1), ("c", 1), ("a", 2)}
+
+
+def test_of_equally_strong_queries_the_newest_stay() -> None:
+    moments = {"a": 1, "b": 3, "c": 2, "d": 2}
+    told = [confirmed(n, query_key=query_key, moment=moment) for n, (query_key, moment) in enumerate(moments.items())]
+    assert weights(told, bounds=Bounds(keys_per_document=2)).keys() == {("b", 1), ("c", 1)}
+
+
+def test_what_was_left_out_comes_back_when_room_is_made() -> None:
+    told = [confirmed(1, 1.0, query_key="a"), confirmed(2, 3.0, query_key="b"), confirmed(3, 2.0, query_key="c")]
+    confirmations = merged(told, bounds=Bounds(keys_per_document=2))
+    assert confirmations.change([], [2]) == {"a", "b"}
+    assert bits(confirmations) == bits(merged([told[0], told[2]]))
+
+
+def test_a_client_is_heard_on_what_it_acted_on_last() -> None:
+    bounds = Bounds(pairs_per_client=2)
+    told = [confirmed(n, query_key=query_key, moment=n) for n, query_key in enumerate("abca")]
+    assert weights(told, bounds=bounds).keys() == {("a", 1), ("c", 1)}
+    others = [confirmed(9, client="bob", query_key="b"), confirmed(8, client=None, query_key="b")]
+    assert weights([*told, *others], bounds=bounds)["b", 1] == pytest.approx(2 / 3)
+
+
+def test_a_client_is_heard_again_on_the_rest_when_its_last_actions_are_taken_back() -> None:
+    bounds = Bounds(pairs_per_client=2)
+    told = [confirmed(n, query_key=query_key, moment=n) for n, query_key in enumerate("abcd")]
+    confirmations = merged(told, bounds=bounds)
+    assert confirmations.change([], [3, 2]) == {"a", "b", "c", "d"}
+    assert bits(confirmations) == bits(merged(told[:2], bounds=bounds))
+
+
+def test_raters_are_heard_on_everything() -> None:
+    told = [replace(confirmed(n, query_key=query_key), judged=True) for n, query_key in enumerate("abcdef")]
+    assert len(weights(told, bounds=Bounds(pairs_per_client=2))) == 6
+
+
+# --- Taking back ---
+
+
+def test_nothing_is_left_of_what_was_taken_back() -> None:
+    confirmations = merged([confirmed(1), confirmed(2, client=None)])
+    assert confirmations.change([], [1, 2, 77]) == {"a"}
+    assert (len(confirmations), confirmations.keys(["a"]), bits(confirmations)) == (0, {"a": []}, [])
+
+
+def test_the_same_id_again_replaces_it_as_when_its_document_was_replaced() -> None:
+    confirmations = merged([confirmed(1), confirmed(2, query_key="b")])
+    confirmations.change([confirmed(1, row=5)])
+    assert bits(confirmations) == bits(merged([confirmed(1, row=5), confirmed(2, query_key="b")]))
+
+
+def test_a_source_has_the_vector_of_the_spelling_that_was_confirmed_last() -> None:
+    old, new = confirmed(1), replace(confirmed(2, moment=TODAY * DAY + 1), vector=OTHER_SPELLING)
+    confirmations = merged([old, new])
+    assert np.array_equal(keys(confirmations)[0].vector, OTHER_SPELLING)
+    confirmations.change([], [2])
+    assert np.array_equal(keys(confirmations)[0].vector, VECTORS["a"])
+
+
+# --- Any history ---
+
+SMALL = Bounds(keys_per_document=2, pairs_per_client=3, anonymous_grade=4.0)
+CLOCK = DecayClock(TODAY, half_life_days=3)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Confirmation]:
+    """Return confirmations of few queries, documents and clients, so that they meet, and bounds are reached."""
+    one = st.tuples(
+        st.sampled_from("abcd"),
+        st.integers(1, 3),
+        st.sampled_from([-1.0, 1.0, 2.0, 3.0]),
+        st.sampled_from([None, "ada", "bob"]),
+        st.integers(0, 6),
+        st.booleans(),
+        st.booleans(),
+    )
+    told = []
+    for number, (query_key, row, grade, client, age, judged, spelled) in enumerate(draw(st.lists(one, max_size=25))):
+        vector = OTHER_SPELLING if spelled else VECTORS[query_key]
+        moment = (TODAY - age) * DAY
+        judged = judged and client is not None
+        told.append(Confirmation(number, row, query_key, vector, grade, client, moment, judged))
+    return told
+
+
+def by_hand(told: Sequence[Confirmation], bounds: Bounds, clock: DecayClock) -> dict[tuple[str, int], float]:
+    """Return the weights, the slow way: all at once, nothing kept."""
+    last: dict[str, dict[tuple[str, int], int]] = {}
+    for one in told:
+        if one.client and not one.judged:
+            mine = last.setdefault(one.client, {})
+            mine[one.pair] = max(one.moment, mine.get(one.pair, 0))
+    heard = {
+        client: set(sorted(mine, key=lambda pair: (-mine[pair], pair))[: bounds.pairs_per_client])
+        for client, mine in last.items()
+    }
+    pairs: dict[tuple[str, int], list[Confirmation]] = {}
+    for one in told:
+        if one.judged or one.client is None or one.pair in heard[one.client]:
+            pairs.setdefault(one.pair, []).append(one)
+    found = {}
+    for pair, of_pair in pairs.items():
+        total = []
+        for client in {one.client for one in of_pair}:
+            mine_told = sorted((one for one in of_pair if one.client == client), key=lambda one: one.moment)
+            aged = [one.grade * 0.5 ** ((clock.today - one.moment // DAY) / 3) for one in mine_told]
+            if client is None:
+                total.append(np.clip(fsum(aged), -bounds.anonymous_grade, bounds.anonymous_grade))
+            else:
+                newest = [g for g, one in zip(aged, mine_told, strict=True) if one.moment == mine_told[-1].moment]
+                total.append(min(aged) if min(newest) < 0 else max(aged))
+        found[pair] = (fsum(total) / (1 + abs(fsum(total))), max(one.moment for one in of_pair))
+    kept = {}
+    for row in {row for _, row in found}:
+        of_row = [pair for pair in found if pair[1] == row and abs(found[pair][0]) >= FAINTEST]
+        of_row.sort(key=lambda pair: (-abs(found[pair][0]), -found[pair][1], pair[0]))
+        kept |= {pair: found[pair][0] for pair in of_row[: bounds.keys_per_document]}
+    return kept
+
+
+@settings(max_examples=200, deadline=None)
+@given(histories())
+def test_any_confirmations_give_what_the_slow_way_gives(told: list[Confirmation]) -> None:
+    assert weights(told, CLOCK, SMALL) == pytest.approx(by_hand(told, SMALL, CLOCK))
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories(), st.randoms(use_true_random=False))
+def test_the_order_of_arrival_cannot_be_told(told: list[Confirmation], random: Any) -> None:
+    shuffled = random.sample(told, len(told))
+    assert bits(merged(told, CLOCK, SMALL)) == bits(merged(shuffled, CLOCK, SMALL))
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories(), st.data())
+def test_what_was_taken_back_had_never_been(told: list[Confirmation], data: st.DataObject) -> None:
+    gone = data.draw(st.sets(st.sampled_from([one.id for one in told]))) if told else set()
+    cut = data.draw(st.integers(0, len(told)))
+    confirmations = merged(told[:cut], CLOCK, SMALL)
+    memory = Memory.of(keys(confirmations), 2)
+    for one in told[cut:]:  # one by one, as they come
+        memory = memory.changed(confirmations.keys(confirmations.change([one])))
+    memory = memory.changed(confirmations.keys(confirmations.change([], gone)))
+    left = merged([one for one in told if one.id not in gone], CLOCK, SMALL)
+    assert bits(confirmations) == bits(left)
+    assert found_in(memory) == found_in(Memory.of(keys(left), 2))
+
+
+def found_in(memory: Memory) -> list[tuple[Any, ...]]:
+    """Return what a search with two queries reads of a memory, in its order, to the bit."""
+    found = []
+    for query in (unit(1, 1), unit(1, -0.2)):
+        near, cosine = memory.near(query, 0.5)
+        query_keys = [memory.query_keys[at] for at in memory.query_key[near]]
+        found.append((query_keys, memory.rows[near].tolist(), memory.weights[near].tobytes(), cosine.tobytes()))
+    return found

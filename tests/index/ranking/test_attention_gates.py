@@ -1,0 +1,248 @@
+"""What a head learns about queries: which evidence counts for which, which head, how sharply keys are pooled."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from index.learning.examples import Feedback
+from index.learning.torch_head import TrainableHead
+from index.ranking.attention import (
+    DENSE,
+    EVIDENCE,
+    PASSAGE,
+    AttentionHead,
+    HeadConfig,
+    initial_parameters,
+    without_keys,
+)
+from index.ranking.normalisers import NORMALISERS
+from index.ranking.retrieval import PEAK_DEPTH, query_facts
+from index.ranking.score_functions import FORMS
+from index.records import FACTS
+from tests.index.fixtures import generation_of, passages, random_vectors
+from tests.index.learning_fixtures import CONFIG, INITIAL, QUICK, run
+from tests.index.numpy_torch import By, each_library, moved, tensors, trainable
+from tests.index.ranking.attention_by_hand import (
+    ToyDocument,
+    flatten,
+    logit_by_hand,
+    only,
+    random_documents,
+    random_unit,
+    soft_maximum_by_hand,
+)
+
+DIM = 4
+HEAD = HeadConfig(dim=DIM, rank=2, beta=(0.3, 0.6, 0.2, 0.5, 0.15, 0.25, 0.35, 0.4), inverse_temperature=3.0)
+QUERIES = [random_documents(seed, 4, DIM) for seed in (1, 2)]
+E = np.asarray([random_unit(np.random.default_rng(seed), DIM) for seed in (4, 5)], np.float32)
+SHARE = st.floats(0, 1, width=32)
+FACT = st.tuples(*[SHARE] * len(FACTS))
+
+
+def gated(scale: float, config: HeadConfig = HEAD) -> AttentionHead:
+    """Return a head whose gates were set at random."""
+    at_random = np.random.default_rng(0).normal(size=(len(FACTS), len(EVIDENCE)))
+    return AttentionHead(config).changed(kind_gate=scale * at_random)
+
+
+# --- Gates of kinds ---
+
+
+@each_library
+@settings(deadline=None)
+@given(facts=FACT)
+def test_at_birth_every_query_has_the_weights_of_birth_to_the_bit(by: By, facts: tuple[float, ...]) -> None:
+    head = AttentionHead(HEAD)
+    assert np.array_equal(by(head).kind_weights(np.asarray([facts], np.float32))[0], head.beta)
+
+
+@each_library
+@settings(deadline=None)
+@given(facts=FACT, scale=st.floats(0, 1000))
+def test_a_gate_multiplies_by_no_less_than_one_over_e_and_no_more_than_e(
+    by: By, facts: tuple[float, ...], scale: float
+) -> None:
+    head = gated(scale)
+    gates = (by(head).kind_weights(np.asarray([facts], np.float32))[0] / head.beta).tolist()
+    assert all(1 / math.e - 1e-5 <= gate <= math.e + 1e-5 for gate in gates)
+
+
+@each_library
+def test_a_query_of_which_nothing_is_known_opens_and_shuts_no_gate(by: By) -> None:
+    head = gated(1.0)
+    assert np.array_equal(by(head).kind_weights(np.full((1, len(FACTS)), 0.5, np.float32))[0], head.beta)
+
+
+@each_library
+def test_gated_logits_are_those_written_by_hand(by: By) -> None:
+    facts = [[0.9, 0.2, 0.7], [0.1, 1.0, 0.0]]
+    head = gated(0.5)
+    attention = by(head)(E, flatten(QUERIES, DIM, facts=facts))
+    for b, documents in enumerate(QUERIES):
+        gates = []
+        for part in range(len(EVIDENCE)):
+            learned = head.kind_gate[:, part].tolist()
+            known = [(2 * fact - 1) * gate for fact, gate in zip(facts[b], learned, strict=True)]
+            gates.append(math.exp(math.tanh(sum(known))))
+        expected = [logit_by_hand(HEAD, E[b].tolist(), document, gates) for document in documents]
+        assert attention.logits[b, :-1].tolist() == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_gradient_of_the_gates_is_right() -> None:
+    facts = torch.rand(3, len(FACTS), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    head = trainable(gated(0.5)).double()
+
+    def weights(gate: Tensor, known: Tensor) -> Tensor:
+        found: Tensor = torch.func.functional_call(_Weights(head), {"head.kind_gate": gate}, (known,))
+        return found
+
+    gate = head.kind_gate.detach().clone().requires_grad_()
+    assert torch.autograd.gradcheck(weights, (gate, facts.requires_grad_()))
+
+
+class _Weights(torch.nn.Module):
+    """The weights of a head as the forward pass of a module, so that its parameters can be varied."""
+
+    def __init__(self, head: TrainableHead) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, facts: Tensor) -> Tensor:
+        weights: Tensor = self.head.kind_weights(facts)
+        return weights
+
+
+def test_short_queries_that_need_words_and_long_ones_that_need_vectors_are_told_apart_by_gates_alone(
+    tmp_path: Path,
+) -> None:
+    """One weight for all must fail one half: what words find is wrong for long queries, what vectors find for short."""
+    count, dim = 40, 8
+    vectors, random = random_vectors(count, dim, seed=0), np.random.default_rng(1)
+    generation = generation_of(tmp_path, [passages(row, f"word{row}", vectors[row]) for row in range(count)], dim=dim)
+    feedback = []
+    for number in range(160):
+        right, wrong = random.choice(count, 2, replace=False).tolist()
+        by_words = number % 2 == 0
+        word, near = (right, wrong) if by_words else (wrong, right)
+        text = " ".join([f"word{word}"] * (1 if by_words else 20))
+        feedback.append(Feedback(f"query {number}", text, vectors[near], {right: 1.0}))
+    champion = AttentionHead(replace(INITIAL, beta=only(passage=0.5, words=0.5)))
+    fitted, _ = run(generation, feedback, CONFIG, champion, ladder=QUICK[:3])
+    validated = fitted.report["recipe"]["validation_ndcg"]
+    assert fitted.report["recipe"]["recipe"] == "gates"
+    assert validated["weights"] < 0.85
+    assert validated["gates"] > 0.95
+    assert fitted.decision.promote
+    of_length = fitted.head.kind_gate[FACTS.index("length")].tolist()
+    assert of_length[PASSAGE] > 0 > of_length[EVIDENCE.index("words")]
+
+
+# --- What is known of a query ---
+
+
+def test_the_facts_of_a_query_are_its_length_its_rarest_word_and_how_far_the_best_stands_out() -> None:
+    part_number = query_facts(np.asarray([11.0], np.float32), np.asarray([9.0, 1.0], np.float32))
+    question = query_facts(np.full(12, 2.0, np.float32), np.full(PEAK_DEPTH, 7.0, np.float32))
+    assert part_number.tolist() == pytest.approx([math.log(2) / math.log(65), 11 / 12, 1 - 10 / 90])
+    assert question.tolist() == pytest.approx([math.log(13) / math.log(65), 2 / 12, 0.0], abs=1e-6)
+
+
+@given(weights=st.lists(st.floats(0, 30, width=32), max_size=200), scores=st.lists(st.floats(0, 90, width=32)))
+def test_facts_are_shares_whatever_the_query(weights: list[float], scores: list[float]) -> None:
+    best_first = np.asarray(sorted(scores, reverse=True), np.float32)
+    facts = query_facts(np.asarray(weights, np.float32), best_first)
+    assert facts.shape == (len(FACTS),)
+    assert all(0 <= fact <= 1 for fact in facts.tolist())
+
+
+# --- Gates of heads, sharpness of pooling ---
+
+
+@each_library
+def test_every_query_asks_the_head_that_its_gate_names(by: By) -> None:
+    config, candidates = replace(HEAD, heads=2), flatten([[ToyDocument([(PASSAGE, [0, 1, 0, 0])])]], DIM)
+    values = initial_parameters(config)
+    values["score.up"][1, 1, 0] = 1.0  # the second head adds 1 to the second axis
+    values["score.down"][1, :, 0] = 1.0
+    first, second = np.eye(DIM, dtype=np.float32)[[0]], np.eye(DIM, dtype=np.float32)[[2]]
+    assert float(by(AttentionHead(config, values)).dense(first, candidates)[0, 0, PASSAGE]) == pytest.approx(0.5)
+    values["head_gate"][0, 0] = values["head_gate"][2, 1] = 50.0
+    head = by(AttentionHead(config, values))
+    asked = [float(head.dense(query, candidates)[0, 0, PASSAGE]) for query in (first, second)]
+    assert asked == pytest.approx([0.0, 1.0])
+
+
+@each_library
+def test_each_kind_is_pooled_as_sharply_as_it_learned(by: By) -> None:
+    keys, sharpness = [random_unit(np.random.default_rng(seed), DIM) for seed in range(4)], [0.5, 5.0, 50.0]
+    head = by(AttentionHead(HEAD).changed(log_sharpness=np.log(sharpness)))
+    document = ToyDocument([(kind, key) for kind in range(DENSE) for key in keys])
+    scores = [float(E[0] @ np.asarray(key)) for key in keys]
+    dense = head.dense(E[:1], flatten([[document]], DIM))[0, 0].tolist()
+    assert dense == pytest.approx([soft_maximum_by_hand(scores, one) for one in sharpness], abs=1e-5)
+    assert dense == sorted(dense)
+    assert dense[2] <= max(scores) + 1e-6
+
+
+def test_where_the_best_key_tells_more_than_the_mean_the_loss_makes_pooling_sharper() -> None:
+    head, (best, *others) = TrainableHead(replace(HEAD, sharpness=1.0)), [[0, -1, 0, 0], [-1.0, 0, 0, 0]]
+    right = ToyDocument([(PASSAGE, [1.0, 0, 0, 0]), *((PASSAGE, other) for other in [best, *others])])
+    wrong = ToyDocument([(PASSAGE, [0.2, 0, 0, 0.98])])
+    logits = head(torch.tensor([[1.0, 0, 0, 0]]), tensors(flatten([[right, wrong]], DIM))).logits[0, :2]
+    (-torch.log_softmax(logits, 0)[0]).backward()
+    assert head.log_sharpness.grad is not None
+    assert float(head.log_sharpness.grad[PASSAGE]) < 0
+
+
+# --- Keys, forms, normalisers ---
+
+
+@each_library
+@settings(deadline=None)
+@given(seed=st.integers(0, 50), times=st.integers(1, 6), hop=st.sampled_from([0.0, 0.4]))
+def test_repeating_the_keys_of_any_document_changes_no_logit(by: By, seed: int, times: int, hop: float) -> None:
+    config, documents = replace(HEAD, heads=2), random_documents(seed, 4, DIM)
+    head = by(AttentionHead(config, moved(initial_parameters(config), 0.3, seed)).changed(hop=hop))
+    repeated = [replace(document, keys=list(document.keys) * times) for document in documents]
+    once, often = (head(E[:1], flatten([each], DIM)).logits for each in (documents, repeated))
+    assert np.allclose(once, often, atol=1e-4)
+
+
+@each_library
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("heads", [1, 3])
+def test_at_birth_every_form_ranks_as_the_hybrid_search(by: By, form: str, heads: int) -> None:
+    candidates = flatten(QUERIES, DIM)
+    plain = by(AttentionHead(HEAD))(E, candidates)
+    attention = by(AttentionHead(replace(HEAD, form=form, heads=heads)))(E, candidates)
+    assert np.allclose(attention.logits, plain.logits, atol=1e-4)
+    assert np.array_equal((-attention.logits).argsort(), (-plain.logits).argsort())
+
+
+@each_library
+@pytest.mark.parametrize("normaliser", NORMALISERS)
+def test_a_normaliser_changes_the_weights_and_no_logit(by: By, normaliser: str) -> None:
+    candidates = flatten([QUERIES[0], QUERIES[1][:2]], DIM)
+    plain = by(AttentionHead(HEAD))(E, candidates)
+    attention = by(AttentionHead(replace(HEAD, normaliser=normaliser)))(E, candidates)
+    assert np.array_equal(attention.logits, plain.logits)
+    mask = np.concatenate([candidates.mask, np.ones((2, 1), bool)], 1)
+    assert np.array_equal(attention.weights, by(NORMALISERS[normaliser])(plain.logits, mask))
+    assert attention.weights.sum(1).tolist() == pytest.approx([1.0, 1.0])
+    assert attention.weights[1, 2:4].tolist() == [0.0, 0.0]
+
+
+def test_candidates_without_keys_hold_no_memory_of_them() -> None:
+    candidates = flatten([random_documents(1, 9, DIM)], DIM)
+    let_go, of_torch = without_keys(candidates), without_keys(tensors(candidates))
+    assert candidates.keys.nbytes > 0
+    assert (let_go.keys.nbytes, let_go.keys.base) == (0, None)
+    assert of_torch.keys.untyped_storage().nbytes() == 0
