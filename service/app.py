@@ -10,7 +10,6 @@ import structlog
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.collections import routes as collections
 from service.documents import routes as documents
@@ -20,8 +19,10 @@ from service.documents.schemas import DocumentIn
 from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.http import problems
-from service.http.metrics import REQUESTS
-from service.http.requests import MAX_BODY_BYTES, AnnouncedLength, SameOrigin
+from service.http.body_limit import BodyLimit
+from service.http.request_counter import RequestCounter
+from service.http.requests import MAX_BODY_BYTES
+from service.http.same_origin import SameOrigin
 from service.models import routes as models
 from service.operations import health
 from service.operations.housekeeping import Housekeeping
@@ -69,26 +70,11 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
     for one in SLICES:
         app.include_router(one.router, max_body_size=MAX_BODY_BYTES)
     app.add_middleware(Idempotency)
-    app.add_middleware(AnnouncedLength)
+    app.add_middleware(BodyLimit)
     app.add_middleware(SameOrigin)
     app.add_middleware(RequestCounter)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
-
-
-class RequestCounter:
-    """Counts answers by status class."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                REQUESTS.labels(status=f"{message['status'] // 100}xx").inc()
-            await send(message)
-
-        await self.app(scope, receive, counted if scope["type"] == "http" else send)
 
 
 def configure_logging(level: str) -> None:

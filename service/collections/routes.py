@@ -7,7 +7,8 @@ from fastapi.responses import JSONResponse, Response
 
 from service.collections import actions
 from service.collections.schemas import NAME_PATTERN, CollectionIn
-from service.http.requests import Running, StrictRoute
+from service.http.requests import StrictRoute
+from service.runtime.dependency import Running
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=StrictRoute)
 Name = Annotated[str, Path(pattern=NAME_PATTERN)]

@@ -18,11 +18,12 @@ from index.records import KeyKind
 from service.documents.schemas import DocumentIn
 from service.http.problems import not_found
 from service.http.requests import first_error
-from service.runtime.collection import CollectionState, as_blob, confirmations
+from service.runtime.collection import CollectionState, confirmations
 from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.storage.database import now
 from service.storage.tables import Document, Key, PendingDocument, Value
+from service.storage.vector_codec import as_blob
 
 CHUNK = 128
 """Documents that are encoded, committed and published together: small enough that searches see them soon."""

@@ -14,8 +14,9 @@ from index.filters.parser import parse_filter
 from service.documents import actions, imports
 from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody
 from service.http.problems import Problem
-from service.http.requests import UNLIMITED, Running, StrictRoute
+from service.http.requests import UNLIMITED, StrictRoute
 from service.runtime.collection import CollectionState
+from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 from service.runtime.selection import matching_ids
 

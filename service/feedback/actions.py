@@ -13,11 +13,12 @@ from index.records import Floats, KeyKind
 from service.feedback.schemas import MAX_ITEMS, EventIn, JudgmentIn
 from service.http.problems import Problem
 from service.http.requests import first_error
-from service.runtime.collection import CollectionState, as_blob, confirmations
+from service.runtime.collection import CollectionState, confirmations
 from service.runtime.query_text import normalise
 from service.runtime.runtime import Runtime
 from service.storage.database import now, rfc3339
 from service.storage.tables import Document, Event, Impression, Judgment, Key
+from service.storage.vector_codec import as_blob
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from starlette.concurrency import run_in_threadpool
 from service.feedback import actions
 from service.feedback.schemas import EventDeletion, JudgmentBatch
 from service.http.problems import Problem
-from service.http.requests import Running, StrictRoute
+from service.http.requests import StrictRoute
+from service.runtime.dependency import Running
 
 router = APIRouter(prefix="/v1/collections/{collection}", tags=["feedback"], route_class=StrictRoute)
 EVENTS_BODY = {

@@ -5,9 +5,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
-from service.http.requests import Running, StrictRoute
+from service.http.requests import StrictRoute
 from service.models import actions
 from service.models.schemas import EvaluationIn, Promotion
+from service.runtime.dependency import Running
 
 router = APIRouter(prefix="/v1/collections/{collection}", tags=["models"], route_class=StrictRoute)
 Version = Annotated[int, Query(ge=0, le=2**31)]

@@ -13,8 +13,8 @@ from sqlalchemy import func, select
 from index.errors import DamagedFile, DamagedKeys
 from service.http.metrics import REGISTRY
 from service.http.problems import Problem
-from service.http.requests import Running
 from service.runtime.collection import CollectionState, load_version
+from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 from service.storage.tables import Document, Model
 

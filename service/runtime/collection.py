@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import structlog
 from sqlalchemy import Connection, RowMapping, Select, select, update
 
@@ -30,6 +29,7 @@ from index.records import Floats, Key, KeyKind, MemoryKey
 from service.storage.database import Database
 from service.storage.tables import Alias, Collection, Document, Event, Judgment
 from service.storage.tables import Key as KeyRow
+from service.storage.vector_codec import as_vector
 
 BOUNDS = Bounds()
 log = structlog.get_logger()
@@ -329,13 +329,3 @@ def _confirmation(row: Any, vectors: dict[bytes, Floats]) -> Confirmation:
         round(1000 * datetime.fromisoformat(moment).timestamp()),
         judged,
     )
-
-
-def as_vector(blob: bytes) -> Floats:
-    """Return the vector of a BLOB."""
-    return np.frombuffer(blob, "<f4")
-
-
-def as_blob(vector: Floats) -> bytes:
-    """Return the BLOB of a vector."""
-    return vector.astype("<f4").tobytes()

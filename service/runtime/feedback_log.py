@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Select, Text, cast, select
 
 from index.learning.examples import Feedback, Showings, Solved
 from index.records import Floats, KeyKind
-from service.runtime.collection import as_vector
 from service.storage.tables import Document, Event, Impression, Judgment, Key
+from service.storage.vector_codec import as_vector
 
 MAX_GAIN = 10.0
 """Clicks whose lists are not known add up to this much at most: nobody knows how often the document was looked at."""

@@ -12,7 +12,8 @@ from sqlalchemy import select
 from index.learning.examples import ASSUMED, looks
 from service.http.metrics import SEARCH_SECONDS
 from service.http.problems import not_found
-from service.http.requests import Running, StrictRoute
+from service.http.requests import StrictRoute
+from service.runtime.dependency import Running
 from service.search import actions
 from service.search.schemas import SearchIn
 from service.storage.tables import Impression

@@ -5,7 +5,8 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from service.http.requests import Running, StrictRoute
+from service.http.requests import StrictRoute
+from service.runtime.dependency import Running
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=StrictRoute)
 

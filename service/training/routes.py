@@ -9,7 +9,8 @@ from fastapi import APIRouter, Body
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from service.http.requests import Running, StrictRoute
+from service.http.requests import StrictRoute
+from service.runtime.dependency import Running
 from service.training import actions
 from service.training.schemas import TrainingIn
 

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
-from service.http.requests import Running
+from service.runtime.dependency import Running
 from service.runtime.runtime import DEFAULT_COLLECTION, Runtime
 
 HERE = Path(__file__).parent

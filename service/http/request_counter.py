@@ -1,0 +1,20 @@
+"""Middleware: answers are counted by status class."""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.http.metrics import REQUESTS
+
+
+class RequestCounter:
+    """Counts answers by status class."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                REQUESTS.labels(status=f"{message['status'] // 100}xx").inc()
+            await send(message)
+
+        await self.app(scope, receive, counted if scope["type"] == "http" else send)
