@@ -33,7 +33,7 @@ def gather(runtime: Runtime, state: CollectionState, one: TestSet, whole: bool, 
     generation = state.generation
     by_row = document_ids(runtime, state)
     ids = [by_row[row] for row in generation.rows.tolist()]
-    keys = Keys(generation.keys, generation.key_kind, generation.key_doc_index)
+    keys = Keys(generation.keys, generation.columns.key_kind, generation.key_doc_index)
     documents = {document["id"]: document for document in one.documents}
     started = time.perf_counter()
     queries = sorted(one.train)
@@ -47,7 +47,7 @@ def gather(runtime: Runtime, state: CollectionState, one: TestSet, whole: bool, 
     seconds = time.perf_counter() - started
     test = test or _split(runtime, generation, keys, one, sorted(one.test))
     titles, texts = ([documents[id_][part] or "" for id_ in ids] for part in ("title", "text"))
-    sequences = (generation.tokens, generation.first_token)
+    sequences = (generation.columns.tokens, generation.columns.first_token)
     return Material(ids, titles, texts, keys, *sequences, train, test, grades, fusion, seconds)
 
 

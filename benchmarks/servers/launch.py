@@ -114,7 +114,7 @@ def candidates_recall(data: Path, corpus: Corpus, encoder: Encoder, count: int =
         generation = runtime.collection("default").generation
         asked = encoder.encode_queries(corpus.queries[:RECALL_QUERIES])
         keys = asked @ np.asarray(generation.keys, np.float32).T
-        exact = np.maximum.reduceat(keys, generation.first_key[:-1], axis=1)
+        exact = np.maximum.reduceat(keys, generation.columns.first_key[:-1], axis=1)
         found = [generation.nearest(one[None], count, generation.alive)[0].tolist() for one in asked]
         return recall(exact, found, count)
     finally:

@@ -23,6 +23,14 @@ def words_of(document: Document) -> str:
     return f"{document.title or ''}\n{document.text}"
 
 
+def document_value(keys: Sequence[Key], dim: int) -> Floats:
+    """Return the value (D,) of a document with these keys: the unit mean of its passages, zeros without a passage."""
+    passages = [key.vector for key in keys if key.kind is KeyKind.PASSAGE]
+    mean = np.mean(passages, axis=0) if passages else np.zeros(dim, np.float32)
+    length = float(np.linalg.norm(mean))
+    return (mean / length if length else mean).astype(np.float32)
+
+
 def encode_documents(
     encoder: Encoder,
     documents: Sequence[Document],
@@ -49,7 +57,4 @@ def _plan(encoder: Encoder, document: Document, kinds: Collection[KeyKind]) -> l
 
 def _encoded(plan: list[tuple[KeyKind, Span]], vectors: dict[str, Floats], dim: int) -> EncodedDocument:
     keys = [Key(kind, vectors[span.encoded_text], span.start, span.end) for kind, span in plan]
-    passages = [key.vector for key in keys if key.kind is KeyKind.PASSAGE]
-    mean = np.mean(passages, axis=0) if passages else np.zeros(dim, np.float32)
-    length = float(np.linalg.norm(mean))
-    return EncodedDocument(keys, (mean / length if length else mean).astype(np.float32))
+    return EncodedDocument(keys, document_value(keys, dim))

@@ -14,7 +14,7 @@ import numpy as np
 from index.errors import NotEnoughFeedback
 from index.evaluation.measures import compare_runs, measure_run
 from index.evaluation.significance import Comparison, Decision, gate
-from index.generation.generation import ARRAYS, Generation
+from index.generation.generation import Generation
 from index.learning.click_model import ClickModel, as_judged, estimate_clicks, held_out_qrels
 from index.learning.config import FitConfig, Step
 from index.learning.examples import FOLDS, TEST_FOLDS, Example, Feedback, make_batch, make_example, make_examples, split
@@ -96,7 +96,7 @@ def fit(
 def _inputs(generation: Generation, learn: Sequence[Feedback], initial: HeadConfig, config: FitConfig) -> str:
     """Return a checksum of all that a trial depends on, what is remembered included."""
     vectors = np.stack([one.vector for one in learn])
-    arrays = [vectors, *(getattr(generation, name) for name in ARRAYS)]
+    arrays = [vectors, generation.keys, generation.alive, *generation.columns.by_name().values()]
     remembered = [(key.query_key, key.row, key.weight) for key in generation.memory.keys]
     return fingerprint(config, initial, *(one.tobytes() for one in arrays), remembered, *learn)
 

@@ -101,8 +101,12 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
     counts = np.asarray([len(one.doc_indices) for one in sets], np.int64)
     slots = np.concatenate([b * width + np.arange(n) for b, n in enumerate(counts)] or [np.empty(0, np.int64)])
     doc_indices = np.concatenate([one.doc_indices for one in sets] or [np.empty(0, np.int64)])
-    first = generation.first_key.take(doc_indices) if mode is not Mode.WORDS else np.zeros(len(doc_indices), np.int64)
-    keys_each = generation.first_key.take(doc_indices + 1) - first if mode is not Mode.WORDS else first
+    first = (
+        generation.columns.first_key.take(doc_indices)
+        if mode is not Mode.WORDS
+        else np.zeros(len(doc_indices), np.int64)
+    )
+    keys_each = generation.columns.first_key.take(doc_indices + 1) - first if mode is not Mode.WORDS else first
     pair_slot = np.repeat(slots, keys_each)
     ends = np.cumsum(keys_each)
     pair_key = np.repeat(first - (ends - keys_each), keys_each)
@@ -114,11 +118,11 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
         words[b, : counts[b]], mask[b, : counts[b]] = one.words, True
     memory_slots = [b * width + one.memory_candidate for b, one in enumerate(sets)]
     return Candidates(
-        keys=generation.vectors(used),
+        keys=generation.key_vectors(used),
         pair_query=pair_slot // max(1, width),
         pair_key=local,
         pair_slot=pair_slot,
-        pair_kind=generation.key_kind.take(pair_key),
+        pair_kind=generation.columns.key_kind.take(pair_key),
         words=words,
         facts=np.stack([one.facts for one in sets]) if sets else np.zeros((0, len(FACTS)), np.float32),
         mask=mask,

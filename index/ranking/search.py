@@ -163,13 +163,13 @@ def explain_keys(
 
 
 def _own_keys(generation: Generation, head: AttentionHead, asked: Floats, doc_index: int) -> list[KeyShare]:
-    keys = slice(int(generation.first_key[doc_index]), int(generation.first_key[doc_index + 1]))
-    own = generation.vectors(np.arange(keys.start, keys.stop))
+    keys = slice(int(generation.columns.first_key[doc_index]), int(generation.columns.first_key[doc_index + 1]))
+    own = generation.key_vectors(np.arange(keys.start, keys.stop))
     each = np.arange(len(own))
     scores = head.score(asked[None], own, np.zeros_like(each), each)
     by_head = softmax(asked[None] @ head.head_gate)[0]
     sharpness = np.exp(head.log_sharpness)
-    kinds = generation.key_kind[keys]
+    kinds = generation.columns.key_kind[keys]
     shares = []
     for kind in np.unique(kinds):
         of_kind = np.flatnonzero(kinds == kind)
@@ -178,6 +178,8 @@ def _own_keys(generation: Generation, head: AttentionHead, asked: Floats, doc_in
         weight = by_head * weight / weight.sum(axis=0)  # a key's share of the pooled score, over heads and in all
         score = (weight * scores[of_kind]).sum(axis=1) / weight.sum(axis=1)
         for offset, share, matched in zip(of_kind, weight.sum(axis=1), score, strict=True):
-            start, end = (int(side[keys.start + offset]) for side in (generation.key_start, generation.key_end))
+            start, end = (
+                int(side[keys.start + offset]) for side in (generation.columns.key_start, generation.columns.key_end)
+            )
             shares.append(KeyShare(KeyKind(int(kind)), float(matched), float(share), start, end))
     return shares

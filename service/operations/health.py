@@ -97,7 +97,8 @@ def _check(name: str, ok: bool, detail: str) -> dict[str, Any]:
 def _keys_are_whole(state: CollectionState) -> bool:
     generation = state.generation
     try:
-        generation.checksum_guard.check_all(generation.keys)
+        generation.key_guard.check_all(generation.keys)
+        generation.value_guard.check_all(generation.values)
     except DamagedKeys:
         return False
     return True

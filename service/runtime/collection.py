@@ -182,7 +182,7 @@ class CollectionState:
         """Rebuild the index from the database, unless somebody did since this generation was found damaged."""
         with self.lock:
             before = self.generation
-            if before.checksum_guard is not damaged.checksum_guard:
+            if before.key_guard is not damaged.key_guard:
                 return
             log.warning("index_rebuilt", collection=self.name, reason="a key differs from its checksum")
             self.store.close()
@@ -196,7 +196,7 @@ class CollectionState:
 
     def save(self) -> None:
         """Write the index to the directory, if it changed since it was last saved."""
-        self.store.fold()  # before the lock is taken: nobody who writes waits for it
+        self.store.seal_tail()  # before the lock is taken: nobody who writes waits for it
         with self.lock:
             if self.behind or self.saved_watermark == self.documents_watermark:
                 return

@@ -106,9 +106,7 @@ def read_inputs(directory: Path) -> Inputs:
             arrays = {name: file[name] for name in file.files}
         store = GenerationStore.open(directory / INDEX, dim, settings.language, watermark)
         generation = store.remember(watermark, _memory(texts["memory"], arrays))
-        generation.checksum_guard.check_all(
-            generation.keys
-        )  # a run that finds damage halfway would have to begin again
+        generation.key_guard.check_all(generation.keys)  # a run that finds damage halfway would have to begin again
         store.close()  # nothing more is written; the generation stays searchable
         told = zip(texts["feedback"], arrays["feedback"], strict=True)
         feedback = [_feedback(one, vector) for one, vector in told]

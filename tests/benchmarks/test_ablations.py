@@ -50,7 +50,7 @@ def parts(bench: Bench, generation: Generation) -> dict[str, Floats]:
 def test_the_whole_has_every_part(bench: Bench) -> None:
     whole = parts(bench, bench.generation)
     assert {name for name, part in whole.items() if not part.any()} == set()
-    assert set(bench.generation.key_kind.tolist()) >= {KeyKind.TITLE, KeyKind.PASSAGE}
+    assert set(bench.generation.columns.key_kind.tolist()) >= {KeyKind.TITLE, KeyKind.PASSAGE}
 
 
 def test_without_words_none_is_evidence_and_none_finds_a_candidate(bench: Bench) -> None:
@@ -80,12 +80,12 @@ def test_without_memory_no_past_query_counts(bench: Bench) -> None:
 def test_without_a_kind_documents_keep_their_other_keys_as_they_were(bench: Bench, kind: KeyKind) -> None:
     whole, generation = bench.generation, without_kind(kind, bench.generation)
     assert kind in whole.key_kind
-    assert kind not in generation.key_kind
+    assert kind not in generation.columns.key_kind
     for place in range(len(whole.rows)):
         before, after = (slice(*one.first_key[place : place + 2].tolist()) for one in (whole, generation))
         kept = whole.key_kind[before] != kind
         assert np.array_equal(whole.keys[before][kept], generation.keys[after])
-        assert np.array_equal(whole.key_end[before][kept], generation.key_end[after])
+        assert np.array_equal(whole.key_end[before][kept], generation.columns.key_end[after])
     assert search(generation, bench.champion, Query("", bench.asked[QUERY].vector)).doc_indices.size
 
 

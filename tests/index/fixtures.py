@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from index.encoding.encoder import HashingEncoder
 from index.generation.generation import Generation, IndexedDocument
@@ -48,6 +50,16 @@ def remembered(number: int, row: int, query: str | Floats, weight: float = 1.0, 
     """Return the memory that a query, as a text or a vector, was answered by a document."""
     vector = vector_of(query) if isinstance(query, str) else query
     return MemoryKey(row, vector, weight, query_key or (query if isinstance(query, str) else f"source {number}"))
+
+
+def arrays_of(generation: Generation) -> dict[str, NDArray[Any]]:
+    """Return every array of documents that a search reads, by name; memory has arrays of its own."""
+    return {
+        "keys": generation.keys,
+        "values": generation.values,
+        "alive": generation.alive,
+        **generation.columns.by_name(),
+    }
 
 
 def store_of(directory: Path, documents: Sequence[IndexedDocument], dim: int = ENCODER.dim) -> GenerationStore:

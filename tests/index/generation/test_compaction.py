@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import index.generation.store
+from index.generation.appender import Appender
 from index.generation.compaction import Compaction, compact
-from index.generation.generation import ARRAYS, Generation, IndexedDocument
+from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
 from index.storage.files import MANIFEST
-from index.storage.vector_file import VectorFile
-from tests.index.fixtures import passages, random_vectors, remembered, store_of
+from tests.index.fixtures import arrays_of, passages, random_vectors, remembered, store_of
 
 VECTORS = random_vectors(400, 3, seed=1)
 DOCUMENTS = [
@@ -31,8 +31,8 @@ class Gate:
     let: threading.Event
     fails: bool = False
 
-    def compact(self, state: Generation, file: VectorFile) -> Compaction:
-        compaction = compact(state, file)
+    def compact(self, state: Generation, appender: Appender) -> Compaction:
+        compaction = compact(state, appender)
         self.copied.set()
         assert self.let.wait(30)
         if self.fails:
@@ -92,27 +92,29 @@ def assert_holds(generation: Generation, documents: list[IndexedDocument]) -> No
     """Compare all that is kept of documents with what they were made of."""
     assert generation.rows[generation.alive].tolist() == [document.row for document in documents]
     for place, document in zip(np.flatnonzero(generation.alive), documents, strict=True):
-        own = slice(generation.first_key[place], generation.first_key[place + 1])
+        own = slice(generation.columns.first_key[place], generation.columns.first_key[place + 1])
         assert np.array_equal(generation.keys[own], [key.vector for key in document.keys])
-        assert generation.key_kind[own].tolist() == [key.kind for key in document.keys]
-        assert generation.key_start[own].tolist() == [key.start for key in document.keys]
-        assert generation.key_end[own].tolist() == [key.end for key in document.keys]
+        assert generation.columns.key_kind[own].tolist() == [key.kind for key in document.keys]
+        assert generation.columns.key_start[own].tolist() == [key.start for key in document.keys]
+        assert generation.columns.key_end[own].tolist() == [key.end for key in document.keys]
         numbers, weights = generation.words.weigh(document.words)
         scores, _ = generation.match(numbers, weights, np.arange(len(generation.rows)))
         assert scores.argmax() == place
     assert found(generation) == by_hand(documents)
 
 
-def test_a_write_does_not_wait_for_the_compaction_that_it_makes_due(store: GenerationStore, gate: Gate) -> None:
-    before = store.current.file
+def test_a_write_does_not_wait_for_the_compaction_that_it_makes_due(
+    store: GenerationStore, gate: Gate, folder: Path
+) -> None:
+    before = key_files(folder)
     store.apply(2, [], removed=range(100))
     assert gate.copied.wait(30)
     store.apply(3, DOCUMENTS[200:205])
-    assert store.current.file is before
+    assert before[0] in key_files(folder)
     assert_holds(store.current, DOCUMENTS[100:205])
     gate.let.set()
     store.settle()
-    assert store.current.file is not before
+    assert before[0] not in key_files(folder)
     assert (len(store.current.rows), store.current.watermark) == (105, 3)
     assert_holds(store.current, DOCUMENTS[100:205])
 
@@ -143,12 +145,12 @@ def test_what_was_compacted_behind_has_the_bits_of_what_is_built_without_the_dea
     store.settle()
     other = store_of(tmp_path / "other", DOCUMENTS[100:200], 3)
     other.apply(3, DOCUMENTS[200:209])
-    for name in ARRAYS:
-        mine, fresh = getattr(store.current, name), getattr(other.current, name)
-        assert (mine.tolist(), mine.dtype) == (fresh.tolist(), fresh.dtype), name
+    fresh = arrays_of(other.current)
+    for name, mine in arrays_of(store.current).items():
+        assert (mine.tolist(), mine.dtype) == (fresh[name].tolist(), fresh[name].dtype), name
     assert 0 < store.current.sealed.count == other.current.sealed.count < len(other.current.keys)
-    mine, fresh = (one.current.sealed.search(QUERIES, 50) for one in (store, other))
-    assert all(np.array_equal(one, another) for one, another in zip(mine, fresh, strict=True))
+    searched = [one.current.sealed.search(QUERIES, 50) for one in (store, other)]
+    assert all(np.array_equal(one, another) for one, another in zip(*searched, strict=True))
     other.close()
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from index.candidates.base import MISSING
-from index.generation.generation import ARRAYS, Generation, IndexedDocument
+from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
 from index.records import Floats, Ints, Key, KeyKind
 from index.words.term_matching import number_words
-from tests.index.fixtures import passages, random_vectors, remembered, store_of, unit
+from tests.index.fixtures import arrays_of, passages, random_vectors, remembered, store_of, unit
 
 X, Y, Z = np.eye(3, dtype=np.float32)
 ANIMALS = [passages(1, "cat", X), passages(2, "dog", unit(1, 1, 0)), passages(3, "cat dog", Y)]
@@ -30,7 +30,7 @@ def worded(generation: Generation, text: str) -> list[int]:
 
 def fingerprint(generation: Generation) -> str:
     """Return a checksum of every array that a search reads."""
-    arrays = [getattr(generation, name) for name in ARRAYS]
+    arrays = list(arrays_of(generation).values())
     memory = generation.memory
     arrays += [memory.vectors, memory.first, memory.rows, memory.weights, memory.counts]
     return hashlib.sha256(b"|".join(array.tobytes() for array in arrays)).hexdigest()
@@ -38,7 +38,9 @@ def fingerprint(generation: Generation) -> str:
 
 def words_of(generation: Generation, place: int) -> list[int]:
     """Return the words of a document, as numbers."""
-    return generation.tokens[generation.first_token[place] : generation.first_token[place + 1]].tolist()
+    return generation.columns.tokens[
+        generation.columns.first_token[place] : generation.columns.first_token[place + 1]
+    ].tolist()
 
 
 def many(first: int, count: int, seed: int) -> list[IndexedDocument]:
@@ -124,8 +126,8 @@ def test_keys_belong_to_the_document_they_came_with(tmp_path: Path) -> None:
     documents = [passages(5, ""), IndexedDocument(7, "", keys), passages(9, "", Z)]
     generation = store_of(tmp_path, documents, 3).current
     assert generation.key_doc_index.tolist() == [1, 1, 2]
-    assert generation.key_kind.tolist() == [KeyKind.TITLE, KeyKind.PASSAGE, KeyKind.PASSAGE]
-    assert (generation.key_start.tolist(), generation.key_end.tolist()) == ([0, 3, 0], [4, 9, 9])
+    assert generation.columns.key_kind.tolist() == [KeyKind.TITLE, KeyKind.PASSAGE, KeyKind.PASSAGE]
+    assert (generation.columns.key_start.tolist(), generation.columns.key_end.tolist()) == ([0, 3, 0], [4, 9, 9])
     assert np.array_equal(generation.keys, [X, Y, Z])
 
 
@@ -249,9 +251,9 @@ def test_compaction_drops_what_was_removed_and_keeps_every_result(
     assert generation.rows.tolist() == [document.row for document in left]
     assert len(generation.keys) == sum(len(document.keys) for document in left)
     for place, document in enumerate(left):
-        own = slice(generation.first_key[place], generation.first_key[place + 1])
+        own = slice(generation.columns.first_key[place], generation.columns.first_key[place + 1])
         assert np.array_equal(generation.keys[own], [key.vector for key in document.keys])
-        assert generation.key_start[own].tolist() == [key.start for key in document.keys]
+        assert generation.columns.key_start[own].tolist() == [key.start for key in document.keys]
         assert words_of(generation, place) == number_words([document.words]).tolist()
     assert nearest(generation, X) == nearest_by_hand(left, X)[:10]
     added = many(21, 3, seed=7)
@@ -280,7 +282,8 @@ def test_remembering_replaces_the_memory_and_touches_nothing_else(tmp_path: Path
     assert (generation.memory.rows.tolist(), generation.memory.weights.tolist()) == ([9], [-0.5])
     assert generation.memory.query_keys == ("source 2",)
     assert generation.watermark == 3
-    assert all(getattr(generation, name) is getattr(before, name) for name in ARRAYS)
+    assert generation.columns is before.columns
+    assert (generation.keys is before.keys, generation.values is before.values) == (True, True)
 
 
 def test_revising_changes_the_sources_that_are_named_and_no_others(tmp_path: Path) -> None:

@@ -1,15 +1,15 @@
 """Saved generations: what is opened is what was saved, or it is not opened."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from index.errors import DamagedFile, DamagedKeys
-from index.generation.generation import ARRAYS
 from index.generation.store import GenerationStore
 from index.storage.files import MANIFEST, read_manifest
-from tests.index.fixtures import passages, random_vectors, remembered, store_of
+from tests.index.fixtures import arrays_of, passages, random_vectors, remembered, store_of
 
 VECTORS = random_vectors(12, 3, seed=1)
 DOCUMENTS = [passages(row, f"word{row} cat", *VECTORS[2 * row : 2 * row + 2]) for row in range(6)]
@@ -37,9 +37,10 @@ def test_an_opened_generation_is_the_one_that_was_saved(tmp_path: Path, monkeypa
     store.save("none", 2)
     before, after = store.current, opened(tmp_path).current
     assert 0 < before.sealed.count == after.sealed.count
-    for name in ARRAYS:
-        assert np.array_equal(getattr(before, name), getattr(after, name)), name
-        assert getattr(before, name).dtype == getattr(after, name).dtype
+    arrays = arrays_of(after)
+    for name, array in arrays_of(before).items():
+        assert np.array_equal(array, arrays[name]), name
+        assert array.dtype == arrays[name].dtype
     assert (after.watermark, after.count) == (2, 5)
     for query in VECTORS:
         assert np.array_equal(
@@ -118,10 +119,10 @@ def test_every_file_of_the_state_is_in_the_manifest(saved: Path) -> None:
 
 def test_a_flipped_bit_in_any_file_is_found(saved: Path) -> None:
     names = read_manifest(saved)["files"]
-    assert len(names) > len(ARRAYS) + 2
+    assert len(names) > len(arrays_of(opened(saved).current)) + 2
     for name, facts in names.items():
         body = bytearray((saved / name).read_bytes())
-        if not facts["bytes"] or name.startswith("keys-"):  # these are compared when they are read
+        if not facts["bytes"] or name.startswith(("keys-", "values-")):  # these are compared when they are read
             continue
         body[len(body) // 2] ^= 1
         (saved / name).write_bytes(body)
@@ -182,9 +183,9 @@ def damage_key(directory: Path, key: int) -> None:
 def test_a_damaged_key_is_found_when_it_is_first_read_and_not_used(sealed: Path) -> None:
     damage_key(sealed, 7)
     generation = opened(sealed).current
-    assert np.array_equal(generation.vectors(np.asarray([6, 8])), VECTORS[[6, 8]])
+    assert np.array_equal(generation.key_vectors(np.asarray([6, 8])), VECTORS[[6, 8]])
     with pytest.raises(DamagedKeys, match=r"sealed/keys-1\.f32: key 7 "):
-        generation.vectors(np.asarray([6, 7]))
+        generation.key_vectors(np.asarray([6, 7]))
 
 
 def test_a_compressed_search_meets_a_damaged_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +215,7 @@ def test_new_keys_are_folded_in_when_they_are_saved(tmp_path: Path) -> None:
 def test_a_state_with_keys_that_are_not_sealed_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is scanned whole would be read without having been compared."""
     store = store_of(tmp_path, DOCUMENTS, 3)
-    monkeypatch.setattr(store, "fold", lambda: None)
+    monkeypatch.setattr(store, "seal_tail", lambda: None)
     store.save("none", 2)
     with pytest.raises(DamagedFile, match="not sealed"):
         opened(tmp_path)
@@ -244,10 +245,10 @@ def test_compacted_keys_have_a_file_of_their_own_and_the_old_one_goes(sealed: Pa
     before = store.current
     store.apply(3, [], removed=[0, 1])
     assert [path.name for path in sealed.glob("keys-*")] == ["keys-2.f32"]
-    assert np.array_equal(before.vectors(np.arange(12)), VECTORS)
+    assert np.array_equal(before.key_vectors(np.arange(12)), VECTORS)
     store.save("none", 3)
     again = opened(sealed, watermark=3)
-    assert np.array_equal(again.current.vectors(np.arange(8)), VECTORS[4:])
+    assert np.array_equal(again.current.key_vectors(np.arange(8)), VECTORS[4:])
     again.apply(4, [], removed=[2, 3])
     assert [path.name for path in sealed.glob("keys-*")] == ["keys-3.f32"]
 
@@ -259,10 +260,49 @@ def test_what_a_compaction_that_failed_left_behind_is_not_taken_for_the_keys(sea
         store.apply(3, [], removed=[0, 1])
     damage_key(sealed, 7)
     store.save("none", 3)
-    assert np.array_equal(opened(sealed, watermark=3).current.vectors(np.arange(12)), VECTORS)
+    assert np.array_equal(opened(sealed, watermark=3).current.key_vectors(np.arange(12)), VECTORS)
 
 
 def test_the_file_that_a_killed_process_was_compacting_to_is_removed_when_the_store_is_opened(sealed: Path) -> None:
     (sealed / "keys-2.f32").write_bytes(b"half of them")
     assert opened(sealed).current.count == 6
     assert [path.name for path in sealed.glob("keys-*")] == ["keys-1.f32"]
+
+
+# --- Values, one row per document ---
+
+
+def damage_value(directory: Path, doc_index: int) -> None:
+    body = bytearray((directory / "values-1.f32").read_bytes())
+    body[12 * doc_index + 5] ^= 1
+    (directory / "values-1.f32").write_bytes(body)
+
+
+def test_a_value_is_read_as_it_was_stored(sealed: Path) -> None:
+    generation = opened(sealed).current
+    for doc_index, document in enumerate(DOCUMENTS):
+        mean = np.mean([key.vector for key in document.keys], axis=0)
+        value = generation.value_vectors(np.asarray([doc_index]))[0]
+        np.testing.assert_allclose(value, mean / np.linalg.norm(mean), atol=1e-6)
+
+
+def test_a_damaged_value_is_found_when_it_is_first_read_and_not_used(sealed: Path) -> None:
+    damage_value(sealed, 3)
+    generation = opened(sealed).current
+    assert len(generation.value_vectors(np.asarray([2, 4]))) == 2
+    with pytest.raises(DamagedKeys, match=r"sealed/values-1\.f32"):
+        generation.value_vectors(np.asarray([2, 3]))
+
+
+def test_a_value_that_is_given_is_stored_instead_of_the_mean_of_the_passages(tmp_path: Path) -> None:
+    document = replace(DOCUMENTS[0], value=VECTORS[9])
+    generation = store_of(tmp_path, [document], 3).current
+    assert np.array_equal(generation.value_vectors(np.asarray([0])), VECTORS[9:10])
+
+
+def test_values_are_compacted_with_their_documents(sealed: Path) -> None:
+    store = opened(sealed)
+    before = store.current.value_vectors(np.arange(6))
+    after = store.apply(3, [], removed=[0, 1])
+    assert np.array_equal(after.value_vectors(np.arange(4)), before[2:])
+    assert [path.name for path in sealed.glob("values-*")] == ["values-2.f32"]

@@ -92,7 +92,7 @@ def test_a_write_does_not_wait_for_the_folding_that_it_makes_due(store: Generati
 
 def test_a_write_does_not_wait_while_all_is_folded_in_before_it_is_saved(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, DOCUMENTS[200:205])
-    saving = threading.Thread(target=store.fold)
+    saving = threading.Thread(target=store.seal_tail)
     saving.start()
     assert gate.began.wait(30)
     store.apply(3, DOCUMENTS[205:210])

@@ -1,0 +1,89 @@
+"""Where the writer of a store appends: the files of keys and values, and the growable columns. Searches never see it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from index.encoding.documents import document_value
+from index.generation.columns import ColumnBuffers, Columns
+from index.generation.generation import Generation, IndexedDocument
+from index.records import Floats, Mask
+from index.storage.vector_file import VectorFile, checksums
+from index.words.term_matching import Words
+
+
+@dataclass(frozen=True)
+class Block:
+    """n documents to append: their columns, the vectors (k, D) of their keys, values (n, V), and which are alive (n,)."""
+
+    columns: Columns
+    vectors: Floats
+    values: Floats
+    alive: Mask
+
+    @classmethod
+    def of(cls, documents: Sequence[IndexedDocument], tokens: Sequence[Words], dim: int) -> "Block":
+        """Return the block of documents and the words of each, as numbers."""
+        keys = [key for document in documents for key in document.keys]
+        vectors = np.asarray([key.vector for key in keys], np.float32).reshape(len(keys), dim)
+        values = np.asarray([_value(document, dim) for document in documents], np.float32).reshape(len(documents), dim)
+        columns = Columns(
+            rows=np.asarray([document.row for document in documents], np.int64),
+            value_checksums=checksums(values),
+            first_key=np.cumsum([0, *(len(document.keys) for document in documents)]),
+            key_kind=np.asarray([int(key.kind) for key in keys], np.int64),
+            key_start=np.asarray([key.start for key in keys], np.int64),
+            key_end=np.asarray([key.end for key in keys], np.int64),
+            key_checksums=checksums(vectors),
+            first_token=np.cumsum([0, *map(len, tokens)]),
+            tokens=np.concatenate([np.empty(0, np.uint32), *tokens]),
+        )
+        return cls(columns, vectors, values, np.ones(len(documents), np.bool_))
+
+
+def _value(document: IndexedDocument, dim: int) -> Floats:
+    return document_value(document.keys, dim) if document.value is None else document.value
+
+
+class Appender:
+    """Two files of vectors, one row per key and one row per document, and the buffers of the columns."""
+
+    def __init__(self, keys: VectorFile, values: VectorFile, columns: ColumnBuffers) -> None:
+        self.keys, self.values, self._columns = keys, values, columns
+
+    @classmethod
+    def create(cls, keys: Path, values: Path, dim: int) -> "Appender":
+        """Return an appender to new, empty files."""
+        return cls(VectorFile(keys, dim), VectorFile(values, dim), ColumnBuffers(Columns.empty()))
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of everything appended so far."""
+        return self._columns.columns
+
+    @property
+    def paths(self) -> tuple[Path, Path]:
+        """The files of the keys and of the values."""
+        return self.keys.path, self.values.path
+
+    def append(self, state: Generation, block: Block) -> Generation:
+        """Return the generation with the documents of a block behind its own; both files hold its vectors already."""
+        return replace(
+            state,
+            keys=self.keys.extended(len(state.keys), block.vectors),
+            values=self.values.extended(len(state.rows), block.values),
+            columns=self._columns.extended(state.columns, block.columns),
+            alive=np.append(state.alive, block.alive),
+        )
+
+    def sync(self, state: Generation) -> None:
+        """Make the vectors of a generation durable."""
+        self.keys.sync(len(state.keys))
+        self.values.sync(len(state.rows))
+
+    def remove_files(self) -> None:
+        """Remove the files' names. Generations that map the files stay readable."""
+        for path in self.paths:
+            path.unlink(missing_ok=True)

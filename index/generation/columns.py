@@ -1,0 +1,100 @@
+"""The columns of a generation: the numbers of documents and of their own keys that stand beside the vectors."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.records import Ints
+from index.storage.growable_array import GrowableArray
+from index.storage.vector_file import Checksums
+from index.words.term_matching import Words
+
+
+@dataclass(frozen=True)
+class Columns:
+    """N documents, their K keys and T words, one array per column. Arrays are never written once they are published.
+
+    rows (N,) ascending and value_checksums (N,): one per document. Document n has the keys first_key[n]:first_key[n + 1]
+    and the words first_token[n]:first_token[n + 1]; first_key and first_token are (N + 1,) and begin with 0. key_kind,
+    key_start, key_end (characters of the text) and key_checksums are (K,); tokens (T,) are words as numbers.
+    """
+
+    rows: Ints
+    value_checksums: Checksums
+    first_key: Ints
+    key_kind: Ints
+    key_start: Ints
+    key_end: Ints
+    key_checksums: Checksums
+    first_token: Ints
+    tokens: Words
+
+    @classmethod
+    def empty(cls) -> "Columns":
+        """Return the columns of no documents."""
+        none, checksums, start = np.empty(0, np.int64), np.empty(0, np.uint64), np.zeros(1, np.int64)
+        return cls(none, checksums, start, none, none, none, checksums, start, np.empty(0, np.uint32))
+
+    def by_name(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by their names."""
+        return {name: getattr(self, name) for name in NAMES}
+
+    def key_positions(self, doc_indices: Ints) -> Ints:
+        """Return the positions of the keys of these documents, document after document."""
+        return _spans(self.first_key, doc_indices)
+
+    def taken(self, doc_indices: Ints) -> "Columns":
+        """Return the columns of these documents alone, in this order."""
+        keys, tokens = self.key_positions(doc_indices), _spans(self.first_token, doc_indices)
+        return Columns(
+            rows=self.rows[doc_indices],
+            value_checksums=self.value_checksums[doc_indices],
+            first_key=_offsets(self.first_key, doc_indices),
+            key_kind=self.key_kind[keys],
+            key_start=self.key_start[keys],
+            key_end=self.key_end[keys],
+            key_checksums=self.key_checksums[keys],
+            first_token=_offsets(self.first_token, doc_indices),
+            tokens=self.tokens[tokens],
+        )
+
+
+NAMES = tuple(field.name for field in fields(Columns))
+OFFSETS = ("first_key", "first_token")
+
+
+class ColumnBuffers:
+    """The growable arrays behind the columns of successive generations; one writer appends to them."""
+
+    def __init__(self, columns: Columns) -> None:
+        """Copy the columns into arrays with spare capacity, so that the next append copies nothing."""
+        self._arrays = {name: GrowableArray.with_capacity(array) for name, array in columns.by_name().items()}
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of everything appended so far."""
+        return Columns(**{name: array.seen for name, array in self._arrays.items()})
+
+    def extended(self, columns: Columns, block: Columns) -> Columns:
+        """Return these columns with the documents of a block behind them. Readers of `columns` see no change."""
+        for name, added in block.by_name().items():
+            before = getattr(columns, name)
+            if name in OFFSETS:
+                added = added[1:] + before[-1]
+            self._arrays[name] = self._arrays[name].extended(len(before), added)
+        return self.columns
+
+
+def _offsets(first: Ints, doc_indices: Ints) -> Ints:
+    """Return the offsets (n + 1,), beginning with 0, of these documents when they stand one after the other."""
+    return np.append(0, np.cumsum((first[1:] - first[:-1])[doc_indices]))
+
+
+def _spans(first: Ints, doc_indices: Ints) -> Ints:
+    """Return the positions first[n], ..., first[n + 1] - 1 of each document n, one after the other."""
+    starts, counts = first[doc_indices], first[doc_indices + 1] - first[doc_indices]
+    before = np.cumsum(counts) - counts
+    positions: Ints = np.arange(int(counts.sum())) + np.repeat(starts - before, counts)
+    return positions
