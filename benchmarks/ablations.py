@@ -137,12 +137,11 @@ VARIANTS = (
     Variant("without words", without_words),
     Variant("without coverage, proximity and phrase", without_sequence),
     Variant("without memory", without_memory),
-    Variant("without gates", config={"recipes": ("birth", "weights", "rank")}),
-    Variant("without the turn", config={"recipes": ("birth", "weights", "gates")}),
+    Variant("without query projection", config={"recipes": ("initial", "weights")}),
     Variant("without title keys", lambda generation: without_kind(KeyKind.TITLE, generation)),
     Variant("without sentence keys", lambda generation: without_kind(KeyKind.SENTENCE, generation)),
     Variant("without the second hop", config={"hops": ()}),
-    Variant("without training", config={"recipes": ("birth",), "hops": ()}),
+    Variant("without training", config={"recipes": ("initial",), "hops": ()}),
 )
 
 

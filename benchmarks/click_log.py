@@ -20,7 +20,7 @@ from benchmarks.ours import MAX_QUERY_CHARACTERS
 from benchmarks.simulator import Impression, Searchers, simulate
 from index.learning.click_model import estimate_clicks, held_out_gains
 from index.learning.examples import Feedback
-from index.ranking.search import Query as Asked
+from index.ranking.retrieval import Query as Asked
 from index.ranking.search import search
 from service.feedback.actions import take_events
 from service.runtime.collection import CollectionState

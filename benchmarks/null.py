@@ -38,7 +38,8 @@ from index.learning.null_calibration import (
     null_evidence,
 )
 from index.ranking.attention import AttentionHead
-from index.ranking.search import Query, search
+from index.ranking.retrieval import Query
+from index.ranking.search import search
 from service.runtime.collection import CollectionSettings, CollectionState, load_version
 from service.runtime.query_text import normalise
 from service.runtime.runtime import Runtime
@@ -144,7 +145,7 @@ def _searched(
         without[relevant] = False
         text = one.queries[query]
         there, gone = (
-            search(generation, head, Query(text, vector, allowed=allowed), excluded_query=normalise(text))
+            search(generation, head, Query(text, vector, allowed=allowed, excluded_query=normalise(text)))
             for allowed in (None, without)
         )
         correct = len(there.doc_indices) > 0 and int(there.doc_indices[0]) in relevant

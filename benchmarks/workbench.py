@@ -27,7 +27,8 @@ from index.evaluation.significance import CONFIDENCE, RESAMPLES
 from index.generation.generation import Generation
 from index.learning.config import FitConfig
 from index.learning.examples import Feedback
-from index.learning.fit import Fitted, Steps, ranked_rows, sample
+from index.learning.fit import Fitted, Steps
+from index.learning.held_out import ranked_rows, sample
 from index.ranking.attention import AttentionHead
 from index.records import Floats
 from service.runtime.collection import CollectionSettings, CollectionState
@@ -109,7 +110,7 @@ def _bench(runtime: Runtime, state: CollectionState, one: TestSet, queries: Sequ
 
 def run_config(seed: int) -> FitConfig:
     """Return how a training run of the service fits, where nothing else is asked for."""
-    return FitConfig(seed=seed, budget_seconds=TrainingIn().budget_seconds)
+    return FitConfig(seed=seed, cost_budget=TrainingIn().budget_seconds)
 
 
 def finished(steps: Steps) -> tuple[Fitted, float]:

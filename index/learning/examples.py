@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from index.candidates.base import MISSING
 from index.generation.generation import Generation
 from index.ranking.array_api import Array
 from index.ranking.attention import Candidates
-from index.ranking.retrieval import CandidateSet, assemble, retrieve
+from index.ranking.retrieval import CandidateSet, Query, assemble, retrieve
 from index.records import Floats, Ints
 
 FOLDS = 10
@@ -117,27 +118,21 @@ def make_example(
     """
     implicit = feedback.shown is not None
     wanted = _click_candidates(feedback, curve is None) if implicit else []
-    extra = generation.doc_indices(np.asarray(wanted, np.int64))
-    candidates = retrieve(
-        generation,
-        projected,
-        feedback.vector,
-        feedback.text,
-        0 if implicit else count,
-        excluded_query=feedback.query_key,
-        extra=extra[extra >= 0],
-    )
+    shown = generation.doc_indices(np.asarray(wanted, np.int64))
+    shown = shown[shown != MISSING]
+    query = Query(feedback.text, feedback.vector, count=0 if implicit else count, excluded_query=feedback.query_key)
+    candidates = retrieve(generation, query, projected, required=shown)
     if implicit:
-        candidates = _only(candidates, np.sort(extra[extra >= 0]))
+        candidates = _only(candidates, np.sort(shown))
     rows = generation.rows[candidates.doc_indices]
     gains = np.asarray([feedback.gains.get(row, 0.0) for row in rows.tolist()], np.float32)
     log_propensity = _log_propensity(feedback.shown, curve, rows)
     return Example(feedback, candidates, gains, log_propensity, _solved(feedback.sessions, curve, rows))
 
 
-def make_batch(generation: Generation, examples: Sequence[Example]) -> Batch:
-    """Return the examples as arrays."""
-    candidates = assemble(generation, [example.candidates for example in examples])
+def make_batch(generation: Generation, examples: Sequence[Example], with_values: bool = False) -> Batch:
+    """Return the examples as arrays; values are gathered where a second hop reads them."""
+    candidates = assemble(generation, [example.candidates for example in examples], with_values=with_values)
     shape = candidates.mask.shape
     return Batch(
         query=np.stack([example.feedback.vector for example in examples]),

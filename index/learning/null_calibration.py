@@ -92,12 +92,6 @@ class NullFit:
         weight: Array = np.where(np.isfinite(given[..., 0]), expit(self._odds(given)), 1.0)
         return weight
 
-    def null_logit(self, evidence: ArrayLike) -> Array:
-        """Return the logit (n,) of the null slot: the softmax over it and the candidates gives `null_weight`."""
-        given = np.asarray(evidence, np.float64)
-        logit: Array = self._odds(given) + np.where(np.isfinite(given[..., 0]), given[..., 0], 0.0)
-        return logit
-
     def _odds(self, evidence: Array) -> Array:
         total = np.where(np.isfinite(evidence[..., 0]), evidence[..., 0], 0.0)
         odds: Array = self.offset - self.slope * total - self.peak * evidence[..., 1]

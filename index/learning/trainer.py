@@ -1,9 +1,10 @@
-"""One trial: a head trained by a recipe on some queries, measured on others. A pure function of what it is given.
+"""One trial: a head trained by a recipe on some queries and measured on others. A pure function of its arguments.
 
-Trials are what a run chooses among (`index.learning.model_selection`) and what a run that was interrupted need not do again
-(`index.learning.trial_cache`). Same examples, recipe, configuration: same bits.
+A run selects among trials (`model_selection`), and a resumed run finds the finished ones in the trial cache. Same
+examples, recipe and configuration: same bits.
 
-AdamW (Loshchilov and Hutter 2019) decays towards birth, not towards zero, so that little data changes little.
+AdamW (Loshchilov and Hutter 2019), with the decay towards the initial parameters instead of zero, so that little data
+changes little.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -12,26 +13,26 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from index.evaluation.measures import Qrels, measure_run
 from index.generation.generation import Generation
 from index.learning.config import FitConfig, Recipe, Step
 from index.learning.examples import Batch, Example, make_batch, make_example
 from index.learning.losses import listwise_loss, session_loss
-from index.learning.torch_head import TrainableHead, as_tensors
+from index.learning.torch_head import as_arrays, as_tensors, numbers_of_form, trainable_head
 from index.ranking.attention import AttentionHead, HeadConfig, without_keys
 from index.ranking.search import project
 from index.records import Floats
 
 SCALAR_STEPS = 24
-"""Steps that an epoch without a turn has at least: its evidence is at hand, and a few scalars want many small steps."""
+"""Least steps of an epoch that trains scalars alone: its evidence is in memory, and scalars need many small steps."""
 VALIDATION_BATCH = 64
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A head trained by a recipe, after how many epochs, and its nDCG@10 per validation query."""
+    """A head trained by a recipe, the epochs it took, and its nDCG@10 per validation query."""
 
     head: AttentionHead
     epochs: int
@@ -40,7 +41,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrainingSplit:
-    """What a trial learns from: examples to train on and to validate by, grades of the latter, a curve for clicks."""
+    """The data of one trial: examples to train on and to validate by, grades of the latter, an examination curve."""
 
     train: Sequence[Example]
     validation: Sequence[Example]
@@ -50,51 +51,49 @@ class TrainingSplit:
 
 
 def run_trial(
-    generation: Generation, lesson: TrainingSplit, initial: HeadConfig, recipe: Recipe, epochs: int, config: FitConfig
+    generation: Generation, data: TrainingSplit, initial: HeadConfig, recipe: Recipe, epochs: int, config: FitConfig
 ) -> Generator[Step, None, Trial]:
-    """Train from birth; with validation queries stop early and return the best epoch, without them the last."""
+    """Train from the initial parameters. With validation queries return the best epoch, without them the last."""
+    initial = replace(initial, rank=recipe.rank)
     if not recipe.weights:
-        untrained = AttentionHead(replace(initial, rank=recipe.rank))
-        return Trial(untrained, 0, validate(generation, untrained, lesson))
-    head = TrainableHead(replace(initial, rank=recipe.rank)).requires_grad_(False)
+        untrained = AttentionHead(initial)
+        return Trial(untrained, 0, validate(generation, untrained, data))
+    head = trainable_head(initial)
     groups = _parameter_groups(head, recipe, config)
-    for group in groups:
-        for parameter in group["params"]:
-            parameter.requires_grad_(True)
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     origin = [parameter.detach().clone() for group in groups for parameter in group["params"]]
-    batches = _Batches(generation, lesson, head, recipe, config)
-    best, best_mean = Trial(head.as_arrays(), epochs, {}), -1.0
+    batches = _Batches(generation, data, head, recipe, config)
+    best, best_mean = Trial(as_arrays(head), epochs, {}), -1.0
     for epoch in range(1, epochs + 1):
         losses = [_update(head, dense, batch, optimizer, origin, recipe) for dense, batch in batches.epoch()]
         figures: dict[str, float | int | str] = {"loss": round(float(np.mean(losses)), 5), "recipe": recipe.name}
-        if lesson.validation:
-            searched = head.as_arrays()
-            measured = validate(generation, searched, lesson)
+        if data.validation:
+            searched = as_arrays(head)
+            measured = validate(generation, searched, data)
             mean = float(np.mean(list(measured.values())))
-            figures |= {"nDCG@10": round(mean, 5), "fold": lesson.fold}
+            figures |= {"nDCG@10": round(mean, 5), "fold": data.fold}
             if mean > best_mean:
                 best, best_mean = Trial(searched, epoch, measured), mean
-        yield Step("choose" if lesson.validation else "train", epoch, epochs, figures)
-        if lesson.validation and epoch - best.epochs >= config.patience:
+        yield Step("choose" if data.validation else "train", epoch, epochs, figures)
+        if data.validation and epoch - best.epochs >= config.patience:
             break
-    return best if lesson.validation else replace(best, head=head.as_arrays())
+    return best if data.validation else replace(best, head=as_arrays(head))
 
 
 class _Batches:
-    """Yields (dense evidence or None, batch) for an epoch.
+    """Yields (dense evidence or None, batch) for each step of an epoch.
 
-    A recipe that leaves the query as it is has the same dense evidence in every epoch: it is computed once, and the
-    key vectors are let go. Otherwise batches are made as they are wanted, so that memory holds one at a time, and a
-    part of the hard negatives is looked for anew, as the moving head finds them.
+    A recipe without a query projection has the same dense evidence in every epoch: it is computed once, and the key
+    vectors are freed. Otherwise each batch is made when it is needed, so that memory holds one at a time, and a share
+    of the hard negatives is retrieved again with the current head.
     """
 
     def __init__(
-        self, generation: Generation, lesson: TrainingSplit, head: TrainableHead, recipe: Recipe, config: FitConfig
+        self, generation: Generation, data: TrainingSplit, head: AttentionHead, recipe: Recipe, config: FitConfig
     ) -> None:
         self._generation = generation
-        self._curve = None if recipe.interpretation == "naive" else lesson.curve
-        self._examples = list(lesson.train)
+        self._curve = None if recipe.interpretation == "naive" else data.curve
+        self._examples = list(data.train)
         self._head = head
         self._config = config
         self._epochs = 0
@@ -126,10 +125,10 @@ class _Batches:
         return dense, replace(batch, candidates=without_keys(batch.candidates))
 
     def _refresh(self) -> None:
-        head = self._head.as_arrays()
+        head = as_arrays(self._head)
         for at in range(self._epochs % self._config.refresh, len(self._examples), self._config.refresh):
             one = self._examples[at].feedback
-            if one.shown is None:  # for clicks there are no candidates but what was shown
+            if one.shown is None:  # the candidates of clicks are the documents shown, and stay
                 projected = project(head, one.vector)
                 fresh = make_example(self._generation, one, projected, self._config.candidates, self._curve)
                 if fresh.gains.any() and len(fresh.gains) > 1:
@@ -137,14 +136,14 @@ class _Batches:
 
 
 def _update(
-    head: TrainableHead,
+    head: AttentionHead,
     dense: Tensor | None,
     batch: Batch,
     optimizer: torch.optim.Optimizer,
     origin: list[Tensor],
     recipe: Recipe,
 ) -> float:
-    """Take one step and the decay towards birth; return the loss before it."""
+    """Take one step and the decay towards the initial parameters; return the loss before it."""
     attention = head(batch.query, batch.candidates) if dense is None else head.attend(dense, batch.candidates)
     logits = attention.logits[:, :-1]
     loss = listwise_loss(logits, batch.gains, batch.log_propensity) + session_loss(logits, batch.solved)
@@ -162,33 +161,31 @@ def _update(
     return float(loss.detach())
 
 
-def _parameter_groups(head: TrainableHead, recipe: Recipe, config: FitConfig) -> list[dict[str, Any]]:
-    scalars: list[nn.Parameter] = [
+def _parameter_groups(head: AttentionHead, recipe: Recipe, config: FitConfig) -> list[dict[str, Any]]:
+    """Return the parameters that a recipe trains, which require gradients from now on, with their learning rates."""
+    scalars: list[Tensor] = [
         head.beta, head.log_inverse_temperature, head.log_memory_gain, head.log_memory_sharpness
     ]  # fmt: skip
-    if recipe.gates:
-        scalars.append(head.kind_gate)
+    groups: list[dict[str, Any]] = [{"params": scalars, "lr": config.scalar_learning_rate}]
     if recipe.query_projection:
-        matrices = head.score.low_rank()
-        scalars += [head.log_sharpness, head.head_gate, *head.numbers_of_form()]
-        return [
-            {"params": scalars, "lr": config.scalar_learning_rate},
-            {"params": matrices, "lr": recipe.learning_rate},
-        ]
-    return [{"params": scalars, "lr": config.scalar_learning_rate}]
+        scalars += [head.log_sharpness, head.head_gate, *numbers_of_form(head)]
+        groups.append({"params": head.score.low_rank(), "lr": recipe.learning_rate})
+    for group in groups:
+        for parameter in group["params"]:
+            parameter.requires_grad_(True)
+    return groups
 
 
-def validate(generation: Generation, head: AttentionHead, lesson: TrainingSplit) -> dict[str, float]:
+def validate(generation: Generation, head: AttentionHead, data: TrainingSplit) -> dict[str, float]:
     """Return query -> nDCG@10 over the candidates of each validation example."""
     run: dict[str, list[str]] = {}
-    for start in range(0, len(lesson.validation), VALIDATION_BATCH):
-        part = lesson.validation[start : start + VALIDATION_BATCH]
+    for start in range(0, len(data.validation), VALIDATION_BATCH):
+        part = data.validation[start : start + VALIDATION_BATCH]
         batch = make_batch(generation, part)
         logits = head(batch.query, batch.candidates).logits[:, :-1]
         for row, example in zip(logits, part, strict=True):
             best = np.argsort(-row[: len(example.gains)], kind="stable")[:10]
             run[example.feedback.query_key] = [str(n) for n in generation.rows[example.candidates.doc_indices[best]]]
-    asked: Mapping[str, Any] = {
-        one.feedback.query_key: lesson.qrels[one.feedback.query_key] for one in lesson.validation
-    }
-    return measure_run(run, asked, ["nDCG@10"])["nDCG@10"]
+    query_keys = [one.feedback.query_key for one in data.validation]
+    judged: Mapping[str, Any] = {query_key: data.qrels[query_key] for query_key in query_keys}
+    return measure_run(run, judged, ["nDCG@10"])["nDCG@10"]

@@ -1,7 +1,7 @@
-"""The journal of a run: every trial that was finished, on disk, so that a run which was killed goes on where it was.
+"""The trial cache of a run: every finished trial on disk, so that a killed run resumes without repeating it.
 
-A trial is a pure function of the run's inputs, its recipe and its fold, and these are its name. A run that finds a
-trial here gets the bits that it would have computed. Files are written whole or not at all, and checked when read.
+A trial is a pure function of the run's inputs, its recipe and its fold; these make its name. A run that finds a trial
+here gets the bits that it would have computed. Files are written atomically and checked when they are read.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ from index.ranking.checkpoint import head_bytes
 from index.storage.files import write_atomically
 
 
-class Journal:
-    """Finished trials of one run in a folder; None keeps nothing."""
+class TrialCache:
+    """Finished trials of one run in a folder; with None as the folder nothing is kept."""
 
     def __init__(self, directory: Path | None, inputs: str = "") -> None:
         self._directory = directory
@@ -32,7 +32,7 @@ class Journal:
     def trial(
         self, name: str, config: HeadConfig, work: Callable[[], Generator[Step, None, Trial]]
     ) -> Generator[Step, None, Trial]:
-        """Return the trial of this name: as it was written down, or by working it out and writing it down."""
+        """Return the trial of this name: from the cache, or by doing the work and storing it."""
         found = self._read(name, config)
         if found is not None:
             yield Step("resumed", 1, 1, {"trial": name})
@@ -42,15 +42,15 @@ class Journal:
         return trial
 
     def _read(self, name: str, config: HeadConfig) -> Trial | None:
-        """Return the trial as it was written down; None where it was not, or a byte of it is another by now."""
+        """Return the stored trial; None where there is none, or a byte of it has changed."""
         if self._directory is None:
             return None
-        record = self._path(name)
+        path = self._path(name)
         try:
-            told = json.loads(record.read_bytes())
-            tensors = record.with_suffix(".safetensors").read_bytes()
-            epochs, measured = told["epochs"], told["measured"]
-            if told["sha256"] != _checksum(epochs, measured, tensors):
+            record = json.loads(path.read_bytes())
+            tensors = path.with_suffix(".safetensors").read_bytes()
+            epochs, measured = record["epochs"], record["measured"]
+            if record["sha256"] != _checksum(epochs, measured, tensors):
                 return None
             head = AttentionHead(config, load(tensors))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError):
@@ -60,11 +60,11 @@ class Journal:
     def _write(self, name: str, trial: Trial) -> None:
         if self._directory is None:
             return
-        record, tensors = self._path(name), head_bytes(trial.head)
+        path, tensors = self._path(name), head_bytes(trial.head)
         checksum = _checksum(trial.epochs, trial.measured, tensors)
-        told = {"epochs": trial.epochs, "measured": trial.measured, "sha256": checksum}
-        write_atomically(record.with_suffix(".safetensors"), tensors)
-        write_atomically(record, json.dumps(told).encode())
+        record = {"epochs": trial.epochs, "measured": trial.measured, "sha256": checksum}
+        write_atomically(path.with_suffix(".safetensors"), tensors)
+        write_atomically(path, json.dumps(record).encode())
 
     def _path(self, name: str) -> Path:
         assert self._directory is not None
@@ -76,12 +76,12 @@ def _checksum(epochs: int, measured: dict[str, float], tensors: bytes) -> str:
 
 
 def fingerprint(*parts: Any) -> str:
-    """Return a checksum of a run's inputs: bytes as they are, dataclasses by their fields, the rest by its repr."""
+    """Return a checksum of a run's inputs: bytes as they are, dataclasses by their fields, other objects by repr."""
     digest = hashlib.sha256()
     for part in parts:
-        data = (
-            part if isinstance(part, bytes) else repr(asdict(part) if hasattr(part, "__dataclass_fields__") else part)
-        )
-        digest.update(data if isinstance(data, bytes) else data.encode("utf-8", "replace"))
+        if not isinstance(part, bytes):
+            fields = asdict(part) if hasattr(part, "__dataclass_fields__") else part
+            part = repr(fields).encode("utf-8", "replace")
+        digest.update(part)
         digest.update(b"\0")
     return digest.hexdigest()

@@ -14,6 +14,7 @@ Jacobs et al. 1991 (gates); d2l.ai 11.1 (queries, keys and values). `docs/math.m
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -68,10 +69,10 @@ class HeadConfig:
 class Candidates:
     """The candidates of B queries, as flat arrays.
 
-    keys (K, D) unit rows; pair_query, pair_key, pair_slot, pair_kind (P,) int64: the key of a candidate, the query that
-    it is a candidate of, its slot and its kind; words (B, N, len(LEXICAL)) in [0, 1]; facts (B, len(FACTS)) in [0, 1];
-    mask (B, N) bool, True = a real candidate; memory_slot (M,) int64, memory_cosine (M,) the cosine of this query and
-    the past one, memory_weight (M,) signed.
+    keys (K, D) unit rows; pair_query, pair_key, pair_slot, pair_kind (P,) int64: a candidate's query, key, slot and the
+    kind of the key; words (B, N, len(LEXICAL)) in [0, 1]; facts (B, len(FACTS)) in [0, 1]; mask (B, N) bool, True = a
+    real candidate; memory_slot (M,) int64, memory_cosine (M,) between this query and the past query, memory_weight (M,)
+    signed; values (B, N, V), 0 where there is no candidate, or None where no second hop reads them.
     """
 
     keys: Array
@@ -85,6 +86,7 @@ class Candidates:
     memory_slot: Array
     memory_cosine: Array
     memory_weight: Array
+    values: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -101,49 +103,44 @@ class Attention:
 
 
 class AttentionHead:
-    """Keys are matched by a form of attention, pooled per kind, weighed per query; one softmax over documents and null.
+    """One attention function: keys are matched by a form of attention, pooled per kind, weighted, and normalised.
 
-    Whatever the form, what is stored stays as it was encoded: training changes no key and no index. At birth every
-    form is the cosine, all gates stand alike, the second hop is off: the head is the hybrid search of its betas.
+    The form never changes what is stored: training touches no key and no index. An untrained head is the hybrid search
+    of its betas: every form is the cosine, every gate is neutral, and the second hop is off.
     """
 
-    config: HeadConfig
-    score: Score
-    beta: Array
-    log_inverse_temperature: Array
-    log_sharpness: Array
-    log_memory_gain: Array
-    log_memory_sharpness: Array
-    kind_gate: Array
-    head_gate: Array
-    hop: Array
-    null: Array
-
     def __init__(self, config: HeadConfig, parameters: Mapping[str, Array] | None = None) -> None:
-        """Take over parameters by name, those of the form behind `score.`; without them the head is as it is born.
+        """Take parameters by name, those of the form prefixed with `score.`; None gives the initial parameters.
 
-        Raises ValueError where they are not of the names and shapes that such a head has.
+        Parameters are arrays of numpy, or tensors of torch where the head is trained. Raises ValueError where the
+        names or shapes are not those of such a head.
         """
-        initial = initial_parameters(config)
-        values = initial if parameters is None else parameters
-        if {name: value.shape for name, value in values.items()} != {name: one.shape for name, one in initial.items()}:
+        values = dict(initial_parameters(config) if parameters is None else parameters)
+        if {name: tuple(value.shape) for name, value in values.items()} != parameter_shapes(config):
             raise ValueError("the parameters are not those of such a head")
         self.config = config
-        of_form = {name.removeprefix(OF_FORM): value for name, value in values.items() if name.startswith(OF_FORM)}
-        self.score = FORMS[config.form].of(of_form)
-        for name, value in values.items():
-            if not name.startswith(OF_FORM):
-                setattr(self, name, value)
+        self.score: Score = FORMS[config.form](
+            **{name.removeprefix(OF_FORM): value for name, value in values.items() if name.startswith(OF_FORM)}
+        )
+        self.beta = values["beta"]
+        self.log_inverse_temperature = values["log_inverse_temperature"]
+        self.log_sharpness = values["log_sharpness"]
+        self.log_memory_gain = values["log_memory_gain"]
+        self.log_memory_sharpness = values["log_memory_sharpness"]
+        self.kind_gate = values["kind_gate"]
+        self.head_gate = values["head_gate"]
+        self.hop = values["hop"]
+        self.null = values["null"]
+        self._parameters = values
 
     def parameters_by_name(self) -> dict[str, Array]:
-        """Return the parameters, those of the form behind `score.`."""
-        own = {name: value for name, value in vars(self).items() if name not in ("config", "score")}
-        return own | {f"{OF_FORM}{name}": value for name, value in vars(self.score).items()}
+        """Return the parameters by name, those of the form prefixed with `score.`."""
+        return dict(self._parameters)
 
     def changed(self, **values: Any) -> "AttentionHead":
         """Return the head with other values of these parameters, such as `hop=0.5`."""
         arrays = {name: np.asarray(value, np.float32) for name, value in values.items()}
-        return AttentionHead(self.config, self.parameters_by_name() | arrays)
+        return AttentionHead(self.config, self._parameters | arrays)
 
     @property
     def hops(self) -> bool:
@@ -162,9 +159,10 @@ class AttentionHead:
         return self.attend(self.dense(self.hopped(query, attention, candidates), candidates), candidates)
 
     def hopped(self, query: Array, attention: Attention, candidates: Candidates) -> Array:
-        """Return e' = e + g answer (B, D): the query drawn towards what it found (Rocchio 1971), g = 0 at birth.
+        """Return e' = e + g answer (B, D): the query moved towards the values that it found (Rocchio 1971).
 
-        The answer is that of the candidates alone: how much weight the null slot has is settled after the hop is.
+        g is `hop`, initially 0. The answer is pooled over the candidates alone, because the null slot is calibrated
+        after g was chosen.
         """
         xp = namespace(query)
         if not candidates.mask.shape[1]:
@@ -173,7 +171,8 @@ class AttentionHead:
         logits = xp.where(found, attention.logits[:, :-1], 0.0)
         weights = NORMALISERS[self.config.normaliser](logits, candidates.mask | ~found)
         weights = xp.where(found, weights, 0.0)
-        return query + self.hop * pool_values(weights, document_values(candidates))
+        assert candidates.values is not None, "a second hop reads values: assemble the candidates with them"
+        return query + self.hop * pool_values(weights, candidates.values)
 
     def attend(self, dense: Array, candidates: Candidates) -> Attention:
         """Return the attention for dense evidence (B, N, DENSE), as `dense` gives it: the part without key vectors."""
@@ -258,22 +257,22 @@ def initial_parameters(config: HeadConfig) -> dict[str, Floats]:
     return own | {f"{OF_FORM}{name}": value for name, value in of_form.items()}
 
 
+def parameter_shapes(config: HeadConfig) -> Mapping[str, tuple[int, ...]]:
+    """Return the shape of each parameter of a head by name."""
+    return _parameter_shapes(replace(config, seed=0))
+
+
+@lru_cache(64)
+def _parameter_shapes(config: HeadConfig) -> Mapping[str, tuple[int, ...]]:
+    return {name: value.shape for name, value in initial_parameters(config).items()}
+
+
 def without_keys(candidates: Candidates) -> Candidates:
-    """Return the candidates without their key vectors, which are let go: all that `AttentionHead.attend` reads."""
+    """Return the candidates without key vectors, whose memory is freed: all that `AttentionHead.attend` reads."""
     xp = namespace(candidates.keys)
     none = xp.empty((0,), dtype=candidates.pair_key.dtype)  # a slice would keep alive what it is a slice of
     keys = xp.empty((0, candidates.keys.shape[1]), dtype=candidates.keys.dtype)
     return replace(candidates, keys=keys, pair_query=none, pair_key=none, pair_slot=none, pair_kind=none)
-
-
-def document_values(candidates: Candidates) -> Array:
-    """Return the value of each candidate (B, N, D): the unit mean of its passage keys, 0 where it has none."""
-    xp = namespace(candidates.keys)
-    batch, documents = candidates.mask.shape
-    passage = candidates.pair_kind == PASSAGE
-    total = segment_sum(candidates.keys[candidates.pair_key[passage]], candidates.pair_slot[passage], batch * documents)
-    length = xp.sqrt(xp.sum(total * total, axis=1, keepdims=True))
-    return xp.reshape(total / xp.where(length > 0, length, 1.0), (batch, documents, total.shape[1]))
 
 
 def soft_maximum(scores: Array, segment: Array, segments: int, sharpness: Array | float) -> tuple[Array, Array]:

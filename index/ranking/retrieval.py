@@ -1,7 +1,7 @@
-"""Which documents a query attends to: those with near keys, those with its words, those it is remembered for.
+"""The candidates of a query: documents with near keys, with its words, or confirmed by a past query near it.
 
-Sees one generation and one query; knows no model beyond the vectors that it is matched with. What it returns is what
-attention scores, for all candidates alike: a document that only words found still gets its exact dense evidence.
+Sees one generation and one query; knows no model beyond the vectors that keys are matched with. Every candidate gets
+the same evidence: a document that only words found still has its exact dense evidence.
 """
 
 import math
@@ -17,17 +17,17 @@ from index.ranking.attention import Candidates
 from index.records import FACTS, LEXICAL, Floats, Ints, Mask
 
 MEMORY_RADIUS = 0.5
-"""Cosine from which on a past query is near enough to be remembered; beyond it memory changes nothing, to the bit."""
+"""Least cosine of a past query that counts as near. A past query farther away changes no bit of the ranking."""
 LONG_QUERY = 64
-"""Words from which on a query counts as long as can be."""
+"""Words from which on the fact `length` is 1."""
 RAREST_WEIGHT = 12.0
 """About the idf of a word that no document has, in a collection of 100,000."""
 PEAK_DEPTH = 10
-"""Best scores that tell how peaked a query's words are."""
+"""Best BM25 scores that the fact `peaked` is computed from."""
 
 
 class Mode(StrEnum):
-    """Which evidence a search uses."""
+    """The evidence that a search uses."""
 
     HYBRID = "hybrid"
     DENSE = "dense"
@@ -35,12 +35,27 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True)
+class Query:
+    """A query as the index sees it: its text for words, its unit vector (D,), and how to search."""
+
+    text: str
+    vector: Floats
+    mode: Mode = Mode.HYBRID
+    count: int = 200
+    """Candidates retrieved by keys and by words each; attention ranks their union."""
+    allowed: Mask | None = None
+    """(N,) bool over the documents of the generation, True = passes the filter; None allows all."""
+    excluded_query: str | None = None
+    """Query key whose memory is left out: a training example or a held-out query must not see its own feedback."""
+
+
+@dataclass(frozen=True)
 class CandidateSet:
     """The N candidates of one query.
 
-    places (N,) ascending; words (N, len(LEXICAL)) and facts (len(FACTS),) as `Candidates` has them; memory_key (m,)
-    positions in the memory, memory_candidate (m,) the candidate that each confirms, memory_cosine (m,) with this query,
-    memory_weight (m,).
+    doc_indices (N,) ascending; words (N, len(LEXICAL)) and facts (len(FACTS),) as in `Candidates`. Per near memory key:
+    memory_key (m,) its position in the memory, memory_candidate (m,) the candidate that it confirms, memory_cosine (m,)
+    with this query, memory_weight (m,).
     """
 
     doc_indices: Ints
@@ -52,71 +67,57 @@ class CandidateSet:
     memory_weight: Floats
 
 
-def retrieve(
-    generation: Generation,
-    projected: Floats,
-    vector: Floats,
-    text: str,
-    count: int,
-    mode: Mode = Mode.HYBRID,
-    allowed: Mask | None = None,
-    excluded_query: str | None = None,
-    extra: Ints | None = None,
-) -> CandidateSet:
-    """Return the candidates of a query: `count` by keys, `count` by words, and all within the radius of memory.
+def retrieve(generation: Generation, query: Query, projected: Floats, required: Ints | None = None) -> CandidateSet:
+    """Return the candidates: `query.count` by keys, `query.count` by words, and all confirmed by a near past query.
 
-    projected (H, D) is what keys are matched with, vector (D,) the unit query; allowed (N,) bool; unseen is a source
-    whose memory is left out: a training example or a held-out query must not see its own; extra (E,) are places wanted
-    in any case.
+    projected (H, D) are the vectors that keys are matched with; required (E,) are doc indices to include in any case.
     """
-    allowed = generation.alive if allowed is None else allowed & generation.alive
-    memory = generation.memory
-    found = [np.empty(0, np.int64) if extra is None else extra]
-    if mode is not Mode.WORDS:
-        found += generation.nearest(projected, count, allowed)
-    best = np.empty(0, np.int64)
-    if mode is not Mode.DENSE:
-        rows, _ = generation.words.search(text, max(count, PEAK_DEPTH), _allowed_rows(generation, allowed))
-        placed = generation.doc_indices(rows)
-        best = _present(placed)
-        found.append(_present(placed[:count]))
-    near, cosine = np.empty(0, np.int64), _none()
-    if mode is Mode.HYBRID:
-        near, cosine = memory.near(vector, MEMORY_RADIUS, excluded_query)
-    doc_index = generation.doc_indices(memory.rows[near])
-    usable = doc_index != MISSING
-    usable[usable] = allowed[doc_index[usable]]
-    near, cosine, doc_index = near[usable], cosine[usable], doc_index[usable]
-    doc_indices = np.unique(np.concatenate([*found, doc_index]))
+    alive = generation.alive
+    allowed = alive if query.allowed is None else query.allowed & alive
+    found = [] if required is None else [required]
+    if query.mode is not Mode.WORDS:
+        found += generation.nearest(projected, query.count, allowed)
+    best = _NONE
+    if query.mode is not Mode.DENSE:
+        rows, _ = generation.words.search(query.text, max(query.count, PEAK_DEPTH), _allowed_rows(generation, allowed))
+        by_words = generation.doc_indices(rows)
+        best = by_words[by_words != MISSING]
+        found.append(best[: query.count])
+    near, cosine, confirmed = _near_memory(generation, query, allowed)
+    doc_indices = np.unique(np.concatenate([_NONE, *found, confirmed]))
     words, facts = np.zeros((len(doc_indices), len(LEXICAL)), np.float32), np.full(len(FACTS), 0.5, np.float32)
-    if mode is not Mode.DENSE:
-        words, facts = _lexical(generation, text, doc_indices, best)
-    candidate = np.searchsorted(doc_indices, doc_index)
-    return CandidateSet(doc_indices, words, facts, near, candidate, cosine, memory.weights[near])
+    if query.mode is not Mode.DENSE:
+        words, facts = _word_evidence(generation, query.text, doc_indices, best)
+    candidate = np.searchsorted(doc_indices, confirmed)
+    return CandidateSet(doc_indices, words, facts, near, candidate, cosine, generation.memory.weights[near])
 
 
-def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = Mode.HYBRID) -> Candidates:
-    """Return the flat arrays that attention reads for B queries; keys are gathered once, however many share them."""
-    width = max((len(one.doc_indices) for one in sets), default=0)
+def _near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats, Ints]:
+    """Return the near memory keys (m,) of allowed documents, their cosines (m,), and the doc indices they confirm (m,)."""
+    if query.mode is not Mode.HYBRID:
+        return _NONE, np.empty(0, np.float32), _NONE
+    near, cosine = generation.memory.near(query.vector, MEMORY_RADIUS, query.excluded_query)
+    confirmed = generation.doc_indices(generation.memory.rows[near])
+    usable = confirmed != MISSING
+    usable[usable] = allowed[confirmed[usable]]
+    return near[usable], cosine[usable], confirmed[usable]
+
+
+def assemble(
+    generation: Generation, sets: Sequence[CandidateSet], mode: Mode = Mode.HYBRID, with_values: bool = False
+) -> Candidates:
+    """Return the flat arrays that attention reads for B queries. A key that queries share is gathered once."""
     counts = np.asarray([len(one.doc_indices) for one in sets], np.int64)
-    slots = np.concatenate([b * width + np.arange(n) for b, n in enumerate(counts)] or [np.empty(0, np.int64)])
-    doc_indices = np.concatenate([one.doc_indices for one in sets] or [np.empty(0, np.int64)])
-    first = (
-        generation.columns.first_key.take(doc_indices)
-        if mode is not Mode.WORDS
-        else np.zeros(len(doc_indices), np.int64)
-    )
-    keys_each = generation.columns.first_key.take(doc_indices + 1) - first if mode is not Mode.WORDS else first
-    pair_slot = np.repeat(slots, keys_each)
-    ends = np.cumsum(keys_each)
-    pair_key = np.repeat(first - (ends - keys_each), keys_each)
-    pair_key += np.arange(len(pair_key))
+    width = int(counts.max(initial=0))
+    slots = np.concatenate([_NONE, *(b * width + np.arange(n) for b, n in enumerate(counts))])
+    doc_indices = np.concatenate([_NONE, *(one.doc_indices for one in sets)])
+    pair_slot, pair_key = _key_pairs(generation, slots, doc_indices if mode is not Mode.WORDS else doc_indices[:0])
     used, local = _distinct(pair_key, len(sets))
     words = np.zeros((len(sets), width, len(LEXICAL)), np.float32)
     mask = np.zeros((len(sets), width), np.bool_)
     for b, one in enumerate(sets):
         words[b, : counts[b]], mask[b, : counts[b]] = one.words, True
-    memory_slots = [b * width + one.memory_candidate for b, one in enumerate(sets)]
+    no_numbers = np.empty(0, np.float32)
     return Candidates(
         keys=generation.key_vectors(used),
         pair_query=pair_slot // max(1, width),
@@ -126,42 +127,58 @@ def assemble(generation: Generation, sets: Sequence[CandidateSet], mode: Mode = 
         words=words,
         facts=np.stack([one.facts for one in sets]) if sets else np.zeros((0, len(FACTS)), np.float32),
         mask=mask,
-        memory_slot=np.concatenate(memory_slots or [np.empty(0, np.int64)]),
-        memory_cosine=np.concatenate([one.memory_cosine for one in sets] or [_none()]),
-        memory_weight=np.concatenate([one.memory_weight for one in sets] or [_none()]),
+        memory_slot=np.concatenate([_NONE, *(b * width + one.memory_candidate for b, one in enumerate(sets))]),
+        memory_cosine=np.concatenate([no_numbers, *(one.memory_cosine for one in sets)]),
+        memory_weight=np.concatenate([no_numbers, *(one.memory_weight for one in sets)]),
+        values=_gathered_values(generation, doc_indices, mask) if with_values else None,
     )
 
 
+def _key_pairs(generation: Generation, slots: Ints, doc_indices: Ints) -> tuple[Ints, Ints]:
+    """Return the slot (P,) and the key position (P,) of every key of these documents."""
+    first = generation.columns.first_key.take(doc_indices)
+    keys_each = generation.columns.first_key.take(doc_indices + 1) - first
+    pair_slot = np.repeat(slots[: len(doc_indices)], keys_each)
+    ends = np.cumsum(keys_each)
+    pair_key = np.repeat(first - (ends - keys_each), keys_each)
+    pair_key += np.arange(len(pair_key))
+    return pair_slot, pair_key
+
+
+def _gathered_values(generation: Generation, doc_indices: Ints, mask: Mask) -> Floats:
+    """Return the stored values (B, N, V) of the candidates, 0 where the mask (B, N) has none."""
+    values = np.zeros((*mask.shape, generation.values.shape[1]), np.float32)
+    values[mask] = generation.value_vectors(doc_indices)
+    return values
+
+
 def _distinct(pair_key: Ints, queries: int) -> tuple[Ints, Ints]:
-    """Return the keys of pairs, each once and ascending, and which of them each pair has; one query repeats none."""
+    """Return the distinct keys of pairs, ascending, and the index of each pair's key among them.
+
+    The pairs of a single query repeat no key.
+    """
     if queries == 1:
         return pair_key, np.arange(len(pair_key))
     used, local = np.unique(pair_key, return_inverse=True)
     return used, local
 
 
-def _none() -> Floats:
-    return np.empty(0, np.float32)
-
-
-def _present(doc_indices: Ints) -> Ints:
-    present: Ints = doc_indices[doc_indices != MISSING]
-    return present
+_NONE = np.empty(0, np.int64)
 
 
 def _allowed_rows(generation: Generation, allowed: Mask) -> Ints | None:
-    """Return the rows that words may return, or None when a deletion-free scan gives the same."""
+    """Return the rows that a search by words may return, or None where every living document is allowed."""
     if allowed is generation.alive or bool((allowed == generation.alive).all()):
         return None
     return generation.rows[allowed]
 
 
 def query_facts(weight: Floats, scores: Floats) -> Floats:
-    """Return FACTS (F,) of a query whose words have these weights (Q,) and whose best BM25 scores are these.
+    """Return FACTS (F,) of a query, given the weights (Q,) of its words and its best BM25 scores, best first.
 
-    length: the logarithm of 1 + its words, over that of 1 + LONG_QUERY. rarest: the largest weight of a word over that
-    of a word of no document in a large collection. peaked: how far the best score stands out from the mean of the ten
-    best, 0 where all are alike. A part number is short, rare and peaked; a question is none of these.
+    length: the logarithm of 1 + its words, over that of 1 + LONG_QUERY. rarest: the largest weight of a word over
+    RAREST_WEIGHT. peaked: 1 - mean of the ten best scores over the best score, 0 where all are equal. Only heads with
+    gates read the facts.
     """
     length = math.log1p(len(weight)) / math.log1p(LONG_QUERY)
     rarest = float(weight.max(initial=0.0)) / RAREST_WEIGHT
@@ -171,11 +188,11 @@ def query_facts(weight: Floats, scores: Floats) -> Floats:
     return np.asarray([length, rarest, peaked], np.float32).clip(0, 1)
 
 
-def _lexical(generation: Generation, text: str, doc_indices: Ints, best: Ints) -> tuple[Floats, Floats]:
-    """Return the lexical evidence (N, len(LEXICAL)) of these places, and the facts of the query.
+def _word_evidence(generation: Generation, text: str, doc_indices: Ints, best: Ints) -> tuple[Floats, Floats]:
+    """Return the word evidence (N, len(LEXICAL)) of these documents, and the facts of the query.
 
-    best (M,) are the places of the query's best documents by words. BM25 is taken over the best of theirs, whether or
-    not they are among the places: counted here for all alike, exactly, whatever found them.
+    best (M,) are the query's best documents by words. BM25 is divided by the best score among them, whether or not they
+    are candidates, and computed exactly here for every document.
     """
     query, weight = generation.words.weigh(text)
     at = np.searchsorted(doc_indices, best).clip(max=max(0, len(doc_indices) - 1))

@@ -12,7 +12,7 @@ Nadaraya 1964 and Watson 1964 (Gaussian kernel); Graves et al. 2014 (cosine); Hu
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,14 +25,6 @@ SMALLEST_SQUARE = 1e-12
 
 class Score(ABC):
     """One form of attention: H scores for each pair of a query and a key. Its parameters are its attributes."""
-
-    @classmethod
-    def of(cls, values: Mapping[str, Array]) -> "Score":
-        """Return the form with these parameters."""
-        score = cls()
-        for name, value in values.items():
-            setattr(score, name, value)
-        return score
 
     @staticmethod
     @abstractmethod
@@ -52,6 +44,7 @@ class Score(ABC):
         """Return the matrices, which want a small learning rate; the others are a few numbers per head."""
 
 
+@dataclass(frozen=True, eq=False)
 class Bilinear(Score):
     """score = q_h . k with q_h = e + U_h V_h^T e; U = 0 at birth.
 
@@ -80,6 +73,7 @@ class Bilinear(Score):
         return query[None] + (query[None] @ self.down) @ transposed(self.up)
 
 
+@dataclass(frozen=True, eq=False)
 class Dot(Bilinear):
     """score = (W_q e) . (W_k k), W_q = 1 + U V^T and W_k = 1 + A B^T per head; U = A = 0 at birth.
 
@@ -114,6 +108,7 @@ class Dot(Bilinear):
         return xp.sum(keys * keys, axis=-1)[:, None] + learned.T
 
 
+@dataclass(frozen=True, eq=False)
 class ScaledDot(Dot):
     """score = c (W_q e) . (W_k k) / sqrt(D), c = sqrt(D) at birth.
 
@@ -133,6 +128,7 @@ class ScaledDot(Dot):
         return scale[:, None] * super().search_vectors(query)
 
 
+@dataclass(frozen=True, eq=False)
 class Cosine(Dot):
     """score = (W_q e) . (W_k k) / (|W_q e| |W_k k|): no key wins by its length.
 
@@ -149,6 +145,7 @@ class Cosine(Dot):
         return scores / _length(self.key_squares(keys))[pair_key]
 
 
+@dataclass(frozen=True, eq=False)
 class Gaussian(Dot):
     """score = 1 - p/2 |W_q e - W_k k|^2, p = 1 at birth: its softmax is a Gaussian kernel of precision T p.
 
@@ -175,6 +172,7 @@ class Gaussian(Dot):
         return 1 + products - of_query[pair_query] - of_key[pair_key]
 
 
+@dataclass(frozen=True, eq=False)
 class Additive(Score):
     """score = e . k + w^T tanh(W_q e + W_k k), R hidden units per head; w = 0 at birth.
 

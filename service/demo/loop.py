@@ -23,8 +23,8 @@ from sqlalchemy import select
 from index.evaluation.measures import compare_runs, measure_run
 from index.evaluation.significance import Comparison, interval
 from index.ranking.attention import AttentionHead
-from index.ranking.retrieval import Mode
-from index.ranking.search import Query, search
+from index.ranking.retrieval import Mode, Query
+from index.ranking.search import search
 from service.collections.actions import remove
 from service.demo.documents import gather_documents
 from service.documents.actions import accept, make_searchable

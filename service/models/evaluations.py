@@ -15,7 +15,8 @@ from index.evaluation.significance import compare, interval
 from index.learning.click_model import estimate_clicks, held_out_qrels
 from index.learning.examples import Feedback, split
 from index.ranking.attention import AttentionHead
-from index.ranking.search import Query, search
+from index.ranking.retrieval import Query
+from index.ranking.search import search
 from service.http.problems import Problem
 from service.models.actions import show_model
 from service.models.schemas import MEASURE_PATTERN, EvaluationIn
@@ -67,7 +68,7 @@ def _evaluate(
     for version, head in heads.items():
         run = {}
         for one in asked:
-            ranking = search(generation, head, Query(one.text, one.vector), excluded_query=one.query_key)
+            ranking = search(generation, head, Query(one.text, one.vector, excluded_query=one.query_key))
             run[one.query_key] = [str(row) for row in generation.rows[ranking.doc_indices[:DEPTH]]]
             progress.advance(1)
         measured[version] = measure_run(run, qrels, wanted.measures)

@@ -12,8 +12,9 @@ from index.errors import DamagedKeys
 from index.filters.parser import parse_filter
 from index.generation.generation import Generation
 from index.ranking.attention import AttentionHead, HeadConfig
-from index.ranking.retrieval import Mode
-from index.ranking.search import Query, Ranking, explain_keys, explain_parts, search
+from index.ranking.explanation import explain_keys, explain_parts
+from index.ranking.retrieval import Mode, Query
+from index.ranking.search import Ranking, search
 from index.records import KeyKind
 from service.http.problems import not_found
 from service.runtime.collection import CollectionState, Serving, load_version

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, text
 
-from index.ranking.search import KeyShare
+from index.ranking.explanation import KeyShare
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
 from service.storage.tables import Event, Judgment, Key

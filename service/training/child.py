@@ -66,7 +66,7 @@ def run(specification: dict[str, Any]) -> None:
         "kind": "trained",
         "parent": version,
         "seed": config.seed,
-        "budget_seconds": config.budget_seconds,
+        "budget_seconds": config.cost_budget,
         "click_reading": specification["click_reading"],
         "training_run": specification["run"],
         "encoder_fingerprint": inputs.fingerprint,
@@ -91,7 +91,7 @@ def _config(specification: dict[str, Any]) -> FitConfig:
     interpretations = FitConfig.interpretations if reading == "auto" else (reading,)
     return FitConfig(
         seed=specification["seed"],
-        budget_seconds=specification["budget_seconds"],
+        cost_budget=specification["budget_seconds"],
         interpretations=interpretations,
     )
 

@@ -16,6 +16,6 @@ class TrainingIn(Strict):
 
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     promote: Literal["auto", "never"] = "auto"
-    budget_seconds: Annotated[int, Field(ge=1, le=3600)] = int(FitConfig.budget_seconds)
+    budget_seconds: Annotated[int, Field(ge=1, le=3600)] = int(FitConfig.cost_budget)
     """What trials may cost in all, by their nominal price."""
     click_reading: ClickReading = "auto"

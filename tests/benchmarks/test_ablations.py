@@ -27,7 +27,8 @@ from benchmarks.workbench import Bench, asked_queries, laid_open
 from index.encoding.encoder import HashingEncoder
 from index.generation.generation import Generation
 from index.ranking.attention import EVIDENCE
-from index.ranking.search import Query, search
+from index.ranking.retrieval import Query
+from index.ranking.search import search
 from index.records import Floats, KeyKind
 from tests.benchmarks.sets import animals
 
@@ -104,7 +105,7 @@ class NeverAsked(HashingEncoder):
 
 def test_an_interrupted_run_goes_on_where_it_was_and_gaps_are_to_the_whole(tmp_path: Path) -> None:
     one, console = animals(), Console(quiet=True)
-    untrained = {"recipes": ("birth",), "hops": ()}
+    untrained = {"recipes": ("initial",), "hops": ()}
     whole = Variant(WHOLE, config=untrained)
     variants = [whole, *(Variant(each.name, each.of, untrained) for each in VARIANTS[1:])]
     queries = asked_queries(one, 4)

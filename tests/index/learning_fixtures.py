@@ -72,14 +72,14 @@ def run(
     feedback: Sequence[Feedback],
     config: FitConfig = CONFIG,
     champion: AttentionHead | None = None,
-    journal: Path | None = None,
-    ladder: Sequence[Recipe] = QUICK,
+    cache: Path | None = None,
+    recipes: Sequence[Recipe] = QUICK,
 ) -> tuple[Fitted, list[Step]]:
-    """Return the result of a fit by the recipes of a ladder, without variants, and its steps."""
+    """Return the result of a fit by the recipes given, without variants, and its steps."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("index.learning.model_selection.RECIPES", tuple(ladder))
+        patch.setattr("index.learning.model_selection.RECIPES", tuple(recipes))
         patch.setattr("index.learning.model_selection.VARIANTS", ())
-        return finished(fit(generation, feedback, champion or AttentionHead(INITIAL), config, journal=journal))
+        return finished(fit(generation, feedback, champion or AttentionHead(INITIAL), config, cache=cache))
 
 
 T = TypeVar("T")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from index.learning.torch_head import TrainableHead
 from index.ranking.attention import AttentionHead
 from index.ranking.score_functions import Score
 
@@ -46,17 +45,18 @@ class _InTorch:
         return _InTorch(found) if callable(found) and not isinstance(found, torch.Tensor) else arrays(found)
 
 
-def trainable(head: AttentionHead) -> TrainableHead:
-    """Return the head of the same parameters that torch trains."""
-    copy = TrainableHead(head.config)
-    copy.load_state_dict(tensors(head.parameters_by_name()))
-    return copy
+def trainable(head: AttentionHead, dtype: torch.dtype | None = None) -> AttentionHead:
+    """Return the head of the same parameters, as tensors that have gradients."""
+    return AttentionHead(head.config, _differentiable(head.parameters_by_name(), dtype))
 
 
 def differentiable(score: Score, dtype: torch.dtype | None = None) -> Score:
     """Return the form with tensors that have gradients."""
-    values = {name: torch.tensor(value, dtype=dtype, requires_grad=True) for name, value in vars(score).items()}
-    return type(score).of(values)
+    return type(score)(**_differentiable(vars(score), dtype))
+
+
+def _differentiable(values: dict[str, Any], dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
+    return {name: torch.tensor(value, dtype=dtype, requires_grad=True) for name, value in values.items()}
 
 
 def moved(values: dict[str, Any], scale: float, seed: int = 0) -> dict[str, Any]:

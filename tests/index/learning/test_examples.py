@@ -25,7 +25,7 @@ from index.learning.examples import (
     split,
 )
 from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig
-from index.ranking.retrieval import retrieve
+from index.ranking.retrieval import Query, retrieve
 from index.records import LEXICAL, MemoryKey
 from tests.index.fixtures import ENCODER, generation_of, remembered, vector_of, written
 
@@ -163,7 +163,7 @@ def test_a_confirmed_document_that_was_not_shown_counts_as_looked_at(generation:
 def test_an_example_from_clicks_has_the_words_evidence_that_searches_have(generation: Generation) -> None:
     """Learning from a share of BM25 that is counted differently from what serves would learn the wrong weight."""
     one = replace(CLICKED, text="delete a folder list", gains={3: 1.0}, shown={1: {1: 1}, 3: {2: 1}})
-    served = retrieve(generation, one.vector[None], one.vector, one.text, len(TEXTS))
+    served = retrieve(generation, Query(one.text, one.vector, count=len(TEXTS)), one.vector[None])
     example = example_of(generation, one)
     expected = served.words[np.searchsorted(served.doc_indices, example.candidates.doc_indices)]
     assert 0 < expected[1, LEXICAL.index("words")] < 1

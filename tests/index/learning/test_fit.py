@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from index.errors import NotEnoughFeedback
-from index.generation.generation import ARRAYS, Generation
+from index.generation.generation import Generation
 from index.learning.config import Step
 from index.learning.examples import TEST_FOLDS, Feedback, fold_of
 from index.learning.fit import Fitted, fit
 from index.ranking.attention import EVIDENCE, AttentionHead
 from index.records import Key, KeyKind
-from tests.index.fixtures import IndexedDocument, generation_of, passages, random_vectors, remembered
+from tests.index.fixtures import IndexedDocument, arrays_of, generation_of, passages, random_vectors, remembered
 from tests.index.learning_fixtures import (
     ALL_FOLDS,
     CONFIG,
@@ -51,7 +51,7 @@ def bits(head: AttentionHead) -> str:
 
 def arrays(generation: Generation) -> str:
     memory = generation.memory
-    parts = [*(getattr(generation, name) for name in ARRAYS), memory.vectors, memory.weights, memory.rows]
+    parts = [*arrays_of(generation).values(), memory.vectors, memory.weights, memory.rows]
     return hashlib.sha256(b"|".join(part.tobytes() for part in parts)).hexdigest()
 
 
@@ -61,7 +61,7 @@ def arrays(generation: Generation) -> str:
 def test_a_turn_of_the_query_is_learned_and_proven_on_held_out_queries(learned: Run) -> None:
     fitted, _ = learned
     held_out = fitted.report["held_out"]["nDCG@10"]
-    assert fitted.report["recipe"]["recipe"] == "rank"
+    assert fitted.report["recipe"]["recipe"] == "projection"
     assert held_out["a"] < 0.2
     assert held_out["b"] > 0.8
     assert fitted.decision.promote
@@ -79,7 +79,7 @@ def test_with_few_queries_every_fold_validates_once_and_the_head_is_fitted_to_al
 
 def test_the_loss_falls_from_epoch_to_epoch(learned: Run) -> None:
     _, steps = learned
-    losses = [float(step.figures["loss"]) for step in steps if step.figures.get("recipe") == "rank"]
+    losses = [float(step.figures["loss"]) for step in steps if step.figures.get("recipe") == "projection"]
     assert len(losses) > 3
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < losses[0] / 4
@@ -95,7 +95,7 @@ def test_a_wrong_weight_between_titles_and_passages_is_put_right(tmp_path: Path)
     champion = AttentionHead(replace(INITIAL, beta=only(title=0.8, passage=0.3)))
     fitted, _ = run(generation, asked(turned=False, noise=0.8), champion=champion)
     beta = fitted.report["head"]["beta"]
-    assert fitted.report["recipe"]["recipe"] != "birth"
+    assert fitted.report["recipe"]["recipe"] != "initial"
     assert beta["passage"] > beta["title"]
     assert fitted.report["held_out"]["nDCG@10"]["difference"] > 0.05
 
@@ -127,7 +127,7 @@ def test_birth_is_kept_where_it_is_already_right(collection: Generation, mislabe
     ]
     champion = AttentionHead(INITIAL)
     fitted, _ = run(collection, feedback, replace(CONFIG, cross_validation_queries=ALL_FOLDS), champion)
-    assert fitted.report["recipe"]["recipe"] == "birth"
+    assert fitted.report["recipe"]["recipe"] == "initial"
     assert not fitted.decision.promote
     assert fitted.report["held_out"]["nDCG@10"]["difference"] == 0.0
     for name, value in champion.parameters_by_name().items():
@@ -155,9 +155,9 @@ def test_labels_at_random_validate_no_better_than_chance(tmp_path: Path) -> None
 def test_decay_pulls_towards_birth_and_not_towards_zero(collection: Generation) -> None:
     all_the_way_back = [replace(recipe, learning_rate=0.01, decay=100.0) for recipe in QUICK]
     slow, champion = replace(CONFIG, scalar_learning_rate=0.01), AttentionHead(INITIAL)
-    fitted, steps = run(collection, asked(turned=True), slow, champion, ladder=all_the_way_back)
+    fitted, steps = run(collection, asked(turned=True), slow, champion, recipes=all_the_way_back)
     losses = {step.figures["recipe"]: step.figures["loss"] for step in steps if step.phase == "choose"}
-    assert losses["rank"] == pytest.approx(losses["weights"], rel=0.1)
+    assert losses["projection"] == pytest.approx(losses["weights"], rel=0.1)
     for name, value in champion.parameters_by_name().items():
         if name != "null":
             assert np.allclose(fitted.head.parameters_by_name()[name], value, atol=1e-6), name
@@ -188,7 +188,7 @@ def test_without_queries_on_either_side_of_the_split_there_is_no_fit(collection:
 def test_documents_that_are_all_gone_teach_nothing_and_do_no_harm(collection: Generation) -> None:
     feedback = [replace(one, gains={1000 + number: 1.0}) for number, one in enumerate(asked(turned=True))]
     fitted, _ = run(collection, feedback)
-    assert fitted.report["recipe"]["recipe"] == "birth"
+    assert fitted.report["recipe"]["recipe"] == "initial"
     assert not fitted.decision.promote
 
 
@@ -247,7 +247,7 @@ def test_weights_of_evidence_never_fall_below_zero(collection: Generation) -> No
         order = np.argsort(VECTORS @ one.vector)
         shown = {int(row): {1: 10} for row in [order[0], *order[-9:]]}
         away.append(replace(one, gains={int(order[0]): 10.0}, shown=shown))
-    fitted, _ = run(collection, away, replace(CONFIG, scalar_learning_rate=0.1), ladder=QUICK[:2])
+    fitted, _ = run(collection, away, replace(CONFIG, scalar_learning_rate=0.1), recipes=QUICK[:2])
     assert fitted.report["recipe"]["recipe"] == "weights"
     assert fitted.report["head"]["beta"]["passage"] == 0.0
     assert min(fitted.report["head"]["beta"].values()) == 0.0
@@ -263,7 +263,7 @@ def test_the_report_says_what_was_done_and_what_came_of_it(learned: Run) -> None
     assert report["queries"] == {"train": 140 - test_queries, "test": test_queries}
     assert report["config"]["candidates"] == CONFIG.candidates
     pace = ", learning_rate 0.02"
-    assert set(report["recipe"]["validation_ndcg"]) == {"birth", "weights", "gates", f"rank{pace}", f"full{pace}"}
+    assert set(report["recipe"]["validation_ndcg"]) == {"initial", "weights", f"projection{pace}"}
     assert set(report["held_out"]) == {"nDCG@10", "R@100"}
     assert report["held_out"]["nDCG@10"]["queries"] == test_queries
     assert tuple(report["head"]["beta"]) == EVIDENCE

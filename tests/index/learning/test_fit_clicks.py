@@ -9,7 +9,8 @@ import pytest
 from index.generation.generation import Generation
 from index.learning.click_model import BEST_GRADE, ClickModel, estimate_clicks, held_out_qrels
 from index.learning.examples import ASSUMED, Feedback
-from index.learning.fit import _read, ranked_rows
+from index.learning.fit import _interpret
+from index.learning.held_out import ranked_rows
 from index.learning.model_selection import ClickInterpretations
 from index.ranking.attention import AttentionHead
 from index.ranking.checkpoint import head_bytes
@@ -17,7 +18,7 @@ from tests.index.learning_fixtures import CONFIG, COUNT, INITIAL, QUICK, asked, 
 
 TIMES = 10
 """Showings of every list."""
-RECIPES = (QUICK[0], QUICK[3])
+RECIPES = (QUICK[0], QUICK[2])
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def shuffled(turned: bool = True, seed: int = 3) -> list[Feedback]:
 
 
 def read(collection: Generation, feedback: Sequence[Feedback]) -> ClickInterpretations:
-    return finished(_read(collection, feedback, INITIAL, estimate_clicks(feedback), CONFIG))[0]
+    return finished(_interpret(collection, feedback, INITIAL, estimate_clicks(feedback), CONFIG))[0]
 
 
 # --- What is learned from them ---
@@ -69,27 +70,27 @@ def test_where_a_document_was_shown_enters_the_debiased_reading(collection: Gene
     ]
     all_first = [replace(one, shown={row: {1: TIMES} for row in one.shown or {}}) for one in by_place]
     config = replace(CONFIG, interpretations=("debiased",), error_share=-1e9)
-    heads = [run(collection, clicks, config, ladder=RECIPES)[0].head for clicks in (by_place, all_first)]
+    heads = [run(collection, clicks, config, recipes=RECIPES)[0].head for clicks in (by_place, all_first)]
     one, other = (head.parameters_by_name() for head in heads)
     assert any(not np.array_equal(value, other[name]) for name, value in one.items() if name != "null")
 
 
 def test_a_run_with_the_naive_reading_alone_makes_no_other_trial(collection: Generation) -> None:
-    fitted, _ = run(collection, shuffled(), replace(CONFIG, interpretations=("naive",)), ladder=RECIPES)
+    fitted, _ = run(collection, shuffled(), replace(CONFIG, interpretations=("naive",)), recipes=RECIPES)
     tried = fitted.report["recipe"]
     assert tried["reading"] == "naive"
-    assert list(tried["validation_ndcg"]) == ["birth, naive", "rank, learning_rate 0.02, naive"]
+    assert list(tried["validation_ndcg"]) == ["initial, naive", "projection, learning_rate 0.02, naive"]
 
 
 def test_with_judgments_alone_there_is_one_reading_whatever_is_asked_for(collection: Generation) -> None:
     feedback = asked(turned=True)
-    plain, _ = run(collection, feedback, ladder=RECIPES)
-    naive, _ = run(collection, feedback, replace(CONFIG, interpretations=("naive",)), ladder=RECIPES)
+    plain, _ = run(collection, feedback, recipes=RECIPES)
+    naive, _ = run(collection, feedback, replace(CONFIG, interpretations=("naive",)), recipes=RECIPES)
     assert head_bytes(plain.head) == head_bytes(naive.head)
     for fitted in (plain, naive):
         assert fitted.report["recipe"]["reading"] == "graded"
         assert fitted.report["examination"] is None
-        assert list(fitted.report["recipe"]["validation_ndcg"]) == ["birth", "rank, learning_rate 0.02"]
+        assert list(fitted.report["recipe"]["validation_ndcg"]) == ["initial", "projection, learning_rate 0.02"]
 
 
 # --- How they are read ---

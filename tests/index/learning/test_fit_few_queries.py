@@ -10,8 +10,8 @@ from index.evaluation.significance import compare
 from index.generation.generation import Generation
 from index.learning.config import FitConfig
 from index.learning.examples import FOLDS, TEST_FOLDS, Feedback, fold_of, make_examples
-from index.learning.model_selection import RECIPES, ClickInterpretations, choose
-from index.learning.trial_cache import Journal
+from index.learning.model_selection import RECIPES, ClickInterpretations, select
+from index.learning.trial_cache import TrialCache
 from index.ranking.attention import AttentionHead
 from index.ranking.checkpoint import head_bytes
 from tests.index.fixtures import generation_of, passages, random_vectors
@@ -55,20 +55,20 @@ def test_over_a_trained_champion_the_test_queries_alone_decide(collection: Gener
 
 def test_where_one_fold_validated_no_other_query_was_left_out_and_none_joins(collection: Generation) -> None:
     fitted, _ = run(collection, asked(turned=True), CONFIG)
-    assert fitted.report["recipe"]["recipe"] != "birth"
+    assert fitted.report["recipe"]["recipe"] != "initial"
     assert fitted.report["held_out_queries"]["cross_fitted"] == 0
 
 
 def test_where_nothing_was_learned_there_is_nothing_to_prove(collection: Generation) -> None:
     fitted, _ = run(collection, asked(turned=False, noise=0.1), CROSS)
-    assert fitted.report["recipe"]["recipe"] == "birth"
+    assert fitted.report["recipe"]["recipe"] == "initial"
     assert fitted.report["held_out_queries"]["cross_fitted"] == 0
 
 
 def test_the_head_that_a_query_is_searched_by_did_not_learn_from_it(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
     straight = make_examples(collection, asked(turned=True), lambda vector: vector[None], COUNT)
     changed = [*straight]
@@ -78,7 +78,9 @@ def test_the_head_that_a_query_is_searched_by_did_not_learn_from_it(
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in straight}
     choices = [
         finished(
-            choose(collection, ClickInterpretations({"graded": examples}, qrels, None), INITIAL, config, Journal(None))
+            select(
+                collection, ClickInterpretations({"graded": examples}, qrels, None), INITIAL, config, TrialCache(None)
+            )
         )[0]
         for examples in (straight, changed)
     ]
@@ -139,14 +141,14 @@ def test_feedback_at_random_changes_nothing_that_is_served(tmp_path: Path, count
     generation = generation_of(tmp_path, [passages(row, f"word{row}", vectors[row]) for row in range(rows)], dim=dim)
     champion = AttentionHead(replace(INITIAL, dim=dim, rank=16))
     config = FitConfig(seed=seed, min_queries=10)
-    fitted, _ = run(generation, random_feedback(count, seed, rows, dim), config, champion, ladder=RECIPES)
+    fitted, _ = run(generation, random_feedback(count, seed, rows, dim), config, champion, recipes=RECIPES)
     assert not fitted.decision.promote, fitted.decision.reasons
 
 
 @pytest.mark.parametrize("count", [20, 40, 60])
 def test_a_search_that_is_right_already_is_kept_as_it_was_born(collection: Generation, count: int) -> None:
     fitted, _ = run(collection, asked(turned=False, count=count, noise=0.1), replace(FitConfig(), min_queries=10))
-    assert fitted.report["recipe"]["recipe"] == "birth"
+    assert fitted.report["recipe"]["recipe"] == "initial"
     assert not fitted.decision.promote
     for name, value in AttentionHead(INITIAL).parameters_by_name().items():
         if name != "null":

@@ -11,9 +11,11 @@ import pytest
 from index.generation.generation import Generation
 from index.learning.click_model import held_out_qrels
 from index.learning.examples import Feedback, make_batch, make_examples
-from index.learning.fit import calibrate_null, ranked_rows
+from index.learning.fit import calibrate_null
+from index.learning.held_out import ranked_rows
 from index.ranking.attention import AttentionHead
-from index.ranking.search import Query, search
+from index.ranking.retrieval import Query
+from index.ranking.search import search
 from index.records import Floats
 from tests.index.fixtures import remembered
 from tests.index.learning_fixtures import COUNT, INITIAL, asked, collection_of

@@ -13,7 +13,7 @@ from tests.index.fixtures import generation_of, passages, random_vectors
 
 DIM, COUNT = 8, 40
 VECTORS = random_vectors(COUNT, DIM, seed=0)
-TURN = Recipe("turn", query_projection=True, learning_rate=2e-2, rank=DIM)
+TURN = Recipe("projection", query_projection=True, learning_rate=2e-2, rank=DIM)
 EPOCHS = 30
 """The additive form needs them: a turn, which is one matrix to the others, is many hidden units to it."""
 
@@ -62,7 +62,7 @@ def tried(generation: Generation, form: str, recipe: Recipe, epochs: int) -> Tri
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_trial_turns_queries_towards_what_answers_them(generation: Generation, form: str) -> None:
-    before = tried(generation, form, Recipe("birth", weights=False), 0)
+    before = tried(generation, form, Recipe("initial", weights=False), 0)
     after = tried(generation, form, TURN, EPOCHS)
     assert after.head.config.form == form
     assert np.mean(list(after.measured.values())) > np.mean(list(before.measured.values())) + 0.5

@@ -12,19 +12,19 @@ from index.generation.generation import Generation
 from index.learning.config import FitConfig, Recipe
 from index.learning.examples import Example, Feedback, fold_of, make_example, make_examples
 from index.learning.model_selection import (
-    PRICE,
+    COST,
     RECIPES,
     VARIANTS,
     ClickInterpretations,
     _optimism,
     _RecipeSearch,
     beats,
-    choose,
     label,
+    select,
 )
-from index.learning.torch_head import TrainableHead
+from index.learning.torch_head import as_arrays, trainable_head
 from index.learning.trainer import TrainingSplit, _Batches
-from index.learning.trial_cache import Journal
+from index.learning.trial_cache import TrialCache
 from index.ranking.search import project
 from index.records import Floats
 from tests.index.learning_fixtures import (
@@ -71,12 +71,12 @@ def test_no_gain_or_one_query_proves_nothing(gains: list[float]) -> None:
     assert not beats(np.asarray(gains, np.float64), 0.5)
 
 
-@pytest.mark.parametrize(("share", "chosen"), [(0.5, "rank"), (1e6, "birth")])
+@pytest.mark.parametrize(("share", "chosen"), [(0.5, "projection"), (1e6, "initial")])
 def test_a_richer_recipe_must_be_better_by_its_share_of_error(
     collection: Generation, share: float, chosen: str
 ) -> None:
-    ladder = [QUICK[0], QUICK[3]]
-    fitted, _ = run(collection, asked(turned=True), replace(CONFIG, error_share=share), ladder=ladder)
+    ladder = [QUICK[0], QUICK[2]]
+    fitted, _ = run(collection, asked(turned=True), replace(CONFIG, error_share=share), recipes=ladder)
     assert fitted.report["recipe"]["recipe"] == chosen
 
 
@@ -84,20 +84,20 @@ def test_a_richer_recipe_must_be_better_by_its_share_of_error(
 
 
 def price_of(recipe: Recipe, examples: int, config: FitConfig) -> float:
-    return PRICE[recipe.query_projection] * examples * config.epochs * config.folds if recipe.weights else 0.0
+    return COST[recipe.query_projection] * examples * config.epochs * config.folds if recipe.weights else 0.0
 
 
-@pytest.mark.parametrize("afforded", range(5))
+@pytest.mark.parametrize("afforded", range(3))
 def test_the_budget_leaves_out_what_it_has_no_room_for_whatever_the_clock_says(
     collection: Generation, afforded: int
 ) -> None:
     examples = examples_of(collection, asked(turned=True)[:40])
     config = replace(SHORT, cross_validation_queries=ALL_FOLDS)
     budget = sum(price_of(recipe, len(examples), config) for recipe in RECIPES[: afforded + 1])
-    config = replace(config, budget_seconds=budget * (1 + 1e-9))
+    config = replace(config, cost_budget=budget * (1 + 1e-9))
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in examples}
     choice, _ = finished(
-        choose(collection, ClickInterpretations({"graded": examples}, qrels, None), INITIAL, config, Journal(None))
+        select(collection, ClickInterpretations({"graded": examples}, qrels, None), INITIAL, config, TrialCache(None))
     )
     assert list(choice.validation) == [recipe.name for recipe in RECIPES[: afforded + 1]]
     left_out = [recipe.name for recipe in RECIPES[afforded + 1 :]]
@@ -105,24 +105,28 @@ def test_the_budget_leaves_out_what_it_has_no_room_for_whatever_the_clock_says(
 
 
 def test_without_any_budget_birth_is_kept(collection: Generation) -> None:
-    fitted, _ = run(collection, asked(turned=True), replace(CONFIG, budget_seconds=0.0))
-    assert fitted.report["recipe"]["recipe"] == "birth"
+    fitted, _ = run(collection, asked(turned=True), replace(CONFIG, cost_budget=0.0))
+    assert fitted.report["recipe"]["recipe"] == "initial"
     assert len(fitted.report["recipe"]["skipped"]) == len(QUICK) - 1
 
 
 def test_variants_are_tried_where_a_turn_was_chosen_and_the_budget_has_room(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ({"learning_rate": 3e-2}, {"rank": 2}))
     examples = examples_of(collection, asked(turned=True))
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in examples}
     interpretations = ClickInterpretations({"graded": examples}, qrels, None)
     choice, _ = finished(
-        choose(collection, interpretations, INITIAL, replace(CONFIG, budget_seconds=1e6), Journal(None))
+        select(collection, interpretations, INITIAL, replace(CONFIG, cost_budget=1e6), TrialCache(None))
     )
     assert choice.recipe.query_projection
-    assert list(choice.validation)[:3] == ["birth", "rank, learning_rate 0.02", "rank, learning_rate 0.03"]
+    assert list(choice.validation)[:3] == [
+        "initial",
+        "projection, learning_rate 0.02",
+        "projection, learning_rate 0.03",
+    ]
     assert "rank 2" in list(choice.validation)[3]
     assert choice.skipped == ()
     assert all(trial.head.config.rank == choice.recipe.rank for trial in choice.trials.values())
@@ -130,7 +134,7 @@ def test_variants_are_tried_where_a_turn_was_chosen_and_the_budget_has_room(
 
 def test_every_variant_changes_something_of_the_recipes() -> None:
     for change in VARIANTS:
-        assert replace(QUICK[3], **change) != QUICK[3]  # type: ignore[arg-type]
+        assert replace(QUICK[2], **change) != QUICK[2]  # type: ignore[arg-type]
         assert label(replace(RECIPES[3], **change), RECIPES[3].rank) != label(RECIPES[3], RECIPES[3].rank)  # type: ignore[arg-type]
 
 
@@ -190,9 +194,11 @@ def test_optimism_is_the_same_bits_twice() -> None:
 @pytest.mark.parametrize("refresh", [0, 2])
 def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collection: Generation, refresh: int) -> None:
     examples = examples_of(collection, asked(turned=True), count=20)
-    head = TrainableHead(INITIAL).requires_grad_(False)
+    head = trainable_head(INITIAL)
     config = replace(CONFIG, candidates=20, refresh=refresh)
-    batches = _Batches(collection, TrainingSplit(examples, (), {}), head, Recipe("rank", query_projection=True), config)
+    batches = _Batches(
+        collection, TrainingSplit(examples, (), {}), head, Recipe("projection", query_projection=True), config
+    )
     list(batches.epoch())
     assert [one.candidates for one in batches._examples] == [one.candidates for one in examples]
     query_projection = torch.roll(torch.eye(DIM), -1, 0) - torch.eye(DIM)  # W_q = 1 + U V^T turns the axes back
@@ -200,7 +206,7 @@ def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collec
     list(batches.epoch())
     changed = 0
     for before, after in zip(examples, batches._examples, strict=True):
-        fresh = make_example(collection, before.feedback, project(head.as_arrays(), before.feedback.vector), 20)
+        fresh = make_example(collection, before.feedback, project(as_arrays(head), before.feedback.vector), 20)
         assert after is before or after.candidates.doc_indices.tolist() == fresh.candidates.doc_indices.tolist()
         changed += after.candidates.doc_indices.tolist() != before.candidates.doc_indices.tolist()
     assert changed > len(examples) // 4 if refresh else changed == 0
@@ -215,10 +221,12 @@ def test_what_was_shown_stays_what_clicks_choose_among(collection: Generation) -
         for one in asked(turned=True)
     ]
     examples = examples_of(collection, clicked)
-    head = TrainableHead(INITIAL).requires_grad_(False)
+    head = trainable_head(INITIAL)
     lesson = TrainingSplit(examples, (), {})
-    batches = _Batches(collection, lesson, head, Recipe("rank", query_projection=True), replace(CONFIG, refresh=1))
-    head.score.up += 0.5
+    batches = _Batches(
+        collection, lesson, head, Recipe("projection", query_projection=True), replace(CONFIG, refresh=1)
+    )
+    head.score.up.add_(0.5)
     for _ in range(2):
         list(batches.epoch())
     assert all(one is other for one, other in zip(examples, batches._examples, strict=True))
@@ -250,7 +258,7 @@ def shown_first(one: Feedback, others: Sequence[int]) -> Feedback:
 def test_the_naive_reading_is_taken_where_all_was_looked_at_and_the_curve_is_wrong(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
     random = np.random.default_rng(5)
     clicked = [shown_first(one, random.choice(COUNT, 30).tolist()) for one in asked(turned=True)]
@@ -258,7 +266,7 @@ def test_the_naive_reading_is_taken_where_all_was_looked_at_and_the_curve_is_wro
     interpretations, wanted = read_with(collection, clicked, steep)
     config = replace(CONFIG, interpretations=("debiased", "naive"))
     choice, _ = finished(
-        choose(collection, ClickInterpretations(interpretations, wanted, steep), INITIAL, config, Journal(None))
+        select(collection, ClickInterpretations(interpretations, wanted, steep), INITIAL, config, TrialCache(None))
     )
     assert choice.recipe.interpretation == "naive"
     name = label(choice.recipe, INITIAL.rank)
@@ -281,12 +289,12 @@ def test_all_readings_are_measured_by_what_was_shown(collection: Generation) -> 
         ClickInterpretations(interpretations, wanted, None),
         INITIAL,
         CONFIG,
-        Journal(None),
+        TrialCache(None),
         [group],
         1.0,
     )
     graded, debiased, naive = (
-        search._lesson(interpretation, group) for interpretation in ("graded", "debiased", "naive")
+        search._split(interpretation, group) for interpretation in ("graded", "debiased", "naive")
     )
     assert graded.validation == debiased.validation == naive.validation
     assert all(len(one.gains) == len(one.feedback.shown or {}) < COUNT for one in graded.validation)
@@ -297,47 +305,51 @@ def test_all_readings_are_measured_by_what_was_shown(collection: Generation) -> 
 def test_the_naive_reading_is_not_taken_where_it_is_no_better(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
     graded = examples_of(collection, asked(turned=True))
     scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in graded]
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in graded}
     interpretations = ClickInterpretations({"graded": graded, "naive": scrambled}, qrels, None)
-    choice, _ = finished(choose(collection, interpretations, INITIAL, CONFIG, Journal(None)))
+    choice, _ = finished(select(collection, interpretations, INITIAL, CONFIG, TrialCache(None)))
     assert choice.recipe.interpretation == "graded"
     pace = ", learning_rate 0.02"
-    assert list(choice.validation) == ["birth", f"rank{pace}", f"rank{pace}, naive"]  # with the chosen recipe alone
+    assert list(choice.validation) == [
+        "initial",
+        f"projection{pace}",
+        f"projection{pace}, naive",
+    ]  # with the chosen recipe alone
 
 
 def test_where_one_reading_proves_nothing_the_next_is_tried(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
     right = examples_of(collection, asked(turned=True))
     scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in right]
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in right}
     interpretations = ClickInterpretations({"graded": scrambled, "naive": right}, qrels, None)
-    choice, _ = finished(choose(collection, interpretations, INITIAL, CONFIG, Journal(None)))
-    assert (choice.recipe.name, choice.recipe.interpretation) == ("rank", "naive")
+    choice, _ = finished(select(collection, interpretations, INITIAL, CONFIG, TrialCache(None)))
+    assert (choice.recipe.name, choice.recipe.interpretation) == ("projection", "naive")
     pace = ", learning_rate 0.02"
-    assert list(choice.validation) == ["birth", f"rank{pace}", f"rank{pace}, naive"]
+    assert list(choice.validation) == ["initial", f"projection{pace}", f"projection{pace}, naive"]
 
 
-@pytest.mark.parametrize("reading", ["debiased", "naive"])
+@pytest.mark.parametrize("interpretation", ["debiased", "naive"])
 def test_recipes_are_tried_with_the_first_reading_asked_for(
     collection: Generation, monkeypatch: pytest.MonkeyPatch, interpretation: str
 ) -> None:
-    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[3]))
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
     clicked = [shown_first(one, range(at % 40, at % 40 + 10)) for at, one in enumerate(asked(turned=True))]
     interpretations, wanted = read_with(collection, clicked, np.ones(100, np.float32))
     config = replace(SHORT, interpretations=(interpretation,))
     choice, _ = finished(
-        choose(collection, ClickInterpretations(interpretations, wanted, None), INITIAL, config, Journal(None))
+        select(collection, ClickInterpretations(interpretations, wanted, None), INITIAL, config, TrialCache(None))
     )
     assert list(choice.validation) == [
-        f"birth, {interpretation}",
-        f"rank, learning_rate 0.02, {interpretation}",
+        f"initial, {interpretation}",
+        f"projection, learning_rate 0.02, {interpretation}",
     ]
     assert choice.as_dict()["reading"] == interpretation

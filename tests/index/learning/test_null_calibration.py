@@ -89,27 +89,10 @@ def test_evidence_is_the_logarithm_of_summed_exponentials_and_the_largest_share(
     assert null_evidence([5000.0]).tolist() == [5000, 1]
 
 
-@pytest.mark.parametrize("fit", [NullFit(2.0), NullFit(1.5, 0.2, 4.0), NullFit(-1.0, 0.0, 0.5)])
-def test_the_softmax_with_the_null_logit_gives_the_null_weight(fit: NullFit) -> None:
-    logits = np.asarray([2.0, 1.0, -3.0])
-    evidence = null_evidence(logits)
-    weights = np.exp(np.append(logits, fit.null_logit(evidence)))
-    weights /= weights.sum()
-    assert weights[-1] == pytest.approx(float(fit.null_weight(evidence)))
-    alone = np.exp(logits) / np.exp(logits).sum()
-    assert weights[:-1] == pytest.approx(alone * (1 - weights[-1]))
-
-
-def test_slope_one_and_no_peak_are_a_constant_null_logit() -> None:
-    evidence = null_evidence(np.asarray([[2.0, 1.0], [9.0, -4.0]]))
-    assert NullFit(3.5).null_logit(evidence) == pytest.approx(np.asarray([3.5, 3.5]))
-
-
 @pytest.mark.parametrize("fit", [NullFit(2.0), NullFit(-5.0, 0.0, 3.0), NullFit(-5.0, 0.5)])
 def test_without_candidates_nothing_is_here(fit: NullFit) -> None:
     nothing = null_evidence(np.empty((1, 0)))
     assert fit.null_weight(nothing).tolist() == [1]
-    assert np.isfinite(fit.null_logit(nothing)).all()
 
 
 def drawn(fit: NullFit, count: int, seed: int = 0) -> tuple[Any, Any]:

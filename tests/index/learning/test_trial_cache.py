@@ -12,7 +12,7 @@ from index.learning.config import Step
 from index.learning.examples import TEST_FOLDS, fold_of
 from index.learning.fit import fit
 from index.learning.trainer import Trial
-from index.learning.trial_cache import Journal, fingerprint
+from index.learning.trial_cache import TrialCache, fingerprint
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.checkpoint import head_bytes
 from tests.index.fixtures import remembered
@@ -42,9 +42,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
 
 
-def killed_after(count: int, collection: Generation, journal: Path) -> None:
+def killed_after(count: int, collection: Generation, cache: Path) -> None:
     """Begin a run and drop it after so many steps."""
-    steps = fit(collection, FEEDBACK, AttentionHead(INITIAL), ALL, journal=journal)
+    steps = fit(collection, FEEDBACK, AttentionHead(INITIAL), ALL, cache=cache)
     for _ in range(count):
         if next(steps, None) is None:
             return
@@ -64,7 +64,7 @@ def test_a_run_that_was_killed_ends_with_the_bits_that_it_would_have_had(
 ) -> None:
     bits, report, steps = uninterrupted
     killed_after(round(share * steps), collection, tmp_path)
-    fitted, taken = run(collection, FEEDBACK, ALL, journal=tmp_path)
+    fitted, taken = run(collection, FEEDBACK, ALL, cache=tmp_path)
     assert head_bytes(fitted.head) == bits
     assert fitted.report == report
     if share > 0.3:
@@ -76,19 +76,19 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(
 ) -> None:
     for count in range(6, 40, 8):
         killed_after(count, collection, tmp_path)
-    fitted, _ = run(collection, FEEDBACK, ALL, journal=tmp_path)
+    fitted, _ = run(collection, FEEDBACK, ALL, cache=tmp_path)
     assert head_bytes(fitted.head) == uninterrupted[0]
 
 
 def test_a_finished_run_is_not_done_a_second_time(collection: Generation, tmp_path: Path) -> None:
-    run(collection, FEEDBACK, ALL, journal=tmp_path)
-    _, steps = run(collection, FEEDBACK, ALL, journal=tmp_path)
+    run(collection, FEEDBACK, ALL, cache=tmp_path)
+    _, steps = run(collection, FEEDBACK, ALL, cache=tmp_path)
     assert resumed(steps) == 2 * len(QUICK)
     assert not [step for step in steps if step.phase == "choose"]
 
 
 def test_the_journal_of_other_inputs_is_not_used(collection: Generation, tmp_path: Path) -> None:
-    run(collection, FEEDBACK, ALL, journal=tmp_path / "journal")
+    run(collection, FEEDBACK, ALL, cache=tmp_path / "journal")
     at = next(number for number, one in enumerate(FEEDBACK) if fold_of(one.query_key) >= TEST_FOLDS)
     other = [*FEEDBACK]
     other[at] = replace(other[at], gains={(next(iter(other[at].gains)) + 7) % 60: 1.0})
@@ -100,7 +100,7 @@ def test_the_journal_of_other_inputs_is_not_used(collection: Generation, tmp_pat
         (collection, FEEDBACK, ALL, AttentionHead(replace(INITIAL, inverse_temperature=11.0))),
         (remembering, FEEDBACK, ALL, None),
     ):
-        _, steps = run(generation, feedback, config, champion, journal=tmp_path / "journal")
+        _, steps = run(generation, feedback, config, champion, cache=tmp_path / "journal")
         assert resumed(steps) == 0
 
 
@@ -109,13 +109,13 @@ def test_the_journal_of_other_inputs_is_not_used(collection: Generation, tmp_pat
 def test_a_damaged_file_of_a_journal_is_passed_over(
     collection: Generation, tmp_path: Path, uninterrupted: tuple[bytes, dict, int], suffix: str, damage: str
 ) -> None:
-    run(collection, FEEDBACK, ALL, journal=tmp_path)
+    run(collection, FEEDBACK, ALL, cache=tmp_path)
     for path in tmp_path.glob(f"*{suffix}"):
         body = path.read_bytes()
         middle = len(body) // 2
         changed = {"cut": body[:middle], "flip": body[:middle] + bytes([body[middle] ^ 1]) + body[middle + 1 :]}
         path.unlink() if damage == "gone" else path.write_bytes(changed.get(damage, b""))
-    fitted, steps = run(collection, FEEDBACK, ALL, journal=tmp_path)
+    fitted, steps = run(collection, FEEDBACK, ALL, cache=tmp_path)
     assert resumed(steps) == 0
     assert head_bytes(fitted.head) == uninterrupted[0]
 
@@ -135,8 +135,8 @@ def working(trial: Trial) -> Generator[Step, None, Trial]:
 
 def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
     made = trial_of(1)
-    finished(Journal(tmp_path, "inputs").trial("first", HEAD, lambda: working(made)))
-    read, steps = finished(Journal(tmp_path, "inputs").trial("first", HEAD, lambda: working(trial_of(2))))
+    finished(TrialCache(tmp_path, "inputs").trial("first", HEAD, lambda: working(made)))
+    read, steps = finished(TrialCache(tmp_path, "inputs").trial("first", HEAD, lambda: working(trial_of(2))))
     assert [step.phase for step in steps] == ["resumed"]
     assert head_bytes(read.head) == head_bytes(made.head)
     assert (read.epochs, read.measured, list(read.measured)) == (made.epochs, made.measured, list(made.measured))
@@ -145,14 +145,14 @@ def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("inputs", "name"), [("inputs", "second"), ("others", "first")])
 def test_a_trial_of_another_name_or_run_is_worked_out(tmp_path: Path, inputs: str, name: str) -> None:
-    finished(Journal(tmp_path, "inputs").trial("first", HEAD, lambda: working(trial_of(1))))
-    worked, steps = finished(Journal(tmp_path, inputs).trial(name, HEAD, lambda: working(trial_of(2))))
+    finished(TrialCache(tmp_path, "inputs").trial("first", HEAD, lambda: working(trial_of(1))))
+    worked, steps = finished(TrialCache(tmp_path, inputs).trial(name, HEAD, lambda: working(trial_of(2))))
     assert [step.phase for step in steps] == ["work"]
     assert head_bytes(worked.head) == head_bytes(trial_of(2).head)
 
 
 def test_a_trial_that_was_broken_off_leaves_nothing(tmp_path: Path) -> None:
-    steps = Journal(tmp_path, "inputs").trial("first", HEAD, lambda: working(trial_of(1)))
+    steps = TrialCache(tmp_path, "inputs").trial("first", HEAD, lambda: working(trial_of(1)))
     next(steps)
     steps.close()
     assert list(tmp_path.iterdir()) == []
@@ -161,7 +161,7 @@ def test_a_trial_that_was_broken_off_leaves_nothing(tmp_path: Path) -> None:
 def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        _, steps = finished(Journal(None).trial("first", HEAD, lambda: working(trial_of(1))))
+        _, steps = finished(TrialCache(None).trial("first", HEAD, lambda: working(trial_of(1))))
         assert [step.phase for step in steps] == ["work"]
     assert list(tmp_path.iterdir()) == []
 

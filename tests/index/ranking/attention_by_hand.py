@@ -100,7 +100,19 @@ def flatten(
     past = np.asarray(memory, dtype).reshape(-1, 3)
     key_table = np.asarray(keys, dtype).reshape(-1, dim)
     known = np.asarray(facts or [PLAIN] * len(queries), dtype)
-    return Candidates(key_table, *pair.T, words, known, mask, past[:, 0].astype(np.int64), past[:, 1], past[:, 2])
+    values = np.zeros((*mask.shape, dim), dtype)
+    for b, documents in enumerate(queries):
+        for n, document in enumerate(documents):
+            values[b, n] = value_by_hand(document, dim)
+    remembered = (past[:, 0].astype(np.int64), past[:, 1], past[:, 2])
+    return Candidates(key_table, *pair.T, words, known, mask, *remembered, values)
+
+
+def value_by_hand(document: ToyDocument, dim: int) -> list[float]:
+    """Return the unit mean of the passages of a document, zeros without a passage."""
+    total = [sum(float(key[at]) for kind, key in document.keys if kind == PASSAGE) for at in range(dim)]
+    length = math.sqrt(dot(total, total))
+    return [one / length if length else 0.0 for one in total]
 
 
 def random_unit(generator: np.random.Generator, dim: int) -> list[float]:

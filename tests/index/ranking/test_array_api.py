@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from index.learning.torch_head import as_arrays
 from index.ranking.array_api import logsumexp, namespace, number, segment_max, segment_sum, softmax
 from index.ranking.attention import EVIDENCE, Attention, AttentionHead, HeadConfig, initial_parameters
 from index.ranking.normalisers import NORMALISERS
@@ -135,7 +136,7 @@ def test_every_normaliser_is_served_as_it_is_trained(normaliser: str) -> None:
 def test_a_head_comes_back_from_training_with_the_bits_that_it_went_with(form: str) -> None:
     head = head_of(form, 2, 0.5, 0)
     learned = trainable(head)
-    returned = learned.as_arrays().parameters_by_name()
+    returned = as_arrays(learned).parameters_by_name()
     assert returned.keys() == head.parameters_by_name().keys()
     for name, value in head.parameters_by_name().items():
         assert returned[name].dtype == np.float32

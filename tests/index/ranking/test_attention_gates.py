@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from index.learning.examples import Feedback
-from index.learning.torch_head import TrainableHead
 from index.ranking.attention import (
     DENSE,
     EVIDENCE,
@@ -26,14 +23,11 @@ from index.ranking.normalisers import NORMALISERS
 from index.ranking.retrieval import PEAK_DEPTH, query_facts
 from index.ranking.score_functions import FORMS
 from index.records import FACTS
-from tests.index.fixtures import generation_of, passages, random_vectors
-from tests.index.learning_fixtures import CONFIG, INITIAL, QUICK, run
 from tests.index.numpy_torch import By, each_library, moved, tensors, trainable
 from tests.index.ranking.attention_by_hand import (
     ToyDocument,
     flatten,
     logit_by_hand,
-    only,
     random_documents,
     random_unit,
     soft_maximum_by_hand,
@@ -98,51 +92,14 @@ def test_gated_logits_are_those_written_by_hand(by: By) -> None:
 
 def test_the_gradient_of_the_gates_is_right() -> None:
     facts = torch.rand(3, len(FACTS), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    head = trainable(gated(0.5)).double()
+    values = trainable(gated(0.5), torch.float64).parameters_by_name()
 
     def weights(gate: Tensor, known: Tensor) -> Tensor:
-        found: Tensor = torch.func.functional_call(_Weights(head), {"head.kind_gate": gate}, (known,))
+        found: Tensor = AttentionHead(gated(0.5).config, values | {"kind_gate": gate}).kind_weights(known)
         return found
 
-    gate = head.kind_gate.detach().clone().requires_grad_()
+    gate = values["kind_gate"].detach().clone().requires_grad_()
     assert torch.autograd.gradcheck(weights, (gate, facts.requires_grad_()))
-
-
-class _Weights(torch.nn.Module):
-    """The weights of a head as the forward pass of a module, so that its parameters can be varied."""
-
-    def __init__(self, head: TrainableHead) -> None:
-        super().__init__()
-        self.head = head
-
-    def forward(self, facts: Tensor) -> Tensor:
-        weights: Tensor = self.head.kind_weights(facts)
-        return weights
-
-
-def test_short_queries_that_need_words_and_long_ones_that_need_vectors_are_told_apart_by_gates_alone(
-    tmp_path: Path,
-) -> None:
-    """One weight for all must fail one half: what words find is wrong for long queries, what vectors find for short."""
-    count, dim = 40, 8
-    vectors, random = random_vectors(count, dim, seed=0), np.random.default_rng(1)
-    generation = generation_of(tmp_path, [passages(row, f"word{row}", vectors[row]) for row in range(count)], dim=dim)
-    feedback = []
-    for number in range(160):
-        right, wrong = random.choice(count, 2, replace=False).tolist()
-        by_words = number % 2 == 0
-        word, near = (right, wrong) if by_words else (wrong, right)
-        text = " ".join([f"word{word}"] * (1 if by_words else 20))
-        feedback.append(Feedback(f"query {number}", text, vectors[near], {right: 1.0}))
-    champion = AttentionHead(replace(INITIAL, beta=only(passage=0.5, words=0.5)))
-    fitted, _ = run(generation, feedback, CONFIG, champion, ladder=QUICK[:3])
-    validated = fitted.report["recipe"]["validation_ndcg"]
-    assert fitted.report["recipe"]["recipe"] == "gates"
-    assert validated["weights"] < 0.85
-    assert validated["gates"] > 0.95
-    assert fitted.decision.promote
-    of_length = fitted.head.kind_gate[FACTS.index("length")].tolist()
-    assert of_length[PASSAGE] > 0 > of_length[EVIDENCE.index("words")]
 
 
 # --- What is known of a query ---
@@ -193,7 +150,7 @@ def test_each_kind_is_pooled_as_sharply_as_it_learned(by: By) -> None:
 
 
 def test_where_the_best_key_tells_more_than_the_mean_the_loss_makes_pooling_sharper() -> None:
-    head, (best, *others) = TrainableHead(replace(HEAD, sharpness=1.0)), [[0, -1, 0, 0], [-1.0, 0, 0, 0]]
+    head, (best, *others) = trainable(AttentionHead(replace(HEAD, sharpness=1.0))), [[0, -1, 0, 0], [-1.0, 0, 0, 0]]
     right = ToyDocument([(PASSAGE, [1.0, 0, 0, 0]), *((PASSAGE, other) for other in [best, *others])])
     wrong = ToyDocument([(PASSAGE, [0.2, 0, 0, 0.98])])
     logits = head(torch.tensor([[1.0, 0, 0, 0]]), tensors(flatten([[right, wrong]], DIM))).logits[0, :2]

@@ -23,12 +23,12 @@ every_normaliser = pytest.mark.parametrize("normaliser", NORMALISERS)
 
 def initial(form: type[Score], dim: int = DIM, rank: int = 3, heads: int = 1) -> Score:
     values = form.initial(dim, rank, heads, np.random.default_rng(0))
-    return form.of({name: value.astype(float) for name, value in values.items()})
+    return form(**{name: value.astype(float) for name, value in values.items()})
 
 
 def moved(form: type[Score], heads: int = 1) -> Score:
     """Return a score whose every parameter has moved away from birth."""
-    return form.of(moved_away(vars(initial(form, heads=heads)), 0.4, seed=1))
+    return form(**moved_away(vars(initial(form, heads=heads)), 0.4, seed=1))
 
 
 def rows(count: int, seed: int, unit: bool = False) -> Floats:
@@ -196,7 +196,7 @@ def test_scaling_by_the_root_of_the_width_takes_the_variance_of_a_dot_product_ba
     """q.k of D independent components of variance 1 has variance D (Vaswani et al. 2017, footnote 4)."""
     dim, random = 256, np.random.default_rng(0)
     query, keys = (random.normal(size=(count, dim)) for count in (1, 4000))
-    score = ScaledDot.of(vars(initial(ScaledDot, dim=dim)) | {"log_scale": np.zeros(1)})
+    score = ScaledDot(**vars(initial(ScaledDot, dim=dim)) | {"log_scale": np.zeros(1)})
     assert float(scored(by(initial(Dot, dim=dim)), query[0], keys).var()) == pytest.approx(dim, rel=0.15)
     assert float(scored(by(score), query[0], keys).var()) == pytest.approx(1, rel=0.15)
 
@@ -254,7 +254,7 @@ def self_attention_by_hand() -> tuple[list[float], list[float], list[float]]:
 def scaled_by_the_root(dim: int) -> Score:
     """Return the scaled dot product of Vaswani et al. 2017: its scale is 1."""
     values = ScaledDot.initial(dim, dim, 1, np.random.default_rng(0))
-    return ScaledDot.of(values | {"log_scale": np.zeros(1, np.float32)})
+    return ScaledDot(**values | {"log_scale": np.zeros(1, np.float32)})
 
 
 @each_library
@@ -283,6 +283,6 @@ def test_self_attention_of_six_tokens_needs_no_projected_keys(by: By) -> None:
     omega, _, _ = self_attention_by_hand()
     of_query, of_key, _ = projections()
     one = np.eye(3, dtype=np.float32)
-    score = Bilinear.of({"up": (of_key @ of_query.T - one)[None], "down": one[None]})
+    score = Bilinear(up=(of_key @ of_query.T - one)[None], down=one[None])
     tokens = np.asarray(TOKENS, np.float32)
     assert scored(by(score), tokens[ASKED], tokens)[:, 0].tolist() == pytest.approx(omega, abs=1e-6)

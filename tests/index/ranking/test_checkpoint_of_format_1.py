@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from index.errors import DamagedFile
-from index.learning.fit import _untrained
+from index.learning.held_out import is_untrained
 from index.ranking.attention import EVIDENCE
 from index.ranking.checkpoint import WEIGHTS, load_head, save_head
 from index.storage.files import write_manifest
@@ -127,10 +127,10 @@ def test_an_untrained_model_of_format_1_is_known_as_what_it_is(tmp_path: Path) -
         "null_evidence": np.asarray(0.8, np.float32),
         "up": np.zeros((HEADS, DIM, RANK), np.float32),
     }
-    assert _untrained(load_head(written(tmp_path / "1", initial)))
+    assert is_untrained(load_head(written(tmp_path / "1", initial)))
     for name in ("beta", "log_inverse_temperature", "up"):
         trained = initial | {name: np.asarray(initial[name] + np.float32(1e-4))}
-        assert not _untrained(load_head(written(tmp_path / name, trained))), name
+        assert not is_untrained(load_head(written(tmp_path / name, trained))), name
 
 
 @pytest.mark.parametrize("name", sorted(TENSORS))

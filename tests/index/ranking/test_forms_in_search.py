@@ -6,8 +6,10 @@ import pytest
 
 from index.generation.generation import Generation
 from index.ranking.attention import EVIDENCE, OF_FORM, AttentionHead, HeadConfig, initial_parameters
+from index.ranking.explanation import explain_keys
+from index.ranking.retrieval import Query
 from index.ranking.score_functions import FORMS
-from index.ranking.search import Query, explain_keys, search
+from index.ranking.search import search
 from index.records import KeyKind
 from tests.index.fixtures import generation_of, passages, random_vectors
 from tests.index.numpy_torch import moved

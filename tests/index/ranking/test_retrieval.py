@@ -8,7 +8,7 @@ import pytest
 
 from index.generation.generation import Generation
 from index.ranking.attention import AttentionHead, HeadConfig
-from index.ranking.retrieval import MEMORY_RADIUS, CandidateSet, Mode, assemble, retrieve
+from index.ranking.retrieval import MEMORY_RADIUS, CandidateSet, Mode, Query, assemble, retrieve
 from index.records import LEXICAL, Floats, MemoryKey
 from index.words.term_matching import number_words
 from tests.index.fixtures import generation_of, passages, random_vectors, remembered, store_of, unit
@@ -50,7 +50,7 @@ def found(
     """Return the candidates of a query; allowed and extra are rows."""
     mask = None if allowed is None else np.isin(generation.rows, allowed)
     doc_indices = None if extra is None else generation.doc_indices(np.asarray(extra))
-    return retrieve(generation, vector[None], vector, text, count, mode=mode, allowed=mask, extra=doc_indices)
+    return retrieve(generation, Query(text, vector, mode, count, mask), vector[None], doc_indices)
 
 
 def rows(generation: Generation, candidates: CandidateSet) -> list[int]:
@@ -83,7 +83,7 @@ def test_candidates_stand_in_ascending_order_and_once(generation: Generation) ->
 
 
 def test_every_head_brings_its_own_candidates(generation: Generation) -> None:
-    candidates = retrieve(generation, np.stack([X, Z]), X, "", 1)
+    candidates = retrieve(generation, Query("", X, count=1), np.stack([X, Z]))
     assert rows(generation, candidates) == [1, 4]
 
 
@@ -211,10 +211,10 @@ def test_the_memory_of_one_source_can_be_left_unseen(tmp_path: Path) -> None:
         remembered(3, 2, X, query_key="own"),
     ]
     generation = generation_with(tmp_path, *keys)
-    candidates = retrieve(generation, X[None], X, "", 1, excluded_query="own")
+    candidates = retrieve(generation, Query("", X, count=1, excluded_query="own"), X[None])
     assert rows(generation, candidates) == [1, 3]
     assert generation.memory.query_keys[generation.memory.query_key[candidates.memory_key[0]]] == "other"
-    everything = retrieve(generation, X[None], X, "", 1, excluded_query="nobody")
+    everything = retrieve(generation, Query("", X, count=1, excluded_query="none of these"), X[None])
     assert rows(generation, everything) == [1, 2, 3, 4]
 
 

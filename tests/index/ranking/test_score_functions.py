@@ -19,13 +19,13 @@ absorbing_forms = pytest.mark.parametrize("form", ["bilinear", "dot", "scaled_do
 
 
 def initial(form: str, heads: int = 1, dim: int = DIM, seed: int = 0) -> Score:
-    return FORMS[form].of(FORMS[form].initial(dim, RANK, heads, np.random.default_rng(seed)))
+    return FORMS[form](**FORMS[form].initial(dim, RANK, heads, np.random.default_rng(seed)))
 
 
 def trained(form: str, heads: int = 1, dim: int = DIM, seed: int = 0) -> Score:
     """Return a score whose every parameter has moved away from birth, in float64."""
     values = {name: value.astype(float) for name, value in vars(initial(form, heads, dim)).items()}
-    return FORMS[form].of(moved(values, 0.4, seed))
+    return FORMS[form](**moved(values, 0.4, seed))
 
 
 def vectors(count: int, seed: int, dim: int = DIM, length: float = 1.0) -> Floats:
@@ -134,7 +134,7 @@ def test_the_gradient_of_a_form_is_right(form: str, heads: int) -> None:
     values, pairs = vars(trained(form, heads)), tensors(all_pairs(2, 3))
 
     def forward(query: Tensor, keys: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-        score = FORMS[form].of(dict(zip(values, parameters, strict=True)))
+        score = FORMS[form](**dict(zip(values, parameters, strict=True)))
         return score(query, keys, *pairs), score.search_vectors(query)
 
     inputs = [vectors(2, 1, length=0), vectors(3, 2, length=0), *values.values()]

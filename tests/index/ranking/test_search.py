@@ -10,8 +10,9 @@ import pytest
 
 from index.generation.generation import Generation
 from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig
-from index.ranking.retrieval import Mode
-from index.ranking.search import Query, Ranking, explain_keys, explain_parts, project, search
+from index.ranking.explanation import explain_keys, explain_parts
+from index.ranking.retrieval import Mode, Query
+from index.ranking.search import Ranking, project, search
 from index.records import KeyKind, MemoryKey
 from index.words.bm25_index import analyzer_for
 from tests.index.fixtures import ENCODER, generation_of, passages, remembered, store_of, vector_of, written

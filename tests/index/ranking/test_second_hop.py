@@ -12,15 +12,15 @@ from torch import Tensor
 from index.generation.generation import Generation
 from index.learning.examples import Feedback
 from index.learning.model_selection import RECIPES
-from index.learning.torch_head import TrainableHead
-from index.ranking.attention import AttentionHead, HeadConfig, document_values
+from index.ranking.attention import AttentionHead, HeadConfig
+from index.ranking.explanation import explain_keys
 from index.ranking.normalisers import NORMALISERS
-from index.ranking.retrieval import Mode
-from index.ranking.search import Query, explain_keys, search
+from index.ranking.retrieval import Mode, Query
+from index.ranking.search import search
 from index.records import Floats
 from tests.index.fixtures import generation_of, passages, random_vectors, unit
 from tests.index.learning_fixtures import ALL_FOLDS, CONFIG, INITIAL, run
-from tests.index.numpy_torch import By, each_library, tensors
+from tests.index.numpy_torch import By, each_library, tensors, trainable
 from tests.index.ranking.attention_by_hand import PASSAGE, ToyDocument, flatten, only, random_documents, random_unit
 
 DIM = 4
@@ -65,9 +65,19 @@ def test_the_query_is_drawn_by_the_weights_towards_the_unit_means_of_passages(by
 
 
 @each_library
-def test_a_document_without_passages_draws_nothing(by: By) -> None:
-    values = by(document_values)(flatten([[ToyDocument([]), ToyDocument([(PASSAGE, [0, 2.0, 0, 0])] * 3)]], DIM))
-    assert values.tolist() == [[[0, 0, 0, 0], [0, 1, 0, 0]]]
+def test_a_document_whose_value_is_zero_moves_no_query(by: By) -> None:
+    head, candidates = by(hopping(HEAD, 0.4)), flatten([[ToyDocument([])]], DIM)
+    attention = head.attend(head.dense(E[:1], candidates), candidates)
+    assert head.hopped(E[:1], attention, candidates).tolist() == E[:1].tolist()
+
+
+@each_library
+def test_the_stored_values_are_pooled_and_not_the_keys(by: By) -> None:
+    head, candidates = by(hopping(HEAD, 1.0)), flatten([[ToyDocument([(PASSAGE, [0, 1.0, 0, 0])])]], DIM)
+    candidates = replace(candidates, values=np.asarray([[[0, 0, 0, 7.0]]], np.float32))
+    attention = head.attend(head.dense(E[:1], candidates), candidates)
+    moved = head.hopped(E[:1], attention, candidates)[0]
+    assert moved.tolist() == pytest.approx([*E[0, :3], E[0, 3] + 7.0])
 
 
 @each_library
@@ -96,14 +106,15 @@ def test_queries_without_a_single_candidate_stay_where_they_are(by: By, normalis
     assert attention.weights.tolist() == [[1.0], [1.0]]
 
 
-@pytest.mark.parametrize("hop", [0.0, 0.4])
+@pytest.mark.parametrize("hop", [0.1, 0.4])
 def test_the_gradient_with_respect_to_the_hop_is_right(hop: float) -> None:
-    head, candidates = TrainableHead(HEAD).double(), tensors(flatten(QUERIES, DIM, np.float64))
+    values = trainable(AttentionHead(HEAD), torch.float64).parameters_by_name()
+    candidates = tensors(flatten(QUERIES, DIM, np.float64))
     query = torch.tensor(E, dtype=torch.float64)
     real = torch.cat([candidates.mask, torch.ones(2, 1, dtype=torch.bool)], dim=1)
 
     def logits(g: Tensor) -> Tensor:
-        found: Tensor = torch.func.functional_call(head, {"hop": g}, (query, candidates)).logits
+        found: Tensor = AttentionHead(HEAD, values | {"hop": g})(query, candidates).logits
         return found[real]
 
     g = torch.tensor(hop, dtype=torch.float64, requires_grad=True)
@@ -191,10 +202,10 @@ def test_a_fit_takes_the_second_hop_where_it_finds_more_and_leaves_it_where_it_d
         feedback.append(Feedback(f"query {number}", "", vector, gains))
     champion = AttentionHead(replace(INITIAL, dim=WIDTH, inverse_temperature=20.0, beta=only(passage=1.0)))
     config = replace(CONFIG, cross_validation_queries=ALL_FOLDS, candidates=20)
-    fitted, _ = run(generation, feedback, config, champion, ladder=RECIPES[:1])
+    fitted, _ = run(generation, feedback, config, champion, recipes=RECIPES[:1])
     hop = fitted.report["hop"]
     recall = {name: measures["R@100"] for name, measures in hop["tried"].items()}
-    assert fitted.report["recipe"]["recipe"] == "birth"
+    assert fitted.report["recipe"]["recipe"] == "initial"
     assert fitted.report["head"]["hop"] == pytest.approx(hop["chosen"])
     if wanted:
         assert hop["chosen"] > 0

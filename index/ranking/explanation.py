@@ -1,0 +1,82 @@
+"""The explanation of a hit: the parts of its logit, and the keys behind them with their shares."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from index.generation.generation import Generation
+from index.ranking.array_api import softmax
+from index.ranking.attention import EVIDENCE, AttentionHead
+from index.ranking.retrieval import Mode, Query
+from index.ranking.search import Ranking
+from index.records import Floats, KeyKind
+
+LEAST_SHARE = np.float32(1e-30)
+"""Least weight of a key: an exponential that underflows to 0 would leave the mean over heads undefined."""
+
+
+@dataclass(frozen=True)
+class KeyShare:
+    """A key's part in a hit: the score that it was matched with and its share of its kind's pooled score.
+
+    start and end are characters of the document's text, for its own keys. For a past query, query_key is its text and
+    confirmations the number of confirmations merged in it.
+    """
+
+    kind: KeyKind
+    score: float
+    share: float
+    start: int = 0
+    end: int = 0
+    query_key: str | None = None
+    confirmations: int = 0
+
+
+def explain_parts(ranking: Ranking, rank: int) -> dict[str, float]:
+    """Return the parts of the logit of the hit at a 0-based rank, by name; they add up to it."""
+    return {name: float(part) for name, part in zip(EVIDENCE, ranking.parts[rank], strict=True)}
+
+
+def explain_keys(
+    generation: Generation, head: AttentionHead, query: Query, ranking: Ranking, rank: int
+) -> list[KeyShare]:
+    """Return the keys behind the hit at a 0-based rank: its own keys, then the past queries that confirm it."""
+    doc_index = int(ranking.doc_indices[rank])
+    shares = [] if query.mode is Mode.WORDS else _own_keys(generation, head, ranking.asked, doc_index)
+    return shares + _past_queries(generation, head, ranking, doc_index)
+
+
+def _past_queries(generation: Generation, head: AttentionHead, ranking: Ranking, doc_index: int) -> list[KeyShare]:
+    found, memory = ranking.candidates, generation.memory
+    mine = found.doc_indices[found.memory_candidate] == doc_index
+    near = np.exp(float(np.exp(head.log_memory_sharpness)) * (found.memory_cosine[mine] - 1))
+    weight = found.memory_weight[mine] * near
+    total = float(np.abs(weight).sum()) or 1.0
+    shares = []
+    for key, cosine, part in zip(found.memory_key[mine], found.memory_cosine[mine], weight, strict=True):
+        query_key, count = memory.query_keys[memory.query_key[key]], int(memory.counts[key])
+        share = float(part) / total
+        shares.append(KeyShare(KeyKind.QUERY, float(cosine), share, query_key=query_key, confirmations=count))
+    return shares
+
+
+def _own_keys(generation: Generation, head: AttentionHead, asked: Floats, doc_index: int) -> list[KeyShare]:
+    columns = generation.columns
+    keys = slice(int(columns.first_key[doc_index]), int(columns.first_key[doc_index + 1]))
+    own = generation.key_vectors(np.arange(keys.start, keys.stop))
+    each = np.arange(len(own))
+    scores = head.score(asked[None], own, np.zeros_like(each), each)
+    by_head = softmax(asked[None] @ head.head_gate)[0]
+    sharpness = np.exp(head.log_sharpness)
+    kinds = columns.key_kind[keys]
+    shares = []
+    for kind in np.unique(kinds):
+        of_kind = np.flatnonzero(kinds == kind)
+        weight = np.exp(sharpness[kind] * (scores[of_kind] - scores[of_kind].max(axis=0)))
+        weight = np.maximum(weight, LEAST_SHARE)
+        weight = by_head * weight / weight.sum(axis=0)  # each key's share of the pooled score, per head and in all
+        score = (weight * scores[of_kind]).sum(axis=1) / weight.sum(axis=1)
+        for offset, share, matched in zip(of_kind, weight.sum(axis=1), score, strict=True):
+            start, end = (int(side[keys.start + offset]) for side in (columns.key_start, columns.key_end))
+            shares.append(KeyShare(KeyKind(int(kind)), float(matched), float(share), start, end))
+    return shares
