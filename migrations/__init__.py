@@ -1,1 +1,1 @@
-"""Alembic migrations of the database."""
+"""The database schema as Alembic migrations."""

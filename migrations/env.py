@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that the service hands over, or on the database named with -x database=PATH."""
+"""Runs the migrations on the connection that the service passes, or on the database given by `-x database=PATH`."""
 
 from alembic import context
 from sqlalchemy import Connection, create_engine
@@ -7,7 +7,7 @@ from service.storage.tables import Base
 
 
 def run(connection: Connection) -> None:
-    """Run the migrations in one transaction."""
+    """Run all migrations in one transaction."""
     context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True, compare_type=True)
     with context.begin_transaction():
         context.run_migrations()

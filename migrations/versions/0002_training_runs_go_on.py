@@ -1,4 +1,4 @@
-"""Training runs know what they may cost, how often they were taken up again, and whether somebody canceled them.
+"""Add the cost budget, the number of resumptions and the cancel request to training runs.
 
 Revision ID: 0002
 Revises: 0001
@@ -13,7 +13,7 @@ branch_labels = None
 depends_on = None
 
 COLUMNS = {"budget_seconds": "60", "resumptions": "0", "cancel_requested": "0"}
-"""Name -> what runs of before get."""
+"""Column -> value for existing runs."""
 
 
 def upgrade() -> None:

@@ -1,4 +1,4 @@
-"""Training runs know how they were asked to read clicks.
+"""Add the requested click interpretation to training runs.
 
 Revision ID: 0003
 Revises: 0002
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Runs of before tried every reading, as `auto` does."""
+    """Existing runs get `auto`: they tried every click interpretation."""
     op.add_column("training_runs", sa.Column("click_reading", sa.Text(), nullable=False, server_default="auto"))
 
 

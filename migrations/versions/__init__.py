@@ -1,1 +1,1 @@
-"""The revisions, oldest first."""
+"""The revisions of the schema, oldest first."""
