@@ -135,7 +135,7 @@ def test_variants_are_tried_where_a_turn_was_chosen_and_the_budget_has_room(
 def test_every_variant_changes_something_of_the_recipes() -> None:
     for change in VARIANTS:
         assert replace(QUICK[2], **change) != QUICK[2]  # type: ignore[arg-type]
-        assert label(replace(RECIPES[3], **change), RECIPES[3].rank) != label(RECIPES[3], RECIPES[3].rank)  # type: ignore[arg-type]
+        assert label(replace(RECIPES[2], **change), RECIPES[2].rank) != label(RECIPES[2], RECIPES[2].rank)  # type: ignore[arg-type]
 
 
 # --- What choosing flatters ---

@@ -1,0 +1,207 @@
+"""A collection without a service: documents, searches, feedback, training and evaluation in one object.
+
+The service keeps the same parts behind a database. Here documents and feedback are in memory, and the index lies in a
+temporary folder that goes with the collection. One thread at a time.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from index.encoding.documents import encode_documents, words_of
+from index.encoding.encoder import Encoder
+from index.generation.generation import IndexedDocument
+from index.generation.store import GenerationStore
+from index.memory.aggregation import Confirmation, Confirmations, DecayClock
+from index.memory.query_key import query_key
+from index.ranking.attention import AttentionHead, HeadConfig
+from index.ranking.explanation import explain_parts
+from index.ranking.retrieval import Query
+from index.ranking.search import Ranking, search
+from index.records import Document, Floats, KeyKind
+
+if TYPE_CHECKING:
+    from index.learning.config import FitConfig
+    from index.learning.fit import Fitted
+
+KINDS = (KeyKind.TITLE, KeyKind.PASSAGE)
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document that a search found. Weights sum to 1 over all candidates and the null slot; parts add up to logit."""
+
+    document: Document
+    weight: float
+    logit: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class _Judgment:
+    """A grade for a document and a query, whose vector is (D,)."""
+
+    number: int
+    key: str
+    text: str
+    vector: Floats
+    document_id: str
+    grade: float
+
+
+class Collection:
+    """Documents with the attention head that ranks them.
+
+    `head` is the head that answers; it is untrained at first, and `fit` replaces it when its gate passes.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        config: HeadConfig | None = None,
+        language: str = "english",
+        kinds: Iterable[KeyKind] = KINDS,
+    ) -> None:
+        """Create an empty collection.
+
+        config: the form of attention and its initial values, by default those of the hybrid search. language: of the
+        stemmer, `none` for no stemming. kinds: the keys that documents get; passages are always among them.
+        """
+        self.encoder = encoder
+        self.head = AttentionHead(config or HeadConfig(encoder.dim))
+        self._kinds = {KeyKind.PASSAGE, *kinds}
+        self._folder = tempfile.TemporaryDirectory(prefix="softseek-")
+        self._store = GenerationStore(Path(self._folder.name) / "index", encoder.dim, language)
+        self._documents: dict[int, Document] = {}
+        self._rows: dict[str, int] = {}
+        self._judgments: dict[tuple[str, str], _Judgment] = {}
+        self._memory = Confirmations(DecayClock(0))
+        self._numbers = count()
+        self._watermark = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, documents: Sequence[Document]) -> None:
+        """Add documents; a document whose id is known replaces the earlier one, and keeps its feedback."""
+        latest = list({document.id: document for document in documents}.values())
+        encoded = encode_documents(self.encoder, latest, self._kinds)
+        removed = [self._rows[document.id] for document in latest if document.id in self._rows]
+        added = []
+        for document, vectors in zip(latest, encoded, strict=True):
+            row = next(self._numbers)
+            added.append(IndexedDocument(row, words_of(document), vectors.keys, vectors.value))
+            self._documents.pop(self._rows.get(document.id, -1), None)
+            self._documents[row], self._rows[document.id] = document, row
+        self._store.apply(self._tick(), added, removed)
+        ids = {document.id for document in latest}
+        self._remember([one for one in self._judgments.values() if one.document_id in ids])
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Remove documents and the feedback on them; unknown ids are ignored."""
+        gone = {id: self._rows.pop(id) for id in dict.fromkeys(ids) if id in self._rows}
+        for row in gone.values():
+            del self._documents[row]
+        self._store.apply(self._tick(), [], list(gone.values()))
+        forgotten = [pair for pair in self._judgments if pair[1] in gone]
+        self._remember([], [self._judgments.pop(pair) for pair in forgotten])
+
+    def search(self, text: str, limit: int = 10) -> list[Hit]:
+        """Return the best documents for a query, best first."""
+        ranking = self._ranking(text)
+        rows = self._store.current.rows[ranking.doc_indices[:limit]].tolist()
+        return [
+            Hit(
+                self._documents[row],
+                float(ranking.weights[rank]),
+                float(ranking.logits[rank]),
+                explain_parts(ranking, rank),
+            )
+            for rank, row in enumerate(rows)
+        ]
+
+    def judge(self, text: str, document_id: str, grade: float) -> None:
+        """Store a judgment: grade 1 to 4 for a good answer, below 0 for a bad one, 0 to take the judgment back.
+
+        The next search uses it as memory; `fit` learns from it. Raises KeyError for an unknown document.
+        """
+        if document_id not in self._rows:
+            raise KeyError(document_id)
+        key = query_key(text)
+        before = self._judgments.pop((key, document_id), None)
+        added = []
+        if grade:
+            vector = self.encoder.encode_queries([text])[0]
+            added = [_Judgment(next(self._numbers), key, text, vector, document_id, grade)]
+            self._judgments[key, document_id] = added[0]
+        self._remember(added, [before] if before else [])
+
+    def fit(self, config: "FitConfig | None" = None) -> "Fitted":
+        """Train a challenger on all judgments; it becomes `head` if its gate passes. Raises NotEnoughFeedback."""
+        from index.learning.config import FitConfig  # torch is imported by a process that trains, and by no other
+        from index.learning.examples import Feedback
+        from index.learning.fit import fit
+
+        by_key: dict[str, list[_Judgment]] = {}
+        for one in self._judgments.values():
+            by_key.setdefault(one.key, []).append(one)
+        feedback = [
+            Feedback(key, of[-1].text, of[-1].vector, {self._rows[one.document_id]: one.grade for one in of})
+            for key, of in sorted(by_key.items())
+        ]
+        steps = fit(self._store.current, feedback, self.head, config or FitConfig())
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                fitted: Fitted = end.value
+                break
+        if fitted.decision.promote:
+            self.head = fitted.head
+        return fitted
+
+    def evaluate(
+        self, qrels: Mapping[str, Mapping[str, int]], measures: Sequence[str] = ("nDCG@10", "R@100")
+    ) -> dict[str, float]:
+        """Return the mean of each measure over the queries of qrels (query text -> document id -> grade).
+
+        A query does not see its own judgments in memory.
+        """
+        from index.evaluation.measures import measure_run
+
+        run = {text: self._ids(self._ranking(text, held_out=True)) for text in qrels}
+        measured = measure_run(run, qrels, list(measures))
+        return {name: sum(of.values()) / max(1, len(of)) for name, of in measured.items()}
+
+    def close(self) -> None:
+        """End background work and remove the index."""
+        self._store.close()
+        self._folder.cleanup()
+
+    def _ranking(self, text: str, held_out: bool = False) -> Ranking:
+        vector = self.encoder.encode_queries([text])[0]
+        query = Query(text, vector, excluded_query=query_key(text) if held_out else None)
+        return search(self._store.current, self.head, query)
+
+    def _ids(self, ranking: Ranking) -> list[str]:
+        return [self._documents[row].id for row in self._store.current.rows[ranking.doc_indices].tolist()]
+
+    def _remember(self, added: "Sequence[_Judgment]", removed: "Sequence[_Judgment]" = ()) -> None:
+        """Publish a generation whose memory has these judgments added or renewed, and those removed."""
+        moment = int(1000 * time.time())
+        confirmed = [
+            Confirmation(
+                one.number, self._rows[one.document_id], one.key, one.vector, one.grade, None, moment, judged=True
+            )
+            for one in added
+        ]
+        touched = self._memory.change(confirmed, [one.number for one in removed])
+        self._store.revise(self._tick(), self._memory.keys(touched))
+
+    def _tick(self) -> int:
+        self._watermark += 1
+        return self._watermark
