@@ -7,7 +7,9 @@ STAMP := .venv/.installed
 # One native thread in each worker: more only make the workers wait for each other.
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: setup peers demo serve test check format
+NUMERIC := $(addprefix tests/index/,candidates generation learning memory ranking words test_inner_products.py)
+
+.PHONY: setup peers demo serve test test-kernels check format
 
 setup: $(STAMP)
 
@@ -31,12 +33,15 @@ serve: setup
 test: setup
 	$(PYTEST)
 
+# Scores and training, summed by kernels that no current processor chooses by itself: results must not depend on them.
+test-kernels: setup
+	OPENBLAS_CORETYPE=Nehalem ONEDNN_MAX_CPU_ISA=SSE41 ATEN_CPU_CAPABILITY=default $(PYTEST) $(NUMERIC)
+
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
-	$(PYTEST)
 
 format: setup
 	$(BIN)/ruff check --fix .
