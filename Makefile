@@ -35,7 +35,7 @@ test: setup
 
 # Scores and training, summed by kernels that no current processor chooses by itself: results must not depend on them.
 test-kernels: setup
-	OPENBLAS_CORETYPE=Nehalem ONEDNN_MAX_CPU_ISA=SSE41 ATEN_CPU_CAPABILITY=default $(PYTEST) $(NUMERIC)
+	OPENBLAS_CORETYPE=Nehalem ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default $(PYTEST) $(NUMERIC)
 
 check: setup
 	$(BIN)/ruff format --check .
