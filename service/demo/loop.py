@@ -27,7 +27,8 @@ from index.ranking.retrieval import Mode
 from index.ranking.search import Query, search
 from service.collections.actions import remove
 from service.demo.documents import gather_documents
-from service.documents.actions import accept, make_searchable
+from service.documents.acceptance import accept
+from service.documents.indexing import make_searchable
 from service.feedback.actions import take_judgments
 from service.runtime.collection import CollectionSettings, CollectionState, load_version
 from service.runtime.runtime import Runtime

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from service.collections import actions as collections
 from service.collections.schemas import CollectionIn
-from service.documents import actions
+from service.documents import indexing
 from service.http.requests import MAX_BODY_BYTES
 from tests.service.client import DEADLINE_SECONDS, Spoken, create, good, ndjson, opened, runtime_of
 
@@ -38,14 +38,14 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._open = threading.Event()
         self.reached = threading.Event()
-        encode = actions.encode_documents
+        encode = indexing.encode_documents
 
         def waiting(*arguments: Any) -> Any:
             self.reached.set()
             self._open.wait(DEADLINE_SECONDS)
             return encode(*arguments)
 
-        monkeypatch.setattr(actions, "encode_documents", waiting)
+        monkeypatch.setattr(indexing, "encode_documents", waiting)
 
     def open(self) -> None:
         self._open.set()
@@ -197,14 +197,14 @@ def test_a_wait_that_is_too_short_gives_the_task(shelf: Spoken, gate: Gate) -> N
 
 
 def test_a_task_that_is_canceled_stops_and_keeps_what_it_has_done(shelf: Spoken, gate: Gate) -> None:
-    task = shelf.post("documents", {"documents": [book(n) for n in range(3 * actions.CHUNK)]})
+    task = shelf.post("documents", {"documents": [book(n) for n in range(3 * indexing.CHUNK)]})
     assert gate.reached.wait(DEADLINE_SECONDS)
     canceled = shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
     assert (canceled.status_code, canceled.headers["location"]) == (202, f"/v1/tasks/{task['id']}")
     gate.open()
     ended = shelf.ended_task(task)
-    assert (ended["status"], ended["progress"]["done"]) == ("canceled", actions.CHUNK)
-    assert shelf.get()["counts"]["documents"] == actions.CHUNK
+    assert (ended["status"], ended["progress"]["done"]) == ("canceled", indexing.CHUNK)
+    assert shelf.get()["counts"]["documents"] == indexing.CHUNK
     again = good(shelf.client.post(f"/v1/tasks/{task['id']}/cancel"))
     assert again["status"] == "canceled"
 

@@ -13,7 +13,7 @@ def test_parts_follow_each_other_and_add_up_to_no_more_than_the_whole() -> None:
     clock = Stopwatch(time.perf_counter())
     for part in ("queue", "filter", "encode", "queue"):
         clock.lap(part)
-    told = clock.told()
+    told = clock.report()
     assert list(told["timings_ms"]) == ["queue", "filter", "encode"]
     assert sum(told["timings_ms"].values()) <= told["took_ms"] + 0.01
 
@@ -21,7 +21,7 @@ def test_parts_follow_each_other_and_add_up_to_no_more_than_the_whole() -> None:
 def test_what_was_waited_for_before_the_search_began_counts() -> None:
     clock = Stopwatch(time.perf_counter() - 2)
     clock.lap("queue")
-    told = clock.told()
+    told = clock.report()
     assert told["took_ms"] >= told["timings_ms"]["queue"] >= 2000
 
 
@@ -30,7 +30,7 @@ def test_parts_that_measured_themselves_are_told_as_they_were() -> None:
     clock.split(retrieve=3.0, attend=1.0)
     clock.split(retrieve=2.0)
     clock.lap("fields")
-    parts = clock.told()["timings_ms"]
+    parts = clock.report()["timings_ms"]
     assert parts["retrieve"] == pytest.approx(5)
     assert parts["attend"] == pytest.approx(1)
     assert parts["fields"] < 2000
