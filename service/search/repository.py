@@ -70,7 +70,9 @@ def has_model(connection: Connection, collection_id: int, version: int | None) -
     return connection.execute(select(Model.version).where(*mine)).first() is not None
 
 
-def feedback(connection: Connection, collection_id: int, query_key: str, row: int, limit: int) -> Sequence[Row[Any]]:
+def feedback(
+    connection: Connection, collection_id: int, query_key: str, row: int, limit: int
+) -> Sequence[Row[*tuple[Any, ...]]]:
     """Return the newest feedback that a past query gave to a document, newest first.
 
     A row has the fields of an event (query_id, action_name, timestamp) or of a judgment (rating, created_at).
