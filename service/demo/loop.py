@@ -12,7 +12,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from sqlalchemy import select
 
 from index.ranking.attention import AttentionHead
 from index.ranking.retrieval import Mode
@@ -23,12 +22,12 @@ from service.demo.questions import Question, read_questions
 from service.demo.results import COLLECTION, TRAINED, UNTRAINED, Outcome, figures, show_results
 from service.documents.acceptance import accept
 from service.documents.indexing import make_searchable
+from service.documents.repository import ids_by_row
 from service.feedback.actions import take_judgments
 from service.feedback.schemas import MAX_ITEMS
 from service.runtime.collection import CollectionSettings, CollectionState, load_version
 from service.runtime.runtime import Runtime
 from service.settings import load_settings
-from service.storage.tables import Document
 from service.training import actions as training
 from service.training.schemas import TrainingIn
 
@@ -129,14 +128,9 @@ def _run(
         ranking = search(generation, head or state.serving.head, query)
         run[question.text] = [int(row) for row in generation.rows[ranking.doc_indices[:100]]]
         advance(1)
-    ids = _ids(runtime, state)
-    return {text: [ids[row] for row in rows] for text, rows in run.items()}
-
-
-def _ids(runtime: Runtime, state: CollectionState) -> dict[int, str]:
     with runtime.database.read() as connection:
-        found = connection.execute(select(Document.row, Document.id).where(Document.collection_id == state.id))
-        return {row.row: row.id for row in found}
+        ids = ids_by_row(connection, state.id)
+    return {text: [ids[row] for row in rows] for text, rows in run.items()}
 
 
 def _judge(runtime: Runtime, state: CollectionState, questions: list[Question], advance: Callable[[int], None]) -> None:

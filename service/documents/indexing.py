@@ -103,7 +103,7 @@ def _publish(runtime: Runtime, state: CollectionState, encoded: Mapping[int, Enc
             return
         added, removed = _write_documents(connection, state, documents)
         watermark = state.bump(connection, documents=True)
-        moved = confirmations(connection, state.id, rows=[one.row for one in added]) if removed else []
+        moved = confirmations(connection, state.id, rows=[document.row for document in added]) if removed else []
     state.publish(watermark, added, removed, moved)
 
 

@@ -93,6 +93,12 @@ def rows_by_id(connection: Connection, collection_id: int, ids: Sequence[str]) -
     return {id: int(row) for id, row in connection.execute(wanted)}
 
 
+def ids_by_row(connection: Connection, collection_id: int) -> dict[int, str]:
+    """Return row -> id of all searchable documents."""
+    found = connection.execute(select(Document.row, Document.id).where(Document.collection_id == collection_id))
+    return {int(row): id for row, id in found}
+
+
 def matching_ids(connection: Connection, collection_id: int, node: FilterNode) -> list[str]:
     """Return the ids of the searchable documents that match a filter."""
     condition = to_sql(node, Document.__table__.c.metadata)

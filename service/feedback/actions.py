@@ -81,7 +81,11 @@ def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any
         with runtime.database.write() as connection:
             rows = repository.document_rows(connection, state.id, [judgment.document_id for _, judgment in judgments])
             # the judgment of a deleted document can still be deleted
-            unknown = {i for i, one in judgments if one.document_id not in rows and one.rating is not None}
+            unknown = {
+                index
+                for index, judgment in judgments
+                if judgment.document_id not in rows and judgment.rating is not None
+            }
             accepted = [judgment for index, judgment in judgments if index not in unknown]
             added, removed = _store_judgments(connection, state, accepted, rows, vectors)
             watermark = state.bump(connection, documents=False) if added or removed else 0
