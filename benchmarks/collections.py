@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import select
 
 from index.encoding.encoder import Encoder
-from service.documents.actions import accept, make_searchable
+from service.documents.acceptance import accept
+from service.documents.indexing import make_searchable
 from service.feedback.actions import take_judgments
 from service.runtime.collection import CollectionSettings, CollectionState
 from service.runtime.runtime import Runtime

@@ -37,7 +37,7 @@ from index.generation.generation import Generation
 from index.ranking.attention import AttentionHead
 from index.words.bm25_index import WordSearcher
 from service.runtime.runtime import Runtime
-from service.search import actions
+from service.search import actions, repository
 from service.search.schemas import SearchIn
 from service.settings import Settings
 from service.storage.database import LOCK_FILE
@@ -56,8 +56,8 @@ PARTS: tuple[tuple[int, str, Any, str], ...] = (
     (2, "gather keys", index.ranking.search, "assemble"),
     (2, "match and pool keys", AttentionHead, "dense"),
     (2, "weigh, softmax", AttentionHead, "attend"),
-    (1, "stored fields, highlights", actions, "_hits"),
-    (2, "stored fields", actions, "_stored"),
+    (1, "stored fields, highlights", actions, "page_of_hits"),
+    (2, "stored fields", repository, "stored_fields"),
     (1, "impression", actions, "_impression"),
 )
 """Depth, name, and where each function is."""

@@ -13,8 +13,8 @@ from starlette.concurrency import run_in_threadpool
 
 from service.collections import routes as collections
 from service.documents import routes as documents
-from service.documents.actions import resume_pending
 from service.documents.imports import resume_imports
+from service.documents.indexing import resume_pending
 from service.documents.schemas import DocumentIn
 from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn

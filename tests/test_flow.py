@@ -1,4 +1,4 @@
-"""The loop as a user lives it: documents in, searches, clicks, better searches, training, a decision, a way back."""
+"""The whole loop: documents, searches, clicks, better searches, training, the decision of the gate, rollback."""
 
 import hashlib
 import shutil
@@ -37,7 +37,7 @@ def client(data: Path) -> Iterator[TestClient]:
 
 @pytest.fixture
 def garden(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
-    """A collection of its own, where three documents say nearly the same."""
+    """A new collection with three nearly equal documents and a different document."""
     garden = create(client, request.node.name.replace("_", "-")[:100])
     garden.add(
         {"id": "first", "text": "how to dry herbs for the winter"},
@@ -51,7 +51,7 @@ def garden(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
 QUERY = "dry herbs for winter"
 
 
-def test_a_click_lifts_its_document_in_the_next_search(garden: Spoken) -> None:
+def test_a_click_raises_its_document_in_the_next_search(garden: Spoken) -> None:
     shown = garden.search(QUERY, client_id="c1")
     last = shown["hits"][2]
     clicked = garden.act(last["id"], query_id=shown["query_id"], client_id="c1", position=3)
@@ -64,7 +64,7 @@ def test_a_click_lifts_its_document_in_the_next_search(garden: Spoken) -> None:
     assert (past["query"], past["from"], past["query_id"]) == (QUERY, "event", shown["query_id"])
 
 
-def test_enough_clicks_bring_a_document_to_the_top_for_that_query_and_no_other(garden: Spoken) -> None:
+def test_many_clicks_rank_a_document_first_only_for_their_query(garden: Spoken) -> None:
     elsewhere = garden.ranking("bicycle tyre")
     second = garden.ids(QUERY)[1]
     for _ in range(20):
@@ -73,8 +73,8 @@ def test_enough_clicks_bring_a_document_to_the_top_for_that_query_and_no_other(g
     assert garden.ranking("bicycle tyre") == elsewhere
 
 
-def test_taking_an_event_back_restores_the_ranking_to_the_bit(garden: Spoken) -> None:
-    garden.act("first", query_id=garden.search(QUERY)["query_id"], client_id="somebody else")
+def test_deleting_an_event_restores_the_ranking_exactly(garden: Spoken) -> None:
+    garden.act("first", query_id=garden.search(QUERY)["query_id"], client_id="another client")
     before = garden.ranking(QUERY)
     shown = garden.search(QUERY)
     garden.act("third", query_id=shown["query_id"])
@@ -84,7 +84,7 @@ def test_taking_an_event_back_restores_the_ranking_to_the_bit(garden: Spoken) ->
     assert garden.get()["counts"]["keys"]["query"] == 1
 
 
-def test_a_judgment_works_like_a_click_that_is_worth_more(garden: Spoken) -> None:
+def test_a_judgment_raises_its_document_by_its_rating(garden: Spoken) -> None:
     before = {one: logit for one, logit, _ in garden.ranking(QUERY)}
     garden.judge(QUERY, "second", 1)
     clicked = {one: logit for one, logit, _ in garden.ranking(QUERY)}
@@ -94,10 +94,10 @@ def test_a_judgment_works_like_a_click_that_is_worth_more(garden: Spoken) -> Non
 
 
 def herbarium(client: TestClient, name: str, decoys: bool) -> Spoken:
-    """Return a collection where every herb has a document with its name as title, judged right for its name.
+    """Return a collection in which each herb has a document with its name as title, judged as relevant for its name.
 
-    With decoys, other documents repeat the name in their text, so that an untrained search puts them first: to be
-    right, a model has to learn that titles tell more than texts.
+    With decoys, other documents repeat the name in their text, so that an untrained search ranks them first: a model
+    must learn that titles are better evidence than texts.
     """
     herbs = create(client, name)
     noise = [f"{a} {b} {c}" for a in NOISE for b in NOISE for c in NOISE if a < b < c]
@@ -115,7 +115,7 @@ def herbarium(client: TestClient, name: str, decoys: bool) -> Spoken:
 
 
 def digest(paths: list[Path]) -> str:
-    """Return the sha256 of files, names and bytes."""
+    """Return the sha256 of files (names and bytes)."""
     found = hashlib.sha256()
     for path in sorted(paths):
         found.update(f"{path.name}\n".encode() + path.read_bytes())
@@ -124,7 +124,7 @@ def digest(paths: list[Path]) -> str:
 
 @dataclass(frozen=True)
 class Stored:
-    """What training must not touch: the keys in the tables, and the saved index."""
+    """Checksums of the data that training must not change: the keys in the tables, and the saved index."""
 
     keys: str
     index: str
@@ -144,7 +144,7 @@ def stored(herbs: Spoken, data: Path) -> Stored:
 
 @dataclass(frozen=True)
 class Learned:
-    """A collection where there is something to learn, and its training runs."""
+    """A collection in which training improves searches, and its training runs."""
 
     herbs: Spoken
     before: Stored
@@ -152,9 +152,9 @@ class Learned:
     never: Any
     auto: Any
     refused: Any
-    """The answer to a second run while the first went on."""
+    """The response to the start of a second run during the first."""
     untrained: list[str]
-    """What an untrained search finds for `sage`."""
+    """The ids that an untrained search returns for `valerian tea`."""
 
 
 @pytest.fixture(scope="module")
@@ -172,12 +172,12 @@ def learned(client: TestClient, data: Path) -> Learned:
 
 @pytest.fixture(scope="module")
 def plain(client: TestClient) -> tuple[Spoken, Any]:
-    """A collection where an untrained search is right already, and its training run."""
+    """A collection in which an untrained search is already right, and its training run."""
     herbs = herbarium(client, "plain", decoys=False)
     return herbs, herbs.train()
 
 
-def test_a_run_reports_a_comparison_on_queries_held_out(learned: Learned) -> None:
+def test_a_run_reports_a_comparison_on_held_out_queries(learned: Learned) -> None:
     run = learned.auto
     assert (run["status"], run["error"], run["seed"]) == ("succeeded", None, 7)
     assert run["progress"]["done"] == run["progress"]["total"] > 0
@@ -185,16 +185,16 @@ def test_a_run_reports_a_comparison_on_queries_held_out(learned: Learned) -> Non
     assert run["data"]["judgments"] == len(HERBS)
     counted = run["report"]["queries"]
     assert counted["train"] + counted["test"] == len(HERBS)
-    asked = run["report"]["held_out_queries"]
-    assert asked["test"] == counted["test"] > 0
+    counts = run["report"]["held_out_queries"]
+    assert counts["test"] == counted["test"] > 0
     for measure in ("nDCG@10", "R@100"):
         held_out = run["report"]["held_out"][measure]
-        assert held_out["queries"] == sum(asked.values())
+        assert held_out["queries"] == sum(counts.values())
         assert held_out["low"] <= held_out["difference"] <= held_out["high"]
         assert 0 <= held_out["p_value"] <= 1
 
 
-def test_a_run_that_passes_the_gate_goes_live(learned: Learned) -> None:
+def test_a_model_that_passes_the_gate_is_promoted(learned: Learned) -> None:
     decision = learned.auto["decision"]
     assert (decision["promote"], decision["promoted"]) == (True, True)
     assert all(check["passed"] for check in decision["checks"])
@@ -204,13 +204,13 @@ def test_a_run_that_passes_the_gate_goes_live(learned: Learned) -> None:
     assert learned.herbs.search("anything")["model"] == {"version": learned.auto["model_version"], "alias": "champion"}
 
 
-def test_a_run_that_was_not_to_promote_keeps_its_decision_and_says_why(learned: Learned) -> None:
+def test_a_run_without_promotion_keeps_its_decision_and_the_reason(learned: Learned) -> None:
     decision = learned.never["decision"]
     assert (decision["promote"], decision["promoted"]) == (True, False)
     assert "promotion was not asked for" in decision["reasons"]
 
 
-def test_a_second_run_waits_for_the_first(learned: Learned) -> None:
+def test_a_second_run_is_refused_during_the_first(learned: Learned) -> None:
     assert (learned.refused.status_code, learned.refused.json()["code"]) == (409, "training_already_running")
 
 
@@ -218,7 +218,7 @@ def test_training_changes_no_key_and_no_index(learned: Learned) -> None:
     assert learned.before == learned.after
 
 
-def test_the_same_log_and_seed_give_the_same_bits(learned: Learned, data: Path) -> None:
+def test_the_same_log_and_seed_give_identical_models(learned: Learned, data: Path) -> None:
     versions = [learned.never["model_version"], learned.auto["model_version"]]
     assert versions == [1, 2]
     files = [model_directory(data, learned.herbs.id, version) / "head.safetensors" for version in versions]
@@ -226,7 +226,7 @@ def test_the_same_log_and_seed_give_the_same_bits(learned: Learned, data: Path) 
     assert learned.never["report"]["held_out"] == learned.auto["report"]["held_out"]
 
 
-def test_a_model_knows_where_it_came_from(learned: Learned) -> None:
+def test_a_model_has_its_lineage(learned: Learned) -> None:
     listed = learned.herbs.get("models")
     assert [one["version"] for one in listed["models"]] == [0, 1, 2]
     assert listed["aliases"]["champion"] == 2
@@ -245,7 +245,7 @@ def test_a_model_keeps_the_decision_of_its_run(learned: Learned, which: str) -> 
     assert learned.herbs.get(f"models/{run['model_version']}")["decision"] == run["decision"]
 
 
-def test_what_was_learned_holds_for_words_never_asked_for(learned: Learned) -> None:
+def test_a_trained_model_generalises_to_new_queries(learned: Learned) -> None:
     query = "valerian tea"
     herbs = learned.herbs
     assert learned.untrained[0].startswith("valerian-")
@@ -254,8 +254,8 @@ def test_what_was_learned_holds_for_words_never_asked_for(learned: Learned) -> N
 
 
 def test_models_are_measured_on_given_judgments(learned: Learned) -> None:
-    asked = {f"{herb} seed": {herb: 2} for herb in HERBS[:10]}
-    task = learned.herbs.post("evaluations", {"models": [0, 2], "measures": ["nDCG@10", "RR"], "qrels": asked})
+    qrels = {f"{herb} seed": {herb: 2} for herb in HERBS[:10]}
+    task = learned.herbs.post("evaluations", {"models": [0, 2], "measures": ["nDCG@10", "RR"], "qrels": qrels})
     result = learned.herbs.ended_task(task)["result"]
     assert result["queries"] == 10
     untrained, trained = (one["measures"]["nDCG@10"] for one in result["models"])
@@ -267,7 +267,7 @@ def test_models_are_measured_on_given_judgments(learned: Learned) -> None:
     assert compared["nDCG@10"]["difference"] == pytest.approx(trained["mean"] - untrained["mean"])
 
 
-def test_models_are_measured_on_stored_feedback_as_their_run_measured_them(learned: Learned) -> None:
+def test_an_evaluation_on_stored_feedback_gives_the_figures_of_the_run(learned: Learned) -> None:
     task = learned.herbs.ended_task(learned.herbs.post("evaluations", {"models": [0, 2], "measures": ["nDCG@10"]}))
     assert task["status"] == "succeeded"
     held_out = learned.auto["report"]["held_out"]["nDCG@10"]
@@ -275,7 +275,7 @@ def test_models_are_measured_on_stored_feedback_as_their_run_measured_them(learn
     assert (compared["a"], compared["b"]) == (held_out["a"], held_out["b"])
 
 
-def test_a_model_that_failed_the_gate_goes_live_only_by_force(plain: tuple[Spoken, Any]) -> None:
+def test_a_model_that_failed_the_gate_is_promoted_only_by_force(plain: tuple[Spoken, Any]) -> None:
     herbs, run = plain
     champion = f"{herbs.path}/models/aliases/champion"
     assert (run["status"], run["decision"]["promote"], run["decision"]["promoted"]) == ("succeeded", False, False)
@@ -299,16 +299,18 @@ def test_a_model_that_failed_the_gate_goes_live_only_by_force(plain: tuple[Spoke
     assert (again.status_code, again.json()["code"]) == (409, "nothing_to_roll_back")
 
 
-def test_a_run_is_followed_as_it_goes_and_to_its_end(learned: Learned) -> None:
-    with learned.herbs.client.stream("GET", f"{learned.herbs.path}/training-runs/{learned.auto['id']}/stream") as told:
-        assert told.headers["content-type"].startswith("text/event-stream")
-        names = [line.removeprefix("event: ") for line in told.iter_lines() if line.startswith("event: ")]
+def test_the_stream_of_a_run_has_all_steps_and_the_end(learned: Learned) -> None:
+    with learned.herbs.client.stream(
+        "GET", f"{learned.herbs.path}/training-runs/{learned.auto['id']}/stream"
+    ) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        names = [line.removeprefix("event: ") for line in stream.iter_lines() if line.startswith("event: ")]
     assert names == ["step"] * len(learned.auto["steps"]) + ["end"]
     listed = learned.herbs.get("training-runs")["training_runs"]
     assert [one["id"] for one in listed] == [run["id"] for run in (learned.auto, learned.never)]
 
 
-def test_a_run_that_is_canceled_before_its_process_started_leaves_nothing(
+def test_a_run_canceled_before_its_process_started_leaves_no_model(
     plain: tuple[Spoken, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     herbs, _ = plain
@@ -330,7 +332,7 @@ def test_a_run_that_is_canceled_before_its_process_started_leaves_nothing(
 
 
 def test_a_restart_keeps_documents_memory_and_champion(tmp_path: Path, learned: Learned, data: Path) -> None:
-    """The last test of this file: it works on a copy of the directory, taken while the service is at rest."""
+    """The last test of this file: it uses a copy of the directory, made while the service is idle."""
     herbs = learned.herbs
     garden = create(herbs.client, "kept", filterable=["year"])
     garden.add(

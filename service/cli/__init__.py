@@ -1,6 +1,6 @@
-"""The command line. Every command speaks HTTP: to a server at --url, or to the service opened in this process.
+"""The command line. Every command uses the HTTP API: of a server at --url, or of the service opened in this process.
 
-Data goes to stdout, everything else to stderr; the exit code says how it ended (`failures`).
+Data goes to stdout, all other output to stderr. `failures` lists the exit codes.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 
 import typer
 
-from service.cli import content, feedback, learning, operating, show
+from service.cli import content, evaluation, feedback, models, operating, show, training
 from service.cli.failures import DONE, ERROR, INTERRUPTED, TERMINATED, USAGE, Failure
 
 app = typer.Typer(
@@ -29,9 +29,9 @@ app.command()(content.ingest)
 app.command()(content.search)
 app.add_typer(feedback.events, name="events")
 app.add_typer(feedback.judgments, name="judgments")
-app.command()(learning.train)
-app.add_typer(learning.models, name="models")
-app.command()(learning.evaluate)
+app.command()(training.train)
+app.add_typer(models.models, name="models")
+app.command()(evaluation.evaluate)
 app.command()(operating.doctor)
 
 
@@ -63,19 +63,19 @@ def run(arguments: list[str]) -> int:
 
 
 def refuse_surrogates(arguments: list[str]) -> None:
-    """Raise Failure USAGE for an argument whose bytes were not UTF-8."""
-    for place, argument in enumerate(arguments, 1):
+    """Raise Failure USAGE for an argument that is not UTF-8."""
+    for number, argument in enumerate(arguments, 1):
         try:
             argument.encode()
         except UnicodeEncodeError as error:
-            raise Failure(USAGE, f"argument {place} is not UTF-8") from error
+            raise Failure(USAGE, f"argument {number} is not UTF-8") from error
 
 
 def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End on SIGTERM as on any error: whatever is open gets closed."""
+    """Exit on SIGTERM as after an error, so that open resources are closed."""
     raise SystemExit(TERMINATED)
 
 
 def silence(stream: TextIO) -> None:
-    """Send what is left in a stream's buffer nowhere, so that flushing it at exit raises nothing."""
+    """Redirect a stream to /dev/null, so that flushing its buffer at exit raises no error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,7 +1,8 @@
-"""How a command reaches the service: always HTTP, to a server at --url or to one in this process.
+"""Connects a command to the service over HTTP: to a server at --url, or to a server in this process.
 
-Without --url the data directory is opened here: the same application answers on a Unix socket in a private folder, so
-that there is one implementation of everything. Closing stops it, saves the indexes and gives the directory up.
+Without --url this process opens the data directory and serves the same application on a Unix socket in a private
+folder, so that each command has a single implementation. Closing stops the server, saves the indexes and releases the
+directory.
 """
 
 import os
@@ -24,26 +25,26 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 DEFAULT_COLLECTION = "default"
-"""Exists from the start."""
+"""The collection that every data directory has."""
 TIMEOUT = httpx.Timeout(300, connect=10)
-"""Seconds; an answer may take long where a large batch is encoded."""
+"""Seconds. A response may take long because a large batch is encoded."""
 LIMITS = httpx.Limits(keepalive_expiry=2)
-"""A connection idle for longer is not used again: a server may be closing it at that very moment."""
-LONGEST_SOCKET_BYTES = 100
-"""A socket's path has at most 107 bytes on Linux, 103 elsewhere."""
+"""Seconds after which an idle connection is not reused, because the server may be closing it."""
+MAX_SOCKET_BYTES = 100
+"""Bytes of a socket's path. The limit of the system is 107 on Linux and 103 elsewhere."""
 START_SECONDS = 30
 BUSY_TRIES = 10
 BUSY_SECONDS = 10
 
 
 class Service:
-    """The HTTP API, as a command sees it: a call returns the decoded answer or raises a Failure."""
+    """A client of the HTTP API. A call returns the decoded response or raises a Failure."""
 
-    def __init__(self, client: httpx.Client, place: str, local: bool) -> None:
+    def __init__(self, client: httpx.Client, name: str, local: bool) -> None:
         self._client = client
-        self._place = place
+        self._name = name
         self.local = local
-        """Whether the service lives in this process, and ends with it."""
+        """Whether the service runs in this process."""
 
     def call(
         self,
@@ -53,9 +54,9 @@ class Service:
         params: Mapping[str, Any] | None = None,
         raw: bytes | None = None,
     ) -> Any:
-        """Return the answer to a request; `raw` is a JSON body already written. A busy service (503) is asked again.
+        """Return the response to a request; raw is an encoded JSON body. A 503 with Retry-After repeats the request.
 
-        Raises Refused where the service answers with a problem, and Failure where it cannot be reached.
+        Raises Refused if the service responds with a problem, and Failure if it cannot be reached.
         """
         content = orjson.dumps(body) if body is not None else raw
         headers = {"Content-Type": "application/json"} if content is not None else {}
@@ -68,11 +69,11 @@ class Service:
         return decode(response)
 
     def upload(self, path: str, lines: Iterable[bytes]) -> Any:
-        """Return the answer to a streamed NDJSON body; raises as `call` does, and what reading the lines raises."""
+        """Return the response to a streamed NDJSON body. Raises the errors of `call` and of the lines."""
         return decode(self._send("POST", path, content=lines, headers={"Content-Type": "application/x-ndjson"}))
 
     def get_text(self, path: str) -> tuple[int, str]:
-        """Return status and text of an address that does not answer with JSON, such as /metrics."""
+        """Return the status and text of a path that does not return JSON, such as /metrics."""
         response = self._send("GET", path)
         return response.status_code, response.text
 
@@ -80,20 +81,20 @@ class Service:
         try:
             return self._client.request(method, path, **more)
         except httpx.TimeoutException as error:
-            raise Failure(ERROR, f"no answer from {self._place} in time") from error
+            raise Failure(ERROR, f"no response from {self._name} in time") from error
         except httpx.ConnectError as error:
-            raise Failure(ERROR, f"no server at {self._place}") from error
+            raise Failure(ERROR, f"no server at {self._name}") from error
         except httpx.TransportError as error:
-            raise Failure(ERROR, f"the connection to {self._place} broke: {error}") from error
+            raise Failure(ERROR, f"the connection to {self._name} failed: {error}") from error
 
 
 def collection_path(collection: str, *parts: str) -> str:
-    """Return the path of a collection, or of something in it."""
+    """Return the path of a collection, or of a resource in it."""
     return "/".join(["/v1/collections", *(quote(part, safe="") for part in (collection, *parts))])
 
 
 def decode(response: httpx.Response) -> Any:
-    """Return the JSON of an answer, None for 204; raises Refused for a problem and Failure for what is neither."""
+    """Return the JSON of a response, None for 204. Raises Refused for a problem and Failure for any other response."""
     if response.status_code == 204:
         return None
     try:
@@ -103,16 +104,16 @@ def decode(response: httpx.Response) -> Any:
     if response.is_success and body is not None:
         return body
     if not response.is_success and isinstance(body, dict) and "code" in body:
-        places = [f"  {one.get('pointer', '')}: {one.get('detail', '')}" for one in body.get("errors") or []]
-        raise Refused(response.status_code, str(body["code"]), str(body.get("detail", "")), places)
-    raise Failure(ERROR, f"status {response.status_code} without the JSON that a Softseek server answers with")
+        errors = [f"  {error.get('pointer', '')}: {error.get('detail', '')}" for error in body.get("errors") or []]
+        raise Refused(response.status_code, str(body["code"]), str(body.get("detail", "")), errors)
+    raise Failure(ERROR, f"status {response.status_code} without JSON: the response is not from a Softseek server")
 
 
 @contextmanager
 def connect(data: Path | None, url: str | None) -> Iterator[Service]:
-    """Give the service at `url`, or that of the data directory, opened in this process and closed afterwards.
+    """Yield the service at `url`, or the service of the data directory, opened by this process and closed at the end.
 
-    Raises Failure: OWNED where another process has the directory, USAGE for a wrong address or setting.
+    Raises Failure: OWNED if another process owns the directory, USAGE for an invalid address or setting.
     """
     settings = settings_from(data=data)
     if url is None:
@@ -127,19 +128,21 @@ def connect(data: Path | None, url: str | None) -> Iterator[Service]:
 
 
 def client_for(url: str) -> httpx.Client:
-    """Return a client of the server at this address; raises Failure USAGE for what is no HTTP address."""
+    """Return a client of the server at this address. Raises Failure USAGE for an invalid HTTP address."""
     try:
         address = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise Failure(USAGE, f"--url: not an address: {error}") from error
+        raise Failure(USAGE, f"--url: invalid address: {error}") from error
     if address.scheme not in ("http", "https") or not address.host:
-        raise Failure(USAGE, "--url: an address such as http://127.0.0.1:8080 is wanted")
-    direct = dict.fromkeys(["all://127.0.0.1", "all://localhost", "all://[::1]"])  # no proxy stands in between
+        raise Failure(USAGE, "--url: expected an address such as http://127.0.0.1:8080")
+    direct = dict.fromkeys(
+        ["all://127.0.0.1", "all://localhost", "all://[::1]"]
+    )  # local servers are reached without a proxy
     return httpx.Client(base_url=address, timeout=TIMEOUT, limits=LIMITS, mounts=direct)
 
 
 def settings_from(**flags: object) -> "Settings":
-    """Return the settings, flags first; raises Failure USAGE, naming the one that is unknown or out of range."""
+    """Return the settings; flags take precedence. Raises Failure USAGE with the unknown or invalid setting."""
     from pydantic import ValidationError
 
     from service.settings import UnknownSetting, load_settings
@@ -149,18 +152,18 @@ def settings_from(**flags: object) -> "Settings":
     except UnknownSetting as error:
         raise Failure(USAGE, str(error)) from error
     except ValidationError as error:
-        faults = [f"setting {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        faults = [f"setting {'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
         raise Failure(USAGE, faults[0], faults[1:]) from error
 
 
 def quiet(settings: "Settings") -> "Settings":
-    """Return the settings of a command that is no server: it logs errors alone, unless a level was asked for."""
+    """Return the settings with log level error, unless the log level is set. For commands other than `serve`."""
     return settings if "log_level" in settings.model_fields_set else settings.model_copy(update={"log_level": "error"})
 
 
 @contextmanager
 def open_runtime(settings: "Settings") -> Iterator["Runtime"]:
-    """Give the opened data directory; saves and releases it afterwards. Raises Failure where it cannot be opened."""
+    """Yield the opened data directory, then save and release it. Raises Failure if it cannot be opened."""
     with ready_to_open(settings):
         from service.runtime.runtime import Runtime
 
@@ -173,7 +176,7 @@ def open_runtime(settings: "Settings") -> Iterator["Runtime"]:
 
 @contextmanager
 def ready_to_open(settings: "Settings") -> Iterator[None]:
-    """Send the log to stderr, and raise what goes wrong with the data directory as a Failure."""
+    """Send the log to stderr, and raise errors of the data directory as a Failure."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from index.errors import SearchError
@@ -184,7 +187,7 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
     try:
         yield
     except DirectoryOwned as error:
-        raise Failure(OWNED, f"{error}; a command with --url talks to its server") from error
+        raise Failure(OWNED, f"{error}; use --url to connect to its server") from error
     except SearchError as error:
         raise Failure(ERROR, str(error)) from error
     except (SQLAlchemyError, UnknownSchema, OSError) as error:
@@ -194,7 +197,7 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
 
 @contextmanager
 def serve_in_thread(settings: "Settings", runtime: "Runtime") -> Iterator[httpx.Client]:
-    """Give a client of the application, which answers in a thread of this process until the end."""
+    """Yield a client of the application, which runs in a thread of this process."""
     import uvicorn
 
     from service.app import create_app
@@ -218,16 +221,16 @@ def serve_in_thread(settings: "Settings", runtime: "Runtime") -> Iterator[httpx.
 
 @contextmanager
 def socket_path() -> Iterator[str]:
-    """Give a path for a socket, in a folder that only this user can enter."""
+    """Yield a path for a socket, in a folder that only this user can access."""
     folder = tempfile.gettempdir()
-    if len(os.fsencode(folder)) > LONGEST_SOCKET_BYTES - len("/softseek-12345678/http"):
+    if len(os.fsencode(folder)) > MAX_SOCKET_BYTES - len("/softseek-12345678/http"):
         folder = "/tmp"
     with tempfile.TemporaryDirectory(prefix="softseek-", dir=folder) as private:
         yield f"{private}/http"
 
 
 def await_start(server: Any, thread: threading.Thread) -> None:
-    """Return when the server answers; raises Failure where it does not come up."""
+    """Return when the server has started. Raises Failure if it does not start."""
     deadline = time.monotonic() + START_SECONDS
     while not server.started:
         if not thread.is_alive() or time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""`ingest` and `search`: documents in, hits out."""
+"""`ingest` imports documents; `search` shows hits."""
 
 from array import array
 from collections.abc import Iterable, Iterator
@@ -11,30 +11,31 @@ import typer
 
 from service.cli import show
 from service.cli.connection import DEFAULT_COLLECTION, Service, collection_path, connect
+from service.cli.document_files import DocumentFormat, guess_document_format, read_documents
 from service.cli.failures import PARTLY
 from service.cli.following import follow
 from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption, comma_separated
-from service.cli.readers import DocumentFormat, Fault, Found, guess_document_format, read_documents
+from service.cli.records import Fault, Found
 
 BLOCK_BYTES = 65_536
-MOST_KEPT = 1_000
-"""Faults kept with their reasons; beyond that they are counted."""
+MAX_FAULTS = 1_000
+"""Faults that are kept with their reasons; further faults are only counted."""
 
 
 def ingest(
     path: Annotated[Path, typer.Argument(help="A file, or a folder in BEIR's layout.", exists=True, readable=True)],
     kind: Annotated[
         DocumentFormat | None,
-        typer.Option("--format", help="How it is written; guessed from the name where not given."),
+        typer.Option("--format", help="The format of the file; by default the file name decides."),
     ] = None,
     collection: CollectionOption = DEFAULT_COLLECTION,
-    filterable: Annotated[str | None, typer.Option(help="Metadata fields that a filter may name: lang,year.")] = None,
-    keys: Annotated[str | None, typer.Option(help="Kinds of keys that documents get: title,passage,sentence.")] = None,
+    filterable: Annotated[str | None, typer.Option(help="Metadata fields that filters may use: lang,year.")] = None,
+    keys: Annotated[str | None, typer.Option(help="Kinds of keys of documents: title,passage,sentence.")] = None,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
 ) -> None:
-    """Put documents into a collection, which is made if need be. A document whose id is there already is replaced."""
+    """Import documents into a collection. The collection is created if needed; existing ids are replaced."""
     lines = DocumentLines(read_documents(path, kind or guess_document_format(path)))
     given = {"filterable": comma_separated(filterable), "keys": comma_separated(keys)}
     settings = {name: value for name, value in given.items() if value}
@@ -52,27 +53,27 @@ def ingest(
 
 
 class DocumentLines:
-    """The NDJSON to send, with what has to be known afterwards: each line's place in the file, and the faults."""
+    """The NDJSON to send, the number of each sent line in the file, and the faults of the file."""
 
     def __init__(self, found: Found) -> None:
         self._found = found
-        self.places = array("Q")
+        self.numbers = array("Q")
         self.faults: list[dict[str, Any]] = []
         self.fault_count = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        for one in self._found:
-            if isinstance(one, Fault):
+        for found in self._found:
+            if isinstance(found, Fault):
                 self.fault_count += 1
-                if len(self.faults) < MOST_KEPT:
-                    self.faults.append({"line": one.place, "code": one.code, "detail": one.detail})
+                if len(self.faults) < MAX_FAULTS:
+                    self.faults.append({"line": found.number, "code": found.code, "detail": found.detail})
             else:
-                self.places.append(one.place)
-                yield orjson.dumps(one.value, option=orjson.OPT_APPEND_NEWLINE)
+                self.numbers.append(found.number)
+                yield orjson.dumps(found.value, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def send_documents(service: Service, collection: str, lines: DocumentLines) -> dict[str, Any]:
-    """Import the documents and return the outcome; faults of the file and of the service together, by line."""
+    """Import the documents; return the outcome, with the faults found by the reader and by the service, by line."""
     result: dict[str, Any] = {"items_total": 0, "succeeded": 0, "failed": 0, "errors": []}
     task_id = None
     with show.progress("sending") as bar:
@@ -80,22 +81,22 @@ def send_documents(service: Service, collection: str, lines: DocumentLines) -> d
         first = next(blocks, None)
         if first is not None:
             task_id = service.upload(collection_path(collection, "documents", "import"), chain([first], blocks))["id"]
-            bar.show("sending", len(lines.places), len(lines.places))
+            bar.show("sending", len(lines.numbers), len(lines.numbers))
     if task_id:
         result = follow(service, f"/v1/tasks/{task_id}", "indexing")["result"]
-    errors = [{**one, "line": lines.places[one["index"]]} for one in result["errors"]]
+    errors = [{**error, "line": lines.numbers[error["index"]]} for error in result["errors"]]
     return {
         "collection": collection,
         "task": task_id,
         "items_total": result["items_total"] + lines.fault_count,
         "succeeded": result["succeeded"],
         "failed": result["failed"] + lines.fault_count,
-        "errors": sorted(lines.faults + errors, key=lambda one: one["line"]),
+        "errors": sorted(lines.faults + errors, key=lambda error: error["line"]),
     }
 
 
 def in_blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines joined into blocks of BLOCK_BYTES or a little more: one write each."""
+    """Yield lines joined into blocks of at least BLOCK_BYTES, so that each write is large."""
     block = bytearray()
     for line in lines:
         block += line
@@ -107,26 +108,30 @@ def in_blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def search(
-    query: Annotated[str, typer.Argument(help="What to look for.")],
+    query: Annotated[str, typer.Argument(help="The query.")],
     collection: CollectionOption = DEFAULT_COLLECTION,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Hits at most.")] = 10,
-    offset: Annotated[int, typer.Option(min=0, help="Hits to pass over.")] = 0,
-    condition: Annotated[str | None, typer.Option("--filter", help='Such as: lang = "en" AND year >= 2020.')] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of hits.")] = 10,
+    offset: Annotated[int, typer.Option(min=0, help="Number of hits to skip.")] = 0,
+    condition: Annotated[
+        str | None, typer.Option("--filter", help='A filter, such as: lang = "en" AND year >= 2020.')
+    ] = None,
     mode: Annotated[str | None, typer.Option(help="hybrid, dense or words.")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the parts of every hit's logit.")] = False,
-    model: Annotated[str | None, typer.Option(help="The version or alias that ranks; the champion.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the parts of the logit of each hit.")] = False,
+    model: Annotated[
+        str | None, typer.Option(help="The version or alias of the model; by default the champion.")
+    ] = None,
     predict: Annotated[
-        list[str] | None, typer.Option(help="A metadata field whose values the hits are to answer with; repeatable.")
+        list[str] | None, typer.Option(help="Predict the value of this metadata field; repeatable.")
     ] = None,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
 ) -> None:
     """Search a collection."""
-    asked: dict[str, Any] = {"q": query, "limit": limit, "offset": offset, "filter": condition, "mode": mode}
-    asked["model"] = int(model) if model and model.isascii() and model.isdigit() else model
-    asked["predict"] = predict or None
-    body = {name: value for name, value in asked.items() if value is not None} | {"explain": explain}
+    given: dict[str, Any] = {"q": query, "limit": limit, "offset": offset, "filter": condition, "mode": mode}
+    given["model"] = int(model) if model and model.isascii() and model.isdigit() else model
+    given["predict"] = predict or None
+    body = {name: value for name, value in given.items() if value is not None} | {"explain": explain}
     with connect(data, url) as service:
         answer = service.call("POST", collection_path(collection, "search"), body)
     if json_out:

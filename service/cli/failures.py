@@ -1,4 +1,4 @@
-"""What a command ends with when it did not do what it was asked, and the exit codes of all commands."""
+"""Errors of commands, and the exit codes."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ TERMINATED = 143
 
 
 class Failure(Exception):
-    """Ends the command with an exit code; the lines go to stderr, the message first."""
+    """Ends the command with an exit code. The message and the lines `more` go to stderr."""
 
     def __init__(self, exit_code: int, message: str, more: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class Failure(Exception):
 
 
 class Refused(Failure):
-    """The service answered with a problem (RFC 9457): its status and stable code."""
+    """The service responded with a problem (RFC 9457); has its status and code."""
 
     def __init__(self, status: int, code: str, detail: str, more: Sequence[str] = ()) -> None:
         super().__init__(ERROR, f"{code}: {detail}", more)

@@ -1,4 +1,4 @@
-"""`events import` and `judgments import`: what people did, and what raters said."""
+"""`events import` and `judgments import`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,47 +11,43 @@ import typer
 from service.cli import show
 from service.cli.connection import DEFAULT_COLLECTION, Service, collection_path, connect
 from service.cli.failures import PARTLY, Refused
-from service.cli.options import CollectionOption, DataOption, FileArgument, JsonOption, QueriesOption, UrlOption
-from service.cli.readers import (
-    Fault,
-    Found,
+from service.cli.judgment_files import (
     JudgmentFormat,
-    Record,
     find_queries,
     guess_judgment_format,
     read_judgments,
-    read_objects,
     read_queries,
-    unit_of,
 )
+from service.cli.options import CollectionOption, DataOption, FileArgument, JsonOption, QueriesOption, UrlOption
+from service.cli.records import Fault, Found, Record, read_objects, unit_of
 
 BATCH_RECORDS = 1_000
 BATCH_BYTES = 4 * 1024 * 1024
-"""Half of what a request may hold."""
+"""Half of the size limit of a request."""
 
-events = typer.Typer(help="What people did with the hits.", no_args_is_help=True)
-judgments = typer.Typer(help="Grades that raters gave.", no_args_is_help=True)
+events = typer.Typer(help="Events: actions of users on the hits.", no_args_is_help=True)
+judgments = typer.Typer(help="Judgments: grades by raters.", no_args_is_help=True)
 
 
 @dataclass
 class Tally:
-    """What became of the records of a file."""
+    """The outcome of importing a file."""
 
     unit: str
-    """What the file is counted in: "line" or "item"."""
+    """The unit in which the file is counted: "line" or "item"."""
     accepted: int = 0
     rejected: list[dict[str, Any]] = field(default_factory=list)
 
-    def reject(self, place: int, code: str, detail: str) -> None:
-        """Note a record that was not taken."""
-        self.rejected.append({self.unit: place, "code": code, "detail": detail})
+    def reject(self, number: int, code: str, detail: str) -> None:
+        """Add a rejected record."""
+        self.rejected.append({self.unit: number, "code": code, "detail": detail})
 
-    def end(self, what: str, json_out: bool) -> None:
-        """Show the outcome; raises Exit PARTLY where something was rejected."""
+    def end(self, name: str, json_out: bool) -> None:
+        """Show the outcome. Raises Exit PARTLY if a record was rejected."""
         if json_out:
             show.data({"accepted": self.accepted, "rejected": self.rejected})
         else:
-            show.line(f"{self.accepted} of {self.accepted + len(self.rejected)} {what} accepted")
+            show.line(f"{self.accepted} of {self.accepted + len(self.rejected)} {name} accepted")
         show.faults(self.unit, self.rejected, len(self.rejected))
         if self.rejected:
             raise typer.Exit(PARTLY)
@@ -77,43 +73,45 @@ def import_judgments(
     path: FileArgument,
     kind: Annotated[
         JudgmentFormat | None,
-        typer.Option("--format", help="TREC qrels, BEIR's tsv, or JSON as the API takes it; guessed where not given."),
+        typer.Option(
+            "--format", help="TREC qrels, BEIR tsv, or JSON in the form of the API; by default the first line decides."
+        ),
     ] = None,
     queries: QueriesOption = None,
-    rater: Annotated[str, typer.Option(help="Who gave the grades, where the file does not say.")] = "import",
+    rater: Annotated[str, typer.Option(help="The rater of grades without a rater in the file.")] = "import",
     collection: CollectionOption = DEFAULT_COLLECTION,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
 ) -> None:
-    """Import grades, 0 to 4, of documents for queries. The same query, document and rater again replaces a grade."""
+    """Import grades (0 to 4) of documents for queries. A grade with the same query, document and rater is replaced."""
     found, unit = open_judgments(path, kind, queries)
     tally = Tally(unit)
-    rated = (Record(one.place, {"rater": rater} | one.value) if isinstance(one, Record) else one for one in found)
+    rated = (Record(one.number, {"rater": rater} | one.value) if isinstance(one, Record) else one for one in found)
     with connect(data, url) as service:
         send(service, collection_path(collection, "judgments"), rated, tally, '{"judgments":[%s]}')
     tally.end("judgments", json_out)
 
 
 def open_judgments(path: Path, kind: JudgmentFormat | None, queries: Path | None) -> tuple[Found, str]:
-    """Return the judgments of a file, and what it is counted in; lines of queries that are no good are told."""
+    """Return the judgments of a file and its unit. Invalid lines of the file of queries are written to stderr."""
     kind = kind or guess_judgment_format(path)
     if not kind.names_queries_by_id:
         return read_judgments(path, kind, {}), unit_of(path)
-    source = find_queries(path, queries)
-    texts, faults = read_queries(source)
+    file = find_queries(path, queries)
+    texts, faults = read_queries(file)
     show.faults(
         "line",
-        [{"line": f"{one.place} of {source.name}", "code": one.code, "detail": one.detail} for one in faults],
+        [{"line": f"{fault.number} of {file.name}", "code": fault.code, "detail": fault.detail} for fault in faults],
         len(faults),
     )
     return read_judgments(path, kind, texts), "line"
 
 
 def send(service: Service, path: str, found: Found, tally: Tally, envelope: str) -> None:
-    """Post the records in batches, inside the envelope, and tally what became of each.
+    """Post the records in batches and tally the outcomes. envelope: a %-format for the JSON of a batch.
 
-    Raises Refused where a whole batch is refused, with what was accepted until then.
+    Raises Refused if the service refuses a batch; the message has the number of records accepted before.
     """
     with show.progress("importing") as bar:
         for batch in batches(found, tally):
@@ -121,28 +119,30 @@ def send(service: Service, path: str, found: Found, tally: Tally, envelope: str)
             try:
                 answer = service.call("POST", path, raw=body)
             except Refused as refused:
-                refused.lines.append(f"from {tally.unit} {batch[0][0]} on; {tally.accepted} were accepted before")
+                refused.lines.append(
+                    f"refused from {tally.unit} {batch[0][0]} on; {tally.accepted} were accepted before"
+                )
                 raise
             tally.accepted += answer["accepted"]
-            for one in answer["rejected"]:
-                tally.reject(batch[one["index"]][0], one["code"], one["detail"])
+            for rejection in answer["rejected"]:
+                tally.reject(batch[rejection["index"]][0], rejection["code"], rejection["detail"])
             bar.show("importing", tally.accepted + len(tally.rejected), None)
-    tally.rejected.sort(key=lambda one: int(one[tally.unit]))
+    tally.rejected.sort(key=lambda rejection: int(rejection[tally.unit]))
 
 
 def batches(found: Found, tally: Tally) -> Iterator[list[tuple[int, str]]]:
-    """Yield (place, JSON) of the records, BATCH_RECORDS and BATCH_BYTES at most; faults go to the tally."""
+    """Yield batches of (number, JSON), with at most BATCH_RECORDS and BATCH_BYTES. Faults go to the tally."""
     batch: list[tuple[int, str]] = []
     size_bytes = 0
-    for one in found:
-        if isinstance(one, Fault):
-            tally.reject(one.place, one.code, one.detail)
+    for record in found:
+        if isinstance(record, Fault):
+            tally.reject(record.number, record.code, record.detail)
             continue
-        text = orjson.dumps(one.value)
+        text = orjson.dumps(record.value)
         if batch and (len(batch) == BATCH_RECORDS or size_bytes + len(text) > BATCH_BYTES):
             yield batch
             batch, size_bytes = [], 0
-        batch.append((one.place, text.decode()))
+        batch.append((record.number, text.decode()))
         size_bytes += len(text)
     if batch:
         yield batch

@@ -1,4 +1,4 @@
-"""Follows work that outlives its request, a task or a training run, until it ends."""
+"""Waits for a task or a training run, and shows its progress."""
 
 import time
 from typing import Any
@@ -9,16 +9,16 @@ from service.cli.failures import ERROR, Failure
 
 UNFINISHED = ("enqueued", "processing")
 FIRST_WAIT_SECONDS = 0.05
-LONGEST_WAIT_SECONDS = 1.0
+MAX_WAIT_SECONDS = 1.0
 
 
 def follow(service: Service, path: str, label: str) -> dict[str, Any]:
-    """Return the task or run at `path` when it has ended; raises Failure unless it succeeded."""
+    """Return the task or run at `path` when it has ended. Raises Failure unless it succeeded."""
     try:
         ended = watch(service, path, label)
     except KeyboardInterrupt:
         if not service.local:
-            show.notice(f"the server goes on with it: GET {path}")
+            show.notice(f"the server continues the work: GET {path}")
         raise
     if ended["status"] != "succeeded":
         error = ended.get("error") or {"code": ended["status"], "detail": f"the work at {path} was {ended['status']}"}
@@ -27,7 +27,7 @@ def follow(service: Service, path: str, label: str) -> dict[str, Any]:
 
 
 def watch(service: Service, path: str, label: str) -> dict[str, Any]:
-    """Return the task or run at `path` when it has ended; shows a progress bar until then."""
+    """Return the task or run at `path` when it has ended, and show a progress bar until then."""
     wait_seconds = FIRST_WAIT_SECONDS
     with show.progress(label) as bar:
         while True:
@@ -38,4 +38,4 @@ def watch(service: Service, path: str, label: str) -> dict[str, Any]:
             phase = f"{label}: {steps[-1]['phase']}" if steps and "phase" in steps[-1] else label
             bar.show(phase, progress.get("done", 0), progress.get("total"))
             time.sleep(wait_seconds)
-            wait_seconds = min(1.5 * wait_seconds, LONGEST_WAIT_SECONDS)
+            wait_seconds = min(1.5 * wait_seconds, MAX_WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""`serve`, `demo` and `doctor`: run the service, show it off, and see whether all is well with it."""
+"""`serve` runs the server, `demo` demonstrates learning, `doctor` checks the installation."""
 
 import platform
 import signal
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 BACKLOG = 2048
 DRAIN_SECONDS = 10
-"""A request, or an open stream, gets this long to end when the server stops."""
+"""Time for open requests and streams to end when the server stops."""
 LIBRARIES = ("torch", "sentence-transformers", "faiss-cpu", "tantivy", "sqlalchemy", "fastapi", "numpy")
 
 
 class StopSignal:
-    """SIGTERM and SIGINT end the server in order; before it runs, they end the process."""
+    """Handles SIGTERM and SIGINT: stops the server in order, or exits if the server is not running yet."""
 
     def __init__(self) -> None:
         self.server: uvicorn.Server | None = None
@@ -42,9 +42,12 @@ class StopSignal:
 
 def serve(
     data: DataOption = None,
-    host: Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1.", show_default=False)] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on; by default 127.0.0.1.", show_default=False)
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="The port; 8080. 0 takes a free one.", show_default=False)
+        int | None,
+        typer.Option(min=0, max=65535, help="The port; by default 8080. 0 selects a free port.", show_default=False),
     ] = None,
     json_out: JsonOption = False,
 ) -> None:
@@ -65,13 +68,13 @@ def serve(
             timeout_graceful_shutdown=DRAIN_SECONDS,
         )
         stop.server = uvicorn.Server(config)
-        listening.listen(BACKLOG)  # who connects between this line and the server's start waits, and is not refused
+        listening.listen(BACKLOG)  # connections before the server's start wait
         announce(settings, listening, json_out)
         stop.server.run(sockets=[listening])
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket bound to the address; raises Failure where it cannot be had."""
+    """Return a socket bound to the address. Raises Failure if this is not possible."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)
@@ -87,7 +90,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def announce(settings: "Settings", listening: socket.socket, json_out: bool) -> None:
-    """Say where the server listens."""
+    """Write the address of the server."""
     port = listening.getsockname()[1]
     url = f"http://[{settings.host}]:{port}" if ":" in settings.host else f"http://{settings.host}:{port}"
     show.notice(f"Softseek listens on {url}, data directory {settings.data}")
@@ -96,7 +99,7 @@ def announce(settings: "Settings", listening: socket.socket, json_out: bool) -> 
 
 
 def demo(data: DataOption = None, json_out: JsonOption = False) -> None:
-    """Show, on documents that come along, how searches get better with feedback."""
+    """Demonstrate on included documents how feedback improves searches."""
     settings = quiet(settings_from(data=data))
     with ready_to_open(settings):
         from service.demo.loop import run_demo
@@ -120,14 +123,15 @@ def doctor(data: DataOption = None, url: UrlOption = None, json_out: JsonOption 
         show.data({"ok": sound, "checks": checks})
     else:
         show.table(
-            ("check", "", "detail"), [(one["name"], "ok" if one["ok"] else "FAILED", one["detail"]) for one in checks]
+            ("check", "", "detail"),
+            [(each["name"], "ok" if each["ok"] else "FAILED", each["detail"]) for each in checks],
         )
     if not sound:
         raise typer.Exit(ERROR)
 
 
 def versions() -> dict[str, Any]:
-    """Return the check that Python and the libraries are there, with their versions."""
+    """Return the check of Python and the libraries, with their versions."""
     found, missing = [f"Python {platform.python_version()}"], []
     for name in LIBRARIES:
         try:
@@ -138,14 +142,14 @@ def versions() -> dict[str, Any]:
 
 
 def check(name: str, ok: bool, detail: str) -> dict[str, Any]:
-    """Return one check."""
+    """Return the result of a check."""
     return {"name": name, "ok": ok, "detail": detail}
 
 
 def check_directory(data: Path | None) -> list[dict[str, Any]]:
-    """Return the checks of the installation and of the data directory, which is opened for them.
+    """Open the data directory; return the checks of the installation and of the directory.
 
-    Raises Failure where another process has it, or a setting is wrong.
+    Raises Failure if another process owns the directory, or a setting is invalid.
     """
     settings = quiet(settings_from(data=data))
     try:
@@ -166,12 +170,12 @@ def check_server(service: Service) -> list[dict[str, Any]]:
     found = []
     try:
         service.call("GET", "/readyz")
-        found.append(check("ready", True, "the server takes requests"))
+        found.append(check("ready", True, "the server accepts requests"))
     except Refused as refused:
         found.append(check("ready", False, " ".join(refused.lines)))
-    for one in service.call("GET", "/v1/collections")["collections"]:
-        counts = ", ".join(f"{name} {show.figure(count)}" for name, count in (one.get("counts") or {}).items())
-        found.append(check(f"collection {one['name']}", True, counts))
+    for collection in service.call("GET", "/v1/collections")["collections"]:
+        counts = ", ".join(f"{name} {show.figure(count)}" for name, count in (collection.get("counts") or {}).items())
+        found.append(check(f"collection {collection['name']}", True, counts))
     status, text = service.get_text("/metrics")
     samples = sum(1 for line in text.splitlines() if line and not line.startswith("#"))
     found.append(check("metrics", status == 200 and samples > 0, f"status {status}, {samples} samples"))

@@ -1,4 +1,4 @@
-"""The options that many commands take, after the command's name, and what each is called in Python."""
+"""Options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,13 +7,13 @@ import typer
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", help="The data directory; SOFTSEEK_DATA or ./data where not given.", show_default=False),
+    typer.Option("--data", help="The data directory; by default SOFTSEEK_DATA, else ./data.", show_default=False),
 ]
 UrlOption = Annotated[
     str | None,
-    typer.Option("--url", help="Talk to the server at this address instead of opening a data directory."),
+    typer.Option("--url", help="The address of a server to use instead of a data directory."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, and nothing else there.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write only JSON to stdout.")]
 CollectionOption = Annotated[str, typer.Option("--collection", help="The collection.")]
 FileArgument = Annotated[Path, typer.Argument(help="The file to read.", exists=True, dir_okay=False, readable=True)]
 QueriesOption = Annotated[
@@ -21,7 +21,7 @@ QueriesOption = Annotated[
     typer.Option(
         "--queries",
         help="The texts of the queries: lines of JSON with _id and text, or id TAB text; "
-        "queries.jsonl beside the folder of the judgments where not given.",
+        "by default queries.jsonl next to the folder of the judgments.",
         exists=True,
         dir_okay=False,
         readable=True,
@@ -30,5 +30,5 @@ QueriesOption = Annotated[
 
 
 def comma_separated(value: str | None) -> list[str]:
-    """Return the parts of `a,b`; none for None."""
+    """Return the parts of `a,b`; [] for None."""
     return [part.strip() for part in (value or "").split(",") if part.strip()]

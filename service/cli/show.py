@@ -1,4 +1,4 @@
-"""What people see: data on stdout, progress and complaints on stderr; no text from outside can drive the terminal."""
+"""Writes the output of commands: data to stdout, progress and messages to stderr. Control characters are removed."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 PIPE_COLUMNS = 200
-"""Width of a table that is not written to a terminal."""
+"""Width of a table when stdout is not a terminal."""
 SNIPPET_CHARACTERS = 240
-MOST_FAULTS = 20
-"""Faults told one by one; the rest are counted."""
+MAX_FAULTS = 20
+"""Faults that are written; the others are counted."""
 
 
 def data(value: Any, on_one_line: bool = False) -> None:
@@ -36,12 +36,12 @@ def notice(text: str) -> None:
 
 
 def plain(value: Any) -> str:
-    """Return text on one line, character for character, without those that drive a terminal."""
-    return "".join(" " if one.isspace() else "\ufffd" if category(one) in ("Cc", "Cs") else one for one in str(value))
+    """Return text on one line. White space becomes a blank, and control characters U+FFFD."""
+    return "".join(" " if c.isspace() else "\ufffd" if category(c) in ("Cc", "Cs") else c for c in str(value))
 
 
 def figure(value: Any) -> str:
-    """Return a value as a table shows it; `-` for none."""
+    """Return a value as a table cell; `-` for None."""
     if value is None:
         return "-"
     if isinstance(value, dict | list):
@@ -71,7 +71,7 @@ def stderr() -> Console:
 
 @contextmanager
 def progress(label: str, total: float | None = None) -> Iterator["Bar"]:
-    """Give a progress bar on stderr, shown only on a terminal."""
+    """Yield a progress bar on stderr. It is visible only on a terminal."""
     console = stderr()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -79,24 +79,24 @@ def progress(label: str, total: float | None = None) -> Iterator["Bar"]:
 
 
 class Bar:
-    """One line of progress."""
+    """A line of progress."""
 
     def __init__(self, bar: Progress, task: TaskID) -> None:
         self._bar = bar
         self._task = task
 
     def show(self, label: str, done: float, total: float | None) -> None:
-        """Say how far the work is; no total means that nobody knows yet."""
+        """Update the progress; total is None if it is unknown."""
         self._bar.update(self._task, description=plain(label), completed=done, total=total or None)
 
 
 def faults(unit: str, found: Sequence[Mapping[str, Any]], count: int) -> None:
-    """Write the first of `count` faults to stderr, each with its place in the file."""
-    for one in found[:MOST_FAULTS]:
-        name = f" ({one['id']})" if one.get("id") else ""
-        notice(f"{unit} {one.get(unit, '?')}{name}: {one.get('code', 'refused')}: {one.get('detail', '')}")
-    if count > MOST_FAULTS:
-        notice(f"and {count - MOST_FAULTS} more")
+    """Write the first MAX_FAULTS of `count` faults to stderr, each with its line or item number."""
+    for fault in found[:MAX_FAULTS]:
+        name = f" ({fault['id']})" if fault.get("id") else ""
+        notice(f"{unit} {fault.get(unit, '?')}{name}: {fault.get('code', 'refused')}: {fault.get('detail', '')}")
+    if count > MAX_FAULTS:
+        notice(f"and {count - MAX_FAULTS} more")
 
 
 def hits(answer: Mapping[str, Any]) -> None:
@@ -117,73 +117,39 @@ def hits(answer: Mapping[str, Any]) -> None:
 
 
 def predictions(answer: Mapping[str, Any]) -> None:
-    """Write what the candidates of a search say about metadata fields, a line for each; nothing if nobody asked."""
-    for field, one in answer.get("predictions", {}).items():
-        if one["type"] == "number":
-            between = " to ".join(figure(one["quantiles"][level]) for level in ("0.1", "0.9"))
-            told = f"{figure(one['mean'])} (standard deviation {figure(one['standard_deviation'])}, 80% {between})"
+    """Write the predicted values of metadata fields, a line for each field."""
+    for field, found in answer.get("predictions", {}).items():
+        if found["type"] == "number":
+            interval = " to ".join(figure(found["quantiles"][level]) for level in ("0.1", "0.9"))
+            deviation = figure(found["standard_deviation"])
+            values = f"{figure(found['mean'])} (standard deviation {deviation}, 80% {interval})"
         else:
-            best = one["distribution"][:5]
-            told = ", ".join(f"{figure(each['value'])} {each['weight']:.0%}" for each in best) or "no candidate has it"
-        line(f"{field}: {told}; coverage {one['coverage']:.0%}, effective {one['effective_sample_size']:.1f} documents")
+            best = found["distribution"][:5]
+            values = ", ".join(f"{figure(one['value'])} {one['weight']:.0%}" for one in best) or "no candidate has it"
+        size = found["effective_sample_size"]
+        line(f"{field}: {values}; coverage {found['coverage']:.0%}, effective {size:.1f} documents")
 
 
 def summary(answer: Mapping[str, Any]) -> None:
-    """Write what there is to say about a search as a whole, to stderr."""
+    """Write the number of hits, the model, the weight of no answer and the time of a search to stderr."""
     model = answer.get("model", {})
     null_weight = answer.get("attention", {}).get("null_weight")
     more = "; more with --offset" if answer.get("page", {}).get("has_more") else ""
     count = len(answer["hits"])
     notice(
         f"{count} hit{'' if count == 1 else 's'}{more}; model {figure(model.get('version'))}; "
-        f"weight of no good answer {figure(null_weight)}; {answer.get('took_ms', 0):.1f} ms"
+        f"weight of no answer {figure(null_weight)}; {answer.get('took_ms', 0):.1f} ms"
     )
     for reason in answer.get("degraded") or []:
         notice(f"degraded: {reason}")
 
 
 def snippet(hit: Mapping[str, Any]) -> Text:
-    """Return the beginning of a hit's text, from shortly before its first highlight, highlights marked."""
-    marks = [one for one in hit.get("highlights") or [] if one.get("field") == "text"]
-    start = max(0, min((one["start"] for one in marks), default=0) - SNIPPET_CHARACTERS // 4)
+    """Return a part of a hit's text that starts shortly before the first highlight, with marked highlights."""
+    marks = [mark for mark in hit.get("highlights") or [] if mark.get("field") == "text"]
+    start = max(0, min((mark["start"] for mark in marks), default=0) - SNIPPET_CHARACTERS // 4)
     text = str(hit["text"])
     found = Text(plain(text[start : start + SNIPPET_CHARACTERS]))
-    for one in marks:
-        found.stylize("bold yellow", max(0, one["start"] - start), max(0, one["end"] - start))
+    for mark in marks:
+        found.stylize("bold yellow", max(0, mark["start"] - start), max(0, mark["end"] - start))
     return found
-
-
-def comparisons(found: Iterable[Mapping[str, Any]], a: str, b: str) -> None:
-    """Write paired comparisons of two models, a line for each measure."""
-    rows = [
-        (
-            one["measure"],
-            one["a"],
-            one["b"],
-            f"{one['difference']:+.4f}",
-            f"[{one['low']:+.4f}, {one['high']:+.4f}]",
-            "<0.0001" if one["p_value"] < 0.0001 else one["p_value"],
-            one["queries"],
-        )
-        for one in found
-    ]
-    table(("measure", a, b, "difference", "95% interval", "p", "queries"), rows)
-
-
-def recipe(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines on how a model was fitted; nothing of what its report does not have."""
-    chosen, hop, examined = (report.get(name) or {} for name in ("recipe", "hop", "examination"))
-    if chosen:
-        told = ", ".join(f"{name.replace('_', ' ')} {chosen[name]}" for name in ("epochs", "reading") if name in chosen)
-        took = f" in {report['train_seconds']:.1f} s" if "train_seconds" in report else ""
-        yield f"recipe {chosen.get('recipe')}" + (f" ({told})" if told else "") + took
-    if skipped := chosen.get("skipped"):
-        yield f"beyond the budget: {'; '.join(skipped)}"
-    if examined:
-        yield f"examination of places: {examined.get('method')}"
-    if hop.get("chosen"):
-        yield f"second hop: {hop['chosen']}"
-    if asked := report.get("held_out_queries"):
-        yield f"held-out queries: {asked.get('test', 0)} of the test, {asked.get('cross_fitted', 0)} cross-fitted"
-    if chosen.get("optimism"):
-        yield f"taken off for having chosen on them: {chosen['optimism']:.4f}"

@@ -1,1 +1,1 @@
-"""The demonstration corpus: documents from the Python standard library and questions people ask about it."""
+"""The demonstration: documents from the Python standard library, questions, and the learning loop on them."""

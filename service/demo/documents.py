@@ -1,6 +1,6 @@
-"""The docstrings of Python's standard library, gathered from the running interpreter as a demonstration corpus.
+"""Gathers the docstrings of Python's standard library from the running interpreter, as a demonstration corpus.
 
-Nothing is imported before `gather_documents` is called, so importing this file costs nothing and changes nothing.
+The modules are imported by `gather_documents`, not when this file is imported.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ EXCLUDED = frozenset([
     # These open windows, print or change the terminal on import, or are missing from many Linux builds.
     "antigravity", "curses", "ensurepip", "idlelib", "lib2to3", "readline", "rlcompleter", "this", "tkinter", "turtle",
     "turtledemo",
-    # These left the library after Python 3.11, so that a link to their page would lead nowhere.
+    # These were removed after Python 3.11, so that links to their pages would be broken.
     "aifc", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk", "crypt", "distutils", "imghdr", "imp",
     "mailcap", "msilib", "nis", "nntplib", "ossaudiodev", "pipes", "smtpd", "sndhdr", "spwd", "sunau", "telnetlib",
     "uu", "xdrlib",
@@ -34,8 +34,7 @@ EXCLUDED = frozenset([
     "sqlite3", "tabnanny", "trace", "venv", "wsgiref", "xmlrpc",
 ])
 
-# Submodules that the library reference describes. Every other submodule is an implementation detail: what it offers is
-# re-exported by its package.
+# Submodules in the library reference. Other submodules are implementation details: their packages re-export them.
 SUBMODULES = frozenset([
     "collections.abc", "concurrent.futures", "email.encoders", "email.generator", "email.header", "email.message",
     "email.mime.application", "email.mime.audio", "email.mime.base", "email.mime.image", "email.mime.multipart",
@@ -47,10 +46,10 @@ SUBMODULES = frozenset([
 ])
 # fmt: on
 
-# Modules whose functions have defaults that tell where and how this interpreter was installed.
+# Modules whose functions have defaults that depend on the installation of the interpreter.
 INSTALLATION_MODULES = frozenset(["platform", "sysconfig"])
 
-# Modules that the library reference describes on a page that is not named after them.
+# Modules whose page in the library reference has a different name.
 PAGES = {
     "cProfile": "profile",
     "encodings": "codecs",
@@ -63,7 +62,7 @@ PAGES = {
 
 
 class Entry(NamedTuple):
-    """One documented object: its public name, what it is, and the module it belongs to."""
+    """A documented object: its public name, its kind, and its module."""
 
     qualified_name: str
     kind: str
@@ -72,15 +71,15 @@ class Entry(NamedTuple):
 
     @property
     def package(self) -> str:
-        """The top level module it belongs to."""
+        """The top-level module of the object."""
         return self.module.partition(".")[0]
 
 
 def gather_documents() -> list[dict[str, Any]]:
-    """Return one document per documented public object of the standard library, sorted by id."""
+    """Return a document for each documented public object of the standard library, sorted by id."""
     modules = _import_all(_module_names())
-    # A text that a module repeats is kept under its shortest name: random.choice rather than random.Random.choice,
-    # str.expandtabs rather than bytearray.expandtabs.
+    # A text that occurs several times in a package is kept under its shortest name: random.choice instead of
+    # random.Random.choice, str.expandtabs instead of bytearray.expandtabs.
     entries = sorted(_entries(modules), key=lambda entry: (len(entry.qualified_name), entry.qualified_name))
     documents: dict[tuple[str, str], dict[str, Any]] = {}
     for entry in entries:
@@ -97,13 +96,13 @@ def _module_names() -> list[str]:
 
 
 def _import_all(names: list[str]) -> dict[str, types.ModuleType]:
-    """Import the named modules and leave out those this build does not have."""
+    """Import the named modules; leave out modules that this build does not have."""
     modules: dict[str, types.ModuleType] = {}
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        # Modules on their way out announce it on import, which is of no interest here.
+        # Deprecated modules warn on import.
         warnings.simplefilter("ignore")
         for name in names:
-            # An optional module may fail in its own way, and a few end the program when something is missing.
+            # An optional module may raise any error, and some modules exit if a dependency is missing.
             with contextlib.suppress(Exception, SystemExit):
                 modules[name] = importlib.import_module(name)
     return modules
@@ -130,7 +129,7 @@ def _entries(modules: dict[str, types.ModuleType]) -> Iterator[Entry]:
 
 
 def _members(modules: dict[str, types.ModuleType]) -> Iterator[tuple[int, str, str, Any]]:
-    """Yield the public classes and functions of each module, with a rank that is lower the better the place fits."""
+    """Yield the public classes and functions of each module, with a lower rank for a better module (`_rank`)."""
     for module_name, module in modules.items():
         exported = getattr(module, "__all__", None)
         for name in sorted(exported if exported is not None else vars(module)):
@@ -138,28 +137,28 @@ def _members(modules: dict[str, types.ModuleType]) -> Iterator[tuple[int, str, s
             if name.startswith("_") or not (inspect.isclass(value) or inspect.isroutine(value)):
                 continue
             home = getattr(value, "__module__", None)
-            # Where another public module is the object's home, this name is only a copy of it.
+            # If another public module defines the object, this name is a copy.
             if home != module_name and home in modules and module_name != "builtins":
                 continue
             yield _rank(module_name, name, value, exported is not None), module_name, name, value
 
 
 def _rank(module_name: str, name: str, value: Any, is_exported: bool) -> int:
-    """Return how far a place is from the object's canonical one, so that aliases and copies come last."""
+    """Return the rank of a module for an object: 0 for the defining module, higher for copies and aliases."""
     is_home = module_name == "builtins" or getattr(value, "__module__", None) == module_name
     is_alias = getattr(value, "__name__", name) != name
     return (0 if is_home else 1 if is_exported else 2) * 2 + is_alias
 
 
 def _methods(owner: Entry, seen: set[int]) -> Iterator[Entry]:
-    """Yield the public methods and properties of the class, except those it inherits from another public class."""
+    """Yield the public methods and properties of a class, without those inherited from another public class."""
     members: dict[str, Any] = {}
     for base in reversed(owner.value.__mro__):
-        # What a private base class offers has no other public place: the methods of _socket.socket are socket.socket's.
+        # Methods of a private base class belong to this class: the methods of _socket.socket are socket.socket's.
         if base is owner.value or base.__module__.startswith("_") or base.__name__.startswith("_"):
             members.update(vars(base))
     for name, value in sorted(members.items()):
-        # A static or class method is wrapped in a descriptor that carries no signature of its own.
+        # A static or class method is wrapped in a descriptor without a signature.
         value = getattr(value, "__func__", value)
         is_method = inspect.isroutine(value) or isinstance(value, property)
         if is_method and not name.startswith("_") and id(value) not in seen:
@@ -168,14 +167,14 @@ def _methods(owner: Entry, seen: set[int]) -> Iterator[Entry]:
 
 
 def _own_docstring(value: Any) -> str:
-    """Return the object's docstring without its indentation, and never one inherited from a base class."""
-    # inspect.getdoc falls back to the base classes, so a class is asked for the docstring in its own namespace.
+    """Return the object's docstring without indentation. An inherited docstring does not count."""
+    # inspect.getdoc falls back to base classes, so the docstring is read from the namespace of the class.
     docstring = vars(value).get("__doc__") if inspect.isclass(value) else getattr(value, "__doc__", None)
     return inspect.cleandoc(docstring).strip()[:MAX_TEXT] if isinstance(docstring, str) else ""
 
 
 def _document(entry: Entry, text: str) -> dict[str, Any]:
-    """Return the document for one object."""
+    """Return the document of an object."""
     return {
         "id": entry.qualified_name,
         "title": _title(entry),
@@ -186,13 +185,13 @@ def _document(entry: Entry, text: str) -> dict[str, Any]:
 
 
 def _title(entry: Entry) -> str:
-    """Return the qualified name, followed by the call signature where there is one."""
+    """Return the qualified name, followed by the call signature if there is one."""
     title = entry.qualified_name + _signature(entry)
     return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 4] + "...)"
 
 
 def _signature(entry: Entry) -> str:
-    """Return the object's signature without annotations, or nothing where it has none that reads well."""
+    """Return the object's signature without annotations, "" if there is no readable signature."""
     if entry.kind == "module" or isinstance(entry.value, property) or entry.package in INSTALLATION_MODULES:
         return ""
     try:
@@ -203,5 +202,5 @@ def _signature(entry: Entry) -> str:
     if entry.kind == "method" and parameters and parameters[0].name in ("self", "cls"):
         parameters = parameters[1:]
     text = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
-    # A default shown as <object at 0x...> differs from run to run and tells the reader nothing.
+    # A default such as <object at 0x...> differs from run to run.
     return "" if "<" in text else text

@@ -1,79 +1,43 @@
-"""The whole loop on real text: index, measure, give feedback, measure, train, measure; then show what was learned.
+"""The learning loop on real text: index, measure, give feedback, measure, train, measure.
 
-The documents are the docstrings of this machine's Python. The questions were written by hand; a third of them, chosen
-by a hash of their text, is never posted as feedback, and all that is printed is measured on that third.
+The documents are the docstrings of the running Python. The questions were written by hand. A third of them is held out:
+it is never posted as feedback, and all results are measured on it.
 """
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from sqlalchemy import select
 
-from index.evaluation.measures import compare_runs, measure_run
-from index.evaluation.significance import Comparison, interval
 from index.ranking.attention import AttentionHead
 from index.ranking.retrieval import Mode, Query
 from index.ranking.search import search
 from service.collections.actions import remove
 from service.demo.documents import gather_documents
-from service.documents.actions import accept, make_searchable
+from service.demo.questions import Question, read_questions
+from service.demo.results import COLLECTION, TRAINED, UNTRAINED, Outcome, figures, show_results
+from service.documents.acceptance import accept
+from service.documents.indexing import make_searchable
+from service.documents.repository import ids_by_row
 from service.feedback.actions import take_judgments
+from service.feedback.schemas import MAX_ITEMS
 from service.runtime.collection import CollectionSettings, CollectionState, load_version
 from service.runtime.runtime import Runtime
 from service.settings import load_settings
-from service.storage.tables import Document
 from service.training import actions as training
 from service.training.schemas import TrainingIn
 
-COLLECTION = "stdlib"
-MEASURES = ("nDCG@10", "R@100")
 BATCH = 512
-EXAMPLES = 3
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question in a user's words, and the ids of the documents that answer it."""
-
-    text: str
-    answers: tuple[str, ...]
-
-    @property
-    def held_out(self) -> bool:
-        """Whether it belongs to the third that feedback never shows."""
-        return hashlib.sha256(self.text.encode()).digest()[0] % 3 == 0
-
-
-@dataclass
-class Outcome:
-    """What the demo found: a ranked list of ids per system and held-out question, and the seconds of each step."""
-
-    runs: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    run_record: dict[str, Any] = field(default_factory=dict)
-
-
-def read_questions() -> list[Question]:
-    """Return the committed questions."""
-    lines = files("service.demo").joinpath("questions.jsonl").read_text("utf-8").splitlines()
-    return [Question(one["question"], tuple(one["answers"])) for one in map(json.loads, lines)]
 
 
 def run_demo(data: Path | None, console: Console, quiet: bool = False) -> dict[str, Any]:
-    """Run the loop in a data directory and print what was learned; return the figures.
+    """Run the loop in a data directory, print the results unless quiet, and return the figures.
 
-    The collection `stdlib` is made anew; other collections of the directory stay as they are.
+    The collection `stdlib` is created anew. Other collections of the directory do not change.
     """
     outcome = Outcome()
     questions = read_questions()
@@ -82,24 +46,22 @@ def run_demo(data: Path | None, console: Console, quiet: bool = False) -> dict[s
         TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     )
     with bars:
-        with _step(outcome, bars, "gather docstrings", 1) as done:
+        with _step(outcome, bars, "gather docstrings", 1):
             documents = gather_documents()
-            done(1)
-        with _step(outcome, bars, "start, load the encoder", 1) as done:
+        with _step(outcome, bars, "start, load the encoder", 1):
             settings = load_settings(data=data)
             runtime = Runtime.open(settings)
-            done(1)
         try:
-            state = _fresh_collection(runtime)
+            state = _new_collection(runtime)
             _learn(runtime, state, documents, questions, outcome, bars)
         finally:
-            with _step(outcome, bars, "save", 1) as done:
+            with _step(outcome, bars, "save", 1):
                 runtime.close()
-                done(1)
-    figures = _figures(outcome, held_out)
+    counts = {"documents": len(documents), "questions": len(questions), "held_out": len(held_out)}
+    results = figures(outcome, held_out) | counts
     if not quiet:
-        _print(console, figures, outcome, documents, questions, settings.data)
-    return figures | {"documents": len(documents), "questions": len(questions), "held_out": len(held_out)}
+        show_results(console, results, settings.data)
+    return results
 
 
 def _learn(
@@ -111,40 +73,32 @@ def _learn(
     bars: Progress,
 ) -> None:
     held_out = [question for question in questions if question.held_out]
-    shown = [question for question in questions if not question.held_out]
-    with _step(outcome, bars, "encode and index documents", len(documents)) as done:
+    feedback = [question for question in questions if not question.held_out]
+    with _step(outcome, bars, "encode and index documents", len(documents)) as advance:
         for start in range(0, len(documents), BATCH):
             accepted = accept(runtime, state, documents[start : start + BATCH])
-            make_searchable(runtime, state, accepted.sequences, done)
-    with _step(outcome, bars, "measure words, dense, hybrid", 3 * len(held_out)) as done:
-        outcome.runs["words (BM25)"] = _run(runtime, state, held_out, Mode.WORDS, done)
-        outcome.runs["dense (MiniLM)"] = _run(runtime, state, held_out, Mode.DENSE, done)
-        outcome.runs["hybrid, day one"] = _run(runtime, state, held_out, Mode.HYBRID, done)
-    with _step(outcome, bars, "post feedback", len(shown)) as done:
-        for start in range(0, len(shown), BATCH):
-            part = shown[start : start + BATCH]
-            judgments = [
-                {"query": question.text, "document_id": answer, "rating": 3, "rater": "demo"}
-                for question in part
-                for answer in question.answers
-            ]
-            for first in range(0, len(judgments), 1000):
-                take_judgments(runtime, state, judgments[first : first + 1000])
-            done(len(part))
-    with _step(outcome, bars, "measure with feedback as memory", len(held_out)) as done:
-        outcome.runs["+ feedback as memory"] = _run(runtime, state, held_out, Mode.HYBRID, done)
-    with _step(outcome, bars, "train", 100) as done:
-        outcome.run_record = _train(runtime, state, done)
-    with _step(outcome, bars, "measure after training", len(held_out)) as done:
+            make_searchable(runtime, state, accepted.sequences, advance)
+    with _step(outcome, bars, "measure words, dense, hybrid", 3 * len(held_out)) as advance:
+        outcome.runs["words (BM25)"] = _run(runtime, state, held_out, Mode.WORDS, advance)
+        outcome.runs["dense (MiniLM)"] = _run(runtime, state, held_out, Mode.DENSE, advance)
+        outcome.runs[UNTRAINED] = _run(runtime, state, held_out, Mode.HYBRID, advance)
+    with _step(outcome, bars, "post feedback", len(feedback)) as advance:
+        _judge(runtime, state, feedback, advance)
+    with _step(outcome, bars, "measure with feedback as memory", len(held_out)) as advance:
+        outcome.runs["+ feedback as memory"] = _run(runtime, state, held_out, Mode.HYBRID, advance)
+    with _step(outcome, bars, "train", 100) as advance:
+        outcome.run_record = _train(runtime, state, advance)
+    with _step(outcome, bars, "measure after training", len(held_out)) as advance:
         head = state.serving.head
         version = outcome.run_record["model_version"]
-        if version is not None:  # also when the gate kept it from going live: the table says so
+        if version is not None:  # the new model is measured even if it was not promoted; the table marks it
             head = load_version(state.id, state.initial, version, runtime.settings.data)
-        outcome.runs["+ training"] = _run(runtime, state, held_out, Mode.HYBRID, done, head)
+        outcome.runs[TRAINED] = _run(runtime, state, held_out, Mode.HYBRID, advance, head)
 
 
 @contextmanager
 def _step(outcome: Outcome, bars: Progress, name: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show and time a step; yields a function that advances its bar. The bar is complete at the end of the step."""
     task = bars.add_task(name, total=total)
     started = time.perf_counter()
     yield lambda count: bars.advance(task, count)
@@ -152,7 +106,7 @@ def _step(outcome: Outcome, bars: Progress, name: str, total: int) -> Iterator[C
     bars.update(task, completed=total)
 
 
-def _fresh_collection(runtime: Runtime) -> CollectionState:
+def _new_collection(runtime: Runtime) -> CollectionState:
     if COLLECTION in runtime.collections:
         runtime.jobs.wait(remove(runtime, COLLECTION), 60)
     return runtime.create_collection(COLLECTION, CollectionSettings(filterable=["module", "kind"]))
@@ -163,134 +117,45 @@ def _run(
     state: CollectionState,
     questions: list[Question],
     mode: Mode,
-    done: Callable[[int], None],
+    advance: Callable[[int], None],
     head: AttentionHead | None = None,
 ) -> dict[str, list[str]]:
+    """Return the ids of the first 100 documents for each question."""
     run = {}
     for question in questions:
         generation = state.generation
         query = Query(question.text, runtime.query_vector(question.text), mode)
         ranking = search(generation, head or state.serving.head, query)
-        run[question.text] = [str(row) for row in generation.rows[ranking.doc_indices[:100]]]
-        done(1)
-    ids = _ids(runtime, state)
+        run[question.text] = [int(row) for row in generation.rows[ranking.doc_indices[:100]]]
+        advance(1)
+    with runtime.database.read() as connection:
+        ids = ids_by_row(connection, state.id)
     return {text: [ids[row] for row in rows] for text, rows in run.items()}
 
 
-def _ids(runtime: Runtime, state: CollectionState) -> dict[str, str]:
-    with runtime.database.read() as connection:
-        found = connection.execute(select(Document.row, Document.id).where(Document.collection_id == state.id))
-        return {str(row.row): row.id for row in found}
+def _judge(runtime: Runtime, state: CollectionState, questions: list[Question], advance: Callable[[int], None]) -> None:
+    """Post a judgment for each answer of the questions."""
+    for start in range(0, len(questions), BATCH):
+        part = questions[start : start + BATCH]
+        judgments = [
+            {"query": question.text, "document_id": answer, "rating": 3, "rater": "demo"}
+            for question in part
+            for answer in question.answers
+        ]
+        for first in range(0, len(judgments), MAX_ITEMS):
+            take_judgments(runtime, state, judgments[first : first + MAX_ITEMS])
+        advance(len(part))
 
 
-def _train(runtime: Runtime, state: CollectionState, done: Callable[[int], None]) -> dict[str, Any]:
+def _train(runtime: Runtime, state: CollectionState, advance: Callable[[int], None]) -> dict[str, Any]:
+    """Return the record of a training run when it has ended."""
     record = training.start(runtime, state, TrainingIn())
-    told = 0
+    shown = 0
     while record["status"] not in training.ENDED:
         time.sleep(0.3)
         record = training.show(runtime, state, record["id"])
-        # phases follow each other and their number is not known beforehand: approach the end, never pass it
-        reached = int(100 * (1 - 0.97 ** len(record["steps"])))
-        done(max(0, reached - told))
-        told = max(told, reached)
+        # the number of phases is unknown: the bar approaches 100 % and does not exceed it
+        percent = max(shown, int(100 * (1 - 0.97 ** len(record["steps"]))))
+        advance(percent - shown)
+        shown = percent
     return record
-
-
-def _figures(outcome: Outcome, held_out: list[Question]) -> dict[str, Any]:
-    qrels = {question.text: dict.fromkeys(question.answers, 1) for question in held_out}
-    systems: dict[str, Any] = {}
-    for name, run in outcome.runs.items():
-        systems[name] = {}
-        for measure, values in measure_run(run, qrels, MEASURES).items():
-            array = np.asarray(list(values.values()), float)
-            low, high = interval(array)
-            systems[name][measure] = {"mean": float(array.mean()), "low": low, "high": high}
-    gain = compare_runs(outcome.runs["hybrid, day one"], outcome.runs["+ training"], qrels, MEASURES)
-    record = outcome.run_record
-    return {
-        "systems": systems,
-        "gain": {name: comparison.as_dict() for name, comparison in gain.items()},
-        "decision": record["decision"] | {"status": record["status"], "error": record["error"]},
-        "train_seconds": record["report"].get("train_seconds"),
-        "seconds": outcome.seconds,
-        "seconds_total": round(sum(outcome.seconds.values()), 1),
-        "examples": _examples(outcome, held_out),
-    }
-
-
-def _examples(outcome: Outcome, held_out: list[Question]) -> list[dict[str, Any]]:
-    """Return the held-out questions whose first right answer climbed most."""
-    before, after = outcome.runs["hybrid, day one"], outcome.runs["+ training"]
-    climbs = []
-    for question in held_out:
-        ranks = [_rank(run[question.text], question.answers) for run in (before, after)]
-        climbs.append((1 / ranks[1] - 1 / ranks[0], question, ranks))
-    climbs.sort(key=lambda climb: (-climb[0], climb[1].text))
-    return [
-        {
-            "question": question.text,
-            "answers": list(question.answers),
-            "rank_before": ranks[0],
-            "rank_after": ranks[1],
-            "before": before[question.text][:3],
-            "after": after[question.text][:3],
-        }
-        for _, question, ranks in climbs[:EXAMPLES]
-    ]
-
-
-def _rank(run: list[str], answers: tuple[str, ...]) -> int:
-    places = [place for place, document in enumerate(run, 1) if document in answers]
-    return min(places, default=1000)
-
-
-def _print(
-    console: Console,
-    figures: dict[str, Any],
-    outcome: Outcome,
-    documents: list[dict[str, Any]],
-    questions: list[Question],
-    data: Path,
-) -> None:
-    held_out = sum(question.held_out for question in questions)
-    console.print(
-        f"\n{len(documents)} docstrings, {len(questions)} questions; measured on the {held_out} that feedback never "
-        "showed, with 95 % intervals:"
-    )
-    table = Table()
-    for column in ("", *MEASURES):
-        table.add_column(column)
-    for name, measures in figures["systems"].items():
-        cells = [f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]" for one in measures.values()]
-        waiting = name == "+ training" and not figures["decision"].get("promoted")
-        table.add_row(f"{name} (not live)" if waiting else name, *cells)
-    console.print(table)
-    gain = Comparison(**figures["gain"]["nDCG@10"])
-    console.print(
-        f"gained over day one: nDCG@10 {gain.difference:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], "
-        f"p = {gain.p_value:.2g}"
-    )
-    decision = figures["decision"]
-    console.print(f"training {decision['status']}, " + ("promoted:" if decision.get("promoted") else "not promoted:"))
-    for reason in decision.get("reasons", []):
-        console.print(f"  {reason}", highlight=False)
-    _print_examples(console, figures["examples"])
-    console.print("\nseconds: " + ", ".join(f"{name} {value:.1f}" for name, value in outcome.seconds.items()))
-    console.print(f"in all {figures['seconds_total']:.0f} seconds")
-    option = "" if data == Path("data") else f" --data {data}"
-    console.print(
-        f"\nOpen the service on the same data:  .venv/bin/softseek serve{option}\n"
-        f"then look at http://127.0.0.1:8080/?c={COLLECTION}, or\n"
-        f'  curl http://127.0.0.1:8080/v1/collections/{COLLECTION}/search -d \'{{"q": "copy a whole folder"}}\'',
-        highlight=False,
-        markup=False,
-    )
-
-
-def _print_examples(console: Console, examples: list[dict[str, Any]]) -> None:
-    for one in examples:
-        console.print(f"\n[bold]{one['question']}[/bold]  (right: {', '.join(one['answers'])})")
-        for when in ("before", "after"):
-            rank = one[f"rank_{when}"]
-            place = f"right at {rank}" if rank <= 100 else "not in the first 100"
-            console.print(f"  {when:<7} {place:<22} {', '.join(one[when])}", highlight=False)

@@ -1,1 +1,1 @@
-"""Documents: accept durably, encode, make searchable, show, delete."""
+"""Documents: store, encode, index, show, delete."""

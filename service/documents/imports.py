@@ -1,4 +1,4 @@
-"""Streams newline-delimited JSON of any size to the disk, then takes it in line by line, a thousand at a time."""
+"""Imports newline-delimited JSON of any size: streams the body to a file, then reads the file in batches of lines."""
 
 import os
 import tempfile
@@ -11,7 +11,8 @@ from starlette.concurrency import run_in_threadpool
 
 from index.errors import Canceled
 from index.storage.files import sync_directory, write_atomically
-from service.documents.actions import accept, give_up, make_searchable
+from service.documents.acceptance import accept
+from service.documents.indexing import make_searchable_in_task
 from service.documents.schemas import MAX_BATCH
 from service.runtime.collection import CollectionState
 from service.runtime.jobs import Progress
@@ -20,13 +21,13 @@ from service.runtime.runtime import Runtime
 MAX_LINE_BYTES = 8 * 1024 * 1024
 COMPLETE = ".ndjson"
 TAKEN = ".taken"
-"""The end of the name of the file that says how many lines are in already."""
+"""Suffix of the file that holds the number of lines already stored."""
 MAX_ERRORS = 1000
-"""Failed lines that a task's result names; all of them are counted."""
+"""Failed lines that a task's result names. The result counts all of them."""
 
 
 async def spool(runtime: Runtime, state: CollectionState, body: AsyncIterator[bytes]) -> Path:
-    """Write a body to a file of the data directory, as it comes in; on return it is durable and has its final name."""
+    """Stream a request body to a file in the data directory; return its path when the file is durable."""
     descriptor, name = tempfile.mkstemp(prefix=f"{state.id}-", suffix=".part", dir=runtime.imports)
     path = Path(name)
     try:
@@ -45,12 +46,12 @@ async def spool(runtime: Runtime, state: CollectionState, body: AsyncIterator[by
 
 
 def resume_imports(runtime: Runtime) -> None:
-    """Take up the bodies that an earlier process acknowledged and did not take in to the end.
+    """Resume the imports that an earlier process acknowledged and did not finish, oldest first.
 
-    Lines that were taken in already are passed over, so that nothing newer is written over.
+    Lines that are already stored are skipped, so that they do not overwrite newer documents.
     """
     states = {str(state.id): state for state in runtime.collections.values()}
-    for path in sorted(runtime.imports.iterdir(), key=lambda one: one.stat().st_mtime_ns):
+    for path in sorted(runtime.imports.iterdir(), key=lambda file: file.stat().st_mtime_ns):
         state = states.get(path.name.partition("-")[0])
         if path.suffix == COMPLETE and state is not None:
             start_import(runtime, state, path)
@@ -59,7 +60,7 @@ def resume_imports(runtime: Runtime) -> None:
 
 
 def start_import(runtime: Runtime, state: CollectionState, path: Path) -> str:
-    """Start the task that takes a spooled file in; the file is deleted when all of it is in."""
+    """Start the task that imports a spooled file and then deletes the file; return the task's id."""
 
     def work(progress: Progress) -> dict[str, Any]:
         try:
@@ -75,18 +76,18 @@ def start_import(runtime: Runtime, state: CollectionState, path: Path) -> str:
 
 
 def _remove(path: Path) -> None:
-    for one in (path, path.with_suffix(TAKEN)):
-        one.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    path.with_suffix(TAKEN).unlink(missing_ok=True)
 
 
-def _taken(path: Path) -> int:
-    """Return how many lines of the file an earlier process took in."""
-    told = path.with_suffix(TAKEN)
-    return int(told.read_bytes()) if told.is_file() else 0
+def _taken_count(path: Path) -> int:
+    """Return the number of lines of the file that an earlier process stored."""
+    taken = path.with_suffix(TAKEN)
+    return int(taken.read_bytes()) if taken.is_file() else 0
 
 
 def _import(runtime: Runtime, state: CollectionState, path: Path, progress: Progress) -> dict[str, Any]:
-    before = _taken(path)
+    before = _taken_count(path)
     progress.check()
     with path.open("rb") as file:
         progress.expect(sum(1 for line in _lines(file) if line.strip()))
@@ -100,28 +101,21 @@ def _import(runtime: Runtime, state: CollectionState, path: Path, progress: Prog
                 outcome["index"] = items[outcome["index"]][0]
             wrong = [*bad, *(outcome for outcome in accepted.items if outcome["code"] is not None)]
             total, failed = total + len(items) + len(bad), failed + len(wrong)
-            errors += sorted(wrong, key=lambda one: int(one["index"]))[: MAX_ERRORS - len(errors)]
-            write_atomically(path.with_suffix(TAKEN), str(before + total).encode())  # what is pending is resumed apart
-            try:
-                make_searchable(runtime, state, accepted.sequences, progress.advance)
-            except Canceled:
-                if not runtime.closing:
-                    give_up(runtime, accepted.sequences)
-                raise
+            errors += sorted(wrong, key=lambda outcome: int(outcome["index"]))[: MAX_ERRORS - len(errors)]
+            # written before indexing: after a restart, pending documents are resumed separately
+            write_atomically(path.with_suffix(TAKEN), str(before + total).encode())
+            make_searchable_in_task(runtime, state, accepted.sequences, progress)
             progress.advance(len(items) + len(bad) - len(accepted.sequences))
     return {"items_total": total, "succeeded": total - failed, "failed": failed, "errors": errors}
 
 
 def _batches(file: BinaryIO, skipped: int) -> Iterator[tuple[list[tuple[int, Any]], list[dict[str, Any]]]]:
-    """Yield (index, item) of up to MAX_BATCH lines after the skipped ones, and outcomes of lines that are no JSON."""
+    """Yield up to MAX_BATCH lines after the skipped lines: (index, item) pairs, and the outcomes of invalid lines."""
     items: list[tuple[int, Any]] = []
     bad: list[dict[str, Any]] = []
-    index = 0
-    for line in _lines(file):
-        if not line.strip():
-            continue
+    filled = (line for line in _lines(file) if line.strip())
+    for index, line in enumerate(filled):
         if index < skipped:
-            index += 1
             continue
         if len(line) >= MAX_LINE_BYTES:
             bad.append(_failed(index, "document_too_large", f"a line has at most {MAX_LINE_BYTES} bytes"))
@@ -130,7 +124,6 @@ def _batches(file: BinaryIO, skipped: int) -> Iterator[tuple[list[tuple[int, Any
                 items.append((index, orjson.loads(line)))
             except orjson.JSONDecodeError:
                 bad.append(_failed(index, "invalid_json", "the line is not valid JSON"))
-        index += 1
         if len(items) + len(bad) >= MAX_BATCH:
             yield items, bad
             items, bad = [], []
@@ -139,7 +132,7 @@ def _batches(file: BinaryIO, skipped: int) -> Iterator[tuple[list[tuple[int, Any
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield lines, cut at MAX_LINE_BYTES; the rest of a longer line is read past, never held."""
+    """Yield lines, cut at MAX_LINE_BYTES. The rest of a longer line is skipped without being kept in memory."""
     while line := file.readline(MAX_LINE_BYTES):
         yield line
         rest = line

@@ -1,4 +1,4 @@
-"""What a document must be to be accepted."""
+"""Schemas of documents and of requests about documents."""
 
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ FieldValue = Text | Integer | Number | StrictBool | Annotated[list[Text], Field(
 
 
 class DocumentIn(Strict):
-    """A document; posting the same id again replaces it whole."""
+    """A document. A document with an existing id replaces the stored document."""
 
     id: DocumentId
     title: Annotated[str, Field(max_length=2000)] | None = None
@@ -29,13 +29,13 @@ class DocumentIn(Strict):
 
 
 class DocumentBody(DocumentIn):
-    """A document under its own address; the id may be left out."""
+    """A document sent to its own path. The id is optional because the path contains it."""
 
     id: DocumentId | None = None  # type: ignore[assignment]
 
 
 class DocumentBatch(Strict):
-    """Up to 1,000 documents; each is checked by itself, so that a bad one does not hold up the others."""
+    """Up to 1,000 documents. Each document is checked separately: an invalid document does not stop the others."""
 
     documents: Annotated[
         list[Any],
@@ -47,7 +47,7 @@ class DocumentBatch(Strict):
 
 
 class Deletion(Strict):
-    """Which documents to delete: by id, or all that a filter lets through."""
+    """The documents to delete: a list of ids, or all documents that match a filter."""
 
     ids: Annotated[list[DocumentId], Field(min_length=1, max_length=MAX_IDS)] | None = None
     filter: Annotated[str, Field(min_length=1, max_length=4096)] | None = None

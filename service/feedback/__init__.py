@@ -1,1 +1,1 @@
-"""Feedback: events and judgments in, joined to their query, remembered at once, taken back exactly."""
+"""Feedback: store and delete events and judgments, with the memory made from them."""

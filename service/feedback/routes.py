@@ -32,7 +32,7 @@ EVENTS_BODY = {
 
 @router.post("/events", status_code=202, openapi_extra=EVENTS_BODY)
 async def post_events(runtime: Running, collection: str, request: Request) -> dict[str, Any]:
-    """Take in UBI 1.3.0 events: one object, an array, or newline-delimited JSON; the next search uses them."""
+    """Store UBI 1.3.0 events: an object, an array, or newline-delimited JSON. The next search uses them."""
     state = runtime.collection(collection)
     items = actions.read_events(await request.body())
     return await run_in_threadpool(actions.take_events, runtime, state, items)
@@ -40,7 +40,7 @@ async def post_events(runtime: Running, collection: str, request: Request) -> di
 
 @router.post("/events/delete")
 def delete_events(runtime: Running, collection: str, deletion: EventDeletion) -> dict[str, Any]:
-    """Take back the events of a search or of a client, and the memory they made."""
+    """Delete the events of a search or of a client, and the memory made from them."""
     state = runtime.collection(collection)
     if (deletion.query_id is None) == (deletion.client_id is None):
         raise Problem(422, "invalid_request", "give either query_id or client_id")
@@ -49,5 +49,5 @@ def delete_events(runtime: Running, collection: str, deletion: EventDeletion) ->
 
 @router.post("/judgments")
 def post_judgments(runtime: Running, collection: str, batch: JudgmentBatch) -> dict[str, Any]:
-    """Take in judgments; the same query, document and rater again replaces one, rating null takes it back."""
+    """Store judgments. A judgment with the same query, document and rater is replaced; rating null deletes it."""
     return actions.take_judgments(runtime, runtime.collection(collection), batch.judgments)

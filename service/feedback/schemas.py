@@ -1,4 +1,4 @@
-"""What feedback must be to be accepted: UBI 1.3.0 events, and judgments."""
+"""Schemas of feedback: UBI 1.3.0 events, and judgments."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from service.http.requests import Strict
 
 MAX_ITEMS = 1000
 MAX_DEPTH = 32
-"""Levels of objects and lists in an event: what it holds beyond the schema is stored as it is."""
+"""Nesting depth of an event. Fields that the schema does not name are stored unchanged."""
 GRADES = {
     "impression": 0.0,
     "click": 1.0,
@@ -31,15 +31,15 @@ GRADES = {
     "thumbs_up": 3.0,
     "thumbs_down": -1.0,
 }
-"""Action -> grade; other actions are stored and not learned from."""
+"""Action -> grade. Other actions are stored, but no model learns from them."""
 VERDICTS = ("thumbs_up", "thumbs_down")
-"""Actions that may be about a whole search, without a document: whether it solved the problem."""
+"""Actions that may apply to a whole search, without a document: they state whether the search solved the problem."""
 DWELLING = ("click", "watch")
-"""Actions whose grade depends on how long the searcher stayed with the document, where that was told."""
+"""Actions whose grade depends on the dwell time, if the event has a dwell time."""
 DWELL_SECONDS = (5.0, 30.0)
 DWELL_SHARES = (0.3, 1.0)
-"""Share of the grade for a stay up to the first of DWELL_SECONDS and from the second on, a straight line between: a
-quick return says that the document was not it (Fox et al. 2005; Kim et al. 2014)."""
+"""Share of the grade up to the first of DWELL_SECONDS, and from the second on; linear in between. A quick return shows
+that the document did not answer the query (Fox et al. 2005; Kim et al. 2014)."""
 MAX_DWELL_SECONDS = 86_400.0
 
 Short = Annotated[StrictStr, Field(max_length=512)]
@@ -51,36 +51,36 @@ def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 
 class Open(BaseModel):
-    """A part of the UBI schema, which allows more fields than it names."""
+    """A part of the UBI schema. UBI allows additional fields."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
 
 class EventObject(Open):
-    """What an event was about."""
+    """The object of an event."""
 
     object_id: Annotated[str, Field(min_length=1, max_length=512)]
     object_id_field: Short | None = None
 
 
 class EventPosition(Open):
-    """Where it happened: a place in the list, or on the screen."""
+    """The position of an event: a rank in the list, or coordinates on the screen."""
 
     ordinal: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = None
     xy: dict[str, Any] | None = None
 
 
 class EventAttributes(Open):
-    """The attributes of an event. UBI wants a position here; the common event without one is taken as well."""
+    """The attributes of an event. UBI requires a position; events without a position are common and accepted too."""
 
     object: EventObject | None = None
     position: EventPosition | None = None
     dwell_time_seconds: Annotated[StrictFloat, Field(ge=0, le=MAX_DWELL_SECONDS)] | None = None
-    """How long the searcher stayed with the document before coming back; an addition to UBI's fields."""
+    """Time from the click to the return to the results. This field is an addition to the UBI schema."""
 
 
 class EventIn(Open):
-    """One line of the feedback log."""
+    """An event of the feedback log."""
 
     action_name: Annotated[StrictStr, Field(min_length=1, max_length=100)]
     timestamp: AwareDatetime
@@ -95,9 +95,9 @@ class EventIn(Open):
     def _shallow(cls, event: Any) -> Any:
         level = [event]
         for _ in range(MAX_DEPTH):
-            level = [inner for one in level if isinstance(one, dict | list) for inner in _inside(one)]
+            level = [inner for value in level if isinstance(value, dict | list) for inner in _inside(value)]
         if level:
-            raise ValueError(f"must be nested {MAX_DEPTH} levels deep at most")
+            raise ValueError(f"must have at most {MAX_DEPTH} levels of nesting")
         return event
 
     @field_validator("timestamp")
@@ -106,42 +106,37 @@ class EventIn(Open):
         try:
             return timestamp.astimezone(UTC)
         except OverflowError:
-            raise ValueError("must be a time that UTC can tell") from None
-
-    @property
-    def moment(self) -> datetime:
-        """When it happened."""
-        return self.timestamp
+            raise ValueError("must be representable in UTC") from None
 
     @property
     def document_id(self) -> str | None:
-        """The document that it was about."""
+        """The id of the event's document, or None."""
         attributes = self.event_attributes
         return attributes.object.object_id if attributes and attributes.object else None
 
     @property
     def grade(self) -> float | None:
-        """What the action says of its document; None where it is not learned from."""
+        """The grade of the document by this event; None for actions that no model learns from."""
         grade = GRADES.get(self.action_name)
-        stayed = self.event_attributes.dwell_time_seconds if self.event_attributes else None
-        if grade is None or stayed is None or self.action_name not in DWELLING:
+        dwell = self.event_attributes.dwell_time_seconds if self.event_attributes else None
+        if grade is None or dwell is None or self.action_name not in DWELLING:
             return grade
-        return grade * float(np.interp(stayed, DWELL_SECONDS, DWELL_SHARES))
+        return grade * float(np.interp(dwell, DWELL_SECONDS, DWELL_SHARES))
 
     @property
     def is_verdict(self) -> bool:
-        """Whether it is about a whole search or session, not about one document."""
+        """Whether the event applies to a whole search or session, not to a document."""
         return self.document_id is None and self.action_name in VERDICTS
 
     @property
     def position(self) -> int | None:
-        """The 1-based place in the list where it happened, where it was told."""
+        """The 1-based rank of the document in the list, or None."""
         attributes = self.event_attributes
         return attributes.position.ordinal if attributes and attributes.position else None
 
 
 class JudgmentIn(Strict):
-    """A grade that a rater gives to a document for a query; null takes it back."""
+    """The grade of a document for a query by a rater. A null rating deletes the judgment."""
 
     query: Text
     document_id: Annotated[str, Field(min_length=1, max_length=512)]
@@ -150,7 +145,7 @@ class JudgmentIn(Strict):
 
 
 class JudgmentBatch(Strict):
-    """Up to 1,000 judgments; each is checked by itself."""
+    """Up to 1,000 judgments. Each judgment is checked separately."""
 
     judgments: Annotated[
         list[Any],
@@ -162,7 +157,7 @@ class JudgmentBatch(Strict):
 
 
 class EventDeletion(Strict):
-    """Whose events to take back: those of one search, or of one client."""
+    """The events to delete: the events of a search, or the events of a client."""
 
     query_id: Annotated[str, Field(min_length=1, max_length=512)] | None = None
     client_id: Annotated[str, Field(min_length=1, max_length=512)] | None = None

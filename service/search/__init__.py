@@ -1,1 +1,1 @@
-"""Search: the path of a query, from text to hits."""
+"""Search: from query text to hits."""

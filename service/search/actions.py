@@ -1,52 +1,36 @@
-"""The path of a query: encode, candidates, attention, hits; then the impression is logged."""
+"""Answers a search: encode the query, find candidates, attend, make hits; then log the impression."""
 
 import time
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import orjson
-from sqlalchemy import select
+import numpy as np
 
 from index.errors import DamagedKeys
 from index.filters.parser import parse_filter
 from index.generation.generation import Generation
+from index.learning.examples import ASSUMED, looks
 from index.ranking.attention import AttentionHead, HeadConfig
-from index.ranking.explanation import explain_keys, explain_parts
 from index.ranking.retrieval import Mode, Query
-from index.ranking.search import Ranking, search
-from index.records import KeyKind
+from index.ranking.search import search
+from index.records import Mask
 from service.http.problems import not_found
 from service.runtime.collection import CollectionState, Serving, load_version
 from service.runtime.query_text import normalise
 from service.runtime.runtime import Runtime
-from service.runtime.selection import matching_places
-from service.search.highlights import Highlighter
-from service.search.past_queries import past_queries
+from service.search import repository
+from service.search.hits import Searched, page_of_hits
 from service.search.predictions import predictions
 from service.search.schemas import SearchIn
 from service.search.stopwatch import Stopwatch
 from service.storage.database import new_id, now
-from service.storage.tables import Alias, Model
-
-STORED_FIELDS = "SELECT row, id, title, text, url, metadata FROM documents WHERE row IN"
-highlighter_for = lru_cache(32)(Highlighter)
-
-
-@dataclass(frozen=True)
-class Searched:
-    """One search with all that its answer is made from."""
-
-    generation: Generation
-    serving: Serving
-    query: Query
-    ranking: Ranking
 
 
 def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived: float | None = None) -> dict[str, Any]:
-    """Return the answer of a search; its impression is on its way to the log. A damaged index is rebuilt first.
+    """Return the response body of a search, and queue its impression for the log.
 
-    arrived: when the request came, by `time.perf_counter`; what it waited since counts as the time that it took.
+    If the index is damaged, it is rebuilt and the search runs again.
+    arrived: the arrival of the request, by `time.perf_counter`; the reported time includes the wait since then.
     """
     stopwatch = Stopwatch(time.perf_counter() if arrived is None else arrived)
     stopwatch.lap("queue")
@@ -59,19 +43,17 @@ def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived:
 
 
 def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch) -> dict[str, Any]:
-    searched = _search(runtime, state, request, stopwatch)
     page = slice(request.offset, request.offset + request.limit)
-    hits = _hits(runtime, state, request, searched, page)
+    searched = _search(runtime, state, request, stopwatch)
+    hits = page_of_hits(runtime, state, request, searched, page)
     if len(hits) < len(searched.ranking.doc_indices[page]):
-        with state.lock:  # documents are being replaced or deleted: wait for the generation without them
-            pass
-        searched = _search(runtime, state, request, stopwatch)
-        hits = _hits(runtime, state, request, searched, page)
+        with state.lock:  # a writer deleted documents and holds the lock until the generation without them is published
+            searched = _search(runtime, state, request, stopwatch)
+            hits = page_of_hits(runtime, state, request, searched, page)
     stopwatch.lap("fields")
-    query_id = new_id()
     ranking = searched.ranking
     body = {
-        "query_id": query_id,
+        "query_id": new_id(),
         "hits": hits,
         "score_kind": "attention_weight",
         "attention": {
@@ -85,9 +67,10 @@ def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
         "model": {"version": searched.serving.version, "alias": _alias(request)},
         "generation": searched.generation.watermark,
         "degraded": list(searched.serving.degraded),
-        **_predicted(runtime, request, searched),
-        **stopwatch.told(),
     }
+    if request.predict:
+        body["predictions"] = predictions(runtime, searched.generation, ranking, request.predict)
+    body |= stopwatch.report()
     if request.log:
         runtime.impressions.add(_impression(state, request, searched, body))
     return body
@@ -98,8 +81,7 @@ def _search(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
     serving = _serving(runtime, state, request)
     allowed = None
     if request.filter and request.filter.strip():
-        node = parse_filter(request.filter, state.settings.filterable)
-        allowed = matching_places(runtime, state, generation, node)
+        allowed = _allowed(runtime, state, generation, request.filter)
     state.require_encoder(runtime.encoder)
     stopwatch.lap("filter")
     vector = runtime.query_vector(request.q)
@@ -111,21 +93,27 @@ def _search(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
     return Searched(generation, serving, query, ranking)
 
 
+def _allowed(runtime: Runtime, state: CollectionState, generation: Generation, condition: str) -> Mask:
+    """Return (N,) bool by doc index of the generation, True for documents that match the filter."""
+    node = parse_filter(condition, state.settings.filterable)
+    with runtime.database.read() as connection:
+        rows = repository.matching_rows(connection, state.id, node)
+    doc_indices = generation.doc_indices(rows)
+    allowed = np.zeros(len(generation.rows), np.bool_)
+    allowed[doc_indices[doc_indices >= 0]] = True
+    return allowed
+
+
 def _serving(runtime: Runtime, state: CollectionState, request: SearchIn) -> Serving:
     if request.model == "champion":
         return state.serving
     version: int | None = None if request.model == "challenger" else request.model
     with runtime.database.read() as connection:
         if version is None:
-            version = connection.execute(
-                select(Alias.version).where(Alias.collection_id == state.id, Alias.name == "challenger")
-            ).scalar()
-        known = connection.execute(
-            select(Model.version).where(Model.collection_id == state.id, Model.version == version)
-        ).scalar()
-    if known is None:
-        raise not_found("model")
-    return Serving(known, _head(state.id, state.initial, known, runtime))
+            version = repository.challenger_version(connection, state.id)
+        if version is None or not repository.has_model(connection, state.id, version):
+            raise not_found("model")
+    return Serving(version, _head(state.id, state.initial, version, runtime))
 
 
 @lru_cache(16)
@@ -135,61 +123,6 @@ def _head(collection_id: int, initial: HeadConfig, version: int, runtime: Runtim
 
 def _alias(request: SearchIn) -> str | None:
     return request.model if isinstance(request.model, str) else None
-
-
-def _hits(
-    runtime: Runtime, state: CollectionState, request: SearchIn, searched: Searched, page: slice
-) -> list[dict[str, Any]]:
-    ranking = searched.ranking
-    rows = [int(row) for row in searched.generation.rows[ranking.doc_indices[page]]]
-    stored = _stored(runtime, rows)
-    highlight = highlighter_for(state.settings.language).of(request.q)
-    hits: list[dict[str, Any]] = []
-    for rank, row in enumerate(rows, request.offset):
-        if row not in stored:
-            continue  # deleted since this generation was published
-        _, id, title, text, url, metadata = stored[row]
-        hit = {
-            "id": id,
-            "position": rank + 1,
-            "score": float(ranking.weights[rank]),
-            "logit": float(ranking.logits[rank]),
-            "title": title,
-            "text": text,
-            "url": url,
-            "metadata": orjson.Fragment(metadata),
-            "highlights": highlight({"title": title, "text": text}),
-        }
-        if request.explain:
-            hit["explain"] = _explain(runtime, state, searched, rank)
-        hits.append(hit)
-    return hits
-
-
-def _predicted(runtime: Runtime, request: SearchIn, searched: Searched) -> dict[str, Any]:
-    if not request.predict:
-        return {}
-    return {"predictions": predictions(runtime, searched.generation, searched.ranking, request.predict)}
-
-
-def _stored(runtime: Runtime, rows: list[int]) -> dict[int, tuple[Any, ...]]:
-    """Return row -> (row, id, title, text, url, metadata as JSON text)."""
-    return {row[0]: row for row in runtime.database.fetch(f"{STORED_FIELDS} ({','.join('?' * len(rows))})", rows)}
-
-
-def _explain(runtime: Runtime, state: CollectionState, searched: Searched, rank: int) -> dict[str, Any]:
-    keys = explain_keys(searched.generation, searched.serving.head, searched.query, searched.ranking, rank)
-    row = int(searched.generation.rows[searched.ranking.doc_indices[rank]])
-    past = past_queries(runtime, state, row, [key for key in keys if key.query_key is not None])
-    shown = []
-    for key in keys:
-        one: dict[str, Any] = {"kind": key.kind.label, "cosine": key.score, "share": key.share}
-        if key.kind is KeyKind.QUERY:
-            one |= past[key.query_key or ""]
-        else:
-            one |= {"start": key.start, "end": key.end}
-        shown.append(one)
-    return {"parts": explain_parts(searched.ranking, rank), "keys": shown}
 
 
 def _impression(state: CollectionState, request: SearchIn, searched: Searched, body: dict[str, Any]) -> dict[str, Any]:
@@ -207,4 +140,25 @@ def _impression(state: CollectionState, request: SearchIn, searched: Searched, b
         "model_version": searched.serving.version,
         "generation": searched.generation.watermark,
         "created_at": now(),
+    }
+
+
+def show_query(runtime: Runtime, state: CollectionState, query_id: str) -> dict[str, Any]:
+    """Return a logged search: the request, the hits with their propensities, and the model."""
+    runtime.impressions.flush()
+    with runtime.database.read() as connection:
+        row = repository.impression(connection, state.id, query_id)
+    if row is None:
+        raise not_found("query")
+    return {
+        "query_id": row.query_id,
+        "q": row.text,
+        "client_id": row.client_id,
+        "session_id": row.session_id,
+        "request": row.request,
+        "shown": [hit | {"propensity": looks({hit["position"]: 1}, ASSUMED)} for hit in row.shown],
+        "null_weight": row.null_weight,
+        "model": {"version": row.model_version},
+        "generation": row.generation,
+        "created_at": row.created_at,
     }

@@ -1,4 +1,4 @@
-"""Where the words of a query stand in a hit, as character offsets; the client marks them as it likes."""
+"""Finds the words of a query in a hit, as character offsets. The client marks them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -9,32 +9,32 @@ from typing import Any
 from index.words.bm25_index import analyzer_for
 
 WORD = re.compile(r"\w+")
-MOST = 50
+MAX_HIGHLIGHTS = 50
 """Highlights of a field."""
-STEMS = 100_000
-"""Words whose stems are kept: most of a language's."""
+CACHED_STEMS = 100_000
+"""Words whose stems are cached: most words of a language."""
 SCANNED_CHARACTERS = 20_000
-"""Of a field's text: a hit is not delayed by a book."""
+"""Characters of a field that are scanned. The limit bounds the time for a very long text."""
 
 
 class Highlighter:
-    """Finds words that the index takes for the same as a word of the query: `copies` for `copy`."""
+    """Finds words that the index treats as equal to a word of the query, such as `copies` for `copy`."""
 
     def __init__(self, language: str) -> None:
         self._analyzer = analyzer_for(language)
-        self._stem = lru_cache(STEMS)(self._analyzed)
+        self._stem = lru_cache(CACHED_STEMS)(self._analyzed)
 
-    def of(self, query: str) -> Callable[[Mapping[str, str | None]], list[dict[str, Any]]]:
-        """Return what finds the words of a query in fields: {"field", "start", "end"} each, in reading order."""
+    def for_query(self, query: str) -> Callable[[Mapping[str, str | None]], list[dict[str, Any]]]:
+        """Return a function from fields (name -> text) to highlights {"field", "start", "end"}, in reading order."""
         tokens = set(self._analyzer.analyze(query))
-        wanted = {token for token in tokens if len(token) > 1} or tokens  # a single letter says nothing beside words
+        wanted = {token for token in tokens if len(token) > 1} or tokens  # single letters only if there are no words
 
         def find(fields: Mapping[str, str | None]) -> list[dict[str, Any]]:
             return [
                 {"field": field, "start": word.start(), "end": word.end()}
                 for field, text in fields.items()
                 if text
-                for word in islice(self._words(text, wanted), MOST)
+                for word in islice(self._words(text, wanted), MAX_HIGHLIGHTS)
             ]
 
         return find

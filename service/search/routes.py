@@ -1,4 +1,4 @@
-"""HTTP of searches and of what was shown."""
+"""HTTP of searches and of logged searches."""
 
 import asyncio
 import time
@@ -7,16 +7,12 @@ from typing import Any
 import orjson
 from fastapi import APIRouter
 from fastapi.responses import Response
-from sqlalchemy import select
 
-from index.learning.examples import ASSUMED, looks
 from service.http.metrics import SEARCH_SECONDS
-from service.http.problems import not_found
 from service.http.requests import StrictRoute
 from service.runtime.dependency import Running
 from service.search import actions
 from service.search.schemas import SearchIn
-from service.storage.tables import Impression
 
 router = APIRouter(prefix="/v1/collections/{collection}", tags=["search"], route_class=StrictRoute)
 
@@ -34,24 +30,5 @@ async def post_search(runtime: Running, collection: str, request: SearchIn) -> R
 
 @router.get("/queries/{query_id}")
 def get_query(runtime: Running, collection: str, query_id: str) -> dict[str, Any]:
-    """Show a logged impression: what was shown, where, by which model."""
-    state = runtime.collection(collection)
-    runtime.impressions.flush()
-    with runtime.database.read() as connection:
-        row = connection.execute(
-            select(Impression.__table__).where(Impression.query_id == query_id, Impression.collection_id == state.id)
-        ).one_or_none()
-    if row is None:
-        raise not_found("query")
-    return {
-        "query_id": row.query_id,
-        "q": row.text,
-        "client_id": row.client_id,
-        "session_id": row.session_id,
-        "request": row.request,
-        "shown": [one | {"propensity": looks({one["position"]: 1}, ASSUMED)} for one in row.shown],
-        "null_weight": row.null_weight,
-        "model": {"version": row.model_version},
-        "generation": row.generation,
-        "created_at": row.created_at,
-    }
+    """Show a logged search: the hits, their positions, and the model that ranked them."""
+    return actions.show_query(runtime, runtime.collection(collection), query_id)

@@ -1,4 +1,4 @@
-"""What a search is asked."""
+"""Schema of a search request."""
 
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ FieldNames = Annotated[
 
 
 class SearchIn(Strict):
-    """A search; only q is required."""
+    """A search. Only q is required."""
 
     q: Annotated[str, Field(min_length=1, max_length=2048)]
     limit: Annotated[int, Field(ge=1, le=1000)] = 10
@@ -36,7 +36,7 @@ class SearchIn(Strict):
         if self.offset + self.limit > MAX_WINDOW:
             raise ValueError(f"offset + limit is at most {MAX_WINDOW}")
         if not self.q.strip():
-            raise ValueError("q must hold more than white space")
+            raise ValueError("q must contain more than white space")
         if self.predict and len(set(self.predict)) < len(self.predict):
-            raise ValueError("predict names a field twice")
+            raise ValueError("predict must not name a field twice")
         return self

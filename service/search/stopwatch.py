@@ -1,36 +1,36 @@
-"""Where the time of a search goes, by parts that follow each other."""
+"""Measures the consecutive parts of a search."""
 
 import time
 from typing import Any
 
 
 class Stopwatch:
-    """Milliseconds of each part of one search, from when its request came."""
+    """Milliseconds of each part of a search, from the arrival of its request."""
 
     def __init__(self, arrived: float) -> None:
-        """arrived: a moment of `time.perf_counter`."""
+        """arrived: a value of `time.perf_counter`."""
         self._arrived = self._last = arrived
         self._parts: dict[str, float] = {}
 
     def lap(self, part: str) -> None:
-        """Count the time since the last part ended as this part's."""
+        """Add the time since the end of the last part to this part."""
         now = time.perf_counter()
         self._add(part, 1000 * (now - self._last))
         self._last = now
 
     def split(self, **parts: float) -> None:
-        """Count the time since the last part ended as these parts', which measured themselves, in milliseconds."""
-        for part, spent in parts.items():
-            self._add(part, spent)
+        """Add times measured elsewhere, in milliseconds, in place of the time since the end of the last part."""
+        for part, milliseconds in parts.items():
+            self._add(part, milliseconds)
         self._last = time.perf_counter()
 
-    def told(self) -> dict[str, Any]:
-        """Return `took_ms` until now, and the parts of it as `timings_ms`."""
+    def report(self) -> dict[str, Any]:
+        """Return the elapsed time as `took_ms`, and the parts as `timings_ms`."""
         took = 1000 * (time.perf_counter() - self._arrived)
         return {
             "took_ms": round(took, 3),
-            "timings_ms": {part: round(spent, 3) for part, spent in self._parts.items()},
+            "timings_ms": {part: round(milliseconds, 3) for part, milliseconds in self._parts.items()},
         }
 
-    def _add(self, part: str, spent: float) -> None:
-        self._parts[part] = self._parts.get(part, 0.0) + spent
+    def _add(self, part: str, milliseconds: float) -> None:
+        self._parts[part] = self._parts.get(part, 0.0) + milliseconds

@@ -1,1 +1,1 @@
-"""Tasks: look at them and stop them."""
+"""Tasks: show and cancel."""

@@ -19,7 +19,7 @@ def get_task(runtime: Running, task_id: str) -> dict[str, Any]:
 
 @router.post("/{task_id}/cancel", status_code=202)
 def cancel_task(runtime: Running, task_id: str) -> Response:
-    """Ask a task to stop at its next step; what it has done stays done."""
+    """Stop a task at its next step. Completed steps are kept."""
     runtime.jobs.show(task_id)
     runtime.jobs.cancel(task_id)
     return runtime.accepted(task_id)

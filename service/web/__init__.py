@@ -1,1 +1,1 @@
-"""The web page: plain HTML, CSS and JavaScript that talk to the public /v1 API."""
+"""The web pages: HTML, CSS and JavaScript that use the public /v1 API."""

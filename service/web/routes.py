@@ -1,7 +1,6 @@
 """Serves the two pages and their static files.
 
-What a page shows comes from the public /v1 API by its own small scripts, so nothing can be done here that a client
-could not do; the server fills in only the query, the collections and a count.
+The scripts of the pages use only the public /v1 API. The server fills in the query, the collections and a count.
 """
 
 from pathlib import Path
@@ -20,11 +19,11 @@ SECURITY = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
     ),
-    "Referrer-Policy": "same-origin",  # a document's site does not learn what was asked
+    "Referrer-Policy": "same-origin",  # the sites of documents do not receive the query
     "X-Content-Type-Options": "nosniff",
 }
 REVALIDATED = {"Cache-Control": "no-cache"}
-"""A copy is kept and asked for again by its ETag: after an upgrade no browser mixes old scripts with new ones."""
+"""Browsers check a cached copy by its ETag, so that no browser mixes old and new scripts after an upgrade."""
 
 router = APIRouter(include_in_schema=False)
 templates = Jinja2Templates(HERE / "templates")
@@ -35,19 +34,19 @@ READ = ["GET", "HEAD"]
 
 @router.api_route("/", methods=READ)
 async def search_page(request: Request, runtime: Running, c: str = DEFAULT_COLLECTION, q: str = "") -> Response:
-    """Return the page with the search box; its script runs the query q, if there is one."""
+    """Return the search page. Its script runs the query q, if there is one."""
     return _page(request, runtime, "search.html", c, q=q)
 
 
 @router.api_route("/learning", methods=READ)
 async def learning_page(request: Request, runtime: Running, c: str = DEFAULT_COLLECTION) -> Response:
-    """Return the page on what was learned: counts, models, training."""
+    """Return the learning page: counts, training, models."""
     return _page(request, runtime, "learning.html", c)
 
 
 @router.api_route("/static/{path:path}", methods=READ)
 async def static(request: Request, path: str) -> Response:
-    """Return a static file, or 304 where the browser has it."""
+    """Return a static file, or 304 if the browser has it."""
     response = await static_files.get_response(path, request.scope)
     response.headers.update(SECURITY | REVALIDATED)
     return response
@@ -55,7 +54,7 @@ async def static(request: Request, path: str) -> Response:
 
 @router.api_route("/favicon.ico", methods=READ)
 async def favicon(request: Request) -> Response:
-    """Return the icon where browsers look for it unasked."""
+    """Return the icon at the default path of browsers."""
     return await static(request, "favicon.svg")
 
 

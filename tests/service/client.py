@@ -1,4 +1,4 @@
-"""A service in this process, as tests talk to it: over HTTP, without a network, on the hashing encoder."""
+"""A client of a service in this process, for tests: HTTP without a network, with the hashing encoder."""
 
 import json
 import time
@@ -16,68 +16,68 @@ from service.runtime.runtime import Runtime
 from service.settings import Settings
 
 DEADLINE_SECONDS = 120
-"""For what ends by itself: a test that waits longer has found a defect."""
+"""Limit of waiting for tasks and runs. A test that reaches it fails."""
 ENDED = ("succeeded", "failed", "canceled")
 DEFAULT = "/v1/collections/default"
 TODAY = datetime.now(UTC).isoformat()
-"""When events happened, unless they say: memory fades, and tests are run for years."""
+"""The default timestamp of events. A fixed date would age: memory loses weight with time."""
 SECRET = "hunter2"
-"""Stands in what is sent, and must not stand in what comes back."""
+"""A text in requests that must not occur in responses."""
 MEMBERS = {"type", "title", "status", "detail", "code", "instance", "errors"}
-"""Of an error, by RFC 9457, and two of our own."""
+"""Members of a problem: those of RFC 9457, `code` and `errors`."""
 
 
 @contextmanager
 def opened(data: Path, **settings: Any) -> Iterator[TestClient]:
-    """Give a client of the service on this directory; an error that nobody handles is a 500, as it is outside."""
+    """Yield a client of the service on this directory. Unhandled errors are responses with status 500."""
     app = create_app(Settings(encoder="hashing", data=data, log_level="warning", **settings))
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 
 
 def runtime_of(client: TestClient) -> Runtime:
-    """Return the running service behind a client."""
+    """Return the runtime of the service of a client."""
     runtime: Runtime = client.app.state.runtime  # type: ignore[attr-defined]
     return runtime
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """One collection of a service; every call asserts that it was answered with success, and returns the JSON."""
+    """A collection of a service. Each call asserts success and returns the JSON of the response."""
 
     client: TestClient
     name: str = "default"
 
     @property
     def path(self) -> str:
-        """The address of the collection."""
+        """The path of the collection."""
         return f"/v1/collections/{self.name}"
 
     @property
     def id(self) -> int:
-        """The number of the collection in the tables, and of its folders."""
+        """The number of the collection in the tables and in the names of its folders."""
         return runtime_of(self.client).collection(self.name).id
 
     def post(self, path: str, body: Any = None) -> Any:
-        """Return the answer to a POST below the collection."""
+        """Return the response to a POST to a path of the collection."""
         return good(self.client.post(f"{self.path}/{path}", json=body))
 
     def get(self, path: str = "", **params: Any) -> Any:
-        """Return the answer to a GET of the collection, or below it."""
+        """Return the response to a GET of the collection, or of a path of it."""
         return good(self.client.get(f"{self.path}/{path}" if path else self.path, params=params))
 
     def add(self, *documents: dict[str, Any]) -> Any:
-        """Post documents and return when all are searchable."""
+        """Post documents; return when all are searchable."""
         answer = self.client.post(f"{self.path}/documents?wait=60", json={"documents": list(documents)})
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def search(self, q: str, **more: Any) -> Any:
-        """Return the answer of a search."""
+        """Return the response to a search."""
         return self.post("search", {"q": q, **more})
 
     def ranking(self, q: str, **more: Any) -> list[tuple[str, float, float]]:
-        """Return id, logit and weight of every hit: what must be the same, bit for bit."""
+        """Return id, logit and weight of every hit, for exact comparisons of rankings."""
         found = self.search(q, log=False, limit=100, **more)["hits"]
         return [(hit["id"], hit["logit"], hit["score"]) for hit in found]
 
@@ -86,16 +86,16 @@ class Spoken:
         return [hit["id"] for hit in self.search(q, log=False, **more)["hits"]]
 
     def act(self, document_id: str, action: str = "click", **more: Any) -> Any:
-        """Post one event about a document."""
+        """Post an event about a document."""
         return self.post("events", event(document_id, action, **more))
 
     def judge(self, query: str, document_id: str, rating: int | None, rater: str = "") -> Any:
-        """Post one judgment."""
+        """Post a judgment."""
         one = {"query": query, "document_id": document_id, "rating": rating, "rater": rater}
         return self.post("judgments", {"judgments": [one]})
 
     def train(self, **body: Any) -> Any:
-        """Return the record of a training run that has ended."""
+        """Start a training run; return its record when it has ended."""
         return self.ended_run(self.post("training-runs", body)["id"])
 
     def ended_run(self, run_id: str) -> Any:
@@ -107,7 +107,7 @@ class Spoken:
         return ended(lambda: good(self.client.get(f"/v1/tasks/{task['id']}")))
 
     def until_indexed(self) -> None:
-        """Return when no accepted document waits to be made searchable."""
+        """Return when all accepted documents are searchable."""
 
         def look() -> dict[str, Any]:
             seen = self.get()
@@ -135,13 +135,13 @@ def event(document_id: str | None, action: str = "click", position: int | None =
 
 
 def good(answer: Any) -> Any:
-    """Return the JSON of an answer, which must be a success."""
+    """Return the JSON of a response. Asserts success."""
     assert answer.is_success, answer.text
     return answer.json()
 
 
 def ended(look: Any) -> Any:
-    """Return what `look` sees once it has ended."""
+    """Call `look` until it returns a task or run that has ended; return it."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while (seen := look())["status"] not in ENDED:
         assert time.monotonic() < deadline, seen
@@ -150,13 +150,13 @@ def ended(look: Any) -> Any:
 
 
 def ndjson(items: Sequence[Any]) -> bytes:
-    """Return lines of JSON; a string is a line as it is."""
+    """Return lines of JSON. A string is a line and stays unchanged."""
     lines = [item if isinstance(item, str) else json.dumps(item) for item in items]
     return "\n".join(lines).encode()
 
 
 def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
-    """Return the problem of an answer, which must be whole, of this status and code, and must not repeat the input."""
+    """Return the problem of a response. Asserts status, code and members, and that it does not repeat the input."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = answer.json()

@@ -1,4 +1,4 @@
-"""Bad feedback is rejected piece by piece, and a training run that has too little says so."""
+"""Invalid feedback is rejected item by item; training with too little feedback is refused with the counts."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ def post_events(client: TestClient, items: list[Any]) -> Any:
 
 
 def rejected(client: TestClient, item: Any) -> str:
-    """Return the code that the second of three events is rejected with; the others must be accepted."""
+    """Post the item between two valid events, which must be accepted; return the code of its rejection."""
     fine = event("known", user_query="whatever")
     answer = post_events(client, [fine, item, fine])
     assert (answer.status_code, answer.json()["accepted"]) == (202, 2), answer.text
@@ -32,7 +32,7 @@ def rejected(client: TestClient, item: Any) -> str:
     return str(one["code"])
 
 
-def test_events_are_rejected_one_by_one(client: TestClient) -> None:
+def test_each_event_is_accepted_or_rejected_separately(client: TestClient) -> None:
     assert rejected(client, event(SECRET, user_query="x")) == "unknown_document"
     assert rejected(client, event("known", query_id=SECRET)) == "unknown_query"
     assert rejected(client, event("known")) == "query_missing"
@@ -45,13 +45,13 @@ def test_events_are_rejected_one_by_one(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, 86_401, "12", True, [], 1e300])
-def test_a_dwell_time_that_nobody_can_have_stayed_is_rejected(client: TestClient, seconds: Any) -> None:
+def test_an_impossible_dwell_time_is_rejected(client: TestClient, seconds: Any) -> None:
     one = event("known", user_query="x")
     one["event_attributes"]["dwell_time_seconds"] = seconds
     assert rejected(client, one) == "invalid_event"
 
 
-def test_a_thumb_without_a_document_names_a_search_or_a_session(client: TestClient) -> None:
+def test_a_thumb_without_a_document_needs_a_search_or_a_session(client: TestClient) -> None:
     query_id = Spoken(client).search("known")["query_id"]
     for named in ({"query_id": query_id}, {"session_id": "s"}):
         for action in ("thumbs_up", "thumbs_down"):
@@ -64,7 +64,7 @@ def test_a_thumb_without_a_document_names_a_search_or_a_session(client: TestClie
 
 
 @pytest.mark.parametrize("timestamp", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
-def test_a_time_that_utc_cannot_tell_is_rejected(client: TestClient, timestamp: str) -> None:
+def test_a_time_outside_the_range_of_utc_is_rejected(client: TestClient, timestamp: str) -> None:
     assert rejected(client, event("known", user_query="x") | {"timestamp": timestamp}) == "invalid_event"
 
 
@@ -79,7 +79,7 @@ def test_a_deeply_nested_event_is_accepted_or_rejected(client: TestClient, depth
     assert SECRET not in answer.text
 
 
-def test_a_position_of_ubi_may_be_both_or_none(client: TestClient) -> None:
+def test_a_position_has_an_ordinal_or_coordinates_or_both_or_neither(client: TestClient) -> None:
     for position in ({"ordinal": 3, "xy": {"x": 1, "y": 2}}, {}, {"ordinal": 3}, {"xy": {"x": 1, "y": 2}}):
         one = event("known", user_query="x")
         one["event_attributes"]["position"] = position
@@ -90,7 +90,7 @@ def test_a_position_of_ubi_may_be_both_or_none(client: TestClient) -> None:
         assert rejected(client, one) == "invalid_event"
 
 
-def test_a_bad_line_of_events_is_rejected_by_its_index(client: TestClient) -> None:
+def test_an_invalid_line_of_events_is_rejected_with_its_index(client: TestClient) -> None:
     fine = event("known", user_query="x")
     answer = client.post(f"{DEFAULT}/events", content=ndjson([fine, f"{{{SECRET}", fine]))
     assert (answer.status_code, answer.json()["accepted"]) == (202, 2)
@@ -116,7 +116,9 @@ def test_too_many_events_and_judgments_are_refused(client: TestClient) -> None:
         ({"colour": SECRET}, "invalid_judgment"),
     ],
 )
-def test_judgments_are_rejected_one_by_one(client: TestClient, change: dict[str, Any], code: str) -> None:
+def test_each_judgment_is_accepted_or_rejected_separately(
+    client: TestClient, change: dict[str, Any], code: str
+) -> None:
     fine = {"query": "x", "document_id": "known", "rating": 0}
     answer = client.post(f"{DEFAULT}/judgments", json={"judgments": [fine, fine | change]})
     assert (answer.status_code, answer.json()["accepted"]) == (200, 1)
@@ -124,13 +126,13 @@ def test_judgments_are_rejected_one_by_one(client: TestClient, change: dict[str,
     assert SECRET not in answer.text
 
 
-def test_whose_events_to_take_back_is_told_in_one_way(client: TestClient) -> None:
+def test_a_deletion_has_exactly_one_selector(client: TestClient) -> None:
     for body in ({}, {"query_id": SECRET, "client_id": SECRET}):
         problem(client.post(f"{DEFAULT}/events/delete", json=body), 422, "invalid_request")
         problem(client.post(f"{DEFAULT}/documents/delete", json={}), 422, "invalid_request")
 
 
-def test_training_with_three_judgments_says_what_it_has_and_what_it_needs(client: TestClient) -> None:
+def test_training_with_three_judgments_is_refused_with_the_counts(client: TestClient) -> None:
     few = create(client, "few")
     few.add({"id": "a", "text": "a document"})
     for n in range(3):

@@ -1,4 +1,4 @@
-"""The command line against a hand-written server: what it sends, what it prints, and how it ends."""
+"""The command line against a fake server: the requests, the output and the exit codes."""
 
 import json
 import os
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Fake:
-    """A server that answers from a table; the last answer of an address is repeated."""
+    """A server that responds from a table; the last response of a path is repeated."""
 
     url: str
     answers: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
@@ -30,16 +30,16 @@ class Fake:
     arrived: threading.Event = field(default_factory=threading.Event)
 
     def on(self, method: str, path: str, *answers: Any) -> None:
-        """Answer with these in turn; an answer is a body, or (status, body)."""
+        """Set the responses of a path, in order. A response is a body, or (status, body)."""
         self.answers[method, path] = [one if isinstance(one, tuple) else (200, one) for one in answers]
 
     def sent(self, path: str) -> list[Any]:
-        """Return the JSON bodies that were sent to an address."""
-        return [json.loads(body) for _, place, body in self.requests if place == path and body]
+        """Return the JSON bodies that were sent to a path."""
+        return [json.loads(body) for _, target, body in self.requests if target == path and body]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers for one Fake."""
+    """Responds for a Fake."""
 
     protocol_version = "HTTP/1.1"
     fake: Fake
@@ -71,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
         return b"".join(parts)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 def problem(code: str, detail: str, *errors: dict[str, str]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def fake() -> Iterator[Fake]:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The exit code and the output of a command."""
 
     code: int | str | None
     out: str
@@ -165,21 +165,21 @@ def test_every_command_has_an_example_in_the_docs() -> None:
     assert [name for name in names if f"    softseek {name}" not in text] == []
 
 
-def test_a_search_shows_hits_and_with_json_the_answer_alone(fake: Fake, run: Run) -> None:
+def test_a_search_shows_hits_and_with_json_only_the_response(fake: Fake, run: Run) -> None:
     fake.on("POST", "/v1/collections/shop/search", FOUND)
     shown = run("search", "red shoe", "--limit", 3, "--model", 2, "--collection", "shop", "--url", fake.url)
     assert shown.code == 0
     assert "One" in shown.out
     assert "some text" in shown.out
-    told = run("search", "red shoe", "--filter", "year > 2", "--json", "--collection", "shop", "--url", fake.url)
-    assert json.loads(told.out) == FOUND
+    as_json = run("search", "red shoe", "--filter", "year > 2", "--json", "--collection", "shop", "--url", fake.url)
+    assert json.loads(as_json.out) == FOUND
     assert fake.sent("/v1/collections/shop/search") == [
         {"q": "red shoe", "limit": 3, "offset": 0, "model": 2, "explain": False},
         {"q": "red shoe", "limit": 10, "offset": 0, "filter": "year > 2", "explain": False},
     ]
 
 
-def test_a_search_tells_which_values_answer(fake: Fake, run: Run) -> None:
+def test_a_search_shows_predicted_values(fake: Fake, run: Run) -> None:
     more = {"coverage": 0.9, "effective_sample_size": 3.25, "documents": 9}
     kind = {"type": "categories", "distribution": [{"value": "sh\x1boe", "weight": 0.72}], "other_weight": 0.28} | more
     quantiles = {"0.1": 8.0, "0.5": 9.0, "0.9": 18.5}
@@ -191,7 +191,7 @@ def test_a_search_tells_which_values_answer(fake: Fake, run: Run) -> None:
     assert fake.sent("/v1/collections/default/search")[0]["predict"] == ["kind", "price"]
 
 
-def test_text_from_outside_cannot_drive_the_terminal(fake: Fake, run: Run) -> None:
+def test_control_characters_in_documents_are_removed(fake: Fake, run: Run) -> None:
     evil = HIT | {"title": "a\x1b[2Jb", "text": "\x1b]0;x\x07 [bold]y[/bold]"}
     fake.on("POST", "/v1/collections/default/search", FOUND | {"hits": [evil]})
     shown = run("search", "x", "--url", fake.url)
@@ -199,20 +199,20 @@ def test_text_from_outside_cannot_drive_the_terminal(fake: Fake, run: Run) -> No
     assert "[bold]y[/bold]" in shown.out
 
 
-def test_a_problem_is_told_with_its_places_and_ends_with_1(fake: Fake, run: Run) -> None:
+def test_a_problem_is_shown_with_its_errors_and_ends_with_1(fake: Fake, run: Run) -> None:
     answer = problem("invalid_filter", "unknown field", {"pointer": "/filter", "detail": "at 3"})
     fake.on("POST", "/v1/collections/default/search", (422, answer))
     ended = run("search", "x", "--json", "--url", fake.url)
     assert ended == Ended(1, "", "invalid_filter: unknown field\n  /filter: at 3\n")
 
 
-def test_a_busy_server_is_asked_again(fake: Fake, run: Run) -> None:
+def test_a_request_to_a_busy_server_is_repeated(fake: Fake, run: Run) -> None:
     fake.on("POST", "/v1/collections/default/search", (503, problem("overloaded", "wait")), FOUND)
     assert run("search", "x", "--url", fake.url).code == 0
     assert len(fake.requests) == 2
 
 
-def test_what_is_no_softseek_server_is_an_error(fake: Fake, run: Run) -> None:
+def test_a_response_of_another_server_is_an_error(fake: Fake, run: Run) -> None:
     fake.on("POST", "/v1/collections/default/search", (502, b"<html>"))
     ended = run("search", "x", "--url", fake.url)
     assert (ended.code, ended.out) == (1, "")
@@ -250,7 +250,7 @@ def test_an_unknown_format_ends_with_2(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("SOFTSEEK_DATAA", "x"), ("SOFTSEEK_PORT", "many")])
-def test_a_setting_that_is_unknown_or_wrong_ends_with_2(
+def test_an_unknown_or_invalid_setting_ends_with_2(
     run: Run, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -263,7 +263,7 @@ def finished(result: Any, **more: Any) -> dict[str, Any]:
     return {"id": "t1", "status": "succeeded", "progress": {"done": 1, "total": 1}, "result": result, **more}
 
 
-def test_ingest_makes_the_collection_streams_the_documents_and_names_lines(
+def test_ingest_creates_the_collection_streams_the_documents_and_names_lines(
     fake: Fake, run: Run, tmp_path: Path
 ) -> None:
     fake.on("PUT", "/v1/collections/shop", (201, {}))
@@ -275,28 +275,28 @@ def test_ingest_makes_the_collection_streams_the_documents_and_names_lines(
     flags = ["--collection", "shop", "--filterable", "lang, year", "--url", fake.url, "--json"]
     ended = run("ingest", path, *flags)
     assert ended.code == 3
-    told = json.loads(ended.out)
-    assert (told["items_total"], told["succeeded"], told["failed"]) == (3, 1, 2)
-    assert [one["line"] for one in told["errors"]] == [2, 4]
+    outcome = json.loads(ended.out)
+    assert (outcome["items_total"], outcome["succeeded"], outcome["failed"]) == (3, 1, 2)
+    assert [one["line"] for one in outcome["errors"]] == [2, 4]
     assert "line 4 (b): invalid_document: /text: too long" in ended.err
     assert fake.sent("/v1/collections/shop") == [{"filterable": ["lang", "year"]}]
     assert fake.requests[1][2] == b'{"id":"a","text":"x"}\n{"id":"b","text":"y"}\n'
 
 
-def test_an_empty_file_is_done_at_once(fake: Fake, run: Run, tmp_path: Path) -> None:
+def test_an_empty_file_needs_no_request(fake: Fake, run: Run, tmp_path: Path) -> None:
     ended = run("ingest", lines_file(tmp_path / "a.ndjson"), "--url", fake.url)
     assert (ended.code, fake.requests) == (0, [])
     assert "0 of 0" in ended.out
 
 
-def test_a_task_that_failed_ends_with_1(fake: Fake, run: Run, tmp_path: Path) -> None:
+def test_a_failed_task_ends_with_1(fake: Fake, run: Run, tmp_path: Path) -> None:
     fake.on("POST", "/v1/collections/default/documents/import", (202, {"id": "t1"}))
     fake.on("GET", "/v1/tasks/t1", {"status": "failed", "error": {"code": "disk_full", "detail": "no room"}})
     ended = run("ingest", lines_file(tmp_path / "a.ndjson", {"id": "a", "text": "x"}), "--url", fake.url)
     assert (ended.code, ended.err) == (1, "disk_full: no room\n")
 
 
-def test_events_go_in_batches_and_refusals_name_the_line(fake: Fake, run: Run, tmp_path: Path) -> None:
+def test_events_are_sent_in_batches_and_rejections_name_the_line(fake: Fake, run: Run, tmp_path: Path) -> None:
     refused = {"accepted": 500, "rejected": [{"index": 500, "code": "invalid_event", "detail": "no timestamp"}]}
     fake.on("POST", "/v1/collections/default/events", (202, {"accepted": 1000, "rejected": []}), (202, refused))
     values: list[Any] = [{"action_name": f"%s{at}"} for at in range(1501)]
@@ -304,12 +304,12 @@ def test_events_go_in_batches_and_refusals_name_the_line(fake: Fake, run: Run, t
     ended = run("events", "import", path, "--url", fake.url, "--json")
     assert ended.code == 3
     assert [len(batch) for batch in fake.sent("/v1/collections/default/events")] == [1000, 501]
-    told = json.loads(ended.out)
-    assert told["accepted"] == 1500
-    assert [one["line"] for one in told["rejected"]] == [1, 1502]
+    outcome = json.loads(ended.out)
+    assert outcome["accepted"] == 1500
+    assert [one["line"] for one in outcome["rejected"]] == [1, 1502]
 
 
-def test_a_refused_batch_tells_how_far_the_import_came(fake: Fake, run: Run, tmp_path: Path) -> None:
+def test_a_refused_batch_shows_how_many_records_were_accepted(fake: Fake, run: Run, tmp_path: Path) -> None:
     answers = (202, {"accepted": 1000, "rejected": []}), (413, problem("payload_too_large", "less, please"))
     fake.on("POST", "/v1/collections/default/events", *answers)
     ended = run("events", "import", lines_file(tmp_path / "a", *[{} for _ in range(1001)]), "--url", fake.url)
@@ -327,11 +327,12 @@ def test_judgments_are_sent_with_the_text_of_their_query(fake: Fake, run: Run, t
     assert fake.sent("/v1/collections/default/judgments") == [{"judgments": [judgment]}]
 
 
-COMPARISON = {"measure": "nDCG@10", "queries": 40, "a": 0.5, "b": 0.6, "difference": 0.1, "low": 0.02, "high": 0.2, "p_value": 0.01}  # fmt: skip
+COMPARISON = {"measure": "nDCG@10", "queries": 40, "a": 0.5, "b": 0.6, "difference": 0.1}
+COMPARISON |= {"low": 0.02, "high": 0.2, "p_value": 0.01}
 DECISION = {"promote": True, "checks": [{"name": "ndcg_better", "passed": True, "reason": "it is better"}]}
 
 
-def test_training_is_followed_to_its_decision(fake: Fake, run: Run) -> None:
+def test_train_waits_for_the_run_and_shows_its_decision(fake: Fake, run: Run) -> None:
     runs = "/v1/collections/default/training-runs"
     ended_run = {
         "id": "r1",
@@ -348,13 +349,13 @@ def test_training_is_followed_to_its_decision(fake: Fake, run: Run) -> None:
     assert ended.code == 0
     assert "0.6000" in ended.out
     assert "passed: it is better" in ended.out
-    assert "recipe gates\nbeyond the budget: rank; full\n" in ended.out
+    assert "recipe gates\nrecipes skipped because of the budget: rank; full\n" in ended.out
     sent = {"seed": 5, "promote": "never", "budget_seconds": 300, "click_reading": "debiased"}
     assert fake.sent(runs) == [sent]
 
 
 @pytest.mark.parametrize("status", ["failed", "canceled"])
-def test_training_that_did_not_succeed_ends_with_1(fake: Fake, run: Run, status: str) -> None:
+def test_an_unsuccessful_training_run_ends_with_1(fake: Fake, run: Run, status: str) -> None:
     fake.on("POST", "/v1/collections/default/training-runs", (202, {"id": "r1"}))
     fake.on("GET", "/v1/collections/default/training-runs/r1", {"status": status, "error": None})
     ended = run("train", "--url", fake.url)
@@ -374,7 +375,7 @@ def test_ctrl_c_ends_with_130_and_without_a_traceback(fake: Fake) -> None:
     assert "Traceback" not in said
 
 
-def test_a_reader_that_goes_away_is_not_complained_about(fake: Fake) -> None:
+def test_a_closed_pipe_on_stdout_is_not_reported(fake: Fake) -> None:
     fake.on("POST", "/v1/collections/default/search", FOUND | {"hits": [HIT] * 5000})
     for more in ([], ["--json"]):
         command = [*PROGRAM, "search", "x", "--url", fake.url, *more]
@@ -387,7 +388,7 @@ def test_a_reader_that_goes_away_is_not_complained_about(fake: Fake) -> None:
         assert "Broken" not in said
 
 
-def test_doctor_looks_at_a_server(fake: Fake, run: Run) -> None:
+def test_doctor_checks_a_server(fake: Fake, run: Run) -> None:
     fake.on("GET", "/readyz", {"status": "ready"})
     fake.on("GET", "/v1/collections", {"collections": [{"name": "default", "counts": {"documents": 3}}]})
     fake.on("GET", "/metrics", b"# HELP x\nx 1\n")

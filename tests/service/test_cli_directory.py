@@ -1,4 +1,4 @@
-"""The command line on a real data directory: opened in this process, or served by another."""
+"""The command line on a real data directory, opened by the command or by a server process."""
 
 import json
 import os
@@ -28,7 +28,7 @@ ANIMALS = (
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The exit code and the output of a command."""
 
     code: int | str | None
     out: str
@@ -66,7 +66,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 @pytest.fixture
 def documents(tmp_path: Path) -> Path:
-    """A document for each animal."""
+    """A file with a document for each animal."""
     path = tmp_path / "animals.ndjson"
     lines = [{"id": name, "text": f"a {name} is an animal", "metadata": {"letter": name[0]}} for name in ANIMALS]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -75,7 +75,7 @@ def documents(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def qrels(tmp_path: Path) -> Path:
-    """A judgment for each animal, in BEIR's layout."""
+    """A file with a judgment for each animal, in the BEIR layout."""
     (tmp_path / "qrels").mkdir()
     lines = [json.dumps({"_id": f"q{at}", "text": f"what is a {name}"}) for at, name in enumerate(ANIMALS)]
     (tmp_path / "queries.jsonl").write_text("\n".join(lines))
@@ -85,7 +85,7 @@ def qrels(tmp_path: Path) -> Path:
     return path
 
 
-def test_documents_are_found_after_the_process_that_took_them_in(run: Run, documents: Path) -> None:
+def test_documents_are_found_by_a_later_command(run: Run, documents: Path) -> None:
     taken = run("ingest", documents, "--collection", "zoo", "--filterable", "letter", "--json")
     assert (taken.code, taken.value["succeeded"]) == (0, len(ANIMALS))
     found = run("search", "walrus", "--collection", "zoo", "--filter", 'letter = "w"', "--explain", "--json")
@@ -95,7 +95,7 @@ def test_documents_are_found_after_the_process_that_took_them_in(run: Run, docum
     assert run("search", "walrus", "--collection", "zoo", "--filter", "size = 2").err.startswith("invalid_filter: ")
 
 
-def test_bad_documents_are_named_by_their_line(run: Run, documents: Path) -> None:
+def test_invalid_documents_are_named_by_their_line(run: Run, documents: Path) -> None:
     with documents.open("a") as file:
         file.write('{"id": "no text"}\n')
     taken = run("ingest", documents)
@@ -127,7 +127,7 @@ def test_feedback_trains_a_model_that_is_listed_and_measured(run: Run, documents
 
 @contextmanager
 def training(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`softseek train` in a process of its own, once its run has begun."""
+    """Run `softseek train` in a separate process; yield when the run has started."""
     command = [sys.executable, "-c", "from service.cli import main; main()", "train", "--click-reading", "naive"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, cwd=directory, env=environment, stderr=subprocess.DEVNULL) as process:
@@ -138,7 +138,7 @@ def training(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
-def test_a_run_whose_command_was_killed_goes_on_with_the_next_one(
+def test_the_next_train_command_resumes_the_run_of_a_killed_command(
     run: Run, documents: Path, qrels: Path, tmp_path: Path
 ) -> None:
     assert run("ingest", documents).code == run("judgments", "import", qrels).code == 0
@@ -146,13 +146,13 @@ def test_a_run_whose_command_was_killed_goes_on_with_the_next_one(
         process.kill()
     trained = run("train", "--seed", 5)
     assert trained.code == 0
-    assert "was interrupted and goes on" in trained.err
-    assert "click reading naive)" in trained.err
+    assert "resuming the interrupted run" in trained.err
+    assert "click interpretation naive)" in trained.err
     (_, made) = run("models", "list", "--json").value["models"]
     assert made["lineage"]["seed"] == 0
 
 
-def test_ctrl_c_cancels_a_run_that_nobody_else_waits_for(
+def test_ctrl_c_cancels_the_run_of_a_command_without_a_server(
     run: Run, documents: Path, qrels: Path, tmp_path: Path
 ) -> None:
     assert run("ingest", documents).code == run("judgments", "import", qrels).code == 0
@@ -163,7 +163,7 @@ def test_ctrl_c_cancels_a_run_that_nobody_else_waits_for(
         assert connection.execute("SELECT status FROM training_runs").fetchall() == [("canceled",)]
 
 
-def test_events_are_imported_and_refused_one_by_one(run: Run, documents: Path, tmp_path: Path) -> None:
+def test_each_event_is_accepted_or_rejected_separately(run: Run, documents: Path, tmp_path: Path) -> None:
     assert run("ingest", documents).code == 0
     click = {
         "action_name": "click",
@@ -179,7 +179,7 @@ def test_events_are_imported_and_refused_one_by_one(run: Run, documents: Path, t
     assert [hit["id"] for hit in hits if hit["explain"]["parts"]["memory"] > 0] == ["zebra"]
 
 
-def test_doctor_finds_a_new_directory_sound(run: Run) -> None:
+def test_doctor_passes_on_a_new_directory(run: Run) -> None:
     looked = run("doctor", "--json")
     assert looked.code == 0
     assert looked.value["ok"]
@@ -188,7 +188,7 @@ def test_doctor_finds_a_new_directory_sound(run: Run) -> None:
 
 def test_a_directory_that_cannot_be_opened_is_an_error_without_a_traceback(run: Run, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "softseek.db").write_bytes(b"this is no database, however long one looks at it" * 100)
+    (tmp_path / "data" / "softseek.db").write_bytes(b"this file is not a database" * 100)
     for command in (["search", "x"], ["doctor"]):
         ended = run(*command)
         assert ended.code == 1
@@ -197,7 +197,7 @@ def test_a_directory_that_cannot_be_opened_is_an_error_without_a_traceback(run: 
 
 @pytest.fixture
 def served(run: Run, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """A server of ./data in a process of its own."""
+    """A server of ./data in a separate process."""
     command = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--port", "0", "--json"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment) as process:
@@ -209,7 +209,7 @@ def served(run: Run, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str
             process.wait(60)
 
 
-def test_a_served_directory_belongs_to_the_server(
+def test_a_directory_in_use_by_a_server_is_not_opened_by_a_command(
     run: Run, served: tuple[str, subprocess.Popen[str]], documents: Path
 ) -> None:
     url, process = served
@@ -224,7 +224,7 @@ def test_a_served_directory_belongs_to_the_server(
     assert run("search", "yak", "--json").value["hits"][0]["id"] == "yak"
 
 
-def test_a_port_that_is_taken_is_an_error(run: Run) -> None:
+def test_a_port_in_use_is_an_error(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ended = run("serve", "--port", taken.getsockname()[1])
     assert ended.code == 1

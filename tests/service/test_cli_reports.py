@@ -1,9 +1,9 @@
-"""What the command line makes of a training report, also of an older one."""
+"""The command line shows training reports, including reports of earlier versions."""
 
 import pytest
 
-from service.cli import show
-from service.cli.learning import scalars, side_by_side
+from service.cli import reports, show
+from service.cli.models import side_by_side
 
 REPORT = {
     "held_out": {"nDCG@10": {"b": 0.6}},
@@ -11,39 +11,45 @@ REPORT = {
     "recipe": {"recipe": "gates", "epochs": 3, "reading": "naive", "optimism": 0.004, "skipped": ["rank", "full"]},
     "head": {"form": "bilinear", "beta": {"words": 0.25, "phrase": 0.5}, "null": [0.1, 0.2, 0.3]},
     "hop": {"chosen": 0.2},
-    "examination": {"method": "swaps"},
+    "examination": {"method": "harvest"},
     "train_seconds": 3.21,
 }
 
 
-def test_a_report_is_told_line_by_line() -> None:
-    assert list(show.recipe(REPORT)) == [
-        "recipe gates (epochs 3, reading naive) in 3.2 s",
-        "beyond the budget: rank; full",
-        "examination of places: swaps",
+def test_a_report_has_a_line_for_each_fact() -> None:
+    assert list(reports.recipe(REPORT)) == [
+        "recipe gates (epochs 3, click interpretation naive) in 3.2 s",
+        "recipes skipped because of the budget: rank; full",
+        "estimate of position bias: harvest",
         "second hop: 0.2",
-        "held-out queries: 30 of the test, 10 cross-fitted",
-        "taken off for having chosen on them: 0.0040",
+        "held-out queries: 30 test, 10 cross-fitted",
+        "subtracted for the selection of the recipe on the same queries: 0.0040",
     ]
 
 
 @pytest.mark.parametrize("report", [{}, {"recipe": {}, "hop": {"chosen": 0.0}, "examination": None}])
-def test_of_what_a_report_does_not_have_nothing_is_told(report: dict[str, object]) -> None:
-    assert list(show.recipe(report)) == []
+def test_a_missing_fact_has_no_line(report: dict[str, object]) -> None:
+    assert list(reports.recipe(report)) == []
 
 
-def test_every_part_of_the_evidence_has_its_weight() -> None:
+def test_every_part_of_the_evidence_is_shown_with_its_weight() -> None:
     weights = {"beta words": 0.25, "beta phrase": 0.5}
-    assert scalars(REPORT) == {"form": "bilinear", **weights, "null": [0.1, 0.2, 0.3]}
+    assert reports.scalars(REPORT) == {"form": "bilinear", **weights, "null": [0.1, 0.2, 0.3]}
     compared = side_by_side({"report": REPORT, "created_at": "2026-09-20"})
     assert compared.items() >= (weights | {"held-out nDCG@10": 0.6}).items()
 
 
-def test_the_weights_of_an_older_report_stay_a_list() -> None:
-    assert scalars({"head": {"beta": [0.3, 0.7]}}) == {"beta": [0.3, 0.7]}
+@pytest.mark.parametrize("name", ["birth", "initial"])
+def test_the_untrained_model_is_shown_as_untrained(name: str) -> None:
+    assert list(reports.recipe({"recipe": {"recipe": name}})) == ["recipe untrained"]
+    assert side_by_side({"lineage": {"kind": name}, "created_at": "2026-09-20"})["kind"] == "untrained"
 
 
-def test_parts_that_add_nothing_are_left_out_of_a_hit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_weights_in_a_report_of_an_earlier_version_stay_a_list() -> None:
+    assert reports.scalars({"head": {"beta": [0.3, 0.7]}}) == {"beta": [0.3, 0.7]}
+
+
+def test_parts_that_are_zero_are_left_out_of_a_hit(capsys: pytest.CaptureFixture[str]) -> None:
     explain = {"parts": {"title": 0.0, "coverage": 1.5, "memory": -0.25}}
     show.hits({"hits": [{"id": "d1", "position": 1, "explain": explain}]})
     assert capsys.readouterr().out.splitlines()[-1].split() == ["coverage", "1.5000", "memory", "-0.2500"]

@@ -30,7 +30,7 @@ def test_the_corpus_has_at_least_two_thousand_documents(documents: list[dict[str
     assert len(documents) >= 2000
 
 
-def test_every_document_has_an_id_of_its_own(documents: list[dict[str, Any]]) -> None:
+def test_ids_are_unique(documents: list[dict[str, Any]]) -> None:
     ids = [document["id"] for document in documents]
     assert len(set(ids)) == len(ids)
 
@@ -75,9 +75,9 @@ def test_an_object_is_found_under_its_public_name(documents: list[dict[str, Any]
     assert not ids & {"posixpath.join", "io.open", "random.Random.choice", "logging.Formatter.converter"}
 
 
-def test_no_title_shows_a_memory_address_or_where_python_is_installed(documents: list[dict[str, Any]]) -> None:
-    doc_indices = (" at 0x", sys.prefix + "/", sys.base_prefix + "/", sys.executable)
-    assert not [document["title"] for document in documents if any(place in document["title"] for place in doc_indices)]
+def test_no_title_shows_a_memory_address_or_the_installation_path(documents: list[dict[str, Any]]) -> None:
+    unwanted = (" at 0x", sys.prefix + "/", sys.base_prefix + "/", sys.executable)
+    assert not [document["title"] for document in documents if any(part in document["title"] for part in unwanted)]
 
 
 def test_there_are_at_least_two_hundred_questions(questions: list[dict[str, Any]]) -> None:
@@ -96,7 +96,7 @@ def test_every_question_has_one_to_four_different_answers(questions: list[dict[s
         assert len(set(question["answers"])) == len(question["answers"])
 
 
-def test_no_question_is_asked_twice(questions: list[dict[str, Any]]) -> None:
+def test_questions_are_unique(questions: list[dict[str, Any]]) -> None:
     asked = [" ".join(question["question"].lower().split()) for question in questions]
     assert len(set(asked)) == len(asked)
 
@@ -108,7 +108,7 @@ def test_no_question_names_its_answer(questions: list[dict[str, Any]]) -> None:
         assert not [answer for answer in dotted if answer.lower() in question["question"].lower()]
 
 
-def test_many_needs_are_asked_for_in_more_than_one_way(questions: list[dict[str, Any]]) -> None:
+def test_many_answers_have_more_than_one_question(questions: list[dict[str, Any]]) -> None:
     ways: dict[str, int] = {}
     for question in questions:
         ways[question["answers"][0]] = ways.get(question["answers"][0], 0) + 1

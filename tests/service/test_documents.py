@@ -1,4 +1,4 @@
-"""Documents and collections: what is posted can be listed, replaced, imported, waited for, stopped and deleted."""
+"""Documents and collections are stored, listed, replaced, imported and deleted; tasks are awaited and canceled."""
 
 import threading
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from service.collections import actions as collections
 from service.collections.schemas import CollectionIn
-from service.documents import actions
+from service.documents import indexing
 from service.http.requests import MAX_BODY_BYTES
 from tests.service.client import DEADLINE_SECONDS, Spoken, create, good, ndjson, opened, runtime_of
 
@@ -24,7 +24,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 @pytest.fixture
 def shelf(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
-    """An empty collection of its own."""
+    """A new empty collection."""
     return create(client, request.node.name.replace("_", "-")[:100], filterable=["year"])
 
 
@@ -33,19 +33,19 @@ def book(n: int) -> dict[str, Any]:
 
 
 class Gate:
-    """Holds indexing back until it is opened."""
+    """Blocks indexing until it is opened."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._open = threading.Event()
         self.reached = threading.Event()
-        encode = actions.encode_documents
+        encode = indexing.encode_documents
 
         def waiting(*arguments: Any) -> Any:
             self.reached.set()
             self._open.wait(DEADLINE_SECONDS)
             return encode(*arguments)
 
-        monkeypatch.setattr(actions, "encode_documents", waiting)
+        monkeypatch.setattr(indexing, "encode_documents", waiting)
 
     def open(self) -> None:
         self._open.set()
@@ -58,7 +58,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate.open()
 
 
-def test_a_document_comes_back_as_it_was_posted(shelf: Spoken) -> None:
+def test_a_document_is_returned_as_it_was_posted(shelf: Spoken) -> None:
     whole = {
         "id": "a",
         "title": "Titel",
@@ -72,7 +72,7 @@ def test_a_document_comes_back_as_it_was_posted(shelf: Spoken) -> None:
     assert {name: hit[name] for name in whole} == whole
 
 
-def test_posting_an_id_again_replaces_the_document_whole(shelf: Spoken) -> None:
+def test_posting_an_existing_id_replaces_the_whole_document(shelf: Spoken) -> None:
     shelf.add(book(1) | {"title": "Annals"})
     again = shelf.add({"id": "book-1", "text": "a pamphlet"})
     assert again["items"] == [{"index": 0, "id": "book-1", "status": 200, "code": None}]
@@ -87,27 +87,27 @@ def test_posting_an_id_again_replaces_the_document_whole(shelf: Spoken) -> None:
     assert shelf.ids("annals", mode="words") == []
 
 
-def test_of_an_id_twice_in_a_batch_the_last_one_counts(shelf: Spoken) -> None:
-    shelf.add(book(1), book(2), book(1) | {"text": "the last word"})
-    assert shelf.get("documents/book-1")["text"] == "the last word"
+def test_of_duplicate_ids_in_a_batch_the_last_is_stored(shelf: Spoken) -> None:
+    shelf.add(book(1), book(2), book(1) | {"text": "the last version"})
+    assert shelf.get("documents/book-1")["text"] == "the last version"
     assert shelf.get()["counts"]["documents"] == 2
 
 
-def test_a_put_says_whether_it_created_or_replaced(shelf: Spoken) -> None:
+def test_the_status_of_a_put_distinguishes_creation_and_replacement(shelf: Spoken) -> None:
     address = f"{shelf.path}/documents/a"
     assert [shelf.client.put(address, json={"text": text}).status_code for text in ("one", "two")] == [201, 200]
     assert shelf.ids("two", mode="words") == ["a"]
     assert shelf.ids("one", mode="words") == []
 
 
-def test_documents_are_listed_page_by_page_in_the_order_of_arrival(shelf: Spoken) -> None:
+def test_documents_are_listed_by_page_in_the_order_of_arrival(shelf: Spoken) -> None:
     shelf.add(*map(book, range(7)))
     shelf.add(book(3))
     seen, cursor = [], ""
     while cursor is not None:
         page = shelf.get("documents", limit=3, cursor=cursor)
         assert len(page["documents"]) <= 3
-        seen += [one["id"] for one in page["documents"]]
+        seen += [document["id"] for document in page["documents"]]
         cursor = page["cursor"]
     assert seen == [f"book-{n}" for n in (0, 1, 2, 4, 5, 6, 3)]
 
@@ -136,7 +136,7 @@ def import_lines(shelf: Spoken, content: Any) -> Any:
     return shelf.ended_task(answer.json())
 
 
-def test_an_import_counts_its_lines_and_names_the_bad_ones(shelf: Spoken) -> None:
+def test_an_import_counts_lines_and_names_invalid_lines(shelf: Spoken) -> None:
     lines = [book(0), "{not json", book(1), {"id": "no text"}, "", "  ", book(2), '{"id": "x", "text": NaN}']
     task = import_lines(shelf, ndjson(lines))
     assert (task["status"], task["type"]) == ("succeeded", "documents_import")
@@ -151,7 +151,7 @@ def test_an_import_counts_its_lines_and_names_the_bad_ones(shelf: Spoken) -> Non
     assert sorted(shelf.ids("annals")) == ["book-0", "book-1", "book-2"]
 
 
-def test_an_import_takes_more_than_a_batch_and_more_than_a_body(shelf: Spoken) -> None:
+def test_an_import_may_exceed_the_limits_of_batches_and_bodies(shelf: Spoken) -> None:
     padding = "x" * 9000
     lines = ndjson([book(n) | {"url": None, "metadata": {"padding": padding}} for n in range(1100)])
     assert len(lines) > MAX_BODY_BYTES
@@ -161,18 +161,18 @@ def test_an_import_takes_more_than_a_batch_and_more_than_a_body(shelf: Spoken) -
     assert shelf.ids("1099", mode="words") == ["book-1099"]
 
 
-def test_a_line_of_an_import_that_is_too_long_is_skipped(shelf: Spoken) -> None:
+def test_an_import_skips_a_line_over_the_size_limit(shelf: Spoken) -> None:
     lines = ndjson([book(0), book(1) | {"url": "x" * (2 * MAX_BODY_BYTES)}, book(2)])
     result = import_lines(shelf, lines)["result"]
     assert [(one["index"], one["code"]) for one in result["errors"]] == [(1, "document_too_large")]
     assert result["succeeded"] == 2
 
 
-def test_an_empty_import_has_nothing_to_do(shelf: Spoken) -> None:
+def test_an_empty_import_succeeds(shelf: Spoken) -> None:
     assert import_lines(shelf, b"\n\n")["result"] == {"items_total": 0, "succeeded": 0, "failed": 0, "errors": []}
 
 
-def test_without_waiting_the_answer_is_a_task_with_its_address(shelf: Spoken) -> None:
+def test_without_wait_the_response_is_a_task_with_its_path(shelf: Spoken) -> None:
     answer = shelf.client.post(f"{shelf.path}/documents", json={"documents": [book(1), {}]})
     task = answer.json()
     assert (answer.status_code, answer.headers["location"]) == (202, f"/v1/tasks/{task['id']}")
@@ -185,7 +185,7 @@ def test_without_waiting_the_answer_is_a_task_with_its_address(shelf: Spoken) ->
     assert shelf.ids("annals") == ["book-1"]
 
 
-def test_a_wait_that_is_too_short_gives_the_task(shelf: Spoken, gate: Gate) -> None:
+def test_after_the_wait_the_response_is_the_task(shelf: Spoken, gate: Gate) -> None:
     answer = shelf.client.post(f"{shelf.path}/documents?wait=0", json={"documents": [book(1)]})
     assert answer.status_code == 202
     assert answer.json()["status"] in ("enqueued", "processing")
@@ -196,20 +196,20 @@ def test_a_wait_that_is_too_short_gives_the_task(shelf: Spoken, gate: Gate) -> N
     assert shelf.get()["counts"]["pending"] == 0
 
 
-def test_a_task_that_is_canceled_stops_and_keeps_what_it_has_done(shelf: Spoken, gate: Gate) -> None:
-    task = shelf.post("documents", {"documents": [book(n) for n in range(3 * actions.CHUNK)]})
+def test_a_canceled_task_stops_and_keeps_completed_chunks(shelf: Spoken, gate: Gate) -> None:
+    task = shelf.post("documents", {"documents": [book(n) for n in range(3 * indexing.CHUNK)]})
     assert gate.reached.wait(DEADLINE_SECONDS)
     canceled = shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
     assert (canceled.status_code, canceled.headers["location"]) == (202, f"/v1/tasks/{task['id']}")
     gate.open()
     ended = shelf.ended_task(task)
-    assert (ended["status"], ended["progress"]["done"]) == ("canceled", actions.CHUNK)
-    assert shelf.get()["counts"]["documents"] == actions.CHUNK
+    assert (ended["status"], ended["progress"]["done"]) == ("canceled", indexing.CHUNK)
+    assert shelf.get()["counts"]["documents"] == indexing.CHUNK
     again = good(shelf.client.post(f"/v1/tasks/{task['id']}/cancel"))
     assert again["status"] == "canceled"
 
 
-def test_a_document_deleted_while_it_is_encoded_does_not_come_back(shelf: Spoken, gate: Gate) -> None:
+def test_a_document_deleted_during_encoding_stays_deleted(shelf: Spoken, gate: Gate) -> None:
     task = shelf.post("documents", {"documents": [book(1), book(2)]})
     assert gate.reached.wait(DEADLINE_SECONDS)
     assert shelf.client.delete(f"{shelf.path}/documents/book-1").status_code == 204
@@ -218,19 +218,19 @@ def test_a_document_deleted_while_it_is_encoded_does_not_come_back(shelf: Spoken
     assert shelf.ids("annals") == ["book-2"]
 
 
-def test_of_two_posts_of_an_id_the_later_one_stays_whichever_is_encoded_first(shelf: Spoken, gate: Gate) -> None:
+def test_of_two_posts_of_an_id_the_later_is_stored_in_any_order_of_encoding(shelf: Spoken, gate: Gate) -> None:
     first = shelf.post("documents", {"documents": [book(1)]})
     assert gate.reached.wait(DEADLINE_SECONDS)
-    second = shelf.post("documents", {"documents": [book(1) | {"text": "the later word"}]})
+    second = shelf.post("documents", {"documents": [book(1) | {"text": "the second version"}]})
     gate.open()
     shelf.ended_task(first)
     shelf.ended_task(second)
-    assert shelf.get("documents/book-1")["text"] == "the later word"
-    assert shelf.ids("later word", mode="words") == ["book-1"]
+    assert shelf.get("documents/book-1")["text"] == "the second version"
+    assert shelf.ids("second version", mode="words") == ["book-1"]
     assert shelf.get()["counts"]["documents"] == 1
 
 
-def test_a_collection_is_deleted_with_all_it_holds_and_can_be_made_anew(shelf: Spoken) -> None:
+def test_a_deleted_collection_is_empty_when_it_is_created_again(shelf: Spoken) -> None:
     shelf.add(book(1))
     shelf.act("book-1", user_query="annals")
     answer = shelf.client.delete(shelf.path)
@@ -244,7 +244,7 @@ def test_a_collection_is_deleted_with_all_it_holds_and_can_be_made_anew(shelf: S
     assert again.ids("annals") == ["book-2"]
 
 
-def test_settings_left_out_keep_their_value(shelf: Spoken) -> None:
+def test_omitted_settings_keep_their_values(shelf: Spoken) -> None:
     shelf.client.put(shelf.path, json={"retention_days": 5})
     kept = good(shelf.client.put(shelf.path, json={"filterable": ["lang"]}))["settings"]
     assert (kept["retention_days"], kept["filterable"]) == (5, ["lang"])
@@ -252,7 +252,7 @@ def test_settings_left_out_keep_their_value(shelf: Spoken) -> None:
     assert good(shelf.client.put(shelf.path))["settings"]["filterable"] == ["lang"]
 
 
-def test_a_collection_that_many_make_at_once_is_made_once(client: TestClient) -> None:
+def test_concurrent_requests_create_a_collection_once(client: TestClient) -> None:
     runtime = runtime_of(client)
     together = threading.Barrier(4)
     outcomes: list[Any] = []
@@ -272,8 +272,8 @@ def test_a_collection_that_many_make_at_once_is_made_once(client: TestClient) ->
     assert sorted(map(str, outcomes)) == ["False", "False", "False", "True"]
 
 
-def test_the_number_of_a_deleted_collection_is_not_used_again(client: TestClient) -> None:
-    """Folders carry the number: one that was not cleared yet must not become another collection's index."""
+def test_the_number_of_a_deleted_collection_is_not_reused(client: TestClient) -> None:
+    """Folders are named by the number: a folder that still exists must not become the index of another collection."""
     first = create(client, "numbered")
     number = first.id
     first.ended_task(client.delete(first.path).json())

@@ -1,4 +1,4 @@
-"""No JSON value makes any endpoint that takes one fail: fifty values each, the same ones every time."""
+"""No JSON body makes an endpoint fail: fifty values per endpoint, the same values in every run."""
 
 import json
 from collections.abc import Iterator
@@ -32,12 +32,12 @@ JUNK = st.recursive(
 
 
 def like(schema: dict[str, Any], schemas: dict[str, Any], depth: int = 0) -> st.SearchStrategy[Any]:
-    """Return values that are often as a JSON schema says, and often not."""
+    """Return a strategy of values, of which some match a JSON schema and some do not."""
     if "$ref" in schema:
         return like(schemas[schema["$ref"].rsplit("/", 1)[1]], schemas, depth)
-    several = schema.get("anyOf") or schema.get("oneOf")
-    if several:
-        return st.one_of([like(one, schemas, depth) for one in several])
+    options = schema.get("anyOf") or schema.get("oneOf")
+    if options:
+        return st.one_of([like(one, schemas, depth) for one in options])
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     match schema.get("type"):
@@ -84,7 +84,7 @@ def test_no_json_value_makes_any_endpoint_fail(client: TestClient) -> None:
 
 
 def never_fails(client: TestClient, method: str, address: str, values: st.SearchStrategy[Any]) -> None:
-    """Send fifty values to one endpoint."""
+    """Send fifty values to an endpoint; none may cause a 5xx status."""
 
     @settings(max_examples=50, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(value=values)

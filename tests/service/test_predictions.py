@@ -1,4 +1,4 @@
-"""Values that answer: a search that is asked what its candidates say about metadata fields."""
+"""Searches predict metadata fields from all candidates."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,20 +18,20 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def shop(client: TestClient) -> Spoken:
-    """Shoes and bowls; every second one has a price, and one bowl has no category."""
+    """A collection of shoes and bowls. Every second document has a price, and a bowl has no category."""
     shop = create(client, "shop", filterable=["number"])
     shop.add(*(thing(n) for n in range(40)))
     return shop
 
 
 def thing(n: int) -> dict[str, Any]:
-    what = "shoe" if n < 20 else "bowl"
-    metadata: dict[str, Any] = {"number": n, "category": what, "tags": [what, "thing"], "new": n % 4 == 0}
+    kind = "shoe" if n < 20 else "bowl"
+    metadata: dict[str, Any] = {"number": n, "category": kind, "tags": [kind, "thing"], "new": n % 4 == 0}
     if n % 2:
         metadata["price"] = n / 2
     if n == 39:
         del metadata["category"]
-    return {"id": f"{what}-{n}", "text": f"{what} number {n}", "metadata": metadata}
+    return {"id": f"{kind}-{n}", "text": f"{kind} number {n}", "metadata": metadata}
 
 
 def categories(found: dict[str, Any]) -> dict[Any, float]:
@@ -39,7 +39,7 @@ def categories(found: dict[str, Any]) -> dict[Any, float]:
 
 
 def by_hand(hits: list[dict[str, Any]], field: str) -> tuple[dict[Any, float], float]:
-    """Return the weight of every value over all hits, and the share of the weight that has one."""
+    """Return the weight of each value over all hits, and the share of the weight of hits with a value."""
     total = sum(hit["score"] for hit in hits)
     having = [hit for hit in hits if field in hit["metadata"]]
     mass = sum(hit["score"] for hit in having)
@@ -60,7 +60,7 @@ def test_a_prediction_is_the_weighted_share_of_each_value_over_all_candidates(sh
     assert found["documents"] == sum("category" in hit["metadata"] for hit in answer["hits"])
 
 
-def test_a_number_has_the_weighted_mean_of_the_candidates_that_have_it(shop: Spoken) -> None:
+def test_a_number_is_predicted_as_the_weighted_mean_of_the_candidates_with_the_field(shop: Spoken) -> None:
     answer = shop.search("bowl number 31", predict=["price"], limit=100)
     having = [(hit["score"], hit["metadata"]["price"]) for hit in answer["hits"] if "price" in hit["metadata"]]
     weights, prices = np.asarray(having).T
@@ -77,7 +77,7 @@ def test_pages_do_not_change_a_prediction(shop: Spoken) -> None:
         assert shop.search("shoe number 7", predict=["category", "price"], **page)["predictions"] == whole
 
 
-def test_a_filter_leaves_only_what_passes_it_a_say(shop: Spoken) -> None:
+def test_with_a_filter_only_matching_documents_predict(shop: Spoken) -> None:
     found = shop.search("shoe number 7", predict=["category"], filter="number >= 30")["predictions"]["category"]
     assert categories(found) == {"bowl": pytest.approx(1)}
     assert found["documents"] == 9
@@ -100,15 +100,15 @@ def test_a_search_that_finds_nothing_predicts_nothing(shop: Spoken) -> None:
     assert answer["predictions"]["category"]["distribution"] == []
 
 
-def test_there_are_predictions_only_when_asked_for(shop: Spoken) -> None:
+def test_predictions_are_made_only_on_request(shop: Spoken) -> None:
     assert "predictions" not in shop.search("shoe")
 
 
-def test_asking_changes_neither_the_ranking_nor_the_weights(shop: Spoken) -> None:
+def test_a_prediction_changes_neither_the_ranking_nor_the_weights(shop: Spoken) -> None:
     assert shop.ranking("shoe 3", predict=["category"]) == shop.ranking("shoe 3")
 
 
-def test_deleted_documents_have_no_say(client: TestClient) -> None:
+def test_deleted_documents_do_not_predict(client: TestClient) -> None:
     pair = create(client, "pair")
     pair.add(*({"id": one, "text": "a pair", "metadata": {"side": one}} for one in ("left", "right")))
     assert len(pair.search("pair", predict=["side"])["predictions"]["side"]["distribution"]) == 2
@@ -128,9 +128,11 @@ def test_sixteen_fields_are_predicted_at_once(shop: Spoken) -> None:
     assert list(shop.search("shoe", predict=fields)["predictions"]) == fields
 
 
-def test_the_schema_says_what_may_be_asked_for(client: TestClient) -> None:
-    asked = client.get("/openapi.json").json()["components"]["schemas"]["SearchIn"]["properties"]["predict"]["anyOf"][0]
-    assert (asked["minItems"], asked["maxItems"], asked["uniqueItems"], asked["items"]["maxLength"]) == (
+def test_the_schema_has_the_limits_of_predict(client: TestClient) -> None:
+    schema = client.get("/openapi.json").json()["components"]["schemas"]["SearchIn"]["properties"]["predict"]["anyOf"][
+        0
+    ]
+    assert (schema["minItems"], schema["maxItems"], schema["uniqueItems"], schema["items"]["maxLength"]) == (
         1,
         16,
         True,

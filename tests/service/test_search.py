@@ -1,4 +1,4 @@
-"""A search: filters, modes, pages, weights, explanations, highlights, and the impression it leaves."""
+"""Searches: filters, modes, pages, weights, explanations, highlights, and logged impressions."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -23,7 +23,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def shop(client: TestClient) -> Spoken:
-    """Bowls that differ in number and colour; three of them are rare."""
+    """A collection of bowls with different numbers and colours; three bowls are rare."""
     shop = create(client, "shop", filterable=["colour", "number", "rare"])
     bowls = [
         {
@@ -38,21 +38,21 @@ def shop(client: TestClient) -> Spoken:
     return shop
 
 
-def test_a_filter_that_few_documents_pass_still_gives_them_all(shop: Spoken) -> None:
+def test_a_selective_filter_returns_all_matching_documents(shop: Spoken) -> None:
     answer = shop.search("a bowl made by hand", filter="rare = true", candidates=5)
     assert {hit["id"] for hit in answer["hits"]} == {"bowl-007", "bowl-064", "bowl-119"}
     assert answer["page"]["has_more"] is False
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
-def test_a_filter_gives_full_pages_of_what_passes_it(shop: Spoken, mode: str) -> None:
+def test_a_filter_gives_full_pages_of_matching_documents(shop: Spoken, mode: str) -> None:
     condition = "colour = blue AND number 10 TO 90"
     hits = shop.search("a bowl made by hand", filter=condition, limit=15, mode=mode)["hits"]
     assert len(hits) == 15
     assert all(hit["metadata"]["colour"] == "blue" and 10 <= hit["metadata"]["number"] <= 90 for hit in hits)
 
 
-def test_a_filter_that_nothing_passes_gives_an_empty_page(shop: Spoken) -> None:
+def test_a_filter_without_matches_gives_an_empty_page(shop: Spoken) -> None:
     answer = shop.search("bowl", filter="number > 1000")
     assert (answer["hits"], answer["attention"]["candidates"]) == ([], 0)
     assert answer["attention"]["null_weight"] == pytest.approx(1)
@@ -63,7 +63,7 @@ def test_a_search_of_an_empty_collection_finds_nothing(client: TestClient) -> No
     assert (answer["hits"], answer["page"]["has_more"], answer["attention"]["shown_mass"]) == ([], False, 0)
 
 
-def test_pages_are_disjoint_in_order_and_together_the_whole(shop: Spoken) -> None:
+def test_pages_are_disjoint_and_ordered_and_complete(shop: Spoken) -> None:
     whole = shop.search("red bowl", limit=100, log=False)["hits"]
     pages = [shop.search("red bowl", limit=25, offset=offset, log=False)["hits"] for offset in (0, 25, 50, 75)]
     joined = [hit for page in pages for hit in page]
@@ -72,7 +72,7 @@ def test_pages_are_disjoint_in_order_and_together_the_whole(shop: Spoken) -> Non
     assert all(a["logit"] >= b["logit"] for a, b in pairwise(joined))
 
 
-def test_has_more_tells_whether_there_is_a_next_page(shop: Spoken) -> None:
+def test_has_more_is_true_if_there_is_a_next_page(shop: Spoken) -> None:
     found = [shop.search("bowl", limit=40, offset=offset, log=False) for offset in (0, 40, 80, 120)]
     assert [len(one["hits"]) for one in found] == [40, 40, 40, 0]
     assert [one["page"]["has_more"] for one in found] == [True, True, False, False]
@@ -100,7 +100,7 @@ def test_the_parts_of_an_explanation_add_up_to_the_logit(shop: Spoken, mode: str
             assert 0 <= key["start"] <= key["end"] <= len(hit["title" if key["kind"] == "title" else "text"])
 
 
-def test_a_mode_uses_its_own_evidence_only(shop: Spoken) -> None:
+def test_a_mode_uses_only_its_own_evidence(shop: Spoken) -> None:
     words = shop.search("bowl 42", mode="words", explain=True)["hits"]
     assert words[0]["id"] == "bowl-042"
     assert {name for name, part in words[0]["explain"]["parts"].items() if part} == set(LEXICAL)
@@ -110,11 +110,11 @@ def test_a_mode_uses_its_own_evidence_only(shop: Spoken) -> None:
     assert len(shop.search("nothingofthekind", mode="dense")["hits"]) == 10
 
 
-def test_an_explanation_is_there_only_when_asked_for(shop: Spoken) -> None:
+def test_hits_are_explained_only_on_request(shop: Spoken) -> None:
     assert "explain" not in shop.search("bowl")["hits"][0]
 
 
-def test_highlights_point_at_the_words_of_the_query(client: TestClient) -> None:
+def test_highlights_mark_the_words_of_the_query(client: TestClient) -> None:
     notes = create(client, "notes")
     text = "Größe: 😀 copies of folders are copied; a folder copies nothing"
     notes.add({"id": "a", "title": "Copying folders", "text": text})
@@ -125,9 +125,9 @@ def test_highlights_point_at_the_words_of_the_query(client: TestClient) -> None:
     assert marked == ["copies", "folders", "copied", "folder", "copies"]
 
 
-def test_a_search_leaves_an_impression_of_what_was_shown(shop: Spoken) -> None:
-    asked = {"limit": 3, "offset": 2, "client_id": "c1", "session_id": "s1", "filter": "number < 50"}
-    answer = shop.search("white bowl", **asked)
+def test_a_search_logs_an_impression_of_the_hits(shop: Spoken) -> None:
+    options = {"limit": 3, "offset": 2, "client_id": "c1", "session_id": "s1", "filter": "number < 50"}
+    answer = shop.search("white bowl", **options)
     logged = shop.get(f"queries/{answer['query_id']}")
     assert (logged["q"], logged["client_id"], logged["session_id"]) == ("white bowl", "c1", "s1")
     assert logged["request"] | {"limit": 3, "offset": 2, "filter": "number < 50"} == logged["request"]
@@ -141,7 +141,7 @@ def test_a_search_leaves_an_impression_of_what_was_shown(shop: Spoken) -> None:
     assert (logged["model"]["version"], logged["generation"]) == (0, answer["generation"])
 
 
-def test_a_search_that_is_not_to_be_logged_leaves_none(shop: Spoken) -> None:
+def test_a_search_without_logging_has_no_impression(shop: Spoken) -> None:
     query_id = shop.search("white bowl", log=False)["query_id"]
     answer = shop.client.get(f"{shop.path}/queries/{query_id}")
     assert (answer.status_code, answer.json()["code"]) == (404, "query_not_found")
@@ -152,13 +152,13 @@ def test_an_impression_belongs_to_its_collection(shop: Spoken, client: TestClien
     assert client.get(f"/v1/collections/default/queries/{query_id}").status_code == 404
 
 
-def test_a_model_is_asked_for_by_version_or_alias(shop: Spoken) -> None:
+def test_a_model_is_selected_by_version_or_alias(shop: Spoken) -> None:
     assert shop.search("bowl")["model"] == {"version": 0, "alias": "champion"}
     assert shop.search("bowl", model=0)["model"] == {"version": 0, "alias": None}
     assert shop.ranking("red bowl", model=0) == shop.ranking("red bowl")
 
 
-def test_the_same_search_gives_the_same_bits(shop: Spoken) -> None:
+def test_equal_searches_give_identical_rankings(shop: Spoken) -> None:
     assert shop.ranking("blue bowl 17") == shop.ranking("blue bowl 17")
 
 
@@ -168,7 +168,7 @@ def test_query_ids_sort_by_time(shop: Spoken) -> None:
     assert [one[:13] for one in ids] == sorted(one[:13] for one in ids)
 
 
-def test_a_search_past_the_queue_is_told_to_come_back(client: TestClient, shop: Spoken) -> None:
+def test_a_search_beyond_the_queue_is_refused_with_retry_after(client: TestClient, shop: Spoken) -> None:
     runtime = runtime_of(client)
     taken = 0
     while runtime._search_places.acquire(blocking=False):
@@ -181,7 +181,7 @@ def test_a_search_past_the_queue_is_told_to_come_back(client: TestClient, shop: 
     assert good(client.post(f"{shop.path}/search", json={"q": "bowl"}))["hits"]
 
 
-def test_a_document_without_any_words_disturbs_nobody(client: TestClient) -> None:
+def test_documents_without_words_do_not_affect_other_documents(client: TestClient) -> None:
     odd = create(client, "odd")
     odd.add({"id": "empty", "text": ""}, {"id": "signs", "text": "?!"}, {"id": "words", "text": "some words"})
     assert odd.ids("some words")[0] == "words"
@@ -189,14 +189,14 @@ def test_a_document_without_any_words_disturbs_nobody(client: TestClient) -> Non
     assert odd.ids("?!", limit=3)
 
 
-def test_a_body_is_json_whatever_its_content_type_says(client: TestClient) -> None:
+def test_a_body_is_read_as_json_for_every_content_type(client: TestClient) -> None:
     for kind in ("application/x-www-form-urlencoded", "text/plain", "application/json"):
         answer = client.post("/v1/collections/default/search", content=b'{"q": "x"}', headers={"content-type": kind})
         assert answer.status_code == 200, kind
 
 
-def test_a_search_uses_no_thread_but_its_own(shop: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dependency that is a plain function would cost a hand-over to a thread of the framework, for every search."""
+def test_a_search_uses_no_thread_of_the_framework(shop: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dependency that is a plain function would run in a thread of the framework, for every search."""
     sent: list[object] = []
 
     async def run_sync(function: Callable[..., Any], *given: Any, **options: Any) -> Any:
@@ -207,4 +207,4 @@ def test_a_search_uses_no_thread_but_its_own(shop: Spoken, monkeypatch: pytest.M
     assert shop.search("a bowl made by hand")["hits"]
     assert sent == []
     assert shop.get("")["name"] == "shop"
-    assert sent  # what reads the database still does
+    assert sent  # requests that read the database run in a thread of the framework

@@ -19,7 +19,7 @@ import service.runtime.runtime
 from index.encoding.encoder import HashingEncoder
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.checkpoint import save_head
-from service.documents.actions import accept
+from service.documents.acceptance import accept
 from service.operations.health import diagnose
 from service.runtime.collection import model_directory
 from service.runtime.model_registry import register

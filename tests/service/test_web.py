@@ -1,4 +1,4 @@
-"""The web pages as the server gives them; what their scripts do in a browser is not tested here."""
+"""The web pages as the server sends them. The behaviour of their scripts in a browser is not tested here."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from service.web import routes
 HERE = Path(routes.__file__).parent
 STATIC = sorted(path.name for path in (HERE / "static").iterdir())
 FOREIGN = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/(?:2000|1999)/)[a-z0-9-]+\.[a-z]""")
-"""An address on another host; the names of XML namespaces are none."""
+"""An address on another host, except the names of XML namespaces."""
 
 every_page = pytest.mark.parametrize("page", ["/", "/learning"])
 every_static_file = pytest.mark.parametrize("name", STATIC)
@@ -27,7 +27,7 @@ every_static_file = pytest.mark.parametrize("name", STATIC)
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """The pages alone, over an empty data directory with a second collection."""
+    """Only the pages, on an empty data directory with a second collection."""
     runtime = Runtime.open(load_settings(data=tmp_path_factory.mktemp("data"), encoder="hashing"))
     runtime.create_collection("zoo", CollectionSettings())
     app = FastAPI()
@@ -53,21 +53,21 @@ def test_page_names_the_collections_and_forbids_foreign_and_inline_code(client: 
 
 
 @every_page
-def test_page_does_what_its_policy_allows(client: TestClient, page: str) -> None:
+def test_page_complies_with_its_policy(client: TestClient, page: str) -> None:
     text = client.get(page).text
     assert re.findall(r"<script[^>]*>", text) == [f'<script type="module" src="/static/{page[1:] or "search"}.js">']
     assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", text)
 
 
 @every_page
-def test_page_has_every_element_that_its_script_asks_for(client: TestClient, page: str) -> None:
+def test_page_has_every_element_that_its_script_uses(client: TestClient, page: str) -> None:
     found = set(re.findall(r'\sid="([\w-]+)"', client.get(page).text)) | {"collection", "welcome"}
     script = (HERE / "static" / f"{page[1:] or 'search'}.js").read_text()
     assert set(re.findall(r'\$\("([\w-]+)"\)', script)) <= found
 
 
 @every_page
-def test_unknown_collection_is_said_to_be_unknown_and_shown_escaped(client: TestClient, page: str) -> None:
+def test_page_of_an_unknown_collection_is_404_and_escapes_the_name(client: TestClient, page: str) -> None:
     answer = client.get(page, params={"c": '"><script>alert(1)</script>'})
     assert answer.status_code == 404
     assert "There is no collection with this name." in answer.text
@@ -75,19 +75,19 @@ def test_unknown_collection_is_said_to_be_unknown_and_shown_escaped(client: Test
     assert "&lt;script&gt;alert" in answer.text
 
 
-def test_learning_offers_the_readings_of_clicks_that_the_service_knows(client: TestClient) -> None:
-    (offered,) = re.findall(r'<select id="reading">(.*?)</select>', client.get("/learning").text, re.DOTALL)
+def test_learning_page_offers_the_click_interpretations_of_the_service(client: TestClient) -> None:
+    (offered,) = re.findall(r'<select id="interpretation">(.*?)</select>', client.get("/learning").text, re.DOTALL)
     options = re.findall(r'<option(?: value="(\w+)")?>([^<]+)</option>', offered)
     assert [value or text for value, text in options] == list(get_args(ClickReading))
 
 
-def test_query_in_the_address_is_shown_escaped(client: TestClient) -> None:
+def test_query_in_the_address_is_escaped(client: TestClient) -> None:
     text = client.get("/", params={"q": '"><script>alert(1)</script>'}).text
     assert "<script>alert" not in text
     assert 'value="&#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"' in text
 
 
-def test_empty_collection_tells_how_to_fill_it(client: TestClient) -> None:
+def test_page_of_an_empty_collection_shows_how_to_import_documents(client: TestClient) -> None:
     assert "softseek ingest PATH" in client.get("/").text
 
 
@@ -105,22 +105,22 @@ def test_static_file_is_served_and_revalidated(client: TestClient, name: str) ->
 
 
 @pytest.mark.parametrize("path", ["/static/missing.js", "/static/", "/static/%2e%2e/routes.py", "/static/../routes.py"])
-def test_nothing_else_is_served(client: TestClient, path: str) -> None:
+def test_other_paths_are_404(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 404
 
 
-def test_icon_is_where_browsers_look_for_it(client: TestClient) -> None:
+def test_icon_has_the_default_path_of_browsers(client: TestClient) -> None:
     answer = client.get("/favicon.ico")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
 
 
 @pytest.mark.parametrize("path", ["/", "/learning", "/favicon.ico", "/static/style.css"])
-def test_head_is_answered_as_get_is_without_a_body(client: TestClient, path: str) -> None:
+def test_head_returns_no_body(client: TestClient, path: str) -> None:
     answer = client.head(path)
     assert (answer.status_code, answer.content) == (200, b"")
 
 
-def test_nothing_comes_from_another_host() -> None:
+def test_no_file_refers_to_another_host() -> None:
     files = [path for folder in ("static", "templates") for path in (HERE / folder).iterdir()]
     assert [path.name for path in files if FOREIGN.search(path.read_text())] == []
 
@@ -130,5 +130,5 @@ def test_scripts_never_read_html_from_data() -> None:
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", scripts)
 
 
-def test_pages_are_no_part_of_the_api(client: TestClient) -> None:
+def test_pages_are_not_in_the_api_schema(client: TestClient) -> None:
     assert client.get("/openapi.json").json()["paths"] == {}

@@ -1,10 +1,12 @@
-// The learning page: what the collection holds, how training goes, which model serves and why.
+// The learning page: the counts of the collection, the progress of training, and the models with their reports.
 
 import { $, Problem, attempt, call, collection, el, showError } from "./page.js";
 
 const MEASURE = "nDCG@10";
 const SVG = "http://www.w3.org/2000/svg";
-let stream = null; // of the run that is shown
+let stream = null; // the event stream of the run that is shown
+const UNTRAINED = ["birth", "initial"]; // stored names of the untrained model, as a kind of model and as a recipe
+const shownName = (name) => (UNTRAINED.includes(name) ? "untrained" : name);
 const time = (text) => new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 async function refresh() {
@@ -14,11 +16,11 @@ async function refresh() {
   const named = Object.entries(own).map(([kind, count]) => [`${kind} keys`, count]);
   const shown = [["documents", counts.documents], ...named, ["memory keys", memory]];
   shown.push(["events", counts.events], ["judgments", counts.judgments]);
-  if (counts.pending) shown.push(["being indexed", counts.pending]);
+  if (counts.pending) shown.push(["pending documents", counts.pending]);
   $("counts").replaceChildren(
     ...shown.map(([name, count]) => el("div", {}, el("dt", {}, name), el("dd", {}, count.toLocaleString()))),
   );
-  $("champion").replaceChildren("Searches are ranked by ", el("b", {}, `model ${state.champion}`), ".");
+  $("champion").replaceChildren("The champion is ", el("b", {}, `model ${state.champion}`), ".");
   const aliases = Object.entries(registry.aliases);
   const models = registry.models.map((model) => {
     const names = aliases.filter(([, version]) => version === model.version).map(([name]) => name);
@@ -29,40 +31,47 @@ async function refresh() {
 
 function modelElement({ version, report, decision, created_at, lineage }, names) {
   const badges = names.map((name) => el("span", { className: `badge ${name}` }, name));
-  const origin = el("span", { className: "quiet" }, `${report.recipe?.recipe ?? lineage.kind}, ${time(created_at)}`);
-  const onclick = () => move(() => promoteModel(version));
+  const name = shownName(report.recipe?.recipe ?? lineage.kind);
+  const origin = el("span", { className: "quiet" }, `${name}, ${time(created_at)}`);
+  const onclick = () => changeChampion(() => promoteModel(version));
   const promote = el("button", { onclick, ariaLabel: `Promote model ${version}` }, "Promote");
   const head = el("div", { className: "row" }, el("b", {}, `Model ${version}`), ...badges, origin);
   if (!names.includes("champion")) head.append(promote);
   const element = el("li", {}, head);
-  const held = report.held_out?.[MEASURE];
-  if (held) element.append(el("p", {}, `Held-out ${MEASURE}: ${heldOut(held)} on ${held.queries} queries`));
+  const comparison = report.held_out?.[MEASURE];
+  if (comparison) {
+    element.append(el("p", {}, `Held-out ${MEASURE}: ${heldOut(comparison)} on ${comparison.queries} queries`));
+  }
   if (decision.checks) {
     const verdict = el("summary", {}, `Gate: ${decision.promote ? "passed" : "not passed"}`);
     element.append(el("details", {}, verdict, reasons(decision)));
   }
-  const facts = learned(report);
+  const facts = fitFacts(report);
   if (facts.length) {
     const lines = facts.map((fact) => el("li", {}, fact));
-    element.append(el("details", {}, el("summary", {}, "What it learned"), el("ul", { className: "reasons" }, ...lines)));
+    element.append(el("details", {}, el("summary", {}, "Fit"), el("ul", { className: "reasons" }, ...lines)));
   }
   return element;
 }
 
-// What a report says of how a model was fitted, a line for each; older reports have less.
-function learned({ recipe, head, hop, examination, held_out_queries: asked, train_seconds: seconds }) {
+// The facts of a report about the fit of a model, as lines. Reports of earlier versions have fewer facts.
+function fitFacts({ recipe, head, hop, examination, held_out_queries: queries, train_seconds: seconds }) {
   const facts = [];
   const number = (value) => String(+value.toFixed(4));
-  if (recipe?.epochs !== undefined) facts.push(`Epochs: ${recipe.epochs}; clicks read: ${recipe.reading ?? "graded"}`);
+  if (recipe?.epochs !== undefined) {
+    facts.push(`Epochs: ${recipe.epochs}; click interpretation: ${recipe.reading ?? "graded"}`);
+  }
   if (head && !Array.isArray(head.beta)) {
     const weights = Object.entries(head.beta).map(([part, weight]) => `${part} ${number(weight)}`);
     facts.push(`Weights of the evidence: ${weights.join(", ")}`);
   }
-  if (hop) facts.push(hop.chosen ? `Second hop: ${number(hop.chosen)}` : "Second hop: none, it did not help");
-  if (examination) facts.push(`Position bias of clicks: ${examination.method}`);
-  if (asked) facts.push(`Held-out queries: ${asked.test} of the test, ${asked.cross_fitted} cross-fitted`);
-  if (recipe?.optimism) facts.push(`Taken off for having chosen on them: ${number(recipe.optimism)}`);
-  if (recipe?.skipped?.length) facts.push(`Beyond the budget: ${recipe.skipped.join("; ")}`);
+  if (hop) facts.push(`Second hop: ${hop.chosen ? number(hop.chosen) : "none, because validation did not improve"}`);
+  if (examination) facts.push(`Estimate of position bias: ${examination.method}`);
+  if (queries) facts.push(`Held-out queries: ${queries.test} test, ${queries.cross_fitted} cross-fitted`);
+  if (recipe?.optimism) {
+    facts.push(`Subtracted for the selection of the recipe on the same queries: ${number(recipe.optimism)}`);
+  }
+  if (recipe?.skipped?.length) facts.push(`Recipes skipped because of the budget: ${recipe.skipped.join("; ")}`);
   if (seconds !== undefined) facts.push(`Trained in ${seconds.toFixed(1)} s`);
   return facts;
 }
@@ -73,7 +82,7 @@ function heldOut({ a, b, difference, low, high }) {
 }
 
 function reasons({ checks = [], reasons = [] }) {
-  const sign = (reason) => ({ true: "✓ ", false: "✗ " })[checks.find((one) => one.reason === reason)?.passed] ?? "";
+  const sign = (reason) => ({ true: "✓ ", false: "✗ " })[checks.find((check) => check.reason === reason)?.passed] ?? "";
   return el("ul", { className: "reasons" }, ...reasons.map((reason) => el("li", {}, sign(reason) + reason)));
 }
 
@@ -82,19 +91,19 @@ async function promoteModel(version, force = false) {
     return await call("PUT", "/models/aliases/champion", { version, reason: "from the web page", force });
   } catch (problem) {
     if (problem.code !== "promotion_gate_failed" || force) throw problem;
-    if (window.confirm(`${problem.message}\n\nPromote model ${version} all the same?`)) return promoteModel(version, true);
+    if (window.confirm(`${problem.message}\n\nPromote model ${version} anyway?`)) return promoteModel(version, true);
   }
 }
 
-function move(work) {
+function changeChampion(work) {
   return attempt(async () => {
-    const moved = await work();
-    if (moved) $("told").textContent = `Model ${moved.version} ranks the next search.`;
+    const alias = await work();
+    if (alias) $("promoted").textContent = `Model ${alias.version} ranks the next search.`;
     await refresh();
   });
 }
 
-// The stream tells every step of a run from its first, whether it goes on or has ended.
+// Shows a run. The stream sends all steps from the first, for running and ended runs.
 function follow(run) {
   let steps = [];
   const runs = `/v1/collections/${encodeURIComponent(collection)}/training-runs`;
@@ -107,8 +116,11 @@ function follow(run) {
     const step = JSON.parse(data);
     steps.push(step);
     const figures = Object.entries(step).filter(([name]) => !["phase", "done", "total", "trial"].includes(name));
-    const told = figures.map(([name, value]) => `${name} ${typeof value === "number" ? +value.toFixed(4) : value}`);
-    $("status").textContent = [`${step.phase ?? ""} ${step.done ?? ""}/${step.total ?? ""}`, ...told].join(" · ");
+    const shown = figures.map(([name, value]) => {
+      const text = typeof value === "number" ? +value.toFixed(4) : value;
+      return `${name} ${name === "recipe" ? shownName(text) : text}`;
+    });
+    $("status").textContent = [`${step.phase ?? ""} ${step.done ?? ""}/${step.total ?? ""}`, ...shown].join(" · ");
     $("progress").value = step.total ? step.done / step.total : 0;
     drawCharts(steps);
   });
@@ -119,30 +131,30 @@ function follow(run) {
     attempt(refresh);
   });
   mine.onerror = () => {
-    if (mine.readyState !== EventSource.CLOSED) return; // it connects again by itself
+    if (mine.readyState !== EventSource.CLOSED) return; // the browser connects again
     working(false);
-    showError("The training run can no longer be followed; load the page again.");
+    showError("The connection to the training run is lost. Load the page again.");
   };
 }
 
 function working(on) {
-  for (const id of ["train", "budget", "reading"]) $(id).disabled = on;
+  for (const id of ["train", "budget", "interpretation"]) $(id).disabled = on;
   $("cancel").hidden = $("progress").hidden = !on;
   if (on) $("outcome").replaceChildren();
 }
 
 function showOutcome(run) {
-  const made = run.model_version === null ? "" : `, made model ${run.model_version}`;
-  const resumed = run.resumptions > 0 ? `, taken up again ${run.resumptions} times` : "";
+  const made = run.model_version === null ? "" : `, model ${run.model_version}`;
+  const resumed = run.resumptions > 0 ? `, resumed ${run.resumptions} times` : "";
   $("status").textContent = `Run of ${time(run.created_at)}: ${run.status}${made}${resumed}.`;
-  const verdict = run.decision.promoted ? "It is the champion now." : "The champion stayed.";
+  const verdict = run.decision.promoted ? "The model is the new champion." : "The champion did not change.";
   $("outcome").replaceChildren(
     ...(run.status === "succeeded" ? [el("p", {}, el("b", {}, verdict)), reasons(run.decision)] : []),
     ...(run.error ? [el("p", {}, new Problem(run.error).message)] : []),
   );
 }
 
-// Every trial is a list of its epochs: the first epoch begins a new one, also where a killed trial was begun again.
+// Groups the steps by trial. The first epoch starts a new trial, also after the restart of a killed trial.
 function trials(steps) {
   const fits = [];
   for (const step of steps.filter((step) => "loss" in step)) {
@@ -152,7 +164,7 @@ function trials(steps) {
   return fits;
 }
 
-// One chart for each figure: epochs to the right, a line for each recipe and fold that was tried.
+// Draws a chart for each figure by epoch, with a line for each trial (a recipe on a fold).
 function drawCharts(steps) {
   const fits = trials(steps);
   const lines = (name) =>
@@ -178,14 +190,14 @@ function chart(name, lines) {
     image.append(group);
   }
   const recipes = [...new Set(lines.map((line) => line.recipe))];
-  const legend = recipes.map((recipe) => el("span", { className: `key ${recipe}` }, recipe));
+  const legend = recipes.map((recipe) => el("span", { className: `key ${recipe}` }, shownName(recipe)));
   const bounds = [high, low].map((value) => el("span", { ariaHidden: "true" }, value.toFixed(3)));
   return el(
     "figure",
     {},
     el("figcaption", {}, el("b", {}, name), ...legend),
     el("div", { className: "plot" }, ...bounds, image),
-    el("p", { className: "quiet" }, `epochs 1 to ${epochs}, a line for each fold tried`),
+    el("p", { className: "quiet" }, `epochs 1 to ${epochs}, a line for each trial`),
   );
 }
 
@@ -197,10 +209,10 @@ function svg(tag, attributes) {
 
 $("train").onclick = () => {
   if (!$("budget").reportValidity()) return;
-  const asked = { budget_seconds: $("budget").valueAsNumber, click_reading: $("reading").value };
-  attempt(async () => follow(await call("POST", "/training-runs", asked)));
+  const body = { budget_seconds: $("budget").valueAsNumber, click_reading: $("interpretation").value };
+  attempt(async () => follow(await call("POST", "/training-runs", body)));
 };
-$("back").onclick = () => move(() => call("POST", "/models/aliases/champion/rollback"));
+$("rollback").onclick = () => changeChampion(() => call("POST", "/models/aliases/champion/rollback"));
 if ($("error").hidden) {
   attempt(async () => {
     await refresh();

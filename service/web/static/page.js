@@ -1,14 +1,14 @@
-// What both pages share: calls to the /v1 API, and elements made from data.
-// Text enters a page as text nodes only; nothing here reads HTML from an answer.
+// Functions of both pages: calls to the /v1 API, and elements made from data.
+// Text enters a page only as text nodes. No code here reads HTML from a response.
 
 export const collection = document.body.dataset.collection;
 export const $ = (id) => document.getElementById(id);
 
-// An answer that is an error, or none at all, as one line for people; `code` is the stable one of the API.
+// A failed request. The message is one line; `code` is the stable code of the API.
 export class Problem extends Error {
   constructor({ detail, title, errors = [], code } = {}) {
-    const more = errors.map((one) => [one.pointer, one.detail].filter(Boolean).join(": "));
-    super([detail || title || "The service gave an answer that is none.", ...more].join(" · "));
+    const more = errors.map((error) => [error.pointer, error.detail].filter(Boolean).join(": "));
+    super([detail || title || "The response of the service has no content.", ...more].join(" · "));
     this.code = code;
   }
 }
@@ -26,11 +26,13 @@ export async function call(method, path, body, options = {}) {
     throw new Problem({ detail: "The service cannot be reached." });
   }
   const answer = await response.json().catch(() => null);
-  if (!response.ok || answer === null) throw new Problem(answer ?? { detail: `The service answered ${response.status}.` });
+  if (!response.ok || answer === null) {
+    throw new Problem(answer ?? { detail: `The service responded with status ${response.status}.` });
+  }
   return answer;
 }
 
-// Runs some work; what goes wrong becomes the page's error line, which the next work takes away.
+// Runs a function. An error is shown in the error line of the page, until the next call.
 export async function attempt(work) {
   showError("");
   try {
@@ -46,7 +48,7 @@ export function showError(text) {
   $("error").hidden = !text;
 }
 
-// el("a", { href, className }, "text", child, …): properties as in the DOM, children as nodes or text.
+// el("a", { href, className }, "text", child, …): makes an element with DOM properties and children (nodes or text).
 export function el(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
   element.append(...children);
@@ -59,5 +61,5 @@ export function percent(share) {
   return `${share < 0 ? "−" : ""}${(100 * size).toFixed(size < 0.0995 ? 1 : 0)} %`;
 }
 
-// A change of collection is a new page.
+// A change of the collection loads a new page.
 $("collection")?.addEventListener("change", (event) => event.target.form.submit());

@@ -1,20 +1,20 @@
-// The search page: asks, shows hits, and sends what a reader does with them as UBI events.
+// The search page: sends searches, shows hits, and sends clicks and judgments as UBI events.
 
 import { $, Problem, attempt, call, collection, el, percent } from "./page.js";
 
-const SNIPPET = 300; // characters
-const BEFORE = 60; // of them, before the first marked word
+const SNIPPET = 300; // characters of a snippet
+const BEFORE = 60; // characters of a snippet before the first marked word
 const LIMIT = 10;
-const MOST_KEYS = 8; // in an explanation, past queries first
-const SHOWN = 90; // characters of a key
+const MAX_KEYS = 8; // keys in an explanation, past queries first
+const MAX_KEY_CHARACTERS = 90; // characters of a key that are shown
 const PARTS = {
   words: "words (BM25)",
-  coverage: "words covered",
-  proximity: "words close together",
-  phrase: "words in order",
+  coverage: "query words in the document",
+  proximity: "query words close together",
+  phrase: "query words in order",
   memory: "past queries",
-}; // as people read them; kinds of keys have their own names
-let newest = 0; // number of the newest search: an older one that answers late is dropped
+}; // labels of the parts of a logit; the other parts are kinds of keys
+let newest = 0; // number of the newest search: late responses to older searches are dropped
 
 async function search(offset = 0) {
   const q = $("q").value.trim();
@@ -36,7 +36,7 @@ async function search(offset = 0) {
   if (offset) $("hits").children[offset]?.querySelector("h2 > *").focus();
 }
 
-// The button that was pressed goes with the old hits, so the focus goes to where the new ones begin.
+// The pressed button is removed with the old hits, so the focus moves to the summary above the new hits.
 async function searchAgain() {
   await search();
   $("summary").focus({ preventScroll: true });
@@ -51,7 +51,7 @@ function summary({ hits, attention, took_ms, model, degraded }) {
     `${took_ms.toFixed(took_ms < 10 ? 1 : 0)} ms`,
     `model ${model.version}${model.alias ? `, ${model.alias}` : ""}`,
   ];
-  return [...parts, ...degraded.map((what) => `degraded: ${what}`)].join(" · ");
+  return [...parts, ...degraded.map((reason) => `degraded: ${reason}`)].join(" · ");
 }
 
 function showHint(answer) {
@@ -61,8 +61,8 @@ function showHint(answer) {
   $("hint").textContent = !none
     ? ""
     : answer.hits.length
-      ? "Probably nothing here answers this: “no answer” has more weight than any single document."
-      : "Nothing here answers this.";
+      ? "Probably no document answers this query: “no answer” has more weight than any single document."
+      : "No document matches this query.";
 }
 
 function hitElement(hit, queryId) {
@@ -82,7 +82,7 @@ function hitElement(hit, queryId) {
   return element;
 }
 
-// Only http and https addresses become links; any other document opens where it stands.
+// Documents with an http or https address get a link. Other documents open in the list.
 function titleElement(hit, text) {
   const marked = hit.title ? mark(hit.title, hit.highlights, "title") : [hit.id];
   const url = hit.url && URL.canParse(hit.url) ? new URL(hit.url) : null;
@@ -97,38 +97,39 @@ function titleElement(hit, text) {
   return button;
 }
 
-// A piece of text as nodes, with the query's words marked. Offsets count code points, as the API's do.
+// Returns a part of a text as nodes, with marked query words. Offsets count code points, as in the API.
 function mark(text, highlights, field, from = 0, to = Infinity) {
   const points = Array.from(text);
   const cut = (start, end) => points.slice(start, end).join("");
   const nodes = [];
   let at = from;
-  for (const { start, end } of highlights.filter((one) => one.field === field && one.start >= from && one.end <= to)) {
+  const inside = (one) => one.field === field && one.start >= from && one.end <= to;
+  for (const { start, end } of highlights.filter(inside)) {
     nodes.push(cut(at, start), el("mark", {}, cut(start, end)));
     at = end;
   }
   return [...nodes, cut(at, Math.min(to, points.length))];
 }
 
-// The stretch of text with the most of the query's words; without any, the best passage's beginning.
+// Returns the part of the text with the most query words, or the start of the best passage if it has none.
 function snippet({ text, highlights, explain }) {
   const points = Array.from(text);
   const marks = highlights.filter((one) => one.field === "text");
   const word = ({ start, end }) => points.slice(start, end).join("").toLowerCase();
-  const inReach = (first) => marks.filter((one) => one.start >= first.start && one.end <= first.start + SNIPPET - BEFORE);
-  const counts = marks.map((first) => new Set(inReach(first).map(word)).size);
+  const shown = (from, to) => marks.filter(({ start, end }) => start >= from && end <= to);
+  const counts = marks.map(({ start }) => new Set(shown(start, start + SNIPPET - BEFORE).map(word)).size);
   const best = marks[counts.indexOf(Math.max(...counts))];
   const passage = explain.keys.filter((key) => key.kind === "passage").sort((a, b) => b.share - a.share)[0];
   let from = best ? Math.max(0, best.start - BEFORE) : (passage?.start ?? 0);
   if (points.length <= SNIPPET) from = 0;
-  while (from > 0 && from < best?.start && /\S/.test(points[from - 1])) from++; // begin with a whole word
+  while (from > 0 && from < best?.start && /\S/.test(points[from - 1])) from++; // start with a whole word
   const to = Math.min(points.length, from + SNIPPET);
   return [from > 0 ? "… " : "", ...mark(text, highlights, "text", from, to), to < points.length ? " …" : ""];
 }
 
 function sender(hit, queryId, element) {
-  const sent = new Set(); // a hit is opened once and judged once, as far as its search is concerned
-  const told = element.querySelector(".told");
+  const sent = new Set(); // each search sends at most one click and one judgment of a hit
+  const done = element.querySelector(".done");
   return (action) =>
     attempt(async () => {
       const kind = action === "click" ? "click" : "thumb";
@@ -144,7 +145,7 @@ function sender(hit, queryId, element) {
         },
       };
       try {
-        const { rejected } = await call("POST", "/events", event, { keepalive: true }); // outlives a click that leaves
+        const { rejected } = await call("POST", "/events", event, { keepalive: true }); // sent also when the page closes
         if (rejected.length) throw new Problem(rejected[0]);
       } catch (error) {
         sent.delete(kind);
@@ -155,46 +156,47 @@ function sender(hit, queryId, element) {
         thumb.ariaDisabled = "true";
       }
       const link = (onclick, text) => el("button", { className: "plain", type: "button", onclick }, text);
-      const again = link(searchAgain, "search again");
-      const back = link(() => takeBack(queryId), "take back all feedback on this search");
-      told.replaceChildren("Remembered; ", again, " to see it, or ", back, ".");
+      const again = link(searchAgain, "Search again");
+      const undo = link(() => deleteFeedback(queryId), "delete all feedback on this search");
+      done.replaceChildren("Stored. ", again, " to see the effect, or ", undo, ".");
     });
 }
 
-// The page is asked anew, so that it shows the ranking as it was before.
-async function takeBack(queryId) {
+// Deletes the feedback, and searches again to show the ranking without it.
+async function deleteFeedback(queryId) {
   if (await attempt(() => call("POST", "/events/delete", { query_id: queryId }))) await searchAgain();
 }
 
-// Parts that say nothing of this hit are left out: they add nothing to the sum.
+// Parts that are 0 are left out.
 function explanation({ explain, logit, text }) {
-  const table = el("table", {}, el("caption", {}, "The logit is the sum of its parts"));
+  const table = el("table", {}, el("caption", {}, "Logit: the sum of its parts"));
   const parts = Object.entries(explain.parts).filter(([, value]) => value !== 0);
   for (const [name, value] of [...parts.map(([part, value]) => [PARTS[part] ?? part, value]), ["logit", logit]]) {
     table.append(el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value.toFixed(3))));
   }
   const order = (key) => (key.kind === "query" ? 1 : 0) + Math.abs(key.share) / 2;
   const keys = [...explain.keys].sort((a, b) => order(b) - order(a));
-  const list = el("ul", {}, ...keys.slice(0, MOST_KEYS).map((key) => el("li", {}, ...keyLine(key, text))));
-  const left = keys.length - MOST_KEYS;
-  return [table, el("div", {}, el("h3", {}, "Keys behind it"), list, left > 0 ? `and ${left} more` : "")];
+  const list = el("ul", {}, ...keys.slice(0, MAX_KEYS).map((key) => el("li", {}, ...keyLine(key, text))));
+  const left = keys.length - MAX_KEYS;
+  return [table, el("div", {}, el("h3", {}, "Matched keys"), list, left > 0 ? `and ${left} more` : "")];
 }
 
 function keyLine(key, text) {
   const figures = el("span", { className: "quiet" }, ` cosine ${key.cosine.toFixed(2)}, share ${percent(key.share)}`);
   if (key.kind === "query") {
-    const what = key.share < 0 ? "spoke against it" : "confirmed it";
-    return [el("b", {}, "past query"), ` “${key.query ?? "?"}” ${what} (${key.from ?? "feedback"})`, figures];
+    const effect = key.share < 0 ? "rejected it" : "confirmed it";
+    return [el("b", {}, "past query"), ` “${key.query ?? "?"}” ${effect} (${key.from ?? "feedback"})`, figures];
   }
-  const start = Array.from(text).slice(key.start, Math.min(key.end, key.start + SHOWN)).join("");
-  const words = key.kind === "title" || !start ? "" : ` “${start}${key.end - key.start > SHOWN ? "…" : ""}”`;
+  const start = Array.from(text).slice(key.start, Math.min(key.end, key.start + MAX_KEY_CHARACTERS)).join("");
+  const more = key.end - key.start > MAX_KEY_CHARACTERS ? "…" : "";
+  const words = key.kind === "title" || !start ? "" : ` “${start}${more}”`;
   return [el("b", {}, key.kind), words, figures];
 }
 
 $("search").addEventListener("submit", (event) => {
   event.preventDefault();
-  const asked = new URLSearchParams({ c: collection, q: $("q").value });
-  if (asked.toString() !== location.search.slice(1)) history.pushState(null, "", `?${asked}`);
+  const address = new URLSearchParams({ c: collection, q: $("q").value });
+  if (address.toString() !== location.search.slice(1)) history.pushState(null, "", `?${address}`);
   search();
   window.scrollTo(0, 0);
 });

@@ -1,0 +1,81 @@
+"""Writes the reports of models: the fit, the measures, the decision of the gate."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from service.cli import show
+
+UNTRAINED = ("birth", "initial")
+"""Stored names of the untrained model, as a kind of model and as a recipe."""
+
+
+def shown_name(name: str | None) -> str | None:
+    """Return a stored kind or recipe as it is shown."""
+    return "untrained" if name in UNTRAINED else name
+
+
+def fit(report: Mapping[str, Any]) -> None:
+    """Write the report of a fit: the recipe, and the comparison with the champion on held-out queries."""
+    for line in recipe(report):
+        show.line(line)
+    if held_out := report.get("held_out"):
+        comparisons([{"measure": name} | value for name, value in held_out.items()], "champion", "challenger")
+
+
+def recipe(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines about the fit of a model. Reports of earlier versions have fewer fields, and give fewer lines."""
+    chosen, hop, examination = (report.get(name) or {} for name in ("recipe", "hop", "examination"))
+    if chosen:
+        labels = {"epochs": "epochs", "reading": "click interpretation"}
+        facts = ", ".join(f"{label} {chosen[name]}" for name, label in labels.items() if name in chosen)
+        took = f" in {report['train_seconds']:.1f} s" if "train_seconds" in report else ""
+        yield f"recipe {shown_name(chosen.get('recipe'))}" + (f" ({facts})" if facts else "") + took
+    if skipped := chosen.get("skipped"):
+        yield f"recipes skipped because of the budget: {'; '.join(skipped)}"
+    if examination:
+        yield f"estimate of position bias: {examination.get('method')}"
+    if hop.get("chosen"):
+        yield f"second hop: {hop['chosen']}"
+    if counts := report.get("held_out_queries"):
+        yield f"held-out queries: {counts.get('test', 0)} test, {counts.get('cross_fitted', 0)} cross-fitted"
+    if chosen.get("optimism"):
+        yield f"subtracted for the selection of the recipe on the same queries: {chosen['optimism']:.4f}"
+
+
+def scalars(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scalars of a reported head by name. The weight of each part of the evidence has its own name."""
+    found: dict[str, Any] = {}
+    for name, value in (report.get("head") or {}).items():
+        if isinstance(value, dict):
+            found |= {f"{name} {part}": weight for part, weight in value.items()}
+        else:
+            found[name] = value
+    return found
+
+
+def decision(found: Mapping[str, Any]) -> None:
+    """Write the checks of the gate, and the reasons that are not checks."""
+    checks = found.get("checks") or []
+    for check in checks:
+        show.line(f"{'passed' if check['passed'] else 'failed'}: {check['reason']}")
+    checked = [check["reason"] for check in checks]
+    for reason in found.get("reasons") or []:
+        if reason not in checked:
+            show.line(reason)
+
+
+def comparisons(found: Iterable[Mapping[str, Any]], a: str, b: str) -> None:
+    """Write paired comparisons of two models, a line for each measure."""
+    rows = [
+        (
+            pair["measure"],
+            pair["a"],
+            pair["b"],
+            f"{pair['difference']:+.4f}",
+            f"[{pair['low']:+.4f}, {pair['high']:+.4f}]",
+            "<0.0001" if pair["p_value"] < 0.0001 else pair["p_value"],
+            pair["queries"],
+        )
+        for pair in found
+    ]
+    show.table(("measure", a, b, "difference", "95% interval", "p", "queries"), rows)

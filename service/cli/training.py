@@ -1,0 +1,110 @@
+"""`train`: fits a challenger, measures it against the champion, and promotes it if it passes the gate."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import reports, show
+from service.cli.connection import DEFAULT_COLLECTION, Service, collection_path, connect
+from service.cli.failures import USAGE, Failure, Refused
+from service.cli.following import follow
+from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption
+
+
+class Promote(StrEnum):
+    """Whether the gate may promote the model."""
+
+    AUTO = "auto"
+    NEVER = "never"
+
+
+class ClickInterpretation(StrEnum):
+    """Interpretations of clicks as training examples."""
+
+    AUTO = "auto"
+    GRADED = "graded"
+    DEBIASED = "debiased"
+    NAIVE = "naive"
+
+
+def train(
+    seed: Annotated[int, typer.Option(min=0, help="Random seed. The same feedback and seed give the same model.")] = 0,
+    promote: Annotated[
+        Promote, typer.Option(help="auto: promote the model if it passes the gate. never: report only.")
+    ] = Promote.AUTO,
+    budget: Annotated[
+        int,
+        typer.Option(
+            min=1, max=3600, metavar="SECONDS", help="Cost budget of the trials in nominal seconds; not a time limit."
+        ),
+    ] = 45,
+    click_reading: Annotated[
+        ClickInterpretation,
+        typer.Option(help="Interpretation of clicks. auto: try all, and select by validation."),
+    ] = ClickInterpretation.AUTO,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")] = True,
+    collection: CollectionOption = DEFAULT_COLLECTION,
+    data: DataOption = None,
+    url: UrlOption = None,
+    json_out: JsonOption = False,
+) -> None:
+    """Fit a model to the feedback, measure it on held-out queries, and promote it if it passes the gate."""
+    if not wait and url is None:
+        raise Failure(USAGE, "--no-wait needs --url: without a server the run ends with this command")
+    with connect(data, url) as service:
+        runs = collection_path(collection, "training-runs")
+        body = {"seed": seed, "promote": promote, "budget_seconds": budget, "click_reading": click_reading}
+        run = started(service, runs, body)
+        if wait:
+            run = followed(service, f"{runs}/{run['id']}")
+    if json_out:
+        show.data(run)
+    elif wait:
+        show_run(run)
+    else:
+        show.line(f"training run {run['id']}")
+
+
+def started(service: Service, runs: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Start a run and return it.
+
+    In a directory opened by this process, an unfinished run of a killed command is resumed and returned instead.
+    """
+    while True:
+        try:
+            run: dict[str, Any] = service.call("POST", runs, body)
+            return run
+        except Refused as refused:
+            if not service.local or refused.code != "training_already_running":
+                raise
+        for run in service.call("GET", runs)["training_runs"]:
+            if run["status"] == "processing":
+                show.notice(f"resuming the interrupted run {run['id']} ({parameters(run)})")
+                return run
+
+
+def parameters(run: Mapping[str, Any]) -> str:
+    """Return the parameters of a training run as text."""
+    text = f"seed {run['seed']}, promote {run['promote']}, budget {run['budget_seconds']} s"
+    return f"{text}, click interpretation {run['click_reading']}"
+
+
+def followed(service: Service, path: str) -> dict[str, Any]:
+    """Return a run when it has ended. Ctrl-C cancels a run of this process; a run of a server continues."""
+    try:
+        return follow(service, path, "training")
+    except KeyboardInterrupt:
+        if service.local:
+            service.call("POST", f"{path}/cancel")
+        raise
+
+
+def show_run(run: Mapping[str, Any]) -> None:
+    """Write the results of a training run."""
+    decision, report = run.get("decision") or {}, run.get("report") or {}
+    reports.fit(report)
+    reports.decision(decision)
+    verdict = "is the new champion" if decision.get("promoted") else "is not the champion"
+    show.line(f"model {run.get('model_version')} {verdict}")

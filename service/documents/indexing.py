@@ -1,0 +1,126 @@
+"""Encodes pending documents and makes them searchable."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from index.encoding.documents import EncodedDocument, encode_documents, words_of
+from index.errors import Canceled
+from index.generation.generation import IndexedDocument
+from index.records import Document as DocumentRecord
+from service.documents import repository
+from service.documents.acceptance import Accepted, summary
+from service.runtime.collection import CollectionState, confirmations
+from service.runtime.jobs import Progress
+from service.runtime.runtime import Runtime
+
+CHUNK = 128
+"""Documents that are encoded, committed and published together. A small chunk is visible to searches soon."""
+AHEAD = 2
+"""Chunks being encoded while another is published: the tokenisation of one overlaps with the encoding of the other."""
+
+Encoded = tuple[DocumentRecord, EncodedDocument]
+
+
+def start_indexing(runtime: Runtime, state: CollectionState, accepted: Accepted) -> str:
+    """Start the task that makes accepted documents searchable; return its id."""
+
+    def work(progress: Progress) -> dict[str, Any]:
+        progress.expect(len(accepted.sequences))
+        make_searchable_in_task(runtime, state, accepted.sequences, progress)
+        return summary(accepted.items) | {"items": accepted.items}
+
+    return runtime.jobs.start("documents", state.name, work)
+
+
+def make_searchable_in_task(
+    runtime: Runtime, state: CollectionState, sequences: Sequence[int], progress: Progress
+) -> None:
+    """Make documents searchable as a task. If the task is canceled, the remaining pending documents are deleted.
+
+    If the service is closing, they stay pending for the next start.
+    """
+    try:
+        progress.check()
+        make_searchable(runtime, state, sequences, progress.advance)
+    except Canceled:
+        if not runtime.closing:
+            with runtime.database.write() as connection:
+                repository.delete_pending(connection, sequences)
+        raise
+
+
+def resume_pending(runtime: Runtime) -> None:
+    """Start indexing the documents that an earlier process accepted and did not make searchable."""
+    for state in runtime.collections.values():
+        with runtime.database.read() as connection:
+            sequences = repository.pending_sequences(connection, state.id)
+        if sequences:
+            start_indexing(runtime, state, Accepted(sequences, []))
+
+
+def make_searchable(
+    runtime: Runtime, state: CollectionState, sequences: Sequence[int], advance: Callable[[int], None] = lambda _: None
+) -> None:
+    """Encode pending documents and publish them, CHUNK at a time. Calls advance(count) after each chunk.
+
+    Raises EncoderMismatch before any document is encoded: the documents stay pending.
+    """
+    state.require_encoder(runtime.encoder)
+    chunks = [sequences[start : start + CHUNK] for start in range(0, len(sequences), CHUNK)]
+    encode = partial(_encoded, runtime, state)
+    with ThreadPoolExecutor(AHEAD, "encode-ahead") as ahead:
+        coming = deque(ahead.submit(encode, chunk) for chunk in chunks[:AHEAD])
+        for at, chunk in enumerate(chunks):
+            encoded = coming.popleft().result()
+            coming.extend(ahead.submit(encode, following) for following in chunks[at + AHEAD : at + AHEAD + 1])
+            with state.lock:
+                _publish(runtime, state, encoded)
+            advance(len(chunk))
+
+
+def _encoded(runtime: Runtime, state: CollectionState, sequences: Sequence[int]) -> dict[int, Encoded]:
+    """Return sequence -> document and vectors, for the documents that are still pending."""
+    with runtime.database.read() as connection:
+        pending = repository.pending_documents(connection, sequences)
+    records = [DocumentRecord(id=row.id, **row.body) for row in pending]
+    encoded = encode_documents(runtime.encoder, records, state.settings.kinds)
+    return {row.sequence: pair for row, pair in zip(pending, zip(records, encoded, strict=True), strict=True)}
+
+
+def _publish(runtime: Runtime, state: CollectionState, encoded: Mapping[int, Encoded]) -> None:
+    """Move documents from pending to searchable: one transaction, then one generation.
+
+    A document that was deleted or posted again during encoding is no longer pending, and is left out.
+    """
+    with runtime.database.write() as connection:
+        documents = [encoded[sequence] for sequence in repository.take_pending(connection, list(encoded))]
+        if not documents:
+            return
+        added, removed = _write_documents(connection, state, documents)
+        watermark = state.bump(connection, documents=True)
+        moved = confirmations(connection, state.id, rows=[document.row for document in added]) if removed else []
+    state.publish(watermark, added, removed, moved)
+
+
+def _write_documents(
+    connection: Connection, state: CollectionState, documents: Sequence[Encoded]
+) -> tuple[list[IndexedDocument], list[int]]:
+    """Write documents with their vectors; return them for the index, and the rows of the documents they replace."""
+    records = [record for record, _ in documents]
+    replaced = repository.rows_by_id(connection, state.id, [record.id for record in records])
+    repository.delete_replaced(connection, list(replaced.values()))
+    rows = repository.insert_documents(connection, state.id, records)
+    for record, row in zip(records, rows, strict=True):
+        if record.id in replaced:
+            repository.move_memory(connection, replaced[record.id], row)
+    repository.insert_vectors(connection, state.id, rows, [vectors for _, vectors in documents])
+    added = [
+        IndexedDocument(row, words_of(record), vectors.keys)
+        for row, (record, vectors) in zip(rows, documents, strict=True)
+    ]
+    return added, list(replaced.values())

@@ -1,0 +1,191 @@
+"""SQL of documents: pending documents, searchable documents, their keys and values.
+
+Every function runs inside the caller's transaction.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from index.encoding.documents import EncodedDocument
+from index.filters.parser import FilterNode
+from index.records import Document as DocumentRecord
+from index.records import KeyKind
+from service.storage.database import now
+from service.storage.filter_sql import to_sql
+from service.storage.tables import Document, Key, PendingDocument, Value
+from service.storage.vector_codec import as_blob
+
+PART_SIZE = 500
+"""Ids in one DELETE statement: SQLite limits the parameters of a statement."""
+
+T = TypeVar("T")
+
+
+def insert_pending(connection: Connection, collection_id: int, bodies: dict[str, dict[str, Any]]) -> list[int]:
+    """Store documents (id -> body) as pending, in place of pending documents with the same ids.
+
+    Returns the sequence numbers in ascending order.
+    """
+    if not bodies:
+        return []
+    mine = (PendingDocument.collection_id == collection_id, PendingDocument.id.in_(list(bodies)))
+    connection.execute(delete(PendingDocument).where(*mine))
+    created_at = now()
+    rows = [
+        {"collection_id": collection_id, "id": id, "body": body, "created_at": created_at}
+        for id, body in bodies.items()
+    ]
+    connection.execute(insert(PendingDocument), rows)
+    found = connection.execute(select(PendingDocument.sequence).where(*mine).order_by(PendingDocument.sequence))
+    return [int(sequence) for sequence in found.scalars()]
+
+
+def pending_sequences(connection: Connection, collection_id: int) -> list[int]:
+    """Return the sequence numbers of all pending documents of a collection, in ascending order."""
+    wanted = select(PendingDocument.sequence).where(PendingDocument.collection_id == collection_id)
+    return list(connection.execute(wanted.order_by(PendingDocument.sequence)).scalars())
+
+
+def pending_documents(connection: Connection, sequences: Sequence[int]) -> Sequence[Row[int, str, dict[str, Any]]]:
+    """Return (sequence, id, body) of the documents that are still pending, by sequence."""
+    wanted = select(PendingDocument.sequence, PendingDocument.id, PendingDocument.body)
+    found = wanted.where(PendingDocument.sequence.in_(sequences)).order_by(PendingDocument.sequence)
+    return connection.execute(found).all()
+
+
+def take_pending(connection: Connection, sequences: Sequence[int]) -> list[int]:
+    """Delete pending documents; return the sequence numbers that were still pending, in ascending order."""
+    condition = PendingDocument.sequence.in_(sequences)
+    taken = connection.execute(delete(PendingDocument).where(condition).returning(PendingDocument.sequence))
+    return sorted(taken.scalars())
+
+
+def delete_pending(connection: Connection, sequences: Sequence[int]) -> None:
+    """Delete pending documents by sequence number."""
+    for part in _parts(sequences):
+        connection.execute(delete(PendingDocument).where(PendingDocument.sequence.in_(part)))
+
+
+def pending_body(connection: Connection, collection_id: int, document_id: str) -> dict[str, Any] | None:
+    """Return the body of a pending document, or None."""
+    mine = (PendingDocument.collection_id == collection_id, PendingDocument.id == document_id)
+    body: dict[str, Any] | None = connection.execute(select(PendingDocument.body).where(*mine)).scalar()
+    return body
+
+
+def document(connection: Connection, collection_id: int, document_id: str) -> Row[Any] | None:
+    """Return the row of a searchable document, or None."""
+    mine = (Document.collection_id == collection_id, Document.id == document_id)
+    return connection.execute(select(Document.__table__).where(*mine)).one_or_none()
+
+
+def documents_after(connection: Connection, collection_id: int, row: int, limit: int) -> Sequence[Row[Any]]:
+    """Return the rows of up to `limit` searchable documents after `row`, in row order."""
+    mine = (Document.collection_id == collection_id, Document.row > row)
+    return connection.execute(select(Document.__table__).where(*mine).order_by(Document.row).limit(limit)).all()
+
+
+def rows_by_id(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, int]:
+    """Return id -> row of the searchable documents among these ids."""
+    wanted = select(Document.id, Document.row).where(Document.collection_id == collection_id, Document.id.in_(ids))
+    return {id: int(row) for id, row in connection.execute(wanted)}
+
+
+def ids_by_row(connection: Connection, collection_id: int) -> dict[int, str]:
+    """Return row -> id of all searchable documents."""
+    found = connection.execute(select(Document.row, Document.id).where(Document.collection_id == collection_id))
+    return {int(row): id for row, id in found}
+
+
+def matching_ids(connection: Connection, collection_id: int, node: FilterNode) -> list[str]:
+    """Return the ids of the searchable documents that match a filter."""
+    condition = to_sql(node, Document.__table__.c.metadata)
+    wanted = select(Document.id).where(Document.collection_id == collection_id, condition)
+    return list(connection.execute(wanted).scalars())
+
+
+def insert_documents(connection: Connection, collection_id: int, records: Sequence[DocumentRecord]) -> list[int]:
+    """Insert documents; return their rows in the order of the records."""
+    created_at = now()
+    values = [
+        {
+            "collection_id": collection_id,
+            "id": record.id,
+            "title": record.title,
+            "text": record.text,
+            "url": record.url,
+            "metadata": dict(record.metadata),
+            "created_at": created_at,
+        }
+        for record in records
+    ]
+    statement = insert(Document).returning(Document.row, sort_by_parameter_order=True)
+    return [int(row) for row in connection.execute(statement, values).scalars()]
+
+
+def insert_vectors(
+    connection: Connection, collection_id: int, rows: Sequence[int], documents: Sequence[EncodedDocument]
+) -> None:
+    """Insert the keys and the value of each document."""
+    keys = [
+        {
+            "collection_id": collection_id,
+            "document_row": row,
+            "query_key": None,
+            "kind": int(key.kind),
+            "vector": as_blob(key.vector),
+            "weight": key.weight,
+            "span_start": key.start,
+            "span_end": key.end,
+        }
+        for row, encoded in zip(rows, documents, strict=True)
+        for key in encoded.keys
+    ]
+    if keys:
+        connection.execute(insert(Key), keys)
+    values = [
+        {"document_row": row, "vector": as_blob(encoded.value)} for row, encoded in zip(rows, documents, strict=True)
+    ]
+    connection.execute(insert(Value), values)
+
+
+def delete_replaced(connection: Connection, rows: Sequence[int]) -> None:
+    """Delete documents and their own keys. Their `query` keys stay, for `move_memory`."""
+    if rows:
+        connection.execute(delete(Key).where(Key.document_row.in_(rows), Key.kind != KeyKind.QUERY))
+        connection.execute(delete(Document).where(Document.row.in_(rows)))
+
+
+def move_memory(connection: Connection, old_row: int, new_row: int) -> None:
+    """Attach the `query` keys of a replaced document to its new row."""
+    connection.execute(update(Key).where(Key.document_row == old_row).values(document_row=new_row))
+
+
+def delete_documents(
+    connection: Connection, collection_id: int, ids: Sequence[str]
+) -> tuple[list[int], list[int], int]:
+    """Delete documents, pending or searchable, with all their keys.
+
+    Returns the rows and the ids of the `query` keys that were deleted, and the number of distinct documents.
+    """
+    rows: list[int] = []
+    memory: list[int] = []
+    count = 0
+    for part in _parts(ids):
+        pending = (PendingDocument.collection_id == collection_id, PendingDocument.id.in_(part))
+        searchable = rows_by_id(connection, collection_id, part)
+        count += len(searchable.keys() | set(connection.execute(select(PendingDocument.id).where(*pending)).scalars()))
+        connection.execute(delete(PendingDocument).where(*pending))
+        part_rows = list(searchable.values())
+        keys = Key.document_row.in_(part_rows)
+        memory += connection.execute(select(Key.id).where(keys, Key.kind == KeyKind.QUERY)).scalars()
+        connection.execute(delete(Key).where(keys))
+        connection.execute(delete(Document).where(Document.row.in_(part_rows)))
+        rows += part_rows
+    return rows, memory, count
+
+
+def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + PART_SIZE] for start in range(0, len(items), PART_SIZE))

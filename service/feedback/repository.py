@@ -1,0 +1,129 @@
+"""SQL of feedback: events, judgments, and the `query` keys made from them.
+
+Every function runs inside the caller's transaction.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, insert, select
+
+from index.records import Floats, KeyKind
+from service.feedback.schemas import EventIn, JudgmentIn
+from service.runtime.query_text import normalise
+from service.storage.database import now, rfc3339
+from service.storage.tables import Document, Event, Impression, Judgment, Key
+from service.storage.vector_codec import as_blob
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """A `query` key to store: a signed weight between a query and a document, from an event or a judgment."""
+
+    row: int
+    query_key: str
+    vector: Floats
+    weight: float
+    event_id: int | None = None
+    judgment_id: int | None = None
+
+
+def query_texts(connection: Connection, collection_id: int, ids: Iterable[str | None]) -> dict[str, str]:
+    """Return query id -> text of the logged searches among these ids."""
+    wanted = sorted({id for id in ids if id})
+    found = select(Impression.query_id, Impression.text).where(
+        Impression.collection_id == collection_id, Impression.query_id.in_(wanted)
+    )
+    return {row.query_id: row.text for row in connection.execute(found)}
+
+
+def document_rows(connection: Connection, collection_id: int, ids: Iterable[str | None]) -> dict[str, int]:
+    """Return document id -> row of the searchable documents among these ids."""
+    wanted = sorted({id for id in ids if id})
+    found = select(Document.id, Document.row).where(Document.collection_id == collection_id, Document.id.in_(wanted))
+    return {row.id: row.row for row in connection.execute(found)}
+
+
+def insert_event(connection: Connection, collection_id: int, event: EventIn, text: str) -> int:
+    """Store an event with its query text; return its id."""
+    values = {
+        "collection_id": collection_id,
+        "action_name": event.action_name,
+        "grade": event.grade,
+        "query_id": event.query_id,
+        "query_text": text,
+        "query_key": normalise(text),
+        "document_id": event.document_id,
+        "position": event.position,
+        "client_id": event.client_id,
+        "session_id": event.session_id,
+        "timestamp": rfc3339(event.timestamp),
+        "body": event.model_dump(mode="json"),
+        "created_at": now(),
+    }
+    return int(connection.execute(insert(Event).values(values).returning(Event.id)).scalar_one())
+
+
+def delete_events(
+    connection: Connection, collection_id: int, query_id: str | None, client_id: str | None, before: str | None
+) -> tuple[int, list[int]]:
+    """Delete the events that match all given conditions, and their `query` keys.
+
+    before: an RFC 3339 time; only events with an earlier timestamp are deleted.
+    Returns the number of events and the ids of the keys.
+    """
+    where = [Event.collection_id == collection_id]
+    where += [Event.query_id == query_id] if query_id else []
+    where += [Event.client_id == client_id] if client_id else []
+    where += [Event.timestamp < before] if before else []
+    keys = select(Key.id).where(Key.event_id.in_(select(Event.id).where(*where)))
+    removed = [int(key) for key in connection.execute(keys).scalars()]
+    return int(connection.execute(delete(Event).where(*where)).rowcount), removed
+
+
+def insert_judgment(connection: Connection, collection_id: int, judgment: JudgmentIn) -> int:
+    """Store a judgment with a rating; return its id."""
+    values = {
+        "collection_id": collection_id,
+        "query_text": judgment.query,
+        "query_key": normalise(judgment.query),
+        "document_id": judgment.document_id,
+        "rating": judgment.rating,
+        "rater": judgment.rater,
+        "created_at": now(),
+    }
+    return int(connection.execute(insert(Judgment).values(values).returning(Judgment.id)).scalar_one())
+
+
+def delete_judgment(connection: Connection, collection_id: int, judgment: JudgmentIn) -> list[int]:
+    """Delete the judgment with the same query, document and rater, and its `query` keys; return the ids of the keys."""
+    same = (
+        Judgment.collection_id == collection_id,
+        Judgment.query_key == normalise(judgment.query),
+        Judgment.document_id == judgment.document_id,
+        Judgment.rater == judgment.rater,
+    )
+    keys = select(Key.id).where(Key.judgment_id.in_(select(Judgment.id).where(*same)))
+    removed = [int(key) for key in connection.execute(keys).scalars()]
+    connection.execute(delete(Judgment).where(*same))
+    return removed
+
+
+def insert_memory(connection: Connection, collection_id: int, memory: Iterable[MemoryRow]) -> list[int]:
+    """Store `query` keys; return their ids."""
+    ids = []
+    for key in memory:
+        values = {
+            "collection_id": collection_id,
+            "document_row": key.row,
+            "kind": int(KeyKind.QUERY),
+            "vector": as_blob(key.vector),
+            "weight": key.weight,
+            "span_start": 0,
+            "span_end": 0,
+            "query_key": key.query_key,
+            "event_id": key.event_id,
+            "judgment_id": key.judgment_id,
+        }
+        ids.append(int(connection.execute(insert(Key).values(values).returning(Key.id)).scalar_one()))
+    return ids

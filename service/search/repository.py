@@ -1,0 +1,87 @@
+"""SQL of searches: stored fields of hits, filters, models, past queries, metadata and impressions.
+
+All functions but `stored_fields` take a connection. `stored_fields` is on the path of every search and uses one
+statement without SQLAlchemy, see `Database.fetch`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Row, func, select, text
+
+from index.filters.parser import FilterNode
+from index.records import Ints
+from service.storage.database import Database
+from service.storage.filter_sql import to_sql
+from service.storage.tables import Alias, Document, Event, Impression, Judgment, Key, Model
+
+STORED_FIELDS = "SELECT row, id, title, text, url, metadata FROM documents WHERE row IN"
+MEMORY_KEYS = (
+    text(
+        "SELECT id, event_id, judgment_id FROM keys INDEXED BY ix_keys_memory"  # without it, SQLite scans all memory
+        " WHERE collection_id = :collection AND kind = 3 AND source = :source AND document_row = :row"
+        " ORDER BY id DESC LIMIT :limit"
+    )
+    .columns(Key.id, Key.event_id, Key.judgment_id)
+    .subquery()
+)
+FEEDBACK = (
+    select(Event.query_id, Event.action_name, Event.timestamp, Judgment.rating, Judgment.created_at)
+    .select_from(MEMORY_KEYS)
+    .join(Event, Event.id == MEMORY_KEYS.c.event_id, isouter=True)
+    .join(Judgment, Judgment.id == MEMORY_KEYS.c.judgment_id, isouter=True)
+    .order_by(MEMORY_KEYS.c.id.desc())
+)
+"""Built once, because an explanation runs it for every past query of a hit."""
+
+
+def stored_fields(database: Database, rows: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+    """Return row -> (row, id, title, text, url, metadata as JSON text) of the documents that are still stored."""
+    found = database.fetch(f"{STORED_FIELDS} ({','.join('?' * len(rows))})", rows)
+    return {fields[0]: fields for fields in found}
+
+
+def matching_rows(connection: Connection, collection_id: int, node: FilterNode) -> Ints:
+    """Return the rows (n,) of the documents that match a filter."""
+    condition = to_sql(node, Document.__table__.c.metadata)
+    wanted = select(Document.row).where(Document.collection_id == collection_id, condition)
+    return np.fromiter(connection.execute(wanted).scalars(), np.int64)
+
+
+def metadata(connection: Connection, rows: list[int]) -> dict[int, dict[str, Any]]:
+    """Return row -> metadata of the documents that are still stored."""
+    table = Document.__table__.c
+    listed = func.json_each(str(rows)).table_valued("value")  # one parameter for any number of rows
+    wanted = select(table.row, table.metadata).where(table.row.in_(select(listed.c.value)))
+    return {row.row: row.metadata for row in connection.execute(wanted)}
+
+
+def challenger_version(connection: Connection, collection_id: int) -> int | None:
+    """Return the version of the challenger, or None."""
+    mine = (Alias.collection_id == collection_id, Alias.name == "challenger")
+    version: int | None = connection.execute(select(Alias.version).where(*mine)).scalar()
+    return version
+
+
+def has_model(connection: Connection, collection_id: int, version: int | None) -> bool:
+    """Return whether the collection has a model of this version."""
+    mine = (Model.collection_id == collection_id, Model.version == version)
+    return connection.execute(select(Model.version).where(*mine)).first() is not None
+
+
+def feedback(
+    connection: Connection, collection_id: int, query_key: str, row: int, limit: int
+) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Return the newest feedback that a past query gave to a document, newest first.
+
+    A row has the fields of an event (query_id, action_name, timestamp) or of a judgment (rating, created_at).
+    """
+    values = {"collection": collection_id, "source": query_key, "row": row, "limit": limit}
+    return connection.execute(FEEDBACK, values).all()
+
+
+def impression(connection: Connection, collection_id: int, query_id: str) -> Row[Any] | None:
+    """Return the row of a logged search, or None."""
+    mine = (Impression.query_id == query_id, Impression.collection_id == collection_id)
+    return connection.execute(select(Impression.__table__).where(*mine)).one_or_none()
