@@ -3,7 +3,7 @@
 import numpy as np
 from sqlalchemy import select
 
-from index.filters.parser import FilterNode
+from index.filters.conditions import FilterNode
 from index.generation.generation import Generation
 from index.records import Mask
 from service.runtime.collection import CollectionState

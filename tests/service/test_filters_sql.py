@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, create_engine, delete, insert, select
 from sqlalchemy.dialects import sqlite
 
-from index.filters.parser import MAX_CONDITIONS, FilterNode, matches, parse_filter
+from index.filters.conditions import FilterNode
+from index.filters.evaluation import matches
+from index.filters.parser import MAX_CONDITIONS, parse_filter
 from service.storage.filter_sql import to_sql
 
 DOCUMENTS = Table("documents", MetaData(), Column("row", Integer, primary_key=True), Column("metadata", Text))

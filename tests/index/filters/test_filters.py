@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.errors import FilterSyntax
-from index.filters.parser import (
+from index.filters.conditions import (
     And,
     Compare,
     Contains,
@@ -20,9 +20,9 @@ from index.filters.parser import (
     Or,
     Range,
     Value,
-    matches,
-    parse_filter,
 )
+from index.filters.evaluation import matches
+from index.filters.parser import parse_filter
 
 FIELDS = {"lang", "year", "a.b-c_d", "my field", "not", "größe"}
 
