@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from index.candidates.build import seal
 from index.generation.generation import Generation
 from index.records import Floats, Ints
+from index.storage.checksum_guard import ChecksumGuard
 from index.storage.growable_array import GrowableArray
-from index.storage.vector_file import ChecksumGuard, VectorFile
+from index.storage.vector_file import VectorFile
 
 DEAD_SHARE = 0.3
 """Share of deleted keys at which the arrays are compacted."""
@@ -63,7 +64,7 @@ def compact(state: Generation, file: VectorFile) -> Compaction:
     growable_arrays: dict[str, GrowableArray[Any]] = {
         name: GrowableArray.with_capacity(array) for name, array in arrays.items()
     }  # the next write waits for no copy
-    seen: dict[str, Any] = {name: room.seen for name, room in growable_arrays.items()}
+    seen: dict[str, Any] = {name: array.view for name, array in growable_arrays.items()}
     compacted = replace(
         state,
         keys=keys,

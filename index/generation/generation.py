@@ -17,8 +17,9 @@ from index.candidates.build import SealedIndex
 from index.candidates.exact import ExactIndex
 from index.memory.memory import Memory
 from index.records import Floats, Ints, Key, Mask
+from index.storage.checksum_guard import ChecksumGuard, Checksums
 from index.storage.growable_array import GrowableArray
-from index.storage.vector_file import ChecksumGuard, Checksums, VectorFile
+from index.storage.vector_file import VectorFile
 from index.words.bm25_index import WordSearcher
 from index.words.term_matching import Matches, Words, bm25, find_words, match
 
@@ -161,7 +162,7 @@ class Generation:
         for name in GROWING:
             seen = getattr(self, name)
             growable_arrays[name] = self.growable_arrays.get(name, GrowableArray(seen)).extended(len(seen), more[name])
-            arrays[name] = growable_arrays[name].seen
+            arrays[name] = growable_arrays[name].view
         keys = file.extended(len(self.keys), vectors)
         return replace(
             self, keys=keys, file=file, growable_arrays=growable_arrays, alive=np.append(self.alive, alive), **arrays

@@ -21,9 +21,10 @@ from index.generation.generation import ARRAYS, GROWING, Generation, IndexedDocu
 from index.memory.memory import Memory
 from index.records import MemoryKey
 from index.storage.background import Background
+from index.storage.checksum_guard import ChecksumGuard, checksums
 from index.storage.files import MANIFEST, read_manifest, sync_directory, write_manifest
 from index.storage.growable_array import GrowableArray
-from index.storage.vector_file import ChecksumGuard, VectorFile, checksums
+from index.storage.vector_file import VectorFile
 from index.words.bm25_index import WordIndex
 
 TAIL_KEYS = 2048
@@ -88,7 +89,7 @@ class GenerationStore:
         arrays["growable_arrays"] = {
             name: GrowableArray.with_capacity(arrays[name]) for name in GROWING
         }  # the first write waits for no copy
-        arrays |= {name: room.seen for name, room in arrays["growable_arrays"].items()}
+        arrays |= {name: array.view for name, array in arrays["growable_arrays"].items()}
         store._remove_leftovers(manifest["keys_file"])
         if manifest["keys_file"]:
             path = directory / manifest["keys_file"]

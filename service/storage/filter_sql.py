@@ -1,6 +1,6 @@
 """A filter as a condition in SQL, for SQLite, over metadata that is stored as one JSON object in a text column.
 
-It gives the same results as its reference, `index.filters.evaluation.matches`. Every name and value is a bound parameter.
+`index.filters.evaluation.matches` is its reference: both give the same results. Every name and value is a bound parameter.
 
 Fields are found by comparing keys (`json_each(...).key = :name`) and not by a path made from the name: SQLite 3.40
 compares a path with the key as it is spelled in the JSON text, so `$."é"` would not find a key stored as `"\\u00e9"`.
