@@ -205,7 +205,7 @@ def _write_vectors(
             "query_key": None,
             "kind": int(key.kind),
             "vector": as_blob(key.vector),
-            "weight": key.weight,
+            "weight": 1.0,
             "span_start": key.start,
             "span_end": key.end,
         }
