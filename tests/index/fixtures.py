@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from index.encoding.encoder import HashingEncoder
+from index.encoding.hashing_encoder import HashingEncoder
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
 from index.records import Floats, Key, KeyKind, MemoryKey

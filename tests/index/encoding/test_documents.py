@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from index.encoding.documents import encode_documents, words_of
-from index.encoding.encoder import HashingEncoder
+from index.encoding.hashing_encoder import HashingEncoder
 from index.records import OWN_KINDS, Document, Floats, KeyKind
 
 TITLED = Document("1", "The cat sat. The dog ran.", title="Animals")

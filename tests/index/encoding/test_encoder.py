@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from index.encoding.converted_encoder import BATCH_TOKENS, ConvertedEncoder, batches
-from index.encoding.encoder import HASHING_MODEL, Encoder, HashingEncoder, load_encoder
+from index.encoding.encoder import HASHING_MODEL, Encoder, load_encoder
+from index.encoding.hashing_encoder import HashingEncoder
 from index.encoding.model_files import DEFAULT_MODEL, OFFLINE_PACKAGE, fingerprint_of, locate_model
 from index.encoding.reference_encoder import SentenceTransformerEncoder
 
