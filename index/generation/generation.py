@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from index.candidates.base import MISSING
-from index.candidates.build import SealedIndex
+from index.candidates.base import MISSING, SealedIndex
 from index.candidates.exact import ExactIndex
 from index.memory.memory import Memory
 from index.records import Floats, Ints, Key, Mask

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from index.candidates.base import MISSING
-from index.candidates.build import SealedIndex, read_sealed, seal
+from index.candidates.base import MISSING, SealedIndex
+from index.candidates.build import read_sealed, seal
 from index.errors import DamagedFile
 from index.generation.compaction import carried_over, compact, is_sparse
 from index.generation.generation import ARRAYS, GROWING, Generation, IndexedDocument
