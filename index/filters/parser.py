@@ -100,7 +100,7 @@ def _position(token: Token) -> int:
 def _depth(kind: str, previous: str, negations: list[int]) -> int:
     """Return the number of parentheses and NOTs that are open after a token of this kind.
 
-    negations[i] is the number of NOTs that precede the current condition inside the i-th open parenthesis; this function
+    negations[i] is the number of NOTs before the current condition inside the i-th open parenthesis; this function
     updates it. A NOT after a field (`lang NOT IN [en]`) belongs to the operator and opens no level.
     """
     if kind == "_LPAR":

@@ -155,7 +155,7 @@ def explain_keys(
     total = float(np.abs(weight).sum()) or 1.0
     for key, cosine, part in zip(found.memory_key[mine], found.memory_cosine[mine], weight, strict=True):
         memory = generation.memory
-        query_key, count = memory.query_keys[memory.query_key[key]], int(memory.counts[key])
+        query_key, count = memory.query_keys[memory.query_index[key]], int(memory.counts[key])
         shares.append(
             KeyShare(KeyKind.QUERY, float(cosine), float(part) / total, query_key=query_key, confirmations=count)
         )

@@ -11,7 +11,7 @@ LEAST_ROWS = 256
 
 
 class GrowableArray(Generic[Number]):
-    """An array with spare capacity. Readers keep a view of the first `used` rows; later appends are invisible to them."""
+    """An array with spare capacity. Readers keep a view of its first rows; later appends are invisible to them."""
 
     def __init__(self, rows: NDArray[Number]) -> None:
         self.rows = rows

@@ -1,4 +1,4 @@
-"""Lowers the priority of background threads. On Linux each thread has its own priority, and its child threads inherit it."""
+"""Lowers the priority of background threads. On Linux each thread has a priority, which child threads inherit."""
 
 import os
 import sys

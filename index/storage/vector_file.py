@@ -1,4 +1,4 @@
-"""Vectors in an append-only file that is mapped into memory. The system loads pages on reading and drops them when short.
+"""Vectors in an append-only file that is mapped into memory: the system loads pages on access and can evict them.
 
 Readers keep a view of the first K rows; later appends are invisible to them. Rows are written with `pwrite` and read
 through the map, so a full disk is an error of the write, not a signal. Opening a file reads no row;
@@ -29,7 +29,7 @@ class VectorFile:
 
     @classmethod
     def open(cls, path: Path, dim: int, count: int) -> tuple["VectorFile", Floats]:
-        """Return the file and a view of its first `count` rows; reads no row. Raises DamagedFile if rows are missing."""
+        """Return the file and a view of its first `count` rows, reading none; raises DamagedFile if it is shorter."""
         try:
             file = cls(path, dim, create=False)
         except OSError as error:

@@ -1,6 +1,6 @@
 """A filter as a condition in SQL, for SQLite, over metadata that is stored as one JSON object in a text column.
 
-`index.filters.evaluation.matches` is its reference: both give the same results. Every name and value is a bound parameter.
+It gives the same results as `index.filters.evaluation.matches`, its reference. Names and values are bound parameters.
 
 Fields are found by comparing keys (`json_each(...).key = :name`) and not by a path made from the name: SQLite 3.40
 compares a path with the key as it is spelled in the JSON text, so `$."é"` would not find a key stored as `"\\u00e9"`.
