@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 
 from index.encoding.chunking import PassageCutter
-from index.encoding.conversion import convert_apart, converted_model
+from index.encoding.conversion import convert_in_subprocess, converted_model
 from index.encoding.converted_encoder import ConvertedEncoder
 from index.encoding.hashing_encoder import HashingEncoder
 from index.encoding.model_files import fingerprint_of, locate_model
@@ -56,7 +56,7 @@ def load_encoder(model: str, precision: Precision = "auto", cache: Path | None =
     path = locate_model(model)
     if cache is not None:
         fingerprint = fingerprint_of(path)
-        convert_apart(path, fingerprint, cache)
+        convert_in_subprocess(path, fingerprint, cache)
         try:
             return ConvertedEncoder(converted_model(path, fingerprint, cache), fingerprint, precision)
         except Exception as error:  # conversion raises many types; the slower encoder still works

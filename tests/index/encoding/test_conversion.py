@@ -122,7 +122,7 @@ def test_a_refusal_is_remembered_until_a_library_changes(
         with pytest.raises(NotConvertible, match="RuntimeError: an operator"):
             convert()
     assert converter.count == 1
-    monkeypatch.setattr(conversion, "_makers", lambda: {"torch": "next"})
+    monkeypatch.setattr(conversion, "_library_versions", lambda: {"torch": "next"})
     converter.failure = None
     assert read_facts(convert())["dim"] == 3
 
