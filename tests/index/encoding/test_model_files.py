@@ -1,4 +1,4 @@
-"""Weights are found in the promised order, or not at all, and two folders are told apart by what decides vectors."""
+"""Weights are searched in a fixed order, and the fingerprint depends on the files that determine vectors."""
 
 import importlib.util
 import shutil
@@ -24,7 +24,7 @@ needs_weights = pytest.mark.skipif(
 
 
 class Hub:
-    """Stands in for the hub client: remembers what it was asked, and has what it is told to have."""
+    """Replaces the hub client: records requests, and returns the `cached` and `online` folders."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str | None, bool]] = []
@@ -64,7 +64,7 @@ def test_an_explicit_path_comes_first(tmp_path: Path, hub: Hub, monkeypatch: pyt
 
 @needs_weights
 @pytest.mark.parametrize("name", [DEFAULT_MODEL, DEFAULT_REPOSITORY])
-def test_the_default_model_comes_from_the_offline_package_without_asking_the_hub(name: str, hub: Hub) -> None:
+def test_the_default_model_comes_from_the_offline_package_without_a_request_to_the_hub(name: str, hub: Hub) -> None:
     folder = locate_model(name)
     assert folder.parent.name == OFFLINE_PACKAGE
     assert (folder / "model.safetensors").is_file()
@@ -72,7 +72,7 @@ def test_the_default_model_comes_from_the_offline_package_without_asking_the_hub
 
 
 @pytest.mark.usefixtures("no_package")
-def test_without_the_package_the_local_cache_is_asked_before_the_hub(hub: Hub, tmp_path: Path) -> None:
+def test_without_the_package_the_local_cache_comes_before_the_hub(hub: Hub, tmp_path: Path) -> None:
     hub.cached = tmp_path
     assert locate_model("someone/model@abc") == tmp_path
     assert hub.asked == [("someone/model", "abc", True)]
@@ -81,14 +81,14 @@ def test_without_the_package_the_local_cache_is_asked_before_the_hub(hub: Hub, t
     assert hub.asked[1:] == [("someone/model", None, True), ("someone/model", None, False)]
 
 
-def test_a_name_without_an_owner_is_looked_for_under_sentence_transformers(hub: Hub, tmp_path: Path) -> None:
+def test_a_name_without_an_owner_belongs_to_sentence_transformers(hub: Hub, tmp_path: Path) -> None:
     hub.cached = tmp_path
     locate_model("all-mpnet-base-v2")
     assert hub.asked == [("sentence-transformers/all-mpnet-base-v2", None, True)]
 
 
 @pytest.mark.usefixtures("no_package")
-def test_the_default_model_is_asked_of_the_hub_at_a_pinned_revision(hub: Hub) -> None:
+def test_the_default_model_is_requested_at_a_pinned_revision(hub: Hub) -> None:
     with pytest.raises(ModelNotFound):
         locate_model(DEFAULT_MODEL)
     assert hub.asked == [(DEFAULT_REPOSITORY, DEFAULT_REVISION, True), (DEFAULT_REPOSITORY, DEFAULT_REVISION, False)]
@@ -103,13 +103,13 @@ def test_default_weights_with_another_sha256_are_refused(hub: Hub, tmp_path: Pat
             locate_model(DEFAULT_MODEL)
 
 
-def test_a_name_that_nothing_has_is_an_error_that_says_what_to_do(hub: Hub) -> None:
+def test_an_unknown_name_raises_an_error_that_names_the_setting(hub: Hub) -> None:
     with pytest.raises(ModelNotFound, match=r"'nobody/nothing'.*SOFTSEEK_ENCODER"):
         locate_model("nobody/nothing")
     assert len(hub.asked) == 2
 
 
-def test_an_empty_name_is_no_folder(hub: Hub) -> None:
+def test_an_empty_name_is_not_a_folder(hub: Hub) -> None:
     with pytest.raises(ModelNotFound):
         locate_model("")
     assert hub is not None
@@ -118,7 +118,7 @@ def test_an_empty_name_is_no_folder(hub: Hub) -> None:
 # --- Fingerprints ---
 
 
-def test_a_fingerprint_changes_with_any_file_that_decides_vectors_and_with_no_other(tmp_path: Path) -> None:
+def test_a_fingerprint_changes_only_with_files_that_determine_vectors(tmp_path: Path) -> None:
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     (tmp_path / "1_Pooling" / "config.json").write_bytes(b"{}")
