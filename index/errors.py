@@ -22,7 +22,7 @@ class DamagedKeys(DamagedFile):
 
 
 class NotEnoughFeedback(SearchError):
-    """Fewer judged queries than a training run with a held-out test needs."""
+    """There are fewer judged queries than a training run with a held-out test needs."""
 
     def __init__(self, have: int, need: int) -> None:
         super().__init__(f"{have} queries with a confirmed document; a training run needs {need}")

@@ -1,4 +1,4 @@
-"""Builds and reads the index for a number of keys; docs/performance.md has the measurements behind the choice."""
+"""Builds the index that suits the number of keys, and reads saved indexes; docs/performance.md has the measurements."""
 
 from pathlib import Path
 

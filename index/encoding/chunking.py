@@ -19,7 +19,7 @@ SPECIAL_TOKENS = 4
 """Tokens reserved for those that the model adds around and between title and text."""
 
 MAX_TITLE_SHARE = 0.25
-"""The largest share of a passage's window that the title takes. Only the title key has a longer title in full."""
+"""The largest share of a passage's window that the title takes. A longer title is cut."""
 
 
 @dataclass(frozen=True)

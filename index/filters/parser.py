@@ -37,7 +37,7 @@ MAX_CONDITIONS: Final = 64
 MAX_DEPTH: Final = 8
 MAX_LIST_ELEMENTS: Final = 1000
 
-_NAMES = {
+_TERMINAL_NAMES = {
     "_LPAR": "a condition (a field, NOT or an opening parenthesis)",
     "COMPARISON": (
         "an operator (=, !=, >, >=, <, <=, IN, NOT IN, CONTAINS, EXISTS, IS NULL, IS EMPTY or a range with TO)"
@@ -116,7 +116,7 @@ def _depth(kind: str, previous: str, negations: list[int]) -> int:
 
 def _expected(terminals: set[str]) -> str:
     named = {"_LPAR", "COMPARISON"} & terminals or terminals  # their names include the alternatives to them
-    return "expected " + " or ".join(name for terminal, name in _NAMES.items() if terminal in named)
+    return "expected " + " or ".join(name for terminal, name in _TERMINAL_NAMES.items() if terminal in named)
 
 
 Placed = tuple[Value, int]

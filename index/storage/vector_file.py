@@ -53,7 +53,7 @@ class VectorFile:
         return self._rows(used + len(added))
 
     def sync(self, count: int) -> None:
-        """Make the first `count` rows durable and cut the file behind them."""
+        """Make the first `count` rows durable and truncate the file after them."""
         os.ftruncate(self._descriptor, count * self._row_bytes)
         os.fsync(self._descriptor)
 

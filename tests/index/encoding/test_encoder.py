@@ -190,19 +190,19 @@ def test_minilm_accepts_an_empty_list_of_texts(minilm: Encoder) -> None:
 @needs_weights
 def test_a_converted_model_is_used_without_torch_and_transformers(cache: Path) -> None:
     load_encoder(DEFAULT_MODEL, "auto", cache)
-    told = run_python(
+    output = run_python(
         "import sys; from pathlib import Path; from index.encoding.encoder import load_encoder\n"
         f"encoder = load_encoder({DEFAULT_MODEL!r}, 'auto', Path({str(cache)!r}))\n"
         "encoder.encode(['a']), encoder.encode_queries(['a']), encoder.cutter.passages('Some text.', 'Title')\n"
         "print(sorted({'torch', 'transformers', 'sentence_transformers', 'onnx'} & set(sys.modules)))"
     )
-    assert told == "[]"
+    assert output == "[]"
 
 
 @needs_weights
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux only")
 def test_documents_are_encoded_at_a_lower_priority_than_queries(cache: Path) -> None:
-    told = run_python(
+    output = run_python(
         "import os; from pathlib import Path; from index.encoding.encoder import load_encoder\n"
         f"encoder = load_encoder({DEFAULT_MODEL!r}, 'auto', Path({str(cache)!r}))\n"
         "encoder.encode(['a text'] * 40)\n"
@@ -210,7 +210,7 @@ def test_documents_are_encoded_at_a_lower_priority_than_queries(cache: Path) -> 
         "others = [os.getpriority(os.PRIO_PROCESS, int(one)) for one in os.listdir('/proc/self/task')]\n"
         "print(own, min(others), max(others))"
     )
-    own, least, most = map(int, told.split())
+    own, least, most = map(int, output.split())
     assert own == least
     assert most == min(19, own + 10)
 

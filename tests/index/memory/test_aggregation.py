@@ -248,11 +248,11 @@ def by_hand(history: Sequence[Confirmation], bounds: Bounds, clock: DecayClock) 
     last: dict[str, dict[tuple[str, int], int]] = {}
     for one in history:
         if one.client and not one.judged:
-            mine = last.setdefault(one.client, {})
-            mine[one.pair] = max(one.moment, mine.get(one.pair, 0))
+            moments = last.setdefault(one.client, {})
+            moments[one.pair] = max(one.moment, moments.get(one.pair, 0))
     latest = {
-        client: set(sorted(mine, key=lambda pair: (-mine[pair], pair))[: bounds.pairs_per_client])
-        for client, mine in last.items()
+        client: set(sorted(moments, key=lambda pair: (-moments[pair], pair))[: bounds.pairs_per_client])
+        for client, moments in last.items()
     }
     pairs: dict[tuple[str, int], list[Confirmation]] = {}
     for one in history:
