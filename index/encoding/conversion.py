@@ -61,23 +61,23 @@ def converted_model(path: Path, fingerprint: str, cache: Path) -> Path:
     cannot be written) and ImportError (a library is missing).
     """
     folder = cache / fingerprint
-    if _is_whole(folder):
+    if _is_complete(folder):
         return folder
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f"{fingerprint}.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be converting the same model
-        if not _is_whole(folder):
+        if not _is_complete(folder):
             _write_converted(path, fingerprint, folder)
     return folder
 
 
 def convert_in_subprocess(path: Path, fingerprint: str, cache: Path) -> None:
-    """Convert a model in a separate process, whose end frees the memory of torch; skip it if the folder exists.
+    """Convert a model in a separate process, whose end frees the memory of torch; skip it if the folder is complete.
 
     Errors of that process are ignored; `converted_model` raises them.
     """
     try:
-        if _is_whole(cache / fingerprint):
+        if _is_complete(cache / fingerprint):
             return
     except NotConvertible:
         return
@@ -108,7 +108,7 @@ def padded(rows: list[list[int]], pad_id: int, multiple: int = 1) -> tuple[Token
     return ids, mask
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     try:
         read_facts(folder)
     except DamagedFile:

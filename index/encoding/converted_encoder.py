@@ -53,8 +53,8 @@ class ConvertedEncoder:
         self._document_thread = ThreadPoolExecutor(1, "encode", initializer=lower_priority)
         if chosen.documents != "int8" and find_spec("openvino") is None:
             raise ImportError("No module named 'openvino'")  # raised here, so that the caller can use another encoder
-        opened = partial(_document_session, folder, chosen, threads or os.cpu_count() or 1)
-        self._document_session = cache(opened)  # opened for the first document: saves half the memory
+        # opened for the first document: a process that only encodes queries needs half the memory
+        self._document_session = cache(partial(_document_session, folder, chosen, threads or os.cpu_count() or 1))
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors (len(texts), D) of documents. Concurrent callers take turns after each batch."""

@@ -69,9 +69,9 @@ def find_words(query: Words, words: Words, first_word: Ints, doc_indices: Ints) 
     begins = first_word.take(doc_indices)
     lengths = first_word.take(doc_indices + 1) - begins
     ends = np.cumsum(lengths)
-    source = np.repeat(begins - (ends - lengths), lengths)
-    source += np.arange(len(source))
-    position, word = _hits(words.take(source), distinct)
+    positions = np.repeat(begins - (ends - lengths), lengths)
+    positions += np.arange(len(positions))
+    position, word = _hits(words.take(positions), distinct)
     document = np.searchsorted(ends, position, side="right")
     within = position - (ends - lengths).take(document)
     return Occurrences(document, within, position, word, lengths, first, of_query)
@@ -99,11 +99,9 @@ def bm25(found: Occurrences, weight: Floats, mean_length: float) -> Floats:
         return np.zeros(documents, np.float32)
     counts = np.bincount(found.document * words + found.word, minlength=documents * words).reshape(documents, words)
     norm = K1 * (1 - B + B * found.lengths / mean_length)
-    query_weight = weight[found.first] * np.bincount(found.of_query, minlength=words)
+    weights = weight[found.first] * np.bincount(found.of_query, minlength=words)
     saturated = counts * (K1 + 1) / (counts + norm[:, None])
-    scores: Floats = np.einsum("nw,w->n", saturated, query_weight).astype(
-        np.float32
-    )  # no BLAS: see index.inner_products
+    scores: Floats = np.einsum("nw,w->n", saturated, weights).astype(np.float32)  # no BLAS: see index.inner_products
     return scores
 
 
