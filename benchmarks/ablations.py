@@ -44,7 +44,7 @@ from index.generation.generation import Generation
 from index.learning.fit import fit
 from index.memory.memory import Memory
 from index.records import Floats, Ints, KeyKind
-from index.storage.vector_file import ChecksumGuard
+from index.storage.checksum_guard import ChecksumGuard
 from index.words.bm25_index import WordSearcher
 from index.words.term_matching import Matches, Words
 from service.settings import Settings

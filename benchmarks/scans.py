@@ -28,7 +28,7 @@ from benchmarks.collections import read_set
 from benchmarks.growth import BATCH, DIM, WANTED, blocks, parse_sizes, queries
 from benchmarks.vectors import CachedEncoder, converted_encoder
 from index.candidates.int8 import Int8Index
-from index.candidates.pq4 import ONE_BY_ONE, ROUNDS, PQ4Index
+from index.candidates.pq4 import ROUNDS, PQ4Index
 from index.candidates.refined import RefinedIndex, add
 from index.encoding.documents import encode_documents
 from index.encoding.model_files import DEFAULT_MODEL
@@ -59,9 +59,8 @@ class ListedIndex(PQ4Index):
         index.cp.min_points_per_centroid = 1
         first = int(share * len(keys))
         index.train(np.ascontiguousarray(keys[: first : max(1, first // (LIST_KEYS * LISTS))]))
-        index.implem = ONE_BY_ONE
         add(index, keys)
-        RefinedIndex.__init__(self, index, lambda positions: keys.take(positions, axis=0))
+        super().__init__(index, lambda positions: keys.take(positions, axis=0))
 
     def _scan(self, queries: Floats, k: int, selector: Any) -> Ints:
         found: Ints = self._index.search(queries, k, params=faiss.SearchParametersIVF(nprobe=self.probed))[1]
@@ -154,11 +153,11 @@ def _ways(count: int) -> Iterator[Way]:
 
 
 def _bytewise(keys: Floats) -> RefinedIndex:
-    return Int8Index(keys, lambda positions: keys.take(positions, axis=0))
+    return Int8Index.build(keys, lambda positions: keys.take(positions, axis=0))
 
 
 def _compressed(keys: Floats) -> RefinedIndex:
-    return PQ4Index(keys, lambda positions: keys.take(positions, axis=0))
+    return PQ4Index.build(keys, lambda positions: keys.take(positions, axis=0))
 
 
 def _listed(keys: Floats) -> RefinedIndex:

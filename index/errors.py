@@ -1,28 +1,28 @@
-"""What can go wrong in the library, in the words of the domain. Status codes are given at the service's edge."""
+"""The errors of the library. `service.http.problems` maps them to status codes."""
 
 
 class SearchError(Exception):
-    """Root of every error that the library raises on purpose."""
+    """Base class of all errors that the library raises."""
 
 
 class ModelNotFound(SearchError):
-    """No weights for the encoder were found in any of the places that were looked at."""
+    """The weights of the encoder were not found."""
 
 
 class EncoderMismatch(SearchError):
-    """The keys were made by one encoder and another one is at hand: their vectors cannot be compared."""
+    """The collection was encoded with another encoder. Vectors of different encoders cannot be compared."""
 
 
 class DamagedFile(SearchError):
-    """A file does not have the bytes that its manifest promises."""
+    """A file is missing, unreadable, or does not have the expected bytes."""
 
 
 class DamagedKeys(DamagedFile):
-    """A key of a saved index differs from its checksum; found when it was first read."""
+    """A key of a saved index differs from its checksum. The check runs when the key is first read."""
 
 
 class NotEnoughFeedback(SearchError):
-    """Fewer judged queries than a fit with a held-out test needs."""
+    """There are fewer judged queries than a training run with a held-out test needs."""
 
     def __init__(self, have: int, need: int) -> None:
         super().__init__(f"{have} queries with a confirmed document; a training run needs {need}")
@@ -33,7 +33,7 @@ class NotEnoughFeedback(SearchError):
 class FilterSyntax(SearchError):
     """A filter that does not parse, or names a field that is not filterable.
 
-    `position` is the 0-based offset in the filter text at which the fault was found.
+    `position` is the 0-based offset of the fault in the filter text.
     """
 
     def __init__(self, message: str, position: int) -> None:
@@ -42,4 +42,4 @@ class FilterSyntax(SearchError):
 
 
 class Canceled(SearchError):
-    """The caller asked a long piece of work to stop."""
+    """The caller canceled a long operation."""

@@ -1,4 +1,4 @@
-"""The records that the floors hand to each other: a document as posted, its keys, and what a search returns."""
+"""Records that several packages share: a posted document, its keys, and the keys of the memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ MetadataValue = str | float | int | bool | list[str]
 
 
 class KeyKind(IntEnum):
-    """What a key was made from. The number is stored; it never changes its meaning."""
+    """The source of a key. The numbers are stored in databases and files and never change."""
 
     TITLE = 0
     PASSAGE = 1
@@ -29,18 +29,18 @@ class KeyKind(IntEnum):
 
 
 OWN_KINDS = (KeyKind.TITLE, KeyKind.PASSAGE, KeyKind.SENTENCE)
-"""Kinds made from a document's own words; `query` keys come from feedback."""
+"""Kinds made from a document's own text; `query` keys come from feedback."""
 
 LEXICAL = ("words", "coverage", "proximity", "phrase")
-"""What is measured of the words that a document shares with a query: BM25, and the three of `index.words.term_matching`."""
+"""Word features of a document for a query: the BM25 share, and the three features of `index.words.term_matching`."""
 
 FACTS = ("length", "rarest", "peaked")
-"""What is known of a query before any document is weighed, each in [0, 1]; `retrieval.query_facts` says how."""
+"""Features of a query alone, each in [0, 1]; `retrieval.query_facts` defines them."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A document as posted."""
+    """A posted document."""
 
     id: str
     text: str
@@ -51,20 +51,20 @@ class Document:
 
 @dataclass(frozen=True)
 class Key:
-    """A unit vector (D,) that queries are matched against, and the characters of the text it stands for."""
+    """A unit vector (D,) that queries are matched against, made from characters [start, end) of the document's text."""
 
     kind: KeyKind
     vector: Floats
     start: int = 0
     end: int = 0
-    weight: float = 1.0
 
 
 @dataclass(frozen=True)
 class MemoryKey:
-    """A past query (D,) that confirms the document `row` with a signed weight; `source` is its text, normalised.
+    """A past query, with its unit vector (D,), that confirms the document `row` with a signed weight.
 
-    One per source and row: `count` confirmations are merged in it.
+    `query_key` is the normalised query text. There is one memory key for each query key and row; it merges `count`
+    confirmations.
     """
 
     row: int

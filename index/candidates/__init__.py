@@ -1,1 +1,1 @@
-"""Candidate indexes: one contract, an exact reference, and two that scan compressed keys with faiss."""
+"""Candidate indexes: the contract, an exact reference, and two faiss indexes over compressed keys."""

@@ -1,17 +1,18 @@
-"""The contract of a candidate index: which keys are nearest to a query, among those that are allowed."""
+"""The contract of a candidate index: it finds the keys nearest to a query, among the allowed keys."""
 
+from pathlib import Path
 from typing import Protocol
 
 from index.records import Floats, Ints, Mask
 
 MISSING = -1
-"""The position in a row of results that no allowed key was left for."""
+"""The position that pads a row of results with fewer than k allowed keys."""
 
 
 class CandidateIndex(Protocol):
-    """An immutable index over keys (K, D): its positions are the rows it was built from.
+    """An immutable index over keys (K, D). A position is the row of a key.
 
-    Every implementation passes tests/contracts/candidate_index.py; `ExactIndex` is the truth they are compared with.
+    Every implementation passes tests/contracts/candidate_index.py. `ExactIndex` is the reference.
     """
 
     count: int
@@ -23,4 +24,12 @@ class CandidateIndex(Protocol):
         queries (B, D), finite, not necessarily unit; allowed (K,) bool, None allows all. A row with fewer than k
         allowed keys is padded with MISSING and -inf. Safe to call from several threads at once.
         """
+        ...
+
+
+class SealedIndex(CandidateIndex, Protocol):
+    """A candidate index over the sealed keys of a generation, which can be saved."""
+
+    def save(self, path: Path) -> None:
+        """Write the index to a file, without a sync or a checksum: the caller provides both with its manifest."""
         ...

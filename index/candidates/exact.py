@@ -1,14 +1,14 @@
-"""The reference: every inner product, in float32. Slow at size, never wrong."""
+"""The reference index: it computes every inner product in float32."""
 
 import numpy as np
 
-from index.candidates.base import MISSING
+from index.candidates.base import MISSING, CandidateIndex
 from index.inner_products import inner_products
 from index.records import Floats, Ints, Mask
 
 
-class ExactIndex:
-    """Scores every key; ties go to the lower position."""
+class ExactIndex(CandidateIndex):
+    """Scores every key. Ties go to the lower position."""
 
     def __init__(self, keys: Floats) -> None:
         self._keys = keys
@@ -32,6 +32,6 @@ def _best(scores: Floats, width: int) -> Ints:
     if not width:
         return np.empty(0, np.int64)
     last = np.partition(scores, -width)[-width]
-    among = np.flatnonzero(scores >= last)  # more than are wanted where scores are alike
+    among = np.flatnonzero(scores >= last)  # more than `width` if scores are equal
     order: Ints = among[np.argsort(-scores[among], kind="stable")][:width]
     return order

@@ -1,8 +1,8 @@
-"""All keys scanned in 8 bits a number, the best refined with the vectors themselves: for sets of every common size.
+"""Scans all keys with 8 bits per number and rescores the best with the exact keys.
 
-Whole numbers multiply faster than half-precision ones and take half the memory, of which a scan reads all: so the rest
-of the search finds its own data in the processor's cache. Nothing is trained, so the same keys give the same bits
-however they came.
+Whole numbers multiply faster than half-precision numbers and take half the memory. A scan reads all of this memory, so
+a smaller index leaves more of the processor's cache to the rest of the search. Nothing is trained: the same keys give
+the same bits in any number of additions.
 """
 
 from typing import Any
@@ -10,44 +10,36 @@ from typing import Any
 import faiss
 import numpy as np
 
-from index.candidates.refined import Reader, RefinedIndex, add
+from index.candidates.refined import RefinedIndex, VectorReader, add
 from index.records import Floats, Ints
 
 LARGEST = 127.0
 DEVIATIONS = 8.0
-"""A number of a unit vector is some 1/sqrt(D) in size; what lies beyond so many times that is cut off in the scan."""
-SHORTEST = np.float32(1e-30)
-"""The largest number of a query is taken to be at least this: a query of nothing divides by something."""
+"""A number of a unit vector is about 1/sqrt(D) in size. The scan clips numbers beyond DEVIATIONS times that size."""
+SMALLEST_MAXIMUM = np.float32(1e-30)
+"""Lower bound of the largest number of a query, which a query of zeros is divided by."""
 
 
 class Int8Index(RefinedIndex):
-    """IndexScalarQuantizer over whole numbers from -127 to 127; queries are rounded like keys."""
+    """IndexScalarQuantizer over whole numbers from -127 to 127. Queries are rounded like keys."""
 
     refined = 1.25
 
-    def __init__(self, keys: Floats, read: Reader, previous: "Int8Index | None" = None) -> None:
-        """previous is an index over the first of these keys, whose copy only the others are added to."""
-        dim = keys.shape[1]
+    @classmethod
+    def build(cls, keys: Floats, read: VectorReader, previous: "Int8Index | None" = None) -> "Int8Index":
+        """Return an index over keys (K, D). previous indexes the first of them; the others are added to its copy."""
         index: Any
         if previous is None:
-            index = faiss.IndexScalarQuantizer(
-                dim, faiss.ScalarQuantizer.QT_8bit_direct_signed, faiss.METRIC_INNER_PRODUCT
-            )
+            kind = faiss.ScalarQuantizer.QT_8bit_direct_signed
+            index = faiss.IndexScalarQuantizer(keys.shape[1], kind, faiss.METRIC_INNER_PRODUCT)
         else:
             index = faiss.clone_index(previous._index)
         add(index, keys, rounded)
-        super().__init__(index, read)
-
-    @classmethod
-    def of(cls, index: Any, read: Reader) -> "Int8Index":
-        """Return the index over what was read from a file whose checksum the caller has verified."""
-        bytewise = cls.__new__(cls)
-        RefinedIndex.__init__(bytewise, index, read)
-        return bytewise
+        return cls(index, read)
 
     def _scan(self, queries: Floats, k: int, selector: Any) -> Ints:
-        most = np.abs(queries).max(axis=1, keepdims=True)
-        scaled = np.rint(queries * (LARGEST / np.maximum(most, SHORTEST)))
+        largest = np.abs(queries).max(axis=1, keepdims=True)
+        scaled = np.rint(queries * (LARGEST / np.maximum(largest, SMALLEST_MAXIMUM)))
         parameters = None if selector is None else faiss.SearchParameters(sel=selector)  # type: ignore[call-arg]
         found: Ints = self._index.search(scaled.astype(np.float32), k, params=parameters)[1]
         return found

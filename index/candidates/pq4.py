@@ -1,9 +1,10 @@
-"""All keys scanned in 4 bits per two numbers, the best ten or twenty times k refined with the vectors themselves.
+"""Scans all keys with 4 bits per two numbers and rescores the best 10 k or 20 k with the exact keys.
 
-faiss's plain IndexPQFastScan takes no selector; IndexIVFPQFastScan with one list, which holds every key, takes one and
-is as quick. A product quantiser of two numbers and 16 centroids hardly depends on what it was trained on, so it is
-trained on the keys up to the last power of four, and keys that come later are only added: the same keys give the same
-bits, whether they came at once or little by little. Lists by centroids do depend on it (docs/performance.md).
+A filter needs a selector, which faiss's IndexPQFastScan does not accept. IndexIVFPQFastScan accepts a selector, and
+with a single list of all keys it is as fast. A product quantiser with 2 numbers per part and 16 centroids hardly
+depends on its training keys. It is trained on the keys up to the last power of four, and later keys are only added: the
+same keys give the same bits in any number of additions. Inverted lists do depend on their training keys
+(docs/performance.md).
 """
 
 from typing import Any
@@ -11,53 +12,55 @@ from typing import Any
 import faiss
 import numpy as np
 
-from index.candidates.refined import Reader, RefinedIndex, add
+from index.candidates.refined import RefinedIndex, VectorReader, add
 from index.records import Floats, Ints
 
 CENTROIDS = 16
 TRAINING_KEYS = 256 * CENTROIDS
-"""faiss takes no more."""
+"""The most training keys that faiss uses."""
 REFINED, REFINED_OF_MANY, MANY = 10.0, 20.0, 1 << 20
-"""The more keys, the more of them are nearly as near as the nearest."""
+"""Keys scored exactly for each requested key: REFINED below MANY keys, REFINED_OF_MANY from MANY keys on.
+
+In larger sets more keys are nearly as near as the nearest.
+"""
 ROUNDS = 10
-"""Of k-means. 25, as faiss has it, take twice as long and find nothing more."""
+"""k-means rounds. The 25 rounds of faiss's default take twice as long and improve nothing."""
 ONE_BY_ONE = 11
-"""faiss's way to scan for each query by itself: two thirds of the time for one query over a million keys."""
+"""faiss's implementation that scans for each query separately: two thirds of the time for one query over 10^6 keys."""
 
 
-def trained_on(count: int) -> int:
-    """Return how many of the first of `count` keys train: the largest power of four."""
+def training_count(count: int) -> int:
+    """Return how many of the first `count` keys are used for training: the largest power of four."""
     return 1 << (count.bit_length() - 1) // 2 * 2 if count else 0
 
 
 class PQ4Index(RefinedIndex):
-    """IndexIVFPQFastScan of one list over the inner product."""
+    """IndexIVFPQFastScan with one list, over the inner product."""
 
-    def __init__(self, keys: Floats, read: Reader, previous: "PQ4Index | None" = None) -> None:
-        """previous is an index over the first of these keys: where it serves, only the others are added to its copy."""
-        if previous is not None and previous.serves(len(keys)):
-            index: Any = faiss.clone_index(previous._index)
-        else:
-            index = _trained(keys)
+    def __init__(self, index: Any, read: VectorReader) -> None:
         index.implem = ONE_BY_ONE
-        add(index, keys)
         super().__init__(index, read)
 
     @classmethod
-    def of(cls, index: Any, read: Reader) -> "PQ4Index":
-        """Return the index over what was read from a file whose checksum the caller has verified."""
-        index.implem = ONE_BY_ONE
-        compressed = cls.__new__(cls)
-        RefinedIndex.__init__(compressed, index, read)
-        return compressed
+    def build(cls, keys: Floats, read: VectorReader, previous: "PQ4Index | None" = None) -> "PQ4Index":
+        """Return an index over keys (K, D).
+
+        previous indexes the first of them. If training would use the same keys, the others are added to a copy of it.
+        """
+        if previous is not None and previous.is_extensible_to(len(keys)):
+            index: Any = faiss.clone_index(previous._index)
+        else:
+            index = _trained(keys)
+        add(index, keys)
+        return cls(index, read)
 
     @property
     def refined(self) -> float:
         return REFINED if self.count < MANY else REFINED_OF_MANY
 
-    def serves(self, count: int) -> bool:
-        """Whether an index over the first `count` keys is this one with the others added."""
-        return 0 < self.count <= count and trained_on(count) == trained_on(self.count)
+    def is_extensible_to(self, count: int) -> bool:
+        """Return whether adding keys to this index gives the same index as a build over the first `count` keys."""
+        return 0 < self.count <= count and training_count(count) == training_count(self.count)
 
     def _scan(self, queries: Floats, k: int, selector: Any) -> Ints:
         parameters = None
@@ -68,14 +71,14 @@ class PQ4Index(RefinedIndex):
 
 
 def _trained(keys: Floats) -> Any:
-    """Return an empty index whose centroids are those of keys spread evenly over the first power of four."""
-    faiss.omp_set_num_threads(1)  # its threads wait for each other while others use the cores
+    """Return an empty index, trained on keys spread evenly over the first training_count(K) keys."""
+    faiss.omp_set_num_threads(1)  # faiss threads wait for each other while other work uses the cores
     dim = keys.shape[1]
     parts = dim if dim % 2 else dim // 2
     index: Any = faiss.index_factory(dim, f"IVF1,PQ{parts}x4fs", faiss.METRIC_INNER_PRODUCT)
     index.pq.cp.niter = ROUNDS
-    index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1  # or faiss prints what it thinks of less
-    first = trained_on(len(keys))
+    index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1  # else faiss prints a warning
+    first = training_count(len(keys))
     sample = keys[: first : max(1, first // TRAINING_KEYS)] if first else np.zeros((1, dim), np.float32)
-    index.train(np.resize(sample, (max(CENTROIDS, len(sample)), dim)))  # faiss wants one for each centroid at least
+    index.train(np.resize(sample, (max(CENTROIDS, len(sample)), dim)))  # faiss needs at least one key per centroid
     return index

@@ -1,1 +1,1 @@
-"""Encoding: texts to unit vectors, documents to keys and a value."""
+"""Encoding: turns texts into unit vectors, and documents into keys and a value."""

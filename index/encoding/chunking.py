@@ -1,7 +1,7 @@
-"""Cuts a document's text into passages that fit the encoder's window, at sentence borders where there are any.
+"""Cuts the text of a document into passages that fit the encoder's window, at sentence boundaries where possible.
 
-Sees text and character offsets, never vectors. The cutting itself is semantic-text-splitter's: it takes the largest
-semantic unit (paragraph, sentence, word, character) that fits the capacity.
+Sees text and character offsets, never vectors. semantic-text-splitter does the cutting: it takes the largest semantic
+unit (paragraph, sentence, word, character) that fits the capacity.
 """
 
 from collections.abc import Callable
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from semantic_text_splitter import TextSplitter
 
 OVERLAP_TOKENS = 32
-"""Tokens that neighbouring passages share, so that a sentence cut by the window is whole in one of them."""
+"""Tokens that neighbouring passages share, so that a sentence at the cut is whole in one of the two passages."""
 
 SENTENCE_TOKENS = 32
-"""Capacity of a sentence key: one long sentence, or a few short ones that stand together."""
+"""Capacity of a sentence key: one long sentence, or a few short neighbouring sentences."""
 
 SPECIAL_TOKENS = 4
-"""Room for the tokens that the model adds around and between title and text."""
+"""Tokens reserved for those that the model adds around and between title and text."""
 
 MAX_TITLE_SHARE = 0.25
-"""A title never takes more than this share of a passage's window; the rest of it is left to the title key."""
+"""The largest share of a passage's window that the title takes. A longer title is cut."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Characters [start, end) of a document's text, and what the encoder reads for them."""
+    """Characters [start, end) of a document's text, and the text that the encoder reads for them."""
 
     start: int
     end: int
@@ -34,7 +34,8 @@ class Span:
 class PassageCutter:
     """Cuts texts for one encoder.
 
-    count_tokens counts as the encoder does; window_tokens is the longest input that the encoder reads to its end.
+    count_tokens returns the number of tokens of a text for this encoder. window_tokens is the longest input, in tokens,
+    that the encoder reads without truncation.
     """
 
     def __init__(self, count_tokens: Callable[[str], int], window_tokens: int) -> None:
@@ -42,9 +43,9 @@ class PassageCutter:
         self._window_tokens = window_tokens
 
     def passages(self, text: str, title: str | None) -> list[Span]:
-        """Return passages of at most the window, overlapping; each is read with the document's title before it.
+        """Return overlapping passages that fit the window; the encoder reads each with the title before it.
 
-        A document with a title and no text has one passage: its title. One with neither has none.
+        A document with a title and no text has one passage, its title. A document with neither has none.
         """
         prefix = self._prefix(title)
         capacity = self._window_tokens - SPECIAL_TOKENS - self._count(prefix)
@@ -57,7 +58,7 @@ class PassageCutter:
         return spans
 
     def sentences(self, text: str) -> list[Span]:
-        """Return the text's sentences, without overlap; short neighbours stay together up to SENTENCE_TOKENS."""
+        """Return the sentences of the text, without overlap. Short neighbours are joined up to SENTENCE_TOKENS."""
         chunks = self._chunks(text, SENTENCE_TOKENS, 0)
         return [Span(start, start + len(chunk), chunk) for start, chunk in chunks]
 
@@ -71,6 +72,6 @@ class PassageCutter:
         return words + "\n"
 
     def _chunks(self, text: str, capacity: int, overlap: int) -> list[tuple[int, str]]:
-        # counting by a callback: handing the tokenizer itself over would copy its vocabulary for every document
-        overlap = min(overlap, capacity // 2)  # a small window: every passage must bring something new
+        # a callback: passing the tokenizer itself would copy its vocabulary for every document
+        overlap = min(overlap, capacity // 2)  # in a small window every passage must add new text
         return TextSplitter.from_callback(self._count, capacity, overlap=overlap).chunk_indices(text)

@@ -1,9 +1,9 @@
-"""Converts a sentence-transformers model once, as a whole, and keeps the result in a folder named by its fingerprint.
+"""Converts a sentence-transformers model to ONNX once, in a folder that is named by the model's fingerprint.
 
-The folder has the model in float32 and in int8 (ONNX), the tokenizer, and a manifest with checksums and facts that is
-written last. What is damaged or of another format is made anew; processes wait for each other on a lock. A converted
-model is kept only if it gives the vectors that sentence-transformers gives. Knows torch; whoever reads the folder
-needs neither torch nor transformers.
+The folder has the model in float32 and in int8, the tokenizer, and a manifest with checksums and facts, which is
+written last. A damaged folder, or a folder of another format, is converted again. A file lock keeps processes from
+converting the same model at the same time. The converted model is accepted only if it gives the same vectors as
+sentence-transformers. Conversion needs torch; reading the folder needs neither torch nor transformers.
 """
 
 import fcntl
@@ -33,9 +33,9 @@ log = structlog.get_logger()
 FORMAT = 1
 FP32, INT8, TOKENIZER = "fp32.onnx", "int8.onnx", "tokenizer.json"
 TOLERANCE = 1e-3
-"""Largest difference of an entry of a unit vector in float32 at which two runtimes give the same vector."""
-MAKERS = ("torch", "transformers", "sentence-transformers", "onnx", "onnxscript", "onnxruntime")
-"""Libraries that decide whether a model converts: one that did not is tried again when they change."""
+"""The largest accepted difference between an entry of the converted float32 model's unit vector and the reference."""
+LIBRARIES = ("torch", "transformers", "sentence-transformers", "onnx", "onnxscript", "onnxruntime")
+"""Libraries that the conversion depends on. A failed conversion is repeated when one of their versions changes."""
 
 PROBES = (
     "How do I delete a folder?",
@@ -47,37 +47,37 @@ PROBES = (
     "A longer text, so that other places of the window are seen. " * 6,
     "A text that is longer than any window, which has to be cut where the reference cuts it. " * 80,
 )
-"""Texts whose vectors are compared: of many lengths, with what tokenizers treat differently."""
+"""Texts whose vectors are compared: of different lengths, with characters that tokenizers treat differently."""
 
 
 class NotConvertible(SearchError):
-    """The converted model does not give the vectors of the one that it was made from."""
+    """The conversion failed, or the converted model gives other vectors than the original model."""
 
 
 def converted_model(path: Path, fingerprint: str, cache: Path) -> Path:
-    """Return the folder of a model's converted files, which are made there unless they lie there whole.
+    """Return the folder of a model's converted files; converts the model if the folder is missing or damaged.
 
-    path: the model's own files. Raises NotConvertible, OSError (the cache cannot be written), ImportError (a library
-    is missing), and whatever a library raises that cannot convert the model. A refusal is remembered.
+    path: the folder of the model. Raises NotConvertible, also if an earlier conversion failed, OSError (the cache
+    cannot be written) and ImportError (a library is missing).
     """
     folder = cache / fingerprint
-    if _is_whole(folder):
+    if _is_complete(folder):
         return folder
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f"{fingerprint}.lock").open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be making the same
-        if not _is_whole(folder):
-            _make(path, fingerprint, folder)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be converting the same model
+        if not _is_complete(folder):
+            _write_converted(path, fingerprint, folder)
     return folder
 
 
-def convert_apart(path: Path, fingerprint: str, cache: Path) -> None:
-    """Make a model's converted files in a process of its own, unless they lie there: what torch takes goes with it.
+def convert_in_subprocess(path: Path, fingerprint: str, cache: Path) -> None:
+    """Convert a model in a separate process, whose end frees the memory of torch; skip it if the folder is complete.
 
-    Whatever goes wrong there `converted_model` will meet again, and raise, here.
+    Errors of that process are ignored; `converted_model` raises them.
     """
     try:
-        if _is_whole(cache / fingerprint):
+        if _is_complete(cache / fingerprint):
             return
     except NotConvertible:
         return
@@ -88,7 +88,7 @@ def convert_apart(path: Path, fingerprint: str, cache: Path) -> None:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Return a converted model's facts after checking every file. Raises DamagedFile, NotConvertible (remembered)."""
+    """Return the facts of a converted model after checking every file; raises DamagedFile or NotConvertible."""
     facts = read_manifest(folder)
     if facts.get("format") != FORMAT:
         raise DamagedFile(f"{folder.name}: converted in format {facts.get('format')}, this version reads {FORMAT}")
@@ -98,7 +98,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 
 def padded(rows: list[list[int]], pad_id: int, multiple: int = 1) -> tuple[Tokens, Tokens]:
-    """Return ids and mask (B, T) of rows of ids, T being the longest, rounded up to a multiple."""
+    """Return ids and mask (B, T) of rows of ids; T is the length of the longest row, rounded up to a multiple."""
     width = -(-max(len(row) for row in rows) // multiple) * multiple
     ids = np.full((len(rows), width), pad_id, np.int64)
     mask = np.zeros((len(rows), width), np.int64)
@@ -108,43 +108,43 @@ def padded(rows: list[list[int]], pad_id: int, multiple: int = 1) -> tuple[Token
     return ids, mask
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     try:
         read_facts(folder)
     except DamagedFile:
         return False
     except NotConvertible:
-        if read_manifest(folder)["makers"] != _makers():
+        if read_manifest(folder)["makers"] != _library_versions():
             return False
         raise
     return True
 
 
-def _make(path: Path, fingerprint: str, folder: Path) -> None:
-    """Convert into a folder aside and rename it, so that a folder is whole or not there."""
-    aside = folder.with_name(f"{fingerprint}.partial")
-    shutil.rmtree(aside, ignore_errors=True)  # of a process that was killed
-    aside.mkdir()
-    facts: dict[str, Any] = {"format": FORMAT, "fingerprint": fingerprint, "makers": _makers()}
+def _write_converted(path: Path, fingerprint: str, folder: Path) -> None:
+    """Convert into a temporary folder and rename it, so that the final folder is complete when it exists."""
+    partial = folder.with_name(f"{fingerprint}.partial")
+    shutil.rmtree(partial, ignore_errors=True)  # left by a killed process
+    partial.mkdir()
+    facts: dict[str, Any] = {"format": FORMAT, "fingerprint": fingerprint, "makers": _library_versions()}
     try:
-        facts |= _convert(path, aside)
+        facts |= _convert(path, partial)
     except (ImportError, OSError):
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
         raise
-    except Exception as error:  # torch.export and the runtimes raise dozens of kinds: none of them converts this model
-        for left in aside.iterdir():
+    except Exception as error:  # torch.export and the runtimes raise many types
+        for left in partial.iterdir():
             left.unlink()
-        write_manifest(aside, [], facts | {"refused": f"{type(error).__name__}: {str(error)[:300]}"})
+        write_manifest(partial, [], facts | {"refused": f"{type(error).__name__}: {str(error)[:300]}"})
     else:
-        write_manifest(aside, [FP32, INT8, TOKENIZER], facts)
+        write_manifest(partial, [FP32, INT8, TOKENIZER], facts)
     shutil.rmtree(folder, ignore_errors=True)
-    aside.rename(folder)
+    partial.rename(folder)
     sync_directory(folder.parent)
     read_facts(folder)
 
 
 def _convert(path: Path, folder: Path) -> dict[str, Any]:
-    """Write the three files of a model; return its width, window and the like."""
+    """Write the three files of a model; return its dim, window, pad_id and int8_cosine."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     model = load_reference(path)
@@ -167,7 +167,7 @@ def _convert(path: Path, folder: Path) -> dict[str, Any]:
 
 
 def _export(model: Any, path: Path, window: int) -> None:
-    """Write the whole pipeline of a SentenceTransformer, pooling included, as ONNX with free B and T."""
+    """Write the pipeline of a SentenceTransformer, including pooling, as ONNX with dynamic B and T."""
     import torch
 
     class Pipeline(torch.nn.Module):
@@ -203,19 +203,19 @@ def _reference_vectors(model: Any) -> Floats:
 
 
 def _probe(session: Session, tokenizer: Tokenizer, pad_id: int, size: int) -> Floats:
-    """Return vectors of the probes, padded in batches of a size."""
-    rows = [one.ids for one in tokenizer.encode_batch(list(PROBES))]
+    """Return vectors of PROBES, in padded batches of `size` texts."""
+    rows = [encoded.ids for encoded in tokenizer.encode_batch(list(PROBES))]
     batches = [rows[start : start + size] for start in range(0, len(rows), size)]
     return np.concatenate([session(*padded(batch, pad_id, multiple=16)) for batch in batches])
 
 
-def _makers() -> dict[str, str]:
-    return {name: version(name) for name in MAKERS}
+def _library_versions() -> dict[str, str]:
+    return {name: version(name) for name in LIBRARIES}
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep exporters' advice to their developers out of a service's log."""
+    """Suppress the warnings of exporters, which are meant for developers."""
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():

@@ -1,7 +1,7 @@
-"""The encoder of everyday use: a converted model, documents in bulk by one runtime, queries one by one by another.
+"""The encoder for normal use: a converted model. One runtime encodes documents in batches, another single queries.
 
-Documents are encoded by one thread of low priority, in batches of like length, so that searches go first; queries by
-the thread that asks. Imports neither torch nor transformers.
+One thread of low priority encodes documents, in batches of similar length, so that searches go first. The calling
+thread encodes queries. Imports neither torch nor transformers.
 """
 
 import os
@@ -23,18 +23,18 @@ from index.records import Floats
 from index.storage.priority import lower_priority
 
 BATCH_TOKENS, BATCH_TEXTS = 768, 16
-"""Most of a forward pass, texts of like length: what a larger one holds leaves the cache, and searches wait for it."""
+"""The most tokens and texts of a forward pass. A larger pass does not fit the processor's cache and delays searches."""
 MULTIPLE = 8
-"""Lengths are rounded up to multiples of this many tokens, so that few shapes occur."""
+"""Lengths are rounded up to a multiple of this many tokens, so that few shapes occur."""
 SOUND_COSINE = 0.97
-"""Between int8 and float32, the least over probes at which `auto` takes int8 for queries."""
+"""The least cosine between int8 and float32 vectors, over all probes, at which `auto` uses int8 for queries."""
 
 
 class ConvertedEncoder:
-    """A model that `conversion` made; safe to call from several threads.
+    """An encoder that runs a converted model; safe to call from several threads.
 
-    A query is always encoded alone: the same text has the same vector to the bit. Raises ImportError where a runtime is
-    missing, DamagedFile and NotConvertible as `conversion.read_facts` does.
+    Each query is encoded on its own, so the same text has the same vector to the bit. Raises ImportError if a runtime
+    is missing, and DamagedFile and NotConvertible like `conversion.read_facts`.
     """
 
     def __init__(self, folder: Path, fingerprint: str, precision: Precision = "auto", threads: int = 0) -> None:
@@ -45,34 +45,34 @@ class ConvertedEncoder:
         self.dim = int(facts["dim"])
         self.precision = _described(chosen)
         self._pad_id = int(facts["pad_id"])
-        # int8 has one scale per batch: alone, a text has the same vector always, and takes no longer
+        # int8 has one scale per batch: a text on its own always has the same vector, and is as fast
         self._batch_texts, self._multiple = (1, 1) if chosen.documents == "int8" else (BATCH_TEXTS, MULTIPLE)
-        self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))  # never changed, so threads may share it
+        self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))  # immutable, so threads may share it
         self.cutter = PassageCutter(_TokenCounter(folder), int(facts["window"]))
         self._query_session = onnx_session(folder / (INT8 if chosen.queries == "int8" else FP32), threads=1)
         self._document_thread = ThreadPoolExecutor(1, "encode", initializer=lower_priority)
         if chosen.documents != "int8" and find_spec("openvino") is None:
-            raise ImportError("No module named 'openvino'")  # now, while another runtime can still take its place
-        opened = partial(_document_session, folder, chosen, threads or os.cpu_count() or 1)
-        self._document_session = cache(opened)  # when documents come: a service that only answers has half the memory
+            raise ImportError("No module named 'openvino'")  # raised here, so that the caller can use another encoder
+        # opened for the first document: a process that only encodes queries needs half the memory
+        self._document_session = cache(partial(_document_session, folder, chosen, threads or os.cpu_count() or 1))
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Return unit vectors (len(texts), D) of documents; callers at once take turns, a batch each."""
+        """Return unit vectors (len(texts), D) of documents. Concurrent callers take turns after each batch."""
         vectors = np.empty((len(texts), self.dim), np.float32)
-        rows = [one.ids for one in self._tokenizer.encode_batch(list(texts))]
-        coming: deque[tuple[list[int], Future[Floats]]] = deque()
+        rows = [encoded.ids for encoded in self._tokenizer.encode_batch(list(texts))]
+        pending: deque[tuple[list[int], Future[Floats]]] = deque()
         for batch in batches([len(row) for row in rows], self._batch_texts):
             ids, mask = padded([rows[at] for at in batch], self._pad_id, self._multiple)
-            coming.append((batch, self._document_thread.submit(self._encode_batch, ids, mask)))
-            if len(coming) > 1:  # one is always waiting: the thread goes on while this one takes its vectors
-                done, encoded = coming.popleft()
+            pending.append((batch, self._document_thread.submit(self._encode_batch, ids, mask)))
+            if len(pending) > 1:  # the next batch is queued already, so the document thread never waits
+                done, encoded = pending.popleft()
                 vectors[done] = encoded.result()
-        for done, encoded in coming:
+        for done, encoded in pending:
             vectors[done] = encoded.result()
         return vectors
 
     def _encode_batch(self, ids: Tokens, mask: Tokens) -> Floats:
-        return self._document_session()(ids, mask)  # opened on this thread: a runtime's threads inherit its priority
+        return self._document_session()(ids, mask)  # opened on this thread: its threads inherit the priority
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors (len(texts), D) of queries."""
@@ -83,7 +83,7 @@ class ConvertedEncoder:
 
 
 class _TokenCounter:
-    """Counts a text's tokens, without the cutting and without special tokens."""
+    """Counts the tokens of a text, without truncation and without special tokens."""
 
     def __init__(self, folder: Path) -> None:
         self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
@@ -94,7 +94,7 @@ class _TokenCounter:
 
 
 def batches(lengths: Sequence[int], texts: int) -> Iterator[list[int]]:
-    """Yield which texts, of these many tokens, go through the model together: of like length, the longest first."""
+    """Yield batches of text numbers, for texts of these lengths in tokens: similar lengths together, longest first."""
     left = sorted(range(len(lengths)), key=lambda at: -lengths[at])
     while left:
         size = max(1, min(texts, BATCH_TOKENS // max(1, lengths[left[0]])))

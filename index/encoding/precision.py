@@ -1,6 +1,7 @@
-"""Which numbers an encoder computes with: what is wished, what the processor multiplies, what the model bears.
+"""Chooses the number format of an encoder from the setting, the processor and the model.
 
-A fingerprint is of the weights alone: vectors of all precisions are compared with each other (docs/decisions/0011).
+The fingerprint does not include the precision: vectors of all precisions are compared with each other
+(docs/decisions/0011).
 """
 
 from dataclasses import dataclass
@@ -11,22 +12,23 @@ Precision = Literal["auto", "fp32", "bf16", "int8"]
 
 BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16"})
 INT8 = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
-"""Without these, sums of int8 products saturate or are no faster."""
+"""Processor flags for int8. Without them, sums of int8 products saturate or are not faster."""
 
 
 @dataclass(frozen=True)
 class Precisions:
-    """What documents and queries are encoded with: `fp32`, `bf16` or `int8` each."""
+    """The precisions of documents and of queries: `fp32`, `bf16` or `int8`."""
 
     documents: str
     queries: str
 
 
 def choose_precisions(wanted: Precision, flags: frozenset[str], int8_is_sound: bool) -> Precisions:
-    """Return the precisions of a wish on a processor; int8_is_sound says that the model's int8 is near its float32.
+    """Return the precisions for a setting on a processor with these flags.
 
-    `auto` is the fastest whose ranking does not differ: documents bfloat16, queries int8. What the processor lacks is
-    float32 instead; int8 that is asked for by name is used whatever it does.
+    int8_is_sound: whether the int8 vectors of the model are close to its float32 vectors. `auto` is the fastest choice
+    that does not change rankings: bfloat16 for documents, int8 for queries, and float32 where the processor or the
+    model does not support them. `bf16` falls back to float32 in the same way; `int8` never does.
     """
     half = "bf16" if flags & BFLOAT16 else "fp32"
     if wanted == "auto":
@@ -37,6 +39,6 @@ def choose_precisions(wanted: Precision, flags: frozenset[str], int8_is_sound: b
 
 
 def processor_flags() -> frozenset[str]:
-    """Return the names of the processor's instruction sets as Linux has them; nothing elsewhere."""
-    told = Path("/proc/cpuinfo")
-    return frozenset(told.read_text().split()) if told.is_file() else frozenset()
+    """Return the processor's flags from /proc/cpuinfo; an empty set outside Linux."""
+    path = Path("/proc/cpuinfo")
+    return frozenset(path.read_text().split()) if path.is_file() else frozenset()

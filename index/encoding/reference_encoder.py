@@ -1,4 +1,4 @@
-"""The encoder that others are measured against, and that takes any model: sentence-transformers on torch."""
+"""The reference encoder: sentence-transformers on torch, for any of its models."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from index.encoding.precision import BFLOAT16, Precision, processor_flags
 from index.records import Floats
 
 BATCH_TEXTS = 16
-"""Texts of like length per forward pass; on a CPU larger batches gain nothing and cost memory."""
+"""Texts of similar length per forward pass. On a CPU, larger batches are not faster and take more memory."""
 DEFAULT_WINDOW_TOKENS = 512
 
 
 class SentenceTransformerEncoder:
     """Any sentence-transformers model, by name or path, on the CPU; safe to call from several threads.
 
-    Weights are bfloat16 where the processor multiplies it and float32 is not asked for; vectors are float32 always.
+    Weights are bfloat16 if the processor supports it and the precision is not `fp32`. Vectors are always float32.
     """
 
     def __init__(self, model: str = DEFAULT_MODEL, precision: Precision = "auto") -> None:
@@ -64,18 +64,18 @@ class SentenceTransformerEncoder:
 
 def load_reference(path: Path) -> Any:
     """Return the SentenceTransformer of a folder, in float32."""
-    from sentence_transformers import SentenceTransformer  # slow to import: only where a model is wanted
+    from sentence_transformers import SentenceTransformer  # slow to import, so only when a model is loaded
 
     return SentenceTransformer(str(path), device="cpu", local_files_only=True).float().eval()
 
 
 def window_of(model: Any) -> int:
-    """Return how many tokens a SentenceTransformer reads to their end."""
+    """Return the longest input of a SentenceTransformer in tokens."""
     return int(model.max_seq_length or DEFAULT_WINDOW_TOKENS)
 
 
 def _token_counter(folder: Path) -> Callable[[str], int]:
-    """Return a function that counts a text's tokens, by a tokenizer that the encoding threads do not share."""
+    """Return a function that counts the tokens of a text with its own tokenizer, which no encoding thread uses."""
     from tokenizers import Tokenizer
 
     if (folder / "tokenizer.json").is_file():

@@ -1,6 +1,6 @@
-"""Runs a converted model: token ids and mask in, unit vectors out. One function per runtime, nothing of texts.
+"""Sessions that run a converted model: from token ids and mask to unit vectors. One function per runtime.
 
-B texts of T tokens. A session may be called from several threads, except where it says otherwise.
+Shapes: B texts of T tokens. A session may be called from several threads unless its docstring excludes it.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ OUTPUT = "vector"
 
 Tokens = NDArray[np.int64]
 Session = Callable[[Tokens, Tokens], Floats]
-"""ids (B, T) and mask (B, T), 1 = a token, to unit vectors (B, D)."""
+"""Maps ids (B, T) and mask (B, T), 1 = a token, to unit vectors (B, D)."""
 
 
 def openvino_session(model: Path, threads: int, precision: str) -> Session:
-    """Return a session by OpenVINO, which multiplies bfloat16; for one thread at a time.
+    """Return a session of OpenVINO, which supports bfloat16; for one thread at a time.
 
-    The ONNX file is read as it is: OpenVINO's converter, which reports its use to its maker, takes no part.
+    OpenVINO reads the ONNX file directly. Its converter, which sends usage reports to its vendor, is not used.
     """
     import openvino
 
@@ -36,21 +36,23 @@ def openvino_session(model: Path, threads: int, precision: str) -> Session:
 
     def run(ids: Tokens, mask: Tokens) -> Floats:
         request.infer(dict(zip(INPUTS, (ids, mask), strict=True)))
-        vectors: Floats = request.get_output_tensor().data.astype(np.float32)  # a copy: the tensor is written again
+        vectors: Floats = request.get_output_tensor().data.astype(
+            np.float32
+        )  # a copy: the next call overwrites the tensor
         return vectors
 
     return run
 
 
 def onnx_session(model: Path, threads: int) -> Session:
-    """Return a session by ONNX Runtime; with one thread, all work is done by the thread that calls."""
+    """Return a session of ONNX Runtime. With threads = 1, the calling thread does all work."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors only
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads leave the cores to others
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads do not use the cores
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
     def run(ids: Tokens, mask: Tokens) -> Floats:

@@ -1,4 +1,4 @@
-"""Measures of ranked lists against judgments, by ir-measures; a judged query that returned nothing counts as zero."""
+"""Measures of ranked lists against judgments, with ir-measures. A judged query without results has the value zero."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ import ir_measures
 from index.evaluation.significance import Comparison, compare
 
 Qrels = Mapping[str, Mapping[str, int]]
-"""Query -> document -> grade; a grade above zero is relevant."""
+"""Query -> document -> grade. A grade above zero means relevant."""
 Run = Mapping[str, Sequence[str]]
 """Query -> documents, best first."""
 
@@ -15,10 +15,10 @@ DEFAULT_MEASURES = ("nDCG@10", "R@100")
 
 
 def parse_measure(name: str) -> ir_measures.Measure:
-    """Return the measure that prints as `name`, such as nDCG@10 or R@100; raises ValueError for an unknown one."""
+    """Return the measure that prints as `name`, such as nDCG@10 or R@100; raises ValueError for an unknown name."""
     try:
         measure = ir_measures.parse_measure(name)
-        str(measure)  # an unknown parameter is only found when the measure prints
+        str(measure)  # ir-measures finds an unknown parameter only when the measure prints
     except (NameError, ValueError, TypeError, SyntaxError, KeyError) as error:
         raise ValueError(f"unknown measure {name!r}") from error
     return measure
@@ -27,7 +27,7 @@ def parse_measure(name: str) -> ir_measures.Measure:
 def measure_run(run: Run, qrels: Qrels, names: Sequence[str] = DEFAULT_MEASURES) -> dict[str, dict[str, float]]:
     """Return measure -> query -> value, for every query of qrels that has a relevant document.
 
-    The order of the run is what is measured: scores are made from it, so ties cannot reorder it.
+    Only the order of the run counts: scores are made from the ranks, so there are no ties.
     """
     judged = {query: dict(grades) for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
     measures = {name: parse_measure(name) for name in names}
@@ -35,7 +35,7 @@ def measure_run(run: Run, qrels: Qrels, names: Sequence[str] = DEFAULT_MEASURES)
     if not judged:
         return values
     scored = {
-        query: {document: float(-place) for place, document in enumerate(run[query])}
+        query: {document: float(-rank) for rank, document in enumerate(run[query])}
         for query in judged
         if run.get(query)
     }

@@ -1,4 +1,4 @@
-"""Whether a challenger may replace the champion: a paired comparison on held-out queries, and its reasons.
+"""Decides whether a challenger may replace the champion, by a paired comparison on held-out queries.
 
 Sees measures per query, never models. Sources: Smucker et al. 2007 (significance tests in retrieval); Efron 1979.
 """
@@ -14,14 +14,14 @@ from scipy import stats
 CONFIDENCE = 0.95
 RESAMPLES = 4000
 FEW_QUERIES = 30
-"""Below this the bootstrap's interval is too narrow to be trusted alone, and the t-test has to agree."""
+"""Below this number of queries the bootstrap interval is too narrow, and the t-test must agree."""
 RECALL_TOLERANCE = 0.005
-"""Recall@100 may lie this much lower in the mean, as long as the loss is not significant."""
+"""The largest accepted loss of mean Recall@100, if the loss is not significant."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A paired comparison of one measure: means, mean difference b - a, its bootstrap interval, the t-test's p."""
+    """A paired comparison of one measure: means, mean difference b - a, its bootstrap interval, p of the t-test."""
 
     measure: str
     queries: int
@@ -33,18 +33,18 @@ class Comparison:
     p_value: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
     def lowered(self, by: float) -> "Comparison":
-        """Return the comparison with b taken to be so much lower than it was measured."""
+        """Return the comparison with b, the difference and the interval lowered by `by`."""
         difference, low, high = self.difference - by, self.low - by, self.high - by
         return replace(self, b=self.b - by, difference=difference, low=low, high=high)
 
 
 @dataclass(frozen=True)
 class Check:
-    """One condition of the gate, whether it held, and the figures that decided."""
+    """One condition of the gate, its result, and the reason with the figures."""
 
     name: str
     passed: bool
@@ -53,19 +53,19 @@ class Check:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the gate says, with the reason of every check, failed or passed."""
+    """The decision of the gate, with all checks, failed or passed."""
 
     promote: bool
     checks: tuple[Check, ...]
 
     @property
     def reasons(self) -> list[str]:
-        """The reasons as plain sentences."""
+        """The reason of every check, as a sentence."""
         return [check.reason for check in self.checks]
 
 
 def compare(measure: str, a: Mapping[str, float], b: Mapping[str, float], seed: int = 0) -> Comparison:
-    """Compare two systems on the same queries; raises ValueError where the queries differ."""
+    """Compare two systems on the same queries; raises ValueError if the queries differ."""
     if a.keys() != b.keys():
         raise ValueError("a paired comparison needs the same queries on both sides")
     queries = sorted(a)
@@ -78,16 +78,16 @@ def compare(measure: str, a: Mapping[str, float], b: Mapping[str, float], seed: 
 
 
 def _p_value(differences: NDArray[np.float64]) -> float:
-    """Return the p of a paired t-test; 1 where nothing moved or one query is all, 0 where all moved alike."""
+    """Return p of a paired t-test: 1 for fewer than 2 queries or no difference at all, 0 for equal differences."""
     if len(differences) < 2 or not differences.any():
         return 1.0
-    if np.ptp(differences) <= 1e-12:  # no variance: scipy would divide by zero, and say so
+    if np.ptp(differences) <= 1e-12:  # no variance: scipy would divide by zero and warn
         return 0.0
     return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
 def interval(values: NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
-    """Return the percentile-bootstrap interval of the mean at CONFIDENCE; (mean, mean) for fewer than two values."""
+    """Return the percentile-bootstrap interval of the mean at CONFIDENCE; (mean, mean) for fewer than 2 values."""
     if len(values) < 2:
         mean = float(values.mean()) if len(values) else 0.0
         return mean, mean
@@ -99,7 +99,7 @@ def interval(values: NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
 
 
 def gate(ndcg: Comparison, recall: Comparison) -> Decision:
-    """Promote when nDCG@10 is better with an interval above zero, and Recall@100 is not worse."""
+    """Promote if nDCG@10 is better, with an interval above zero, and Recall@100 is not worse."""
     better = Check(
         "ndcg_better",
         ndcg.queries > 1 and ndcg.low > 0 and (ndcg.queries >= FEW_QUERIES or ndcg.p_value < 1 - CONFIDENCE),

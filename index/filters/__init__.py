@@ -1,1 +1,1 @@
-"""Filters: the text of a filter, its tree of conditions, and what a condition means."""
+"""Filters: parsing of filter texts, the tree of conditions, and its evaluation."""

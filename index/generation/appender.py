@@ -10,7 +10,8 @@ from index.encoding.documents import document_value
 from index.generation.columns import ColumnBuffers, Columns
 from index.generation.generation import Generation, IndexedDocument
 from index.records import Floats, Mask
-from index.storage.vector_file import VectorFile, checksums
+from index.storage.checksum_guard import checksums
+from index.storage.vector_file import VectorFile
 from index.words.term_matching import Words
 
 

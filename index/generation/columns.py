@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.records import Ints
+from index.storage.checksum_guard import Checksums
 from index.storage.growable_array import GrowableArray
-from index.storage.vector_file import Checksums
 from index.words.term_matching import Words
 
 
@@ -75,7 +75,7 @@ class ColumnBuffers:
     @property
     def columns(self) -> Columns:
         """The columns of everything appended so far."""
-        return Columns(**{name: array.seen for name, array in self._arrays.items()})
+        return Columns(**{name: array.view for name, array in self._arrays.items()})
 
     def extended(self, columns: Columns, block: Columns) -> Columns:
         """Return these columns with the documents of a block behind them. Readers of `columns` see no change."""

@@ -14,7 +14,7 @@ from index.generation.appender import Appender, Block
 from index.generation.columns import Columns
 from index.generation.generation import Generation
 from index.records import Ints
-from index.storage.vector_file import ChecksumGuard
+from index.storage.checksum_guard import ChecksumGuard
 
 DEAD_SHARE = 0.3
 """Share of removed keys from which on a generation is compacted."""

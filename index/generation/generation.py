@@ -11,13 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from index.candidates.base import MISSING
-from index.candidates.build import SealedIndex
+from index.candidates.base import MISSING, SealedIndex
 from index.candidates.exact import ExactIndex
 from index.generation.columns import Columns
 from index.memory.memory import Memory
 from index.records import Floats, Ints, Key, Mask
-from index.storage.vector_file import ChecksumGuard
+from index.storage.checksum_guard import ChecksumGuard
 from index.words.bm25_index import WordSearcher
 from index.words.term_matching import Matches, Words, bm25, find_words, match
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from index.candidates.base import MISSING
-from index.candidates.build import SealedIndex, read_sealed, seal
+from index.candidates.base import MISSING, SealedIndex
+from index.candidates.build import read_sealed, seal
 from index.errors import DamagedFile
 from index.generation.appender import Appender, Block
 from index.generation.columns import NAMES, ColumnBuffers, Columns
@@ -23,8 +23,9 @@ from index.generation.generation import Generation, IndexedDocument
 from index.memory.memory import Memory
 from index.records import MemoryKey
 from index.storage.background import Background
+from index.storage.checksum_guard import ChecksumGuard
 from index.storage.files import MANIFEST, read_manifest, sync_directory, write_manifest
-from index.storage.vector_file import ChecksumGuard, VectorFile
+from index.storage.vector_file import VectorFile
 from index.words.bm25_index import WordIndex
 
 TAIL_KEYS = 2048

@@ -1,1 +1,1 @@
-"""Memory: past queries whose searchers confirmed a document."""
+"""Memory: past queries that confirm documents."""

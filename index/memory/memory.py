@@ -1,7 +1,7 @@
-"""Memory: the past queries whose searchers confirmed a document, as arrays that a search reads.
+"""Memory: past queries that confirm documents, as arrays that a search reads.
 
-Sees rows, vectors and weights; what they are merged from is known to `index.memory.aggregation`. A memory never changes:
-the next one shares the vectors of the one before, so that one more confirmation copies no vector but its own.
+Sees rows, vectors and weights; `index.memory.aggregation` makes the keys from confirmations. A memory is immutable. A
+changed memory shares the vectors of the memory before it, so a new confirmation copies only its own vector.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,34 +14,42 @@ from index.inner_products import inner_products
 from index.records import Floats, Ints, MemoryKey
 from index.storage.growable_array import GrowableArray
 
-GONE = ""
-"""Stands in `sources` where a past query was; nothing belongs to it any more."""
-GONE_ROOM = 256
-"""Places of forgotten past queries that are borne; beyond these, and half of all, the vectors are packed anew."""
+FORGOTTEN = ""
+"""Replaces the query key of a forgotten past query, which has no memory keys."""
+MOST_FORGOTTEN = 256
+"""Vectors are repacked once more past queries than this, and more than half of all, are forgotten."""
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """S past queries and M query keys, one per past query and document that it confirms.
+    """S past queries and M memory keys, one key for each past query and document that it confirms.
 
-    vectors (S, D) unit; sources, one per past query; first (S + 1,): its keys are first[s]:first[s + 1]. Of each key:
-    source (M,) its past query, rows (M,) ascending within it, weights (M,) signed, counts (M,) confirmations merged.
+    A query key is the normalised text of a past query. Memory keys are sorted by past query: past query s has the keys
+    first[s]:first[s + 1].
     """
 
     vectors: Floats
+    """(S, D), unit."""
     query_keys: tuple[str, ...]
+    """The query key of each past query (S,)."""
     first: Ints
-    query_key: Ints
+    """(S + 1,)"""
+    query_index: Ints
+    """The past query of each memory key (M,), in [0, S)."""
     rows: Ints
+    """The document of each memory key (M,), ascending within a past query."""
     weights: Floats
+    """(M,), signed."""
     counts: Ints
-    doc_indices: Mapping[str, int]
-    """Of each source that is remembered."""
-    room: GrowableArray[np.float32]
+    """The number of confirmations merged in each memory key (M,)."""
+    index_of: Mapping[str, int]
+    """Query key -> its past query, for all that are not forgotten."""
+    growable_vectors: GrowableArray[np.float32]
+    """The array that `vectors` is a view of."""
 
     @classmethod
     def of(cls, keys: Iterable[MemoryKey], dim: int) -> "Memory":
-        """Return the memory of these keys, by source and row: the same keys give the same bits in whatever order."""
+        """Return the memory of these keys. The same keys give the same bits in any order."""
         ordered = sorted(keys, key=lambda key: (key.query_key, key.row))
         none = np.empty(0, np.int64)
         vectors = np.empty((0, dim), np.float32)
@@ -52,79 +60,82 @@ class Memory:
         )
 
     def changed(self, keys: Mapping[str, Sequence[MemoryKey]]) -> "Memory":
-        """Return a memory in which these sources have these keys, all of one vector; without keys, it is forgotten."""
+        """Return a memory in which each query key of `keys` has exactly these memory keys; the others are unchanged.
+
+        The memory keys of one query key have the same vector and ascending rows. An empty sequence forgets the query.
+        """
         if not keys:
             return self
-        doc_indices, query_keys = dict(self.doc_indices), list(self.query_keys)
+        index_of, query_keys = dict(self.index_of), list(self.query_keys)
         vectors: list[Floats] = []
         for query_key in sorted(keys):
-            index = doc_indices.pop(query_key, None)
+            index = index_of.pop(query_key, None)
             if index is not None and keys[query_key] and np.array_equal(self.vectors[index], keys[query_key][0].vector):
-                doc_indices[query_key] = index
+                index_of[query_key] = index
                 continue
             if index is not None:
-                query_keys[index] = GONE
+                query_keys[index] = FORGOTTEN
             if keys[query_key]:
-                doc_indices[query_key] = len(query_keys)
+                index_of[query_key] = len(query_keys)
                 query_keys.append(query_key)
                 vectors.append(keys[query_key][0].vector)
-        if len(query_keys) - len(doc_indices) > max(GONE_ROOM, len(query_keys) // 2):
+        if len(query_keys) - len(index_of) > max(MOST_FORGOTTEN, len(query_keys) // 2):
             kept = [key for key in self.keys if key.query_key not in keys]
             return Memory.of([*kept, *(key for group in keys.values() for key in group)], self.vectors.shape[1])
-        room = self.room.extended(len(self.query_keys), vectors)
-        return self._with(room, tuple(query_keys), doc_indices, keys)
+        growable_vectors = self.growable_vectors.extended(len(self.query_keys), vectors)
+        return self._with(growable_vectors, tuple(query_keys), index_of, keys)
 
     def _with(
         self,
-        room: GrowableArray[np.float32],
+        growable_vectors: GrowableArray[np.float32],
         query_keys: tuple[str, ...],
-        doc_indices: dict[str, int],
+        index_of: dict[str, int],
         keys: Mapping[str, Sequence[MemoryKey]],
     ) -> "Memory":
-        touched = [self.doc_indices[query_key] for query_key in keys if query_key in self.doc_indices]
-        stay = ~np.isin(self.query_key, touched)
+        replaced = [self.index_of[query_key] for query_key in keys if query_key in self.index_of]
+        kept = ~np.isin(self.query_index, replaced)
         added = [key for query_key in keys for key in keys[query_key]]
-        query_key = np.append(self.query_key[stay], [doc_indices[key.query_key] for key in added]).astype(np.int64)
-        rows = np.append(self.rows[stay], [key.row for key in added]).astype(np.int64)
-        weights = np.append(self.weights[stay], [key.weight for key in added]).astype(np.float32)
-        counts = np.append(self.counts[stay], [key.count for key in added]).astype(np.int64)
-        order = np.argsort(query_key, kind="stable")  # rows are ascending already
+        query_index = np.append(self.query_index[kept], [index_of[key.query_key] for key in added]).astype(np.int64)
+        rows = np.append(self.rows[kept], [key.row for key in added]).astype(np.int64)
+        weights = np.append(self.weights[kept], [key.weight for key in added]).astype(np.float32)
+        counts = np.append(self.counts[kept], [key.count for key in added]).astype(np.int64)
+        order = np.argsort(query_index, kind="stable")  # rows stay ascending within a past query
         return Memory(
-            room.rows[: len(query_keys)],
-            query_keys,
-            np.searchsorted(query_key[order], np.arange(len(query_keys) + 1)),
-            query_key[order],
-            rows[order],
-            weights[order],
-            counts[order],
-            doc_indices,
-            room,
+            vectors=growable_vectors.rows[: len(query_keys)],
+            query_keys=query_keys,
+            first=np.searchsorted(query_index[order], np.arange(len(query_keys) + 1)),
+            query_index=query_index[order],
+            rows=rows[order],
+            weights=weights[order],
+            counts=counts[order],
+            index_of=index_of,
+            growable_vectors=growable_vectors,
         )
 
     @property
     def keys(self) -> list[MemoryKey]:
-        """Return the keys that it was made of, by source and row."""
-        ordered = sorted(range(len(self.rows)), key=lambda at: (self.query_keys[self.query_key[at]], self.rows[at]))
+        """The memory keys, by query key and row."""
+        ordered = sorted(range(len(self.rows)), key=lambda at: (self.query_keys[self.query_index[at]], self.rows[at]))
         return [
             MemoryKey(
                 int(self.rows[at]),
-                self.vectors[self.query_key[at]],
+                self.vectors[self.query_index[at]],
                 float(self.weights[at]),
-                self.query_keys[self.query_key[at]],
+                self.query_keys[self.query_index[at]],
                 int(self.counts[at]),
             )
             for at in ordered
         ]
 
     def near(self, vector: Floats, radius: float, excluded_query: str | None = None) -> tuple[Ints, Floats]:
-        """Return the keys (m,) of the past queries within the radius of a unit vector (D,), and their cosines (m,).
+        """Return the memory keys (m,) of the past queries within the radius of a unit vector (D,), and cosines (m,).
 
-        unseen is a source whose keys are left out. Keys come by the text of their source, not by when it was first
-        asked, so that what was forgotten in between leaves no trace in the order that they are summed in.
+        radius: the least cosine. excluded_query: a query key whose memory keys are left out. Memory keys are ordered by
+        query key, not by age, so forgotten past queries do not affect the order of later sums.
         """
         cosine = inner_products(self.vectors, vector)
         near = [at for at in np.flatnonzero(cosine >= radius).tolist() if self.query_keys[at] != excluded_query]
         found = np.asarray(sorted(near, key=self.query_keys.__getitem__), np.int64)
-        each = self.first[found + 1] - self.first[found]
-        within = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
-        return np.repeat(self.first[found], each) + within, np.repeat(cosine[found], each)
+        counts = self.first[found + 1] - self.first[found]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(self.first[found], counts) + within, np.repeat(cosine[found], counts)

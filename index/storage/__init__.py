@@ -1,1 +1,1 @@
-"""Storage: files with checksums, memory-mapped vectors, growable arrays, background work."""
+"""Storage: files with checksums, memory-mapped vectors, growable arrays, background tasks."""

@@ -1,4 +1,4 @@
-"""Work that is done behind the scenes, one piece at a time, at a priority below that of searches and writes."""
+"""Work in the background, one task at a time, at a lower priority than searches and writes."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -7,27 +7,27 @@ from index.storage.priority import lower_priority
 
 
 class Background:
-    """A thread that is started when there is something to do."""
+    """A background thread that runs one task at a time. The thread starts with the first task."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "background", initializer=lower_priority)
-        self._under_way: Future[None] | None = None
+        self._running: Future[None] | None = None
 
     def start(self, work: Callable[[], None]) -> None:
-        """Do this behind the scenes, unless something is under way: whoever asks again later is not forgotten."""
-        if self._under_way is None or self._under_way.done():
-            self._under_way = self._thread.submit(work)
+        """Run the task in the background. If a task is running, drop the request; the caller may repeat it later."""
+        if self._running is None or self._running.done():
+            self._running = self._thread.submit(work)
 
     def wait(self) -> None:
-        """Wait until nothing is under way, however it ends."""
-        if self._under_way is not None:
-            wait([self._under_way])
+        """Wait until no task is running, whether the last task succeeds or fails."""
+        if self._running is not None:
+            wait([self._running])
 
     def settle(self) -> None:
-        """Wait until nothing is under way; raises what went wrong with the last piece."""
-        if self._under_way is not None:
-            self._under_way.result()
+        """Wait until no task is running; raises the error of the last task, if it failed."""
+        if self._running is not None:
+            self._running.result()
 
     def close(self) -> None:
-        """Wait until nothing is under way, and end."""
+        """Wait until no task is running, and end the thread."""
         self._thread.shutdown()

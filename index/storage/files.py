@@ -1,7 +1,7 @@
-"""Files that are whole or not there: written aside, synced, renamed, and described by a manifest of checksums.
+"""Atomic file writes (temporary file, fsync, rename) and directory manifests with the sha256 of each file.
 
 Neither faiss nor safetensors syncs or renames, and both load many damaged files without an error
-(docs/operations.md), so every derived file goes through here and is verified before a library may open it.
+(docs/operations.md). Every derived file is therefore described by a manifest and verified before a library opens it.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ MANIFEST = "manifest.json"
 
 
 def sha256_file(path: Path) -> str:
-    """Return the hex sha256 of a file's bytes."""
+    """Return the sha256 of the file's bytes in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync_directory(path: Path) -> None:
-    """Make renames and new names in this directory durable."""
+    """Make new and renamed entries of the directory durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -32,13 +32,13 @@ def sync_directory(path: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Make the bytes that a library wrote to this file durable."""
+    """Make the bytes of the file durable."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write the file whole or not at all: temporary name, fsync, rename, fsync of the directory."""
+    """Write the file atomically: temporary file, fsync, rename, fsync of the directory."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as file:
         file.write(data)
@@ -51,10 +51,10 @@ def write_atomically(path: Path, data: bytes) -> None:
 def write_manifest(
     directory: Path, names: Iterable[str], facts: Mapping[str, Any], with_own_checksums: Iterable[str] = ()
 ) -> None:
-    """Describe the named files of a directory: size and sha256 of each, and the facts given.
+    """Write the manifest of a directory: the facts, and the size and sha256 of each named file.
 
-    Files whose parts have checksums elsewhere are not read: their size alone is told, and sha256 is null. The
-    manifest is written last, so a directory with a manifest is complete.
+    with_own_checksums names files whose parts have checksums elsewhere. They are not read: the manifest has their size,
+    and null as sha256. The manifest is written last, so a directory with a manifest is complete.
     """
     files: dict[str, dict[str, Any]] = {}
     for name in sorted(names):
@@ -70,8 +70,8 @@ def write_manifest(
 def read_manifest(directory: Path) -> dict[str, Any]:
     """Return the manifest after checking every file that it names.
 
-    Raises DamagedFile when the manifest is missing, unreadable or not as it was written, or a file's size or sha256
-    differs.
+    Raises DamagedFile if the manifest is missing, unreadable or differs from its own checksum, or if the size or sha256
+    of a file differs.
     """
     try:
         manifest: dict[str, Any] = json.loads((directory / MANIFEST).read_bytes())
@@ -81,12 +81,12 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedFile(f"{directory.name}: no readable manifest") from error
     for name, facts in expected:
-        if not _agrees(directory / name, facts):
+        if not _is_intact(directory / name, facts):
             raise DamagedFile(f"{directory.name}/{name} differs from its manifest")
     return manifest
 
 
-def _agrees(path: Path, facts: Mapping[str, Any]) -> bool:
+def _is_intact(path: Path, facts: Mapping[str, Any]) -> bool:
     if not path.is_file() or path.stat().st_size != facts["bytes"]:
         return False
     return facts["sha256"] is None or sha256_file(path) == facts["sha256"]

@@ -1,4 +1,4 @@
-"""Arrays that grow at their end without being copied each time."""
+"""Arrays that grow at their end, mostly without a copy."""
 
 from typing import Any, Generic, TypeVar
 
@@ -11,32 +11,35 @@ LEAST_ROWS = 256
 
 
 class GrowableArray(Generic[Number]):
-    """Rows that others are appended to: whoever was given the first `used` of them sees these and no more."""
+    """An array with spare capacity. Readers keep a view of its first rows; later appends are invisible to them."""
 
     def __init__(self, rows: NDArray[Number]) -> None:
         self.rows = rows
         self.used = len(rows)
 
     @property
-    def seen(self) -> NDArray[Number]:
-        """The rows that are used."""
+    def view(self) -> NDArray[Number]:
+        """The rows in use."""
         return self.rows[: self.used]
 
     @classmethod
     def with_capacity(cls, rows: NDArray[Number], total: int = 0) -> "GrowableArray[Number]":
-        """Return a room with a copy of these rows and space for as many more, or for twice `total` in all."""
-        room = cls(np.empty((max(LEAST_ROWS, 2 * len(rows), 2 * total), *rows.shape[1:]), rows.dtype))
-        room.rows[: len(rows)] = rows
-        room.used = len(rows)
-        return room
+        """Return a growable array with a copy of these rows and capacity for max(2 * len(rows), 2 * total)."""
+        array = cls(np.empty((max(LEAST_ROWS, 2 * len(rows), 2 * total), *rows.shape[1:]), rows.dtype))
+        array.rows[: len(rows)] = rows
+        array.used = len(rows)
+        return array
 
-    def extended(self, seen: int, added: Any) -> "GrowableArray[Number]":
-        """Return a room with the first `seen` rows and these: this one, where nobody else wrote beyond them."""
-        total = seen + len(added)
-        room = self
-        if self.used != seen or total > len(self.rows):
-            room = GrowableArray.with_capacity(self.rows[:seen], total)
+    def extended(self, used: int, added: Any) -> "GrowableArray[Number]":
+        """Return a growable array with the first `used` rows of this one and the rows `added`.
+
+        It is this array if `used` rows are in use and the capacity suffices, and a copy otherwise.
+        """
+        total = used + len(added)
+        array = self
+        if self.used != used or total > len(self.rows):
+            array = GrowableArray.with_capacity(self.rows[:used], total)
         if len(added):
-            room.rows[seen:total] = added
-        room.used = total
-        return room
+            array.rows[used:total] = added
+        array.used = total
+        return array

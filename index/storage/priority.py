@@ -1,19 +1,19 @@
-"""Threads that work behind searches: the priority is the thread's own, and inherited by what it starts."""
+"""Lowers the priority of background threads. On Linux each thread has a priority, which child threads inherit."""
 
 import os
 import sys
 import threading
 
 NICENESS = 10
-"""Added to that of the thread, where threads have one of their own (Linux)."""
-MOST = 19
+"""Added to the niceness of the thread."""
+MOST_NICENESS = 19
 
 
 def lower_priority() -> None:
-    """Let the calling thread, and the threads that it will start, work where nothing else wants the processor.
+    """Lower the priority of the calling thread and of the threads that it starts; does nothing outside Linux.
 
-    Never asks for a higher priority than there is, which only a privileged process may have.
+    The niceness never decreases: only a privileged process may raise its priority.
     """
-    if sys.platform == "linux":  # elsewhere this would be the priority of the whole process
+    if sys.platform == "linux":  # elsewhere this call would change the priority of the whole process
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, min(MOST, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS))
+        os.setpriority(os.PRIO_PROCESS, thread, min(MOST_NICENESS, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS))

@@ -1,1 +1,1 @@
-"""Words: BM25 candidates, and how closely a document matches the words of a query."""
+"""Words: the BM25 index, and term matching between a query and documents."""

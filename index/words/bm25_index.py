@@ -1,7 +1,7 @@
-"""Words: a BM25 index over title and text, by row number. Derived: whoever owns it can rebuild it from the documents.
+"""A BM25 index over title and text, by row number. The documents suffice to rebuild it.
 
-Sees texts and row numbers, never ids or vectors. Queries are built from tokens, never from user text through a query
-parser, so no character of a query has a meaning of its own. Source: Robertson and Zaragoza 2009 (BM25, k1 1.2, b .75).
+Sees texts and row numbers, never ids or vectors. Queries are built from tokens, without a query parser, so no character
+of a query is an operator. Source: Robertson and Zaragoza 2009 (BM25, k1 1.2, b .75).
 """
 
 import math
@@ -20,13 +20,13 @@ LANGUAGES = (
     "arabic danish dutch english finnish french german greek hungarian italian norwegian portuguese romanian russian "
     "spanish swedish tamil turkish"
 ).split()
-"""Languages with a stemmer; `none` indexes words as they are."""
+"""Languages with a stemmer. The language `none` indexes words without stemming."""
 
 MAX_WORD_BYTES = 200
 WRITER_HEAP_BYTES = 32_000_000
 ANALYZER = "words"
-REMEMBERED = 1024
-"""Query texts whose words a searcher keeps."""
+CACHED_TEXTS = 1024
+"""Query texts whose words a searcher caches."""
 NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -36,18 +36,18 @@ class WordSearcher:
     def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema, analyzer: tantivy.TextAnalyzer) -> None:
         self._searcher = searcher
         self._schema = schema
-        # one search asks for the words of its text more than once, and so does whoever compares two models
-        self._words = lru_cache(REMEMBERED)(lambda text: tuple(analyzer.analyze(text)))
+        # a search uses the words of its text more than once, and so does a comparison of two models
+        self._words = lru_cache(CACHED_TEXTS)(lambda text: tuple(analyzer.analyze(text)))
 
     @property
     def count(self) -> int:
-        """Documents in the index."""
+        """The number of documents."""
         return int(self._searcher.num_docs)
 
     def search(self, text: str, k: int, allowed: Ints | None = None) -> tuple[Ints, Floats]:
         """Return the rows of the k best documents and their BM25 scores, best first; ties go to the lower row.
 
-        allowed: only these rows may be returned; None allows all.
+        allowed (n,): the rows that may be returned; None allows all.
         """
         if k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
             return NOTHING
@@ -57,11 +57,11 @@ class WordSearcher:
         return self._collect(query if allowed is None else self._restricted(query, allowed), min(k, self.count))
 
     def weigh(self, text: str) -> tuple[Words, Floats]:
-        """Return the words of a text as numbers (Q,), in order, and the idf (Q,) that BM25 gives each."""
+        """Return the words of a text as numbers (Q,), in order, and the BM25 idf of each word (Q,)."""
         words = self._words(text)
-        held = {word: self._searcher.doc_freq("words", word) for word in set(words)}
-        rarity = {word: math.log(1 + (self.count - n + 0.5) / (n + 0.5)) for word, n in held.items()}
-        return number_words(words), np.asarray([rarity[word] for word in words], np.float32)
+        documents = {word: self._searcher.doc_freq("words", word) for word in set(words)}
+        idf = {word: math.log(1 + (self.count - n + 0.5) / (n + 0.5)) for word, n in documents.items()}
+        return number_words(words), np.asarray([idf[word] for word in words], np.float32)
 
     def _query(self, text: str) -> tantivy.Query | None:
         counts = Counter(self._words(text))
@@ -75,13 +75,13 @@ class WordSearcher:
 
     def _restricted(self, query: tantivy.Query, allowed: Ints) -> tantivy.Query:
         member = tantivy.Query.term_set_query(self._schema, "row", allowed.tolist())
-        silent = tantivy.Query.const_score_query(member, 0.0)
-        return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, silent)])
+        without_score = tantivy.Query.const_score_query(member, 0.0)
+        return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, without_score)])
 
     def _collect(self, query: tantivy.Query, k: int) -> tuple[Ints, Floats]:
         limit = min(k + 1, self.count)
         hits = self._searcher.search(query, limit=limit, count=False).hits
-        while len(hits) == limit < self.count and hits[-1][0] == hits[k - 1][0]:  # a tie at the end: rows decide it
+        while len(hits) == limit < self.count and hits[-1][0] == hits[k - 1][0]:  # a tie at the cut: the lower rows win
             limit = min(4 * limit, self.count)
             hits = self._searcher.search(query, limit=limit, count=False).hits
         addresses = [address for _, address in hits]
@@ -92,7 +92,7 @@ class WordSearcher:
 
 
 class WordIndex:
-    """The writable index in a folder of its own. One writer; every commit publishes a new WordSearcher."""
+    """The writable index, in its own folder. One writer. Each commit publishes a new WordSearcher."""
 
     def __init__(self, directory: Path, language: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ class WordIndex:
         self._writer: tantivy.IndexWriter | None = None
 
     def replace(self, rows: Iterable[int], texts: Iterable[str]) -> None:
-        """Put these documents in, in place of any of the same row; visible after commit."""
+        """Add documents, replacing those with the same rows; visible after commit."""
         for row, text in zip(rows, texts, strict=True):
             self._delete(row)
             document = tantivy.Document()
@@ -112,32 +112,32 @@ class WordIndex:
             self._live_writer.add_document(document)
 
     def remove(self, rows: Sequence[int]) -> None:
-        """Take these documents out; visible after commit."""
+        """Remove the documents with these rows; visible after commit."""
         for row in rows:
             self._delete(row)
 
     def number(self, text: str) -> Words:
-        """Return the words of a text as numbers, in order: what `index.words.term_matching` compares."""
+        """Return the words of a text as numbers (T,), in order, for `index.words.term_matching`."""
         return number_words(self._analyzer.analyze(text))
 
     def commit(self) -> WordSearcher:
-        """Publish what was put in and taken out, durably, and return the view of it."""
+        """Make all changes durable and return a searcher that sees them."""
         self._live_writer.commit()
         return self.searcher()
 
     def searcher(self) -> WordSearcher:
-        """Return the view of the last commit."""
+        """Return a searcher over the last commit."""
         self._index.reload()
         return WordSearcher(self._index.searcher(), self._schema, self._analyzer)
 
     def close(self) -> None:
-        """Wait for merges to end and let go of the folder's lock: its files stay as they are until the next write."""
+        """Wait for merges to end and release the lock of the folder. The files do not change until the next write."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.wait_merging_threads()
 
     def _delete(self, row: int) -> None:
-        # delete_documents_by_term makes a signed term of the number, which no document has, and deletes nothing
+        # delete_documents_by_term makes a signed term of the number, which matches no document
         self._live_writer.delete_documents_by_query(tantivy.Query.term_query(self._schema, "row", row))
 
     @property
@@ -148,7 +148,7 @@ class WordIndex:
 
 
 def analyzer_for(language: str) -> tantivy.TextAnalyzer:
-    """Return the analyzer that documents and queries share: words, lower case, without accents, stemmed."""
+    """Return the analyzer of documents and queries: words in lower case, without accents, stemmed."""
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     builder = builder.filter(tantivy.Filter.remove_long(MAX_WORD_BYTES))
     builder = builder.filter(tantivy.Filter.lowercase()).filter(tantivy.Filter.ascii_fold())

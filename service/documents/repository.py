@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from index.encoding.documents import EncodedDocument
-from index.filters.parser import FilterNode
+from index.filters.conditions import FilterNode
 from index.records import Document as DocumentRecord
 from index.records import KeyKind
 from service.storage.database import now
@@ -136,7 +136,7 @@ def insert_vectors(
             "query_key": None,
             "kind": int(key.kind),
             "vector": as_blob(key.vector),
-            "weight": key.weight,
+            "weight": 1.0,
             "span_start": key.start,
             "span_end": key.end,
         }

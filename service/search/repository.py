@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Row, func, select, text
 
-from index.filters.parser import FilterNode
+from index.filters.conditions import FilterNode
 from index.records import Ints
 from service.storage.database import Database
 from service.storage.filter_sql import to_sql

@@ -1,6 +1,6 @@
 """A filter as a condition in SQL, for SQLite, over metadata that is stored as one JSON object in a text column.
 
-It says exactly what `index.filters.parser.matches` says, which is its reference. Every name and value is a bound parameter.
+It gives the same results as `index.filters.evaluation.matches`, its reference. Names and values are bound parameters.
 
 Fields are found by comparing keys (`json_each(...).key = :name`) and not by a path made from the name: SQLite 3.40
 compares a path with the key as it is spelled in the JSON text, so `$."é"` would not find a key stored as `"\\u00e9"`.
@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, TableValuedAlias, and_, case, exists, false, func, not_, or_, true
 
-from index.filters.parser import (
+from index.filters.conditions import (
     And,
     Compare,
     Contains,
@@ -30,8 +30,8 @@ from index.filters.parser import (
     Or,
     Range,
     Value,
-    fold,
 )
+from index.filters.evaluation import fold
 
 _ORDERINGS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 

@@ -24,7 +24,7 @@ from benchmarks.ablations import (
 )
 from benchmarks.results import Results
 from benchmarks.workbench import Bench, asked_queries, laid_open
-from index.encoding.encoder import HashingEncoder
+from index.encoding.hashing_encoder import HashingEncoder
 from index.generation.generation import Generation
 from index.ranking.attention import EVIDENCE
 from index.ranking.retrieval import Query

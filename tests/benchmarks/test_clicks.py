@@ -15,7 +15,7 @@ from benchmarks.collections import document_ids, opened
 from benchmarks.peers import Task
 from benchmarks.results import Results
 from benchmarks.simulator import Searchers
-from index.encoding.encoder import HashingEncoder
+from index.encoding.hashing_encoder import HashingEncoder
 from index.learning.examples import Feedback
 from index.records import Floats
 from service.runtime.collection import CollectionState

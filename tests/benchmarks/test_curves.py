@@ -8,7 +8,7 @@ import pytest
 from benchmarks.curves import ALL, UNTRAINED, Plan, first_of, remembering, served, summary
 from benchmarks.results import Results
 from benchmarks.workbench import Bench, laid_open
-from index.encoding.encoder import HashingEncoder
+from index.encoding.hashing_encoder import HashingEncoder
 from tests.benchmarks.sets import animals
 
 

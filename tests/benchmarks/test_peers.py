@@ -15,7 +15,7 @@ from benchmarks.peers import Task
 from benchmarks.peers.material import SPLIT_ARRAYS, Material, Split
 from benchmarks.peers.ranking import best, fused
 from benchmarks.results import Results
-from index.encoding.encoder import HashingEncoder
+from index.encoding.hashing_encoder import HashingEncoder
 from index.records import Floats
 from service.runtime.collection import CollectionSettings
 from service.runtime.runtime import Runtime

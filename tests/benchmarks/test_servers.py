@@ -21,7 +21,7 @@ from benchmarks.servers.measure import NotRunning, Plan, measure
 from benchmarks.servers.processes import disk_bytes, marked, memory, running
 from benchmarks.servers.report import goals, show
 from benchmarks.servers.systems import INT8, OURS, SYSTEMS, Behind, Place, Txtai
-from index.encoding.encoder import HashingEncoder
+from index.encoding.hashing_encoder import HashingEncoder
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from tests.benchmarks.sets import animals

@@ -1,4 +1,4 @@
-"""Contracts: test classes that hold every promise of an interface; an implementation joins with a short subclass."""
+"""Contracts: test classes with every promise of an interface. An implementation is tested by a short subclass."""
 
 import pytest
 

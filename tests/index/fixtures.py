@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from index.encoding.encoder import HashingEncoder
+from index.encoding.hashing_encoder import HashingEncoder
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
 from index.records import Floats, Key, KeyKind, MemoryKey

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import service.runtime.runtime
-from index.encoding.encoder import Encoder, HashingEncoder
+from index.encoding.encoder import Encoder
+from index.encoding.hashing_encoder import HashingEncoder
 from index.records import Floats
 from service.app import create_app
 from service.operations.health import diagnose

@@ -1,4 +1,4 @@
-"""A filter in SQL finds exactly the documents that `matches` lets pass."""
+"""A filter in SQL selects exactly the documents for which `matches` is true."""
 
 import json
 import math
@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, create_engine, delete, insert, select
 from sqlalchemy.dialects import sqlite
 
-from index.filters.parser import MAX_CONDITIONS, FilterNode, matches, parse_filter
+from index.filters.conditions import FilterNode
+from index.filters.evaluation import matches
+from index.filters.parser import MAX_CONDITIONS, parse_filter
 from service.storage.filter_sql import to_sql
 
 DOCUMENTS = Table("documents", MetaData(), Column("row", Integer, primary_key=True), Column("metadata", Text))
@@ -48,7 +50,7 @@ def database() -> Iterator[Connection]:
 
 
 def found(database: Connection, node: FilterNode, documents: Sequence[Metadata], ascii_only: bool = True) -> list[int]:
-    """Return the places of the documents that SQL finds."""
+    """Return the indexes of the documents that SQL selects."""
     database.execute(delete(DOCUMENTS))
     rows = [
         {"row": row, "metadata": json.dumps(document, ensure_ascii=ascii_only)}
@@ -60,13 +62,13 @@ def found(database: Connection, node: FilterNode, documents: Sequence[Metadata],
 
 
 def passing(node: FilterNode, documents: Sequence[Metadata]) -> list[int]:
-    """Return the places of the documents that pass by the reference."""
+    """Return the indexes of the documents for which the reference is true."""
     return [row for row, document in enumerate(documents) if matches(node, document)]
 
 
 # --- Random filters over random documents ---
 
-# Few letters, so that values meet; the others are what SQL, JSON or LIKE could stumble over.
+# Few letters, so that values coincide; the other characters are special in SQL, JSON or LIKE.
 LETTERS = "aAbéÉß\\\"'%_ \nſK😀"
 TEXTS = st.text(alphabet=LETTERS, max_size=3) | st.sampled_from(["true", "False", "1", "-0.0", "1e3", "null", "u0000"])
 FILTER_TEXTS = TEXTS | st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
@@ -109,7 +111,7 @@ CONDITION = st.one_of(
 
 
 def joined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Build filters from smaller ones, always in parentheses: precedence is tested where parsing is."""
+    """Combine filters, always in parentheses; the tests of the parser cover precedence."""
     several = st.lists(inner.map("({})".format), min_size=2, max_size=3)
     return inner.map("NOT ({})".format) | several.map(" AND ".join) | several.map(" OR ".join)
 
@@ -122,7 +124,7 @@ FILTERS = st.recursive(CONDITION, joined, max_leaves=5).filter(lambda text: text
 @example('"lang" = "a"', [{"lang": "a\0b"}, {"lang": "a"}], True)
 @example('"lang" CONTAINS "u0000"', [{"lang": "a\\u0000"}, {"lang": "\0"}, {"lang": "\\\0"}], True)
 @example('"lang" EXISTS', [{"lang\0x": 1}], True)
-def test_sql_finds_what_the_reference_lets_pass(
+def test_sql_agrees_with_the_reference(
     database: Connection, text: str, documents: list[Metadata], ascii_only: bool
 ) -> None:
     node = parse_filter(text, FIELDS)
@@ -131,8 +133,8 @@ def test_sql_finds_what_the_reference_lets_pass(
 
 @settings(max_examples=100, deadline=None)
 @given(STORED_KEYS.filter(lambda key: not set('"\0') & set(key)), STORED_VALUES, st.booleans())
-def test_a_document_is_found_by_what_it_holds(database: Connection, key: str, value: Any, ascii_only: bool) -> None:
-    """The random filters mostly find nothing; this one is made from the document, so that it finds it."""
+def test_a_document_is_found_by_its_own_values(database: Connection, key: str, value: Any, ascii_only: bool) -> None:
+    """Random filters rarely match; these filters are made from the document and match it."""
     texts = [element for element in (value if isinstance(value, list) else [value]) if isinstance(element, str)]
     wanted = [quoted(text) for text in texts if "\0" not in text]
     if isinstance(value, bool):
@@ -148,7 +150,7 @@ def test_a_document_is_found_by_what_it_holds(database: Connection, key: str, va
 
 @settings(max_examples=100, deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([">", ">=", "<", "<=", "=", "!="]))
-def test_neighbouring_floats_are_told_apart(database: Connection, number: float, op: str) -> None:
+def test_neighbouring_floats_are_distinguished(database: Connection, number: float, op: str) -> None:
     documents = [
         {"year": math.nextafter(number, -math.inf)},
         {"year": number},
@@ -159,7 +161,7 @@ def test_neighbouring_floats_are_told_apart(database: Connection, number: float,
     assert found(database, node, documents) == passing(node, documents)
 
 
-# --- Single promises ---
+# --- Single operators and rows ---
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def test_neighbouring_floats_are_told_apart(database: Connection, number: float,
         ("NOT (lang = en OR lang IS NULL)", [2, 3, 5, 6]),
     ],
 )
-def test_an_operator_finds_the_rows_that_the_eye_finds(database: Connection, text: str, rows: list[int]) -> None:
+def test_each_operator_finds_its_rows(database: Connection, text: str, rows: list[int]) -> None:
     values: list[Any] = ["en", ["en", "DE"], True, 1, None, []]
     assert found(database, parse_filter(text, FIELDS), [*({"lang": value} for value in values), {"year": 1}]) == rows
 
@@ -208,6 +210,6 @@ def test_names_and_values_are_bound_and_never_part_of_the_statement() -> None:
     assert not [word for word in ("it's", "secret", "4711", "my field", "hidden", "815") if word in statement]
 
 
-def test_the_largest_filter_is_not_too_large_for_the_database(database: Connection) -> None:
+def test_the_database_accepts_the_largest_filter(database: Connection) -> None:
     conditions = " AND ".join(["NOT (lang IN [a,b,c])"] * (MAX_CONDITIONS - 1) + ["lang NOT IN [" + "1," * 1000 + "]"])
     assert found(database, parse_filter(conditions, FIELDS), [{"lang": "en"}, {"lang": "b"}, {"lang": 1}]) == [0]

@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 import service.runtime.runtime
-from index.encoding.encoder import HashingEncoder
+from index.encoding.hashing_encoder import HashingEncoder
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.checkpoint import save_head
 from service.documents.acceptance import accept

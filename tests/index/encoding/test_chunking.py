@@ -1,4 +1,4 @@
-"""Cutting: passages fit the window, overlap, stand where they say, and end where sentences do."""
+"""Passages fit the window, overlap, have correct offsets, and end at sentence boundaries."""
 
 from itertools import pairwise
 
@@ -24,7 +24,7 @@ CUTTER = PassageCutter(count_words, WINDOW)
 SENTENCES = [f"Sentence {number} has exactly seven words here." for number in range(40)]
 LONG = " ".join(SENTENCES)
 WORDS = " ".join(f"word{number}" for number in range(500))
-"""No sentence border anywhere."""
+"""A text without sentence boundaries."""
 
 
 @pytest.mark.parametrize("text", [LONG, WORDS, "One.\n\n" * 300])
@@ -36,7 +36,7 @@ def test_every_passage_fits_the_window(text: str, title: str | None) -> None:
 
 
 @pytest.mark.parametrize("window", [16, 32, 48, 512])
-def test_an_encoder_may_have_a_window_of_any_size(window: int) -> None:
+def test_the_window_may_have_any_size(window: int) -> None:
     spans = PassageCutter(count_words, window).passages(WORDS, "a long title " * 50)
     assert max(count_words(span.encoded_text) for span in spans) <= window
     assert spans[-1].end == len(WORDS)
@@ -63,7 +63,7 @@ def test_no_word_of_the_text_is_lost() -> None:
         assert found == set(WORDS.split())
 
 
-def test_neighbouring_passages_overlap_by_no_more_than_is_allowed() -> None:
+def test_neighbouring_passages_overlap_by_at_most_the_limit() -> None:
     spans = CUTTER.passages(WORDS, None)
     assert len(spans) > 5
     for left, right in pairwise(spans):
@@ -71,7 +71,7 @@ def test_neighbouring_passages_overlap_by_no_more_than_is_allowed() -> None:
         assert 0 < shared <= OVERLAP_TOKENS
 
 
-def test_passages_begin_and_end_at_sentence_borders_where_there_are_any() -> None:
+def test_passages_begin_and_end_at_sentence_boundaries() -> None:
     for span in CUTTER.passages(LONG, None):
         assert span.encoded_text.startswith("Sentence")
         assert span.encoded_text.endswith("here.")
@@ -81,13 +81,13 @@ def test_a_text_that_fits_is_one_passage() -> None:
     assert CUTTER.passages("A short text.", None) == [Span(0, 13, "A short text.")]
 
 
-def test_every_passage_is_read_with_the_title_before_it() -> None:
+def test_every_passage_is_encoded_with_the_title_before_it() -> None:
     spans = CUTTER.passages(LONG, "  The Title ")
     assert len(spans) > 1
     assert all(span.encoded_text.startswith("The Title\nSentence") for span in spans)
 
 
-def test_a_long_title_takes_no_more_than_its_share() -> None:
+def test_a_long_title_is_cut_to_its_share_of_the_window() -> None:
     title = " ".join(f"title{number}" for number in range(300))
     for span in CUTTER.passages(LONG, title):
         prefix, _, rest = span.encoded_text.partition("\n")
@@ -104,12 +104,12 @@ def test_a_long_title_without_spaces_is_cut_too() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t "])
-def test_a_document_of_a_title_alone_has_its_title_as_its_passage(text: str) -> None:
+def test_a_document_with_only_a_title_has_the_title_as_its_passage(text: str) -> None:
     assert CUTTER.passages(text, "The Title") == [Span(0, 0, "The Title")]
 
 
 @pytest.mark.parametrize("title", [None, "", "  "])
-def test_a_document_of_nothing_has_no_passage(title: str | None) -> None:
+def test_an_empty_document_has_no_passage(title: str | None) -> None:
     assert CUTTER.passages("", title) == []
     assert CUTTER.sentences("") == []
 
@@ -120,7 +120,7 @@ def test_sentences_cover_the_text_without_overlap() -> None:
     assert all(left.end <= right.start for left, right in pairwise(spans))
 
 
-def test_short_sentences_stay_together_up_to_their_capacity() -> None:
+def test_short_sentences_are_joined_up_to_the_capacity() -> None:
     spans = CUTTER.sentences("One two. Three four. " + LONG)
     assert max(count_words(span.encoded_text) for span in spans) <= SENTENCE_TOKENS
     assert spans[0].encoded_text.startswith("One two. Three four. Sentence 0")
@@ -131,7 +131,7 @@ def test_one_sentence_longer_than_the_capacity_is_cut() -> None:
     assert count_words(CUTTER.sentences(WORDS)[0].encoded_text) == SENTENCE_TOKENS
 
 
-def test_a_text_of_emoji_alone_is_cut_like_any_other() -> None:
+def test_a_text_of_emoji_is_cut() -> None:
     text = "👩‍👩‍👧‍👦 " * 200
     spans = CUTTER.passages(text, "🎉")
     assert len(spans) > 1

@@ -1,4 +1,4 @@
-"""Converted models: made once, whole or not there, made anew when damaged, and refused when they give other vectors."""
+"""A model is converted once and atomically, again when damaged, and rejected when it gives other vectors."""
 
 import importlib.util
 import json
@@ -32,7 +32,7 @@ TEXTS = ["one text", "", "Another text, ÄÖÜ!", "long " * 300]
 
 
 class Converter:
-    """Stands in for the conversion itself: writes three small files, or fails as it is told to."""
+    """Replaces the conversion: writes three small files, or raises `failure`."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -71,7 +71,9 @@ def test_a_model_is_converted_once(converter: Converter, convert: Callable[[], P
 
 
 @pytest.mark.parametrize("name", [FP32, INT8, TOKENIZER, "manifest.json"])
-def test_a_damaged_file_is_made_anew(converter: Converter, convert: Callable[[], Path], name: str) -> None:
+def test_a_model_with_a_damaged_file_is_converted_again(
+    converter: Converter, convert: Callable[[], Path], name: str
+) -> None:
     folder = convert()
     (folder / name).write_text("rubbish")
     with pytest.raises(DamagedFile):
@@ -81,13 +83,13 @@ def test_a_damaged_file_is_made_anew(converter: Converter, convert: Callable[[],
     assert read_facts(folder)["dim"] == 3
 
 
-def test_a_file_that_is_missing_is_made_anew(converter: Converter, convert: Callable[[], Path]) -> None:
+def test_a_model_with_a_missing_file_is_converted_again(converter: Converter, convert: Callable[[], Path]) -> None:
     (convert() / INT8).unlink()
     convert()
     assert converter.count == 2
 
 
-def test_another_format_is_made_anew(
+def test_a_model_of_another_format_is_converted_again(
     converter: Converter, convert: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     convert()
@@ -96,7 +98,7 @@ def test_another_format_is_made_anew(
     assert converter.count == 2
 
 
-def test_what_a_killed_conversion_left_is_cleared(
+def test_files_left_by_a_killed_conversion_are_removed(
     converter: Converter, convert: Callable[[], Path], tmp_path: Path
 ) -> None:
     left = tmp_path / "encoders" / f"{NAME}.partial"
@@ -108,27 +110,27 @@ def test_what_a_killed_conversion_left_is_cleared(
     assert converter.count == 1
 
 
-def test_conversions_at_once_are_one(converter: Converter, convert: Callable[[], Path]) -> None:
+def test_concurrent_callers_convert_once(converter: Converter, convert: Callable[[], Path]) -> None:
     with ThreadPoolExecutor(4) as pool:
         assert len({future.result() for future in [pool.submit(convert) for _ in range(8)]}) == 1
     assert converter.count == 1
 
 
-def test_a_refusal_is_remembered_until_a_library_changes(
+def test_a_failed_conversion_is_recorded_until_a_library_changes(
     converter: Converter, convert: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    converter.failure = RuntimeError("an operator that ONNX has not")
+    converter.failure = RuntimeError("an operator that ONNX lacks")
     for _ in range(2):
         with pytest.raises(NotConvertible, match="RuntimeError: an operator"):
             convert()
     assert converter.count == 1
-    monkeypatch.setattr(conversion, "_makers", lambda: {"torch": "next"})
+    monkeypatch.setattr(conversion, "_library_versions", lambda: {"torch": "next"})
     converter.failure = None
     assert read_facts(convert())["dim"] == 3
 
 
 @pytest.mark.parametrize("failure", [OSError("disk full"), ImportError("no onnxscript")])
-def test_what_may_pass_is_not_remembered(
+def test_a_missing_library_or_full_disk_is_not_recorded(
     converter: Converter, convert: Callable[[], Path], failure: Exception, tmp_path: Path
 ) -> None:
     converter.failure = failure
@@ -139,18 +141,18 @@ def test_what_may_pass_is_not_remembered(
     assert read_facts(convert())["dim"] == 3
 
 
-def test_rows_are_padded_to_a_multiple_with_the_models_own_token() -> None:
+def test_rows_are_padded_to_a_multiple_with_the_pad_token_of_the_model() -> None:
     ids, mask = padded([[5, 6, 7], [8]], pad_id=1, multiple=4)
     assert ids.tolist() == [[5, 6, 7, 1], [8, 1, 1, 1]]
     assert mask.tolist() == [[1, 1, 1, 0], [1, 0, 0, 0]]
 
 
-# --- A small model with weights of its own ---
+# --- A small real model ---
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a model of one layer, cut from MiniLM, that reads 64 tokens and pools by the first."""
+    """Return the first layer of MiniLM as a model with a window of 64 tokens and CLS pooling."""
     folder = tmp_path_factory.mktemp("small") / "model"
     shutil.copytree(locate_model(DEFAULT_MODEL), folder, copy_function=shutil.copyfile)
     change(folder / "config.json", num_hidden_layers=1)
@@ -185,10 +187,10 @@ def test_pooling_and_window_are_converted_with_the_model(small: Path, small_cach
 
 
 @needs_weights
-def test_a_model_that_gives_other_vectors_is_refused_and_run_by_the_reference(
+def test_a_converted_model_with_other_vectors_is_rejected_and_the_reference_is_used(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversion, "TOLERANCE", -1.0)  # no difference is as small
+    monkeypatch.setattr(conversion, "TOLERANCE", -1.0)  # every difference is larger
     with pytest.raises(NotConvertible):
         converted_model(small, fingerprint_of(small), tmp_path / "encoders")
     with structlog.testing.capture_logs() as logged:
@@ -199,22 +201,22 @@ def test_a_model_that_gives_other_vectors_is_refused_and_run_by_the_reference(
 
 
 @needs_weights
-def test_what_converts_a_model_does_not_stay_in_memory_and_documents_have_their_runtime_when_they_come(
+def test_conversion_libraries_are_not_loaded_and_the_document_runtime_is_loaded_on_first_use(
     small: Path, tmp_path: Path
 ) -> None:
     program = (
         "import sys; from pathlib import Path; from index.encoding.encoder import load_encoder; "
         f"encoder = load_encoder({str(small)!r}, 'fp32', Path({str(tmp_path / 'encoders')!r})); "
-        "held = lambda: sorted({'torch', 'transformers', 'openvino'} & sys.modules.keys()); "
-        "encoder.encode_queries(['a query']); print(encoder.precision, held()); "
-        "encoder.encode(['a document']); print(held())"
+        "loaded = lambda: sorted({'torch', 'transformers', 'openvino'} & sys.modules.keys()); "
+        "encoder.encode_queries(['a query']); print(encoder.precision, loaded()); "
+        "encoder.encode(['a document']); print(loaded())"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert told.splitlines()[-2:] == ["documents fp32 (OpenVINO), queries fp32 (ONNX Runtime) []", "['openvino']"]
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[-2:] == ["documents fp32 (OpenVINO), queries fp32 (ONNX Runtime) []", "['openvino']"]
 
 
 @needs_weights
-def test_a_cache_that_cannot_be_written_leaves_the_reference(small: Path, tmp_path: Path) -> None:
+def test_the_reference_is_used_if_the_cache_cannot_be_written(small: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with structlog.testing.capture_logs() as logged:
         encoder = load_encoder(str(small), "fp32", tmp_path / "file" / "encoders")
@@ -223,7 +225,7 @@ def test_a_cache_that_cannot_be_written_leaves_the_reference(small: Path, tmp_pa
 
 
 @needs_weights
-def test_a_whole_conversion_is_used_where_nothing_can_be_written(
+def test_a_converted_model_is_used_from_a_read_only_cache(
     small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Path, "mkdir", read_only)
@@ -235,7 +237,7 @@ def read_only(*_: Any, **__: Any) -> None:
 
 
 @needs_weights
-def test_a_runtime_that_is_missing_leaves_the_reference_from_the_start(
+def test_the_reference_is_used_if_the_document_runtime_is_missing(
     small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "openvino", None)
@@ -244,7 +246,7 @@ def test_a_runtime_that_is_missing_leaves_the_reference_from_the_start(
 
 
 @needs_weights
-def test_a_runtime_that_does_not_open_the_model_leaves_the_reference(
+def test_the_reference_is_used_if_a_runtime_cannot_open_the_model(
     small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(*_: Any) -> None:

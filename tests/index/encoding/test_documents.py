@@ -1,4 +1,4 @@
-"""Documents to keys and values: every key stands for the text it names, and each text is encoded once."""
+"""Every key is the vector of its text, and each distinct text is encoded once."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from index.encoding.documents import encode_documents, words_of
-from index.encoding.encoder import HashingEncoder
+from index.encoding.hashing_encoder import HashingEncoder
 from index.records import OWN_KINDS, Document, Floats, KeyKind
 
 TITLED = Document("1", "The cat sat. The dog ran.", title="Animals")
@@ -15,7 +15,7 @@ EMPTY = Document("3", "")
 
 
 class CountingEncoder(HashingEncoder):
-    """Remembers what it encoded."""
+    """Records the texts that it encodes."""
 
     def __init__(self) -> None:
         super().__init__(dim=32)
@@ -30,7 +30,7 @@ def kinds_of(document: Document, *kinds: KeyKind) -> list[KeyKind]:
     return [key.kind for key in encode_documents(HashingEncoder(), [document], kinds)[0].keys]
 
 
-def test_a_document_has_keys_of_the_kinds_that_are_asked_for_and_no_others() -> None:
+def test_a_document_has_keys_of_the_requested_kinds_only() -> None:
     assert kinds_of(TITLED, *OWN_KINDS) == [KeyKind.TITLE, KeyKind.PASSAGE, KeyKind.SENTENCE]
     assert kinds_of(TITLED, KeyKind.PASSAGE) == [KeyKind.PASSAGE]
     assert kinds_of(TITLED, KeyKind.TITLE, KeyKind.PASSAGE) == [KeyKind.TITLE, KeyKind.PASSAGE]
@@ -48,7 +48,7 @@ def test_an_empty_document_has_no_keys_and_a_value_of_zero() -> None:
     assert encoded.value.tolist() == [0.0] * 8
 
 
-def test_every_key_is_the_vector_of_the_text_that_it_names() -> None:
+def test_every_key_is_the_vector_of_its_span() -> None:
     encoder = HashingEncoder(dim=32)
     for document in (TITLED, PLAIN):
         keys = encode_documents(encoder, [document], OWN_KINDS)[0].keys
@@ -60,7 +60,7 @@ def test_every_key_is_the_vector_of_the_text_that_it_names() -> None:
             assert np.array_equal(key.vector, encoder.encode([read])[0])
 
 
-def test_keys_of_a_kind_stand_in_reading_order() -> None:
+def test_keys_of_a_kind_are_in_reading_order() -> None:
     keys = encode_documents(HashingEncoder(), [PLAIN], OWN_KINDS)[0].keys
     starts = [key.start for key in keys if key.kind is KeyKind.PASSAGE]
     assert len(starts) > 1
@@ -77,7 +77,7 @@ def test_the_value_is_the_unit_mean_of_the_passages() -> None:
     assert encoded.value.dtype == np.float32
 
 
-def test_a_document_is_encoded_alike_alone_and_among_others() -> None:
+def test_a_document_has_the_same_vectors_alone_and_among_others() -> None:
     together = encode_documents(HashingEncoder(), [PLAIN, EMPTY, TITLED], OWN_KINDS)[2]
     alone = encode_documents(HashingEncoder(), [TITLED], OWN_KINDS)[0]
     assert len(together.keys) == len(alone.keys)
@@ -94,10 +94,10 @@ def test_a_text_that_occurs_twice_is_encoded_once() -> None:
     assert all(np.array_equal(one.keys[0].vector, encoded[0].keys[0].vector) for one in encoded)
 
 
-def test_no_documents_are_encoded_to_nothing() -> None:
+def test_no_documents_give_no_vectors() -> None:
     assert encode_documents(HashingEncoder(), [], OWN_KINDS) == []
 
 
-def test_words_are_found_in_title_and_text() -> None:
+def test_the_words_of_a_document_are_its_title_and_text() -> None:
     assert words_of(TITLED) == "Animals\nThe cat sat. The dog ran."
     assert words_of(PLAIN).strip() == PLAIN.text.strip()

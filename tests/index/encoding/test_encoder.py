@@ -1,4 +1,4 @@
-"""Encoders: the same text has the same unit vector, and every runtime of a model gives nearly the same."""
+"""The same text has the same unit vector, and all runtimes of a model give nearly equal vectors."""
 
 import importlib.util
 import subprocess
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from index.encoding.converted_encoder import BATCH_TOKENS, ConvertedEncoder, batches
-from index.encoding.encoder import HASHING_MODEL, Encoder, HashingEncoder, load_encoder
+from index.encoding.encoder import HASHING_MODEL, Encoder, load_encoder
+from index.encoding.hashing_encoder import HashingEncoder
 from index.encoding.model_files import DEFAULT_MODEL, OFFLINE_PACKAGE, fingerprint_of, locate_model
 from index.encoding.reference_encoder import SentenceTransformerEncoder
 
@@ -39,10 +40,10 @@ def test_the_hashing_encoder_gives_the_same_vector_on_every_machine() -> None:
     one, other = HashingEncoder(dim=8), HashingEncoder(dim=8)
     assert np.array_equal(one.encode(TEXTS)[::-1], other.encode(TEXTS[::-1]))
     signs = np.sign(one.encode(["attention is all you need"])[0])
-    assert signs.tolist() == [0, -1, 0, 1, 1, -1, 1, -1]  # Python's own hash() would differ in every process
+    assert signs.tolist() == [0, -1, 0, 1, 1, -1, 1, -1]  # Python's hash() differs between processes
 
 
-def test_the_hashing_encoder_puts_texts_that_share_words_near_each_other() -> None:
+def test_the_hashing_encoder_gives_similar_vectors_to_texts_that_share_words() -> None:
     texts = ["delete the red folder", "deleting red folders", "copper prices rise again"]
     one, alike, other = HashingEncoder(dim=256).encode(texts)
     assert one @ alike > 0.4 > 0.2 > one @ other
@@ -53,12 +54,12 @@ def test_the_hashing_encoder_ignores_case_and_punctuation() -> None:
     assert np.array_equal(a, b)
 
 
-def test_the_hashing_encoder_gives_a_query_the_vector_of_a_document() -> None:
+def test_the_hashing_encoder_encodes_queries_like_documents() -> None:
     encoder = HashingEncoder()
     assert np.array_equal(encoder.encode(TEXTS), encoder.encode_queries(TEXTS))
 
 
-def test_no_texts_are_encoded_to_no_vectors() -> None:
+def test_no_texts_give_no_vectors() -> None:
     assert HashingEncoder(dim=32).encode([]).shape == (0, 32)
 
 
@@ -71,12 +72,12 @@ def test_the_name_hashing_loads_the_hashing_encoder() -> None:
     assert isinstance(load_encoder(HASHING_MODEL), HashingEncoder)
 
 
-# --- all-MiniLM-L6-v2 itself, by each runtime ---
+# --- all-MiniLM-L6-v2 with each runtime ---
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder in which MiniLM is converted once for all tests of this file."""
+    """Return a cache folder with MiniLM, converted once for all tests of this file."""
     return tmp_path_factory.mktemp("encoders")
 
 
@@ -87,7 +88,7 @@ def reference() -> SentenceTransformerEncoder:
 
 @pytest.fixture(scope="module", params=["sentence-transformers", "auto", "fp32", "bf16", "int8"])
 def minilm(request: pytest.FixtureRequest, cache: Path) -> Encoder:
-    """Return the reference, as this processor runs it, and the converted model at every precision."""
+    """Return the reference at the default precision, and the converted model at every precision."""
     by_reference = request.param == "sentence-transformers"
     encoder = load_encoder(DEFAULT_MODEL) if by_reference else load_encoder(DEFAULT_MODEL, request.param, cache)
     assert isinstance(encoder, SentenceTransformerEncoder if by_reference else ConvertedEncoder)
@@ -106,14 +107,14 @@ def test_every_runtime_gives_the_vectors_of_sentence_transformers(
 
 
 @needs_weights
-def test_float32_is_exact(cache: Path, reference: SentenceTransformerEncoder) -> None:
+def test_float32_vectors_agree_with_the_reference(cache: Path, reference: SentenceTransformerEncoder) -> None:
     encoder = load_encoder(DEFAULT_MODEL, "fp32", cache)
     for vectors in (encoder.encode(TEXTS), encoder.encode_queries(TEXTS)):
         assert np.abs(vectors - reference.encode(TEXTS)).max() < 1e-5
 
 
 @needs_weights
-def test_all_runtimes_have_one_fingerprint(minilm: Encoder, reference: SentenceTransformerEncoder) -> None:
+def test_all_runtimes_have_the_same_fingerprint(minilm: Encoder, reference: SentenceTransformerEncoder) -> None:
     assert minilm.fingerprint == reference.fingerprint == fingerprint_of(locate_model(DEFAULT_MODEL))
 
 
@@ -126,7 +127,7 @@ def test_minilm_gives_unit_vectors(minilm: Encoder) -> None:
 
 
 @given(st.lists(st.integers(0, 2000), max_size=200), st.integers(1, 40))
-def test_batches_hold_every_text_once_and_no_more_tokens_than_they_may(lengths: list[int], texts: int) -> None:
+def test_batches_hold_every_text_once_and_respect_the_limits(lengths: list[int], texts: int) -> None:
     found = list(batches(lengths, texts))
     assert sorted(at for batch in found for at in batch) == list(range(len(lengths)))
     for batch in found:
@@ -138,7 +139,7 @@ def test_batches_hold_every_text_once_and_no_more_tokens_than_they_may(lengths: 
 
 @needs_weights
 def test_minilm_gives_a_text_the_same_vector_alone_and_in_a_batch(minilm: Encoder) -> None:
-    """As far as bfloat16 goes, where the processor has it: sums of other shapes are rounded otherwise."""
+    """With bfloat16 the vectors are only nearly equal: sums over other shapes are rounded differently."""
     many = [*TEXTS, *(f"filler number {number} " * (number % 9 + 1) for number in range(14))]
     together = minilm.encode(many)
     for position in (0, 3, 4, 19):
@@ -148,20 +149,20 @@ def test_minilm_gives_a_text_the_same_vector_alone_and_in_a_batch(minilm: Encode
 
 
 @needs_weights
-def test_a_query_has_the_same_vector_to_the_bit_whatever_is_asked_with_it(minilm: Encoder) -> None:
+def test_a_query_has_the_same_bits_alone_and_among_others(minilm: Encoder) -> None:
     together = minilm.encode_queries(TEXTS)
     assert all(np.array_equal(minilm.encode_queries([text])[0], one) for text, one in zip(TEXTS, together, strict=True))
 
 
 @needs_weights
-def test_minilm_knows_what_texts_mean(minilm: Encoder) -> None:
+def test_minilm_places_texts_of_similar_meaning_near_each_other(minilm: Encoder) -> None:
     [question] = minilm.encode_queries(["How do I delete a folder?"])
     answer, other = minilm.encode(["remove a directory", "the price of copper"])
     assert question @ answer > 0.5 > 0.3 > question @ other
 
 
 @needs_weights
-def test_minilm_may_be_shared_by_threads(minilm: Encoder) -> None:
+def test_minilm_gives_the_same_vectors_in_concurrent_threads(minilm: Encoder) -> None:
     batches = [[f"{text} {number}" for text in TEXTS[:3]] for number in range(6)]
     for encode in (minilm.encode, minilm.encode_queries):
         alone = [encode(batch) for batch in batches]
@@ -172,7 +173,7 @@ def test_minilm_may_be_shared_by_threads(minilm: Encoder) -> None:
 
 
 @needs_weights
-def test_minilm_is_cut_to_what_it_reads_to_its_end(minilm: Encoder) -> None:
+def test_passages_for_minilm_fit_its_window(minilm: Encoder) -> None:
     tokenizer = AutoTokenizer.from_pretrained(locate_model(DEFAULT_MODEL))
     text, title = "Antidisestablishmentarianism, 漢字 and 😀! " * 200, "A title of some length; " * 60
     spans = minilm.cutter.passages(text, title)
@@ -182,26 +183,26 @@ def test_minilm_is_cut_to_what_it_reads_to_its_end(minilm: Encoder) -> None:
 
 
 @needs_weights
-def test_minilm_has_no_texts_too(minilm: Encoder) -> None:
+def test_minilm_accepts_an_empty_list_of_texts(minilm: Encoder) -> None:
     assert minilm.encode([]).shape == minilm.encode_queries([]).shape == (0, 384)
 
 
 @needs_weights
 def test_a_converted_model_is_used_without_torch_and_transformers(cache: Path) -> None:
     load_encoder(DEFAULT_MODEL, "auto", cache)
-    told = run_python(
+    output = run_python(
         "import sys; from pathlib import Path; from index.encoding.encoder import load_encoder\n"
         f"encoder = load_encoder({DEFAULT_MODEL!r}, 'auto', Path({str(cache)!r}))\n"
         "encoder.encode(['a']), encoder.encode_queries(['a']), encoder.cutter.passages('Some text.', 'Title')\n"
         "print(sorted({'torch', 'transformers', 'sentence_transformers', 'onnx'} & set(sys.modules)))"
     )
-    assert told == "[]"
+    assert output == "[]"
 
 
 @needs_weights
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux only")
 def test_documents_are_encoded_at_a_lower_priority_than_queries(cache: Path) -> None:
-    told = run_python(
+    output = run_python(
         "import os; from pathlib import Path; from index.encoding.encoder import load_encoder\n"
         f"encoder = load_encoder({DEFAULT_MODEL!r}, 'auto', Path({str(cache)!r}))\n"
         "encoder.encode(['a text'] * 40)\n"
@@ -209,13 +210,13 @@ def test_documents_are_encoded_at_a_lower_priority_than_queries(cache: Path) -> 
         "others = [os.getpriority(os.PRIO_PROCESS, int(one)) for one in os.listdir('/proc/self/task')]\n"
         "print(own, min(others), max(others))"
     )
-    own, least, most = map(int, told.split())
+    own, least, most = map(int, output.split())
     assert own == least
     assert most == min(19, own + 10)
 
 
 def run_python(program: str) -> str:
-    """Return what a program prints, run in a process of its own."""
+    """Return the output of a program that runs in its own process."""
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Weights are found in the promised order, or not at all, and two folders are told apart by what decides vectors."""
+"""Weights are searched in a fixed order, and the fingerprint depends on the files that determine vectors."""
 
 import importlib.util
 import shutil
@@ -24,15 +24,15 @@ needs_weights = pytest.mark.skipif(
 
 
 class Hub:
-    """Stands in for the hub client: remembers what it was asked, and has what it is told to have."""
+    """Replaces the hub client: records requests, and returns the `cached` and `online` folders."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str | None, bool]] = []
+        self.requests: list[tuple[str, str | None, bool]] = []
         self.cached: Path | None = None
         self.online: Path | None = None
 
     def snapshot_download(self, repository: str, *, revision: str | None, local_files_only: bool) -> str:
-        self.asked.append((repository, revision, local_files_only))
+        self.requests.append((repository, revision, local_files_only))
         found = self.cached if local_files_only else self.online
         if found is None:
             raise OSError("no network")
@@ -59,39 +59,39 @@ def test_an_explicit_path_comes_first(tmp_path: Path, hub: Hub, monkeypatch: pyt
     (tmp_path / DEFAULT_MODEL).mkdir()
     assert locate_model(str(tmp_path / DEFAULT_MODEL)) == tmp_path / DEFAULT_MODEL
     assert locate_model(DEFAULT_MODEL) == Path(DEFAULT_MODEL)
-    assert hub.asked == []
+    assert hub.requests == []
 
 
 @needs_weights
 @pytest.mark.parametrize("name", [DEFAULT_MODEL, DEFAULT_REPOSITORY])
-def test_the_default_model_comes_from_the_offline_package_without_asking_the_hub(name: str, hub: Hub) -> None:
+def test_the_default_model_comes_from_the_offline_package_without_a_request_to_the_hub(name: str, hub: Hub) -> None:
     folder = locate_model(name)
     assert folder.parent.name == OFFLINE_PACKAGE
     assert (folder / "model.safetensors").is_file()
-    assert hub.asked == []
+    assert hub.requests == []
 
 
 @pytest.mark.usefixtures("no_package")
-def test_without_the_package_the_local_cache_is_asked_before_the_hub(hub: Hub, tmp_path: Path) -> None:
+def test_without_the_package_the_local_cache_comes_before_the_hub(hub: Hub, tmp_path: Path) -> None:
     hub.cached = tmp_path
     assert locate_model("someone/model@abc") == tmp_path
-    assert hub.asked == [("someone/model", "abc", True)]
+    assert hub.requests == [("someone/model", "abc", True)]
     hub.cached, hub.online = None, tmp_path
     assert locate_model("someone/model") == tmp_path
-    assert hub.asked[1:] == [("someone/model", None, True), ("someone/model", None, False)]
+    assert hub.requests[1:] == [("someone/model", None, True), ("someone/model", None, False)]
 
 
-def test_a_name_without_an_owner_is_looked_for_under_sentence_transformers(hub: Hub, tmp_path: Path) -> None:
+def test_a_name_without_an_owner_belongs_to_sentence_transformers(hub: Hub, tmp_path: Path) -> None:
     hub.cached = tmp_path
     locate_model("all-mpnet-base-v2")
-    assert hub.asked == [("sentence-transformers/all-mpnet-base-v2", None, True)]
+    assert hub.requests == [("sentence-transformers/all-mpnet-base-v2", None, True)]
 
 
 @pytest.mark.usefixtures("no_package")
-def test_the_default_model_is_asked_of_the_hub_at_a_pinned_revision(hub: Hub) -> None:
+def test_the_default_model_is_requested_at_a_pinned_revision(hub: Hub) -> None:
     with pytest.raises(ModelNotFound):
         locate_model(DEFAULT_MODEL)
-    assert hub.asked == [(DEFAULT_REPOSITORY, DEFAULT_REVISION, True), (DEFAULT_REPOSITORY, DEFAULT_REVISION, False)]
+    assert hub.requests == [(DEFAULT_REPOSITORY, DEFAULT_REVISION, True), (DEFAULT_REPOSITORY, DEFAULT_REVISION, False)]
 
 
 @pytest.mark.usefixtures("no_package")
@@ -103,13 +103,13 @@ def test_default_weights_with_another_sha256_are_refused(hub: Hub, tmp_path: Pat
             locate_model(DEFAULT_MODEL)
 
 
-def test_a_name_that_nothing_has_is_an_error_that_says_what_to_do(hub: Hub) -> None:
+def test_an_unknown_name_raises_an_error_that_names_the_setting(hub: Hub) -> None:
     with pytest.raises(ModelNotFound, match=r"'nobody/nothing'.*SOFTSEEK_ENCODER"):
         locate_model("nobody/nothing")
-    assert len(hub.asked) == 2
+    assert len(hub.requests) == 2
 
 
-def test_an_empty_name_is_no_folder(hub: Hub) -> None:
+def test_an_empty_name_is_not_a_folder(hub: Hub) -> None:
     with pytest.raises(ModelNotFound):
         locate_model("")
     assert hub is not None
@@ -118,7 +118,7 @@ def test_an_empty_name_is_no_folder(hub: Hub) -> None:
 # --- Fingerprints ---
 
 
-def test_a_fingerprint_changes_with_any_file_that_decides_vectors_and_with_no_other(tmp_path: Path) -> None:
+def test_a_fingerprint_changes_only_with_files_that_determine_vectors(tmp_path: Path) -> None:
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     (tmp_path / "1_Pooling" / "config.json").write_bytes(b"{}")

@@ -1,4 +1,4 @@
-"""The gate: how two systems are compared, and what lets a challenger through."""
+"""The paired comparison of two systems, and the gate for a challenger."""
 
 import math
 import warnings
@@ -30,20 +30,20 @@ def test_a_comparison_holds_both_means_and_their_difference() -> None:
     assert result.low <= result.difference <= result.high
 
 
-def test_queries_are_paired_by_name_and_not_by_order() -> None:
+def test_queries_are_paired_by_name() -> None:
     a = {"x": 0.1, "y": 0.5, "z": 0.9}
     b = {"z": 0.95, "x": 0.15, "y": 0.55}
     result = compare("RR", a, b)
     assert (result.low, result.high) == pytest.approx((0.05, 0.05))
 
 
-def test_the_order_in_which_queries_come_changes_no_bit() -> None:
+def test_the_order_of_queries_changes_no_bit() -> None:
     random = np.random.default_rng(1)
     a, b = named(*random.random(30)), named(*random.random(30))
     assert compare("RR", a, b) == compare("RR", dict(reversed(a.items())), b)
 
 
-def test_the_p_value_is_that_of_a_paired_t_test() -> None:
+def test_the_p_value_agrees_with_a_paired_t_test_by_hand() -> None:
     differences = [0.3, 0.1, 0.2, -0.1]
     result = compare("RR", named(0.5, 0.5, 0.5, 0.5), named(*(0.5 + one for one in differences)))
     mean = sum(differences) / 4
@@ -58,33 +58,33 @@ def test_equal_systems_do_not_differ() -> None:
     assert (result.difference, result.low, result.high, result.p_value) == (0.0, 0.0, 0.0, 1.0)
 
 
-def test_a_gain_that_is_the_same_on_every_query_is_compared_without_a_warning() -> None:
+def test_an_equal_gain_on_every_query_gives_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = compare("RR", named(0.1, 0.2, 0.3), named(0.2, 0.3, 0.4))
     assert result.p_value < 0.001
 
 
-def test_different_queries_cannot_be_compared() -> None:
+def test_a_comparison_of_different_queries_raises() -> None:
     with pytest.raises(ValueError, match="same queries"):
         compare("RR", {"x": 0.1}, {"y": 0.1})
 
 
-def test_no_queries_and_one_query_are_compared_too() -> None:
+def test_no_queries_and_one_query_can_be_compared() -> None:
     nothing = compare("RR", {}, {})
     assert (nothing.queries, nothing.difference, nothing.p_value) == (0, 0.0, 1.0)
     one = compare("RR", {"x": 0.25}, {"x": 0.5})
     assert (one.difference, one.low, one.high, one.p_value) == (0.25, 0.25, 0.25, 1.0)
 
 
-def test_a_comparison_prints_as_plain_json_values() -> None:
+def test_a_comparison_as_dict_has_json_values() -> None:
     assert set(map(type, compare("RR", named(0, 1, 0), named(1, 1, 0)).as_dict().values())) == {str, int, float}
 
 
 # --- Interval ---
 
 
-def test_the_interval_of_many_values_is_that_of_the_normal_distribution() -> None:
+def test_the_interval_of_many_values_agrees_with_the_normal_distribution() -> None:
     values = np.random.default_rng(1).normal(0.3, 1.0, 400)
     low, high = interval(values)
     half = 1.96 * values.std() / 20
@@ -109,7 +109,7 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 # --- Gate ---
 
 
-def test_a_challenger_that_is_surely_better_is_promoted() -> None:
+def test_a_significantly_better_challenger_is_promoted() -> None:
     decision = gate(BETTER, SAME)
     assert decision.promote
     assert [(check.name, check.passed) for check in decision.checks] == [
@@ -119,17 +119,17 @@ def test_a_challenger_that_is_surely_better_is_promoted() -> None:
 
 
 @pytest.mark.parametrize("ndcg", [SAME, comparison(0.04, 0.0, 0.08), comparison(0.04, -0.01, 0.09)])
-def test_a_challenger_that_may_be_no_better_is_not_promoted(ndcg: Comparison) -> None:
+def test_a_challenger_without_a_significant_gain_is_not_promoted(ndcg: Comparison) -> None:
     decision = gate(ndcg, SAME)
     assert not decision.promote
     assert [check.passed for check in decision.checks] == [False, True]
 
 
-def test_a_challenger_that_was_measured_on_nothing_is_not_promoted() -> None:
+def test_a_challenger_without_measured_queries_is_not_promoted() -> None:
     assert not gate(comparison(0.04, 0.01, 0.07, queries=0), SAME).promote
 
 
-def test_a_challenger_that_was_measured_on_one_query_is_not_promoted() -> None:
+def test_a_challenger_with_one_measured_query_is_not_promoted() -> None:
     assert not gate(compare("nDCG@10", {"q": 0.5}, {"q": 0.9}), compare("R@100", {"q": 1.0}, {"q": 1.0})).promote
 
 
@@ -148,7 +148,7 @@ def test_recall_may_be_a_little_lower_but_not_significantly(recall: Comparison, 
     assert [check.passed for check in decision.checks] == [True, passed]
 
 
-def test_every_check_says_which_figures_decided() -> None:
+def test_every_reason_contains_its_figures() -> None:
     ndcg, recall = gate(BETTER, comparison(-0.1, -0.2, -0.05)).reasons
     assert "0.5000 -> 0.5400" in ndcg
     assert "[+0.0100, +0.0700] on 50 held-out queries" in ndcg

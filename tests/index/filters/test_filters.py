@@ -1,4 +1,4 @@
-"""The filter language: what parses to what, where faults are found, and which documents pass."""
+"""The filter language: trees, positions of faults, limits, and matching documents."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.errors import FilterSyntax
-from index.filters.parser import (
+from index.filters.conditions import (
     And,
     Compare,
     Contains,
@@ -20,9 +20,9 @@ from index.filters.parser import (
     Or,
     Range,
     Value,
-    matches,
-    parse_filter,
 )
+from index.filters.evaluation import matches
+from index.filters.parser import parse_filter
 
 FIELDS = {"lang", "year", "a.b-c_d", "my field", "not", "größe"}
 
@@ -39,7 +39,7 @@ def fault(text: str) -> FilterSyntax:
     return caught.value
 
 
-# --- What parses to what ---
+# --- Trees ---
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_each_operator_has_its_node(text: str, node: object) -> None:
     assert parse_filter(text, FIELDS) == node
 
 
-def test_and_binds_closer_than_or_and_not_closer_than_and() -> None:
+def test_not_binds_tighter_than_and_which_binds_tighter_than_or() -> None:
     en, de, old = Compare("lang", "=", EN), Compare("lang", "=", DE), Compare("year", "<", Value("1990", 1990))
     assert parse_filter("lang = en OR NOT lang = de AND year < 1990", FIELDS) == Or((en, And((Not(de), old))))
     assert parse_filter("(lang = en OR lang = de) AND year < 1990", FIELDS) == And((Or((en, de)), old))
@@ -85,7 +85,7 @@ def test_keywords_are_read_in_any_case() -> None:
     assert parse_filter("not lang in [en] And year exists or lang Is Not null", FIELDS) == upper
 
 
-def test_a_small_keyword_is_a_value_where_only_a_value_can_stand() -> None:
+def test_a_lower_case_keyword_is_a_value_where_only_a_value_is_allowed() -> None:
     assert parse_filter("lang = is", FIELDS) == Compare("lang", "=", Value("is"))
     assert parse_filter("lang IN [in, to, or]", FIELDS) == In("lang", (Value("in"), Value("to"), Value("or")))
     assert parse_filter("lang = or or lang = to", FIELDS) == Or(
@@ -121,12 +121,12 @@ def test_quotes_and_backslashes_are_escaped_with_a_backslash(quoted: str, text: 
     assert parse_filter(f"lang = {quoted}", FIELDS) == Compare("lang", "=", Value(text))
 
 
-def test_a_quoted_value_that_is_no_usable_number_is_only_text() -> None:
+def test_a_quoted_value_that_is_not_a_valid_number_is_only_text() -> None:
     for text in ("1e999", "nan", "9223372036854775808", " 1", "1 ", "٣"):
         assert parse_filter(f'lang = "{text}"', FIELDS) == Compare("lang", "=", Value(text))
 
 
-# --- Where faults are found ---
+# --- Faults ---
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_quoted_value_that_is_no_usable_number_is_only_text() -> None:
         ("year 1 TO many", 10, "a number"),
     ],
 )
-def test_a_fault_is_found_at_its_position_with_what_was_expected(text: str, position: int, message: str) -> None:
+def test_a_fault_has_a_position_and_names_the_expected_input(text: str, position: int, message: str) -> None:
     error = fault(text)
     assert error.position == position, str(error)
     assert f"expected {message}" in str(error)
@@ -202,12 +202,12 @@ def test_a_number_that_cannot_be_compared_is_a_fault_at_the_number(number: str) 
 
 
 @pytest.mark.parametrize("character", ["\0", chr(0xD800), chr(0xDFFF)], ids=["NUL", "high", "low"])
-def test_half_surrogates_and_nul_are_faults_wherever_they_stand(character: str) -> None:
+def test_half_surrogates_and_nul_are_faults_at_any_position(character: str) -> None:
     assert fault(f'lang = "a{character}"').position == 9
     assert fault(f"lang{character} = a").position == 4
 
 
-def test_a_message_never_repeats_the_filter() -> None:
+def test_a_message_never_contains_the_filter_text() -> None:
     for text in (
         "secret = 1",
         "lang = en secret",
@@ -220,7 +220,7 @@ def test_a_message_never_repeats_the_filter() -> None:
 
 
 @given(st.text() | st.text(alphabet="lang year()[]=!<>,.\"'\\ANDORTINS0123e-", max_size=60))
-def test_no_text_raises_anything_but_a_filter_syntax_error_inside_the_text(text: str) -> None:
+def test_any_text_parses_or_raises_filter_syntax_with_a_position_in_the_text(text: str) -> None:
     try:
         parse_filter(text, FIELDS)
     except FilterSyntax as error:
@@ -248,7 +248,7 @@ def test_a_filter_has_at_most_64_conditions() -> None:
     assert fault(condition * 64 + "lang = en").position == 64 * len(condition)
 
 
-def test_a_list_has_at_most_1000_values_which_are_not_conditions() -> None:
+def test_a_list_has_at_most_1000_values_and_counts_as_one_condition() -> None:
     node = parse_filter("lang IN [" + "1," * 1000 + "]", FIELDS)
     assert isinstance(node, In)
     assert len(node.values) == 1000
@@ -270,11 +270,11 @@ def test_negations_count_as_nesting_until_their_condition_ends() -> None:
 
 
 @pytest.mark.parametrize("opening", ["(", "NOT ", "NOT("])
-def test_thousands_of_levels_are_a_fault_and_exhaust_no_stack(opening: str) -> None:
+def test_thousands_of_levels_raise_filter_syntax_and_no_recursion_error(opening: str) -> None:
     assert "8 levels" in str(fault(opening * (4096 // len(opening))))
 
 
-# --- What passes ---
+# --- Matching ---
 
 
 def test_equality_ignores_the_case_of_a_to_z_only() -> None:
@@ -302,7 +302,7 @@ def test_a_boolean_is_not_a_number() -> None:
     assert not passes("lang 0 TO 1", {"lang": True})
 
 
-def test_a_list_equals_and_contains_what_any_of_its_elements_does() -> None:
+def test_a_list_passes_if_any_of_its_elements_passes() -> None:
     document = {"lang": ["en", "de-AT"]}
     assert passes("lang = en AND lang = de-at", document)
     assert passes("lang IN [fr, en]", document)
@@ -312,7 +312,7 @@ def test_a_list_equals_and_contains_what_any_of_its_elements_does() -> None:
     assert not passes("lang = en", {"lang": []})
 
 
-def test_a_missing_field_passes_negations_and_nothing_else() -> None:
+def test_a_missing_field_passes_only_negations() -> None:
     for text in ("lang != en", "lang NOT IN [en]", "lang NOT CONTAINS e", "NOT lang = en", "lang NOT EXISTS"):
         assert passes(text, {})
     for text in ("lang = en", "lang IN [en]", "lang CONTAINS ''", "year >= 0", "year 0 TO 9", "lang EXISTS"):
@@ -337,7 +337,7 @@ def test_integers_and_floats_are_compared_exactly() -> None:
     assert passes("year > 9007199254740992.0", {"year": 9007199254740993})
 
 
-def test_integers_beyond_64_bit_count_as_floats() -> None:
+def test_integers_beyond_64_bits_compare_as_floats() -> None:
     assert passes("year = 9223372036854775808.0", {"year": 2**63 + 1})
     assert passes("year > 1e308", {"year": 10**400})
     assert passes("year < -1e308", {"year": -(10**400)})
@@ -351,14 +351,14 @@ def test_contains_finds_text_inside_strings_only() -> None:
     assert not passes("lang CONTAINS ru", {"lang": True})
 
 
-def test_null_is_a_value_that_is_there_and_missing_is_not_null() -> None:
+def test_a_missing_field_is_not_null() -> None:
     assert passes("lang IS NULL AND lang EXISTS AND lang != en", {"lang": None})
     assert passes("lang IS NOT NULL", {})
     assert not passes("lang IS NULL", {})
     assert not passes("lang IS NULL", {"lang": ""})
 
 
-def test_empty_is_an_empty_string_or_list_that_is_there() -> None:
+def test_only_an_empty_string_or_list_is_empty() -> None:
     assert passes("lang IS EMPTY", {"lang": ""})
     assert passes("lang IS EMPTY", {"lang": []})
     for metadata in ({}, {"lang": None}, {"lang": 0}, {"lang": False}, {"lang": [""]}, {"lang": " "}):

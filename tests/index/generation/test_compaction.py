@@ -47,7 +47,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"index.generation.store.{name}", value)
     monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 20)
     monkeypatch.setattr("index.generation.compaction.COPIED_AT_ONCE", 50)
-    monkeypatch.setattr("index.candidates.build.COMPRESSED_FROM", 150)
+    monkeypatch.setattr("index.candidates.build.PQ4_FROM", 150)
 
 
 @pytest.fixture

@@ -190,7 +190,7 @@ def test_a_damaged_key_is_found_when_it_is_first_read_and_not_used(sealed: Path)
 
 def test_a_compressed_search_meets_a_damaged_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", 1)
-    monkeypatch.setattr("index.candidates.build.COMPRESSED_FROM", 1)
+    monkeypatch.setattr("index.candidates.build.PQ4_FROM", 1)
     store = store_of(tmp_path, DOCUMENTS, 3)
     store.save("none", 2)
     found = store.current.nearest(VECTORS[:1], 4, store.current.alive)[0]

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import index.generation.store
-from index.candidates.build import SealedIndex, seal
+from index.candidates.base import SealedIndex
+from index.candidates.build import seal
 from index.candidates.pq4 import PQ4Index
 from index.generation.generation import IndexedDocument
 from index.generation.store import GenerationStore
@@ -45,7 +46,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tails of 20 keys are folded behind the scenes once there are more than 100."""
     for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "TENDED_HERE": 100}.items():
         monkeypatch.setattr(f"index.generation.store.{name}", value)
-    monkeypatch.setattr("index.candidates.build.COMPRESSED_FROM", 150)
+    monkeypatch.setattr("index.candidates.build.PQ4_FROM", 150)
 
 
 @pytest.fixture

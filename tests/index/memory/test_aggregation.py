@@ -1,4 +1,4 @@
-"""Confirmations become memory: merged, aged and bounded, the same whatever came first or was taken back in between."""
+"""Confirmations are merged, aged and bounded; the result does not depend on their history."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -10,26 +10,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.memory.aggregation import DAY, FAINTEST, Bounds, Confirmation, Confirmations, DecayClock, grade_of, weight_of
+from index.memory.aggregation import (
+    DAY,
+    LEAST_WEIGHT,
+    Bounds,
+    Confirmation,
+    Confirmations,
+    DecayClock,
+    grade_of,
+    weight_of,
+)
 from index.memory.memory import Memory
 from index.records import MemoryKey
 from tests.index.fixtures import unit
 
 AGELESS = DecayClock(0)
 TODAY = 20_000
-VECTORS = {query_key: unit(1, place) for place, query_key in enumerate("abcdef")}
+VECTORS = {query_key: unit(1, number) for number, query_key in enumerate("abcdef")}
 OTHER_SPELLING = unit(1, 0.001)
 
 
 def confirmed(number: int, grade: float = 1.0, client: str | None = "ada", **more: Any) -> Confirmation:
-    """Return a confirmation of source a and row 1, unless more says otherwise."""
+    """Return a confirmation of query a and row 1; `more` overrides fields."""
     given = {"row": 1, "query_key": "a", "moment": TODAY * DAY, **more}
     return Confirmation(number, vector=VECTORS[given["query_key"]], grade=grade, client=client, **given)
 
 
-def merged(told: Iterable[Confirmation], clock: DecayClock = AGELESS, bounds: Bounds | None = None) -> Confirmations:
+def merged(history: Iterable[Confirmation], clock: DecayClock = AGELESS, bounds: Bounds | None = None) -> Confirmations:
     confirmations = Confirmations(clock, bounds)
-    confirmations.change(told)
+    confirmations.change(history)
     return confirmations
 
 
@@ -38,14 +47,14 @@ def keys(confirmations: Confirmations) -> list[MemoryKey]:
 
 
 def weights(
-    told: Iterable[Confirmation], clock: DecayClock = AGELESS, bounds: Bounds | None = None
+    history: Iterable[Confirmation], clock: DecayClock = AGELESS, bounds: Bounds | None = None
 ) -> dict[Any, float]:
-    return {(key.query_key, key.row): key.weight for key in keys(merged(told, clock, bounds))}
+    return {(key.query_key, key.row): key.weight for key in keys(merged(history, clock, bounds))}
 
 
-def grade(*told: Confirmation, clock: DecayClock = AGELESS) -> float:
-    """Return what these confirmations of one pair count together, 0 when they are not remembered."""
-    return grade_of(weights(told, clock).get(("a", 1), 0.0))
+def grade(*history: Confirmation, clock: DecayClock = AGELESS) -> float:
+    """Return the merged grade of these confirmations of one pair; 0 if there is no memory key."""
+    return grade_of(weights(history, clock).get(("a", 1), 0.0))
 
 
 def bits(confirmations: Confirmations) -> list[tuple[Any, ...]]:
@@ -55,31 +64,31 @@ def bits(confirmations: Confirmations) -> list[tuple[Any, ...]]:
 # --- Merging ---
 
 
-def test_confirmations_of_one_query_and_document_are_one_key() -> None:
-    told = [confirmed(1), confirmed(2, client="bob"), confirmed(3, row=2), confirmed(4, query_key="b")]
-    found = [(key.query_key, key.row, key.count) for key in keys(merged(told))]
+def test_confirmations_of_one_query_and_document_merge_into_one_key() -> None:
+    history = [confirmed(1), confirmed(2, client="bob"), confirmed(3, row=2), confirmed(4, query_key="b")]
+    found = [(key.query_key, key.row, key.count) for key in keys(merged(history))]
     assert found == [("a", 1, 2), ("a", 2, 1), ("b", 1, 1)]
 
 
-def test_clients_add_up_and_each_further_one_counts_less() -> None:
+def test_grades_of_clients_add_up_and_each_further_client_adds_less_weight() -> None:
     assert grade(*(confirmed(n, client=f"client {n}") for n in range(4))) == pytest.approx(4.0)
     crowd = [weight_of(float(n)) for n in range(6)]
     assert crowd == [0, pytest.approx(1 / 2), pytest.approx(2 / 3), pytest.approx(3 / 4), pytest.approx(4 / 5), 5 / 6]
     assert weight_of(1e9) < 2 * weight_of(1.0)
 
 
-def test_what_one_client_repeats_counts_once_by_its_strongest_action() -> None:
+def test_repetitions_by_one_client_count_once_with_the_strongest_grade() -> None:
     assert grade(*(confirmed(n) for n in range(50))) == pytest.approx(1.0)
     assert grade(confirmed(1), confirmed(2, 3.0), confirmed(3)) == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(("before", "after", "counts"), [(1.0, -1.0, -1.0), (-1.0, 3.0, 3.0), (3.0, -1.0, -1.0)])
-def test_a_client_that_changed_its_mind_counts_by_its_last_word(before: float, after: float, counts: float) -> None:
-    told = [confirmed(1, before), confirmed(2, after, moment=TODAY * DAY + 1)]
-    assert grade(*told) == grade(*told[::-1]) == pytest.approx(counts)
+def test_the_latest_sign_of_a_client_counts(before: float, after: float, counts: float) -> None:
+    history = [confirmed(1, before), confirmed(2, after, moment=TODAY * DAY + 1)]
+    assert grade(*history) == grade(*history[::-1]) == pytest.approx(counts)
 
 
-def test_a_dislike_of_the_same_moment_is_the_last_word() -> None:
+def test_at_equal_times_the_dislike_counts_as_the_latest() -> None:
     assert grade(confirmed(1, -1.0), confirmed(2, 3.0)) == pytest.approx(-1.0)
 
 
@@ -89,17 +98,17 @@ def test_dislikes_outweigh_likes_when_there_are_more_of_them() -> None:
     assert weights([confirmed(9), *dislikes])["a", 1] == pytest.approx(-2 / 3)
 
 
-def test_likes_and_dislikes_that_cancel_are_not_remembered() -> None:
+def test_likes_and_dislikes_that_cancel_leave_no_key() -> None:
     assert weights([confirmed(1), confirmed(2, -1.0, client="bob")]) == {}
 
 
-def test_a_nameless_crowd_counts_as_ten_clicks_at_most_beside_those_with_names() -> None:
+def test_anonymous_confirmations_count_as_at_most_ten_clicks() -> None:
     crowd = [confirmed(n, client=None) for n in range(100)]
     assert grade(*crowd[:3]) == pytest.approx(3.0)
     assert grade(*crowd) == pytest.approx(Bounds().anonymous_grade)
     assert grade(*crowd, confirmed(200, -1.0), confirmed(201, client="bob")) == pytest.approx(10.0)
-    haters = [confirmed(300 + n, -1.0, client=None) for n in range(400)]
-    assert grade(*crowd, *haters) == pytest.approx(-10.0)
+    dislikes = [confirmed(300 + n, -1.0, client=None) for n in range(400)]
+    assert grade(*crowd, *dislikes) == pytest.approx(-10.0)
 
 
 # --- Ageing ---
@@ -111,89 +120,95 @@ def test_a_confirmation_loses_half_its_grade_in_a_half_life() -> None:
     assert grades == pytest.approx([2.0, 1.0, 0.5])
 
 
-def test_age_is_counted_in_whole_days_and_the_future_is_as_new_as_today() -> None:
+def test_age_is_counted_in_whole_days_and_is_zero_in_the_future() -> None:
     clock = DecayClock(TODAY, half_life_days=1)
     moments = [TODAY * DAY, (TODAY + 1) * DAY - 1, (TODAY + 90) * DAY, TODAY * DAY - 1]
     assert [grade(confirmed(1, moment=moment), clock=clock) for moment in moments] == pytest.approx([1, 1, 1, 0.5])
 
 
-def test_without_a_half_life_nothing_fades() -> None:
+def test_without_a_half_life_grades_do_not_decay() -> None:
     assert grade(confirmed(1, moment=0), clock=DecayClock(TODAY)) == pytest.approx(1.0)
 
 
-def test_what_has_faded_away_is_forgotten() -> None:
+def test_a_key_below_the_least_weight_is_dropped() -> None:
     clock = DecayClock(TODAY, half_life_days=1)
-    assert weights([confirmed(1, moment=(TODAY - 6) * DAY)], clock)["a", 1] > FAINTEST
+    assert weights([confirmed(1, moment=(TODAY - 6) * DAY)], clock)["a", 1] > LEAST_WEIGHT
     assert weights([confirmed(1, moment=(TODAY - 7) * DAY)], clock) == {}
 
 
-def test_another_day_gives_what_it_would_have_given_from_the_start() -> None:
-    told = [confirmed(n, query_key="abc"[n % 3], row=n % 4, moment=(TODAY - n) * DAY) for n in range(30)]
-    aged = merged(told, DecayClock(TODAY, 10))
+def test_ageing_gives_the_same_keys_as_merging_on_that_day() -> None:
+    history = [confirmed(n, query_key="abc"[n % 3], row=n % 4, moment=(TODAY - n) * DAY) for n in range(30)]
+    aged = merged(history, DecayClock(TODAY, 10))
     young = bits(aged)
     aged.age(DecayClock(TODAY + 5, 10))
-    assert young != bits(aged) == bits(merged(told, DecayClock(TODAY + 5, 10)))
+    assert young != bits(aged) == bits(merged(history, DecayClock(TODAY + 5, 10)))
 
 
 # --- Bounds ---
 
 
-def test_a_document_is_remembered_for_its_strongest_queries() -> None:
+def test_a_document_keeps_its_strongest_queries() -> None:
     bounds = Bounds(keys_per_document=2)
-    told = [confirmed(1, 1.0, query_key="a"), confirmed(2, -3.0, query_key="b"), confirmed(3, 2.0, query_key="c")]
-    assert weights([*told, confirmed(4, query_key="a", row=2)], bounds=bounds).keys() == {("b", 1), ("c", 1), ("a", 2)}
+    history = [confirmed(1, 1.0, query_key="a"), confirmed(2, -3.0, query_key="b"), confirmed(3, 2.0, query_key="c")]
+    assert weights([*history, confirmed(4, query_key="a", row=2)], bounds=bounds).keys() == {
+        ("b", 1),
+        ("c", 1),
+        ("a", 2),
+    }
 
 
-def test_of_equally_strong_queries_the_newest_stay() -> None:
+def test_among_equally_strong_queries_the_newest_are_kept() -> None:
     moments = {"a": 1, "b": 3, "c": 2, "d": 2}
-    told = [confirmed(n, query_key=query_key, moment=moment) for n, (query_key, moment) in enumerate(moments.items())]
-    assert weights(told, bounds=Bounds(keys_per_document=2)).keys() == {("b", 1), ("c", 1)}
+    history = [
+        confirmed(n, query_key=query_key, moment=moment) for n, (query_key, moment) in enumerate(moments.items())
+    ]
+    assert weights(history, bounds=Bounds(keys_per_document=2)).keys() == {("b", 1), ("c", 1)}
 
 
-def test_what_was_left_out_comes_back_when_room_is_made() -> None:
-    told = [confirmed(1, 1.0, query_key="a"), confirmed(2, 3.0, query_key="b"), confirmed(3, 2.0, query_key="c")]
-    confirmations = merged(told, bounds=Bounds(keys_per_document=2))
+def test_a_key_over_the_limit_returns_when_a_stronger_key_is_removed() -> None:
+    history = [confirmed(1, 1.0, query_key="a"), confirmed(2, 3.0, query_key="b"), confirmed(3, 2.0, query_key="c")]
+    confirmations = merged(history, bounds=Bounds(keys_per_document=2))
     assert confirmations.change([], [2]) == {"a", "b"}
-    assert bits(confirmations) == bits(merged([told[0], told[2]]))
+    assert bits(confirmations) == bits(merged([history[0], history[2]]))
 
 
-def test_a_client_is_heard_on_what_it_acted_on_last() -> None:
+def test_only_the_latest_pairs_of_a_client_count() -> None:
     bounds = Bounds(pairs_per_client=2)
-    told = [confirmed(n, query_key=query_key, moment=n) for n, query_key in enumerate("abca")]
-    assert weights(told, bounds=bounds).keys() == {("a", 1), ("c", 1)}
+    history = [confirmed(n, query_key=query_key, moment=n) for n, query_key in enumerate("abca")]
+    assert weights(history, bounds=bounds).keys() == {("a", 1), ("c", 1)}
     others = [confirmed(9, client="bob", query_key="b"), confirmed(8, client=None, query_key="b")]
-    assert weights([*told, *others], bounds=bounds)["b", 1] == pytest.approx(2 / 3)
+    assert weights([*history, *others], bounds=bounds)["b", 1] == pytest.approx(2 / 3)
 
 
-def test_a_client_is_heard_again_on_the_rest_when_its_last_actions_are_taken_back() -> None:
+def test_earlier_pairs_of_a_client_count_again_when_its_latest_are_removed() -> None:
     bounds = Bounds(pairs_per_client=2)
-    told = [confirmed(n, query_key=query_key, moment=n) for n, query_key in enumerate("abcd")]
-    confirmations = merged(told, bounds=bounds)
+    history = [confirmed(n, query_key=query_key, moment=n) for n, query_key in enumerate("abcd")]
+    confirmations = merged(history, bounds=bounds)
     assert confirmations.change([], [3, 2]) == {"a", "b", "c", "d"}
-    assert bits(confirmations) == bits(merged(told[:2], bounds=bounds))
+    assert bits(confirmations) == bits(merged(history[:2], bounds=bounds))
 
 
-def test_raters_are_heard_on_everything() -> None:
-    told = [replace(confirmed(n, query_key=query_key), judged=True) for n, query_key in enumerate("abcdef")]
-    assert len(weights(told, bounds=Bounds(pairs_per_client=2))) == 6
+def test_judgments_are_not_limited_per_client() -> None:
+    history = [replace(confirmed(n, query_key=query_key), judged=True) for n, query_key in enumerate("abcdef")]
+    assert len(weights(history, bounds=Bounds(pairs_per_client=2))) == 6
 
 
-# --- Taking back ---
+# --- Removal ---
 
 
-def test_nothing_is_left_of_what_was_taken_back() -> None:
+def test_removed_confirmations_leave_no_keys() -> None:
     confirmations = merged([confirmed(1), confirmed(2, client=None)])
     assert confirmations.change([], [1, 2, 77]) == {"a"}
     assert (len(confirmations), confirmations.keys(["a"]), bits(confirmations)) == (0, {"a": []}, [])
 
 
-def test_the_same_id_again_replaces_it_as_when_its_document_was_replaced() -> None:
+def test_a_confirmation_with_a_known_id_replaces_the_old_one() -> None:
     confirmations = merged([confirmed(1), confirmed(2, query_key="b")])
     confirmations.change([confirmed(1, row=5)])
     assert bits(confirmations) == bits(merged([confirmed(1, row=5), confirmed(2, query_key="b")]))
 
 
-def test_a_source_has_the_vector_of_the_spelling_that_was_confirmed_last() -> None:
+def test_a_query_key_has_the_vector_of_its_latest_spelling() -> None:
     old, new = confirmed(1), replace(confirmed(2, moment=TODAY * DAY + 1), vector=OTHER_SPELLING)
     confirmations = merged([old, new])
     assert np.array_equal(keys(confirmations)[0].vector, OTHER_SPELLING)
@@ -209,7 +224,7 @@ CLOCK = DecayClock(TODAY, half_life_days=3)
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Confirmation]:
-    """Return confirmations of few queries, documents and clients, so that they meet, and bounds are reached."""
+    """Return confirmations of few queries, documents and clients, so that pairs repeat and bounds are reached."""
     one = st.tuples(
         st.sampled_from("abcd"),
         st.integers(1, 3),
@@ -219,45 +234,45 @@ def histories(draw: st.DrawFn) -> list[Confirmation]:
         st.booleans(),
         st.booleans(),
     )
-    told = []
+    history = []
     for number, (query_key, row, grade, client, age, judged, spelled) in enumerate(draw(st.lists(one, max_size=25))):
         vector = OTHER_SPELLING if spelled else VECTORS[query_key]
         moment = (TODAY - age) * DAY
         judged = judged and client is not None
-        told.append(Confirmation(number, row, query_key, vector, grade, client, moment, judged))
-    return told
+        history.append(Confirmation(number, row, query_key, vector, grade, client, moment, judged))
+    return history
 
 
-def by_hand(told: Sequence[Confirmation], bounds: Bounds, clock: DecayClock) -> dict[tuple[str, int], float]:
-    """Return the weights, the slow way: all at once, nothing kept."""
+def by_hand(history: Sequence[Confirmation], bounds: Bounds, clock: DecayClock) -> dict[tuple[str, int], float]:
+    """Return the weights, computed at once from all confirmations."""
     last: dict[str, dict[tuple[str, int], int]] = {}
-    for one in told:
+    for one in history:
         if one.client and not one.judged:
-            mine = last.setdefault(one.client, {})
-            mine[one.pair] = max(one.moment, mine.get(one.pair, 0))
-    heard = {
-        client: set(sorted(mine, key=lambda pair: (-mine[pair], pair))[: bounds.pairs_per_client])
-        for client, mine in last.items()
+            moments = last.setdefault(one.client, {})
+            moments[one.pair] = max(one.moment, moments.get(one.pair, 0))
+    latest = {
+        client: set(sorted(moments, key=lambda pair: (-moments[pair], pair))[: bounds.pairs_per_client])
+        for client, moments in last.items()
     }
     pairs: dict[tuple[str, int], list[Confirmation]] = {}
-    for one in told:
-        if one.judged or one.client is None or one.pair in heard[one.client]:
+    for one in history:
+        if one.judged or one.client is None or one.pair in latest[one.client]:
             pairs.setdefault(one.pair, []).append(one)
     found = {}
     for pair, of_pair in pairs.items():
         total = []
         for client in {one.client for one in of_pair}:
-            mine_told = sorted((one for one in of_pair if one.client == client), key=lambda one: one.moment)
-            aged = [one.grade * 0.5 ** ((clock.today - one.moment // DAY) / 3) for one in mine_told]
+            of_client = sorted((one for one in of_pair if one.client == client), key=lambda one: one.moment)
+            aged = [one.grade * 0.5 ** ((clock.today - one.moment // DAY) / 3) for one in of_client]
             if client is None:
                 total.append(np.clip(fsum(aged), -bounds.anonymous_grade, bounds.anonymous_grade))
             else:
-                newest = [g for g, one in zip(aged, mine_told, strict=True) if one.moment == mine_told[-1].moment]
+                newest = [g for g, one in zip(aged, of_client, strict=True) if one.moment == of_client[-1].moment]
                 total.append(min(aged) if min(newest) < 0 else max(aged))
         found[pair] = (fsum(total) / (1 + abs(fsum(total))), max(one.moment for one in of_pair))
     kept = {}
     for row in {row for _, row in found}:
-        of_row = [pair for pair in found if pair[1] == row and abs(found[pair][0]) >= FAINTEST]
+        of_row = [pair for pair in found if pair[1] == row and abs(found[pair][0]) >= LEAST_WEIGHT]
         of_row.sort(key=lambda pair: (-abs(found[pair][0]), -found[pair][1], pair[0]))
         kept |= {pair: found[pair][0] for pair in of_row[: bounds.keys_per_document]}
     return kept
@@ -265,37 +280,39 @@ def by_hand(told: Sequence[Confirmation], bounds: Bounds, clock: DecayClock) -> 
 
 @settings(max_examples=200, deadline=None)
 @given(histories())
-def test_any_confirmations_give_what_the_slow_way_gives(told: list[Confirmation]) -> None:
-    assert weights(told, CLOCK, SMALL) == pytest.approx(by_hand(told, SMALL, CLOCK))
+def test_weights_agree_with_a_computation_by_hand(history: list[Confirmation]) -> None:
+    assert weights(history, CLOCK, SMALL) == pytest.approx(by_hand(history, SMALL, CLOCK))
 
 
 @settings(max_examples=100, deadline=None)
 @given(histories(), st.randoms(use_true_random=False))
-def test_the_order_of_arrival_cannot_be_told(told: list[Confirmation], random: Any) -> None:
-    shuffled = random.sample(told, len(told))
-    assert bits(merged(told, CLOCK, SMALL)) == bits(merged(shuffled, CLOCK, SMALL))
+def test_the_order_of_confirmations_changes_no_bit(history: list[Confirmation], random: Any) -> None:
+    shuffled = random.sample(history, len(history))
+    assert bits(merged(history, CLOCK, SMALL)) == bits(merged(shuffled, CLOCK, SMALL))
 
 
 @settings(max_examples=100, deadline=None)
 @given(histories(), st.data())
-def test_what_was_taken_back_had_never_been(told: list[Confirmation], data: st.DataObject) -> None:
-    gone = data.draw(st.sets(st.sampled_from([one.id for one in told]))) if told else set()
-    cut = data.draw(st.integers(0, len(told)))
-    confirmations = merged(told[:cut], CLOCK, SMALL)
+def test_removed_confirmations_leave_no_trace_in_keys_or_searches(
+    history: list[Confirmation], data: st.DataObject
+) -> None:
+    gone = data.draw(st.sets(st.sampled_from([one.id for one in history]))) if history else set()
+    cut = data.draw(st.integers(0, len(history)))
+    confirmations = merged(history[:cut], CLOCK, SMALL)
     memory = Memory.of(keys(confirmations), 2)
-    for one in told[cut:]:  # one by one, as they come
+    for one in history[cut:]:
         memory = memory.changed(confirmations.keys(confirmations.change([one])))
     memory = memory.changed(confirmations.keys(confirmations.change([], gone)))
-    left = merged([one for one in told if one.id not in gone], CLOCK, SMALL)
+    left = merged([one for one in history if one.id not in gone], CLOCK, SMALL)
     assert bits(confirmations) == bits(left)
     assert found_in(memory) == found_in(Memory.of(keys(left), 2))
 
 
 def found_in(memory: Memory) -> list[tuple[Any, ...]]:
-    """Return what a search with two queries reads of a memory, in its order, to the bit."""
+    """Return the bits that searches with two queries read from a memory, in order."""
     found = []
     for query in (unit(1, 1), unit(1, -0.2)):
         near, cosine = memory.near(query, 0.5)
-        query_keys = [memory.query_keys[at] for at in memory.query_key[near]]
+        query_keys = [memory.query_keys[at] for at in memory.query_index[near]]
         found.append((query_keys, memory.rows[near].tolist(), memory.weights[near].tobytes(), cosine.tobytes()))
     return found

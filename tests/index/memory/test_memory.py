@@ -1,4 +1,4 @@
-"""Memory as a search reads it: near past queries, their keys in an order that history cannot be told from."""
+"""Memory as a search reads it: near past queries and their keys, in an order that does not depend on history."""
 
 import numpy as np
 import pytest
@@ -14,26 +14,26 @@ def key(query_key: str, row: int, vector: Floats = X, weight: float = 0.5, count
     return MemoryKey(row, vector, weight, query_key, count)
 
 
-def told(memory: Memory) -> list[tuple[str, int, float, int]]:
+def contents(memory: Memory) -> list[tuple[str, int, float, int]]:
     return [(one.query_key, one.row, one.weight, one.count) for one in memory.keys]
 
 
 def found(memory: Memory, query: Floats, excluded_query: str | None = None) -> list[tuple[str, int]]:
     near, _ = memory.near(query, 0.5, excluded_query)
-    return [(memory.query_keys[memory.query_key[at]], int(memory.rows[at])) for at in near]
+    return [(memory.query_keys[memory.query_index[at]], int(memory.rows[at])) for at in near]
 
 
-def test_a_past_query_is_held_once_however_many_documents_it_confirms() -> None:
+def test_a_past_query_is_stored_once_for_all_documents_that_it_confirms() -> None:
     memory = Memory.of([key("a", row) for row in (3, 1, 2)] + [key("b", 1, Y)], 3)
     assert memory.vectors.tolist() == [X.tolist(), Y.tolist()]
-    assert (memory.query_key.tolist(), memory.rows.tolist()) == ([0, 0, 0, 1], [1, 2, 3, 1])
+    assert (memory.query_index.tolist(), memory.rows.tolist()) == ([0, 0, 0, 1], [1, 2, 3, 1])
 
 
-def test_the_same_keys_give_the_same_bits_in_whatever_order_they_come() -> None:
+def test_the_same_keys_give_the_same_bits_in_any_order() -> None:
     vectors = random_vectors(9, 3, seed=8)
-    keys = [key(f"source {n % 4}", n, vectors[n % 4], n / 10) for n in range(9)]
+    keys = [key(f"query {n % 4}", n, vectors[n % 4], n / 10) for n in range(9)]
     one, other = Memory.of(keys, 3), Memory.of(keys[::-1], 3)
-    for name in ("vectors", "first", "query_key", "rows", "weights", "counts"):
+    for name in ("vectors", "first", "query_index", "rows", "weights", "counts"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
     assert one.query_keys == other.query_keys
 
@@ -47,21 +47,21 @@ def test_near_past_queries_are_found_with_their_keys_and_cosines() -> None:
     assert found(Memory.of([], 3), X) == []
 
 
-def test_a_change_reaches_the_sources_that_it_names_alone() -> None:
+def test_a_change_affects_only_the_query_keys_that_it_names() -> None:
     memory = Memory.of([key("a", 1), key("b", 1, Y), key("c", 1, Z)], 3)
     later = memory.changed({"a": [key("a", 1, weight=0.75, count=3), key("a", 9)], "c": []})
-    assert told(later) == [("a", 1, 0.75, 3), ("a", 9, 0.5, 1), ("b", 1, 0.5, 1)]
-    assert told(memory) == [("a", 1, 0.5, 1), ("b", 1, 0.5, 1), ("c", 1, 0.5, 1)]
+    assert contents(later) == [("a", 1, 0.75, 3), ("a", 9, 0.5, 1), ("b", 1, 0.5, 1)]
+    assert contents(memory) == [("a", 1, 0.5, 1), ("b", 1, 0.5, 1), ("c", 1, 0.5, 1)]
     assert memory.changed({}) is memory
 
 
-def test_a_change_copies_no_vectors() -> None:
-    memory = Memory.of([key(f"source {n}", 1, vector) for n, vector in enumerate(random_vectors(50, 3, 1))], 3)
-    later = memory.changed({"new": [key("new", 2)]}).changed({"source 7": [key("source 7", 9, memory.vectors[0])]})
+def test_a_change_copies_no_vectors_of_the_memory() -> None:
+    memory = Memory.of([key(f"query {n}", 1, vector) for n, vector in enumerate(random_vectors(50, 3, 1))], 3)
+    later = memory.changed({"new": [key("new", 2)]}).changed({"query 7": [key("query 7", 9, memory.vectors[0])]})
     assert np.shares_memory(memory.vectors, later.vectors)
 
 
-def test_two_heirs_of_one_memory_do_not_write_over_each_other() -> None:
+def test_two_changes_of_one_memory_do_not_overwrite_each_other() -> None:
     memory = Memory.of([key("a", 1)], 3)
     one, other = memory.changed({"b": [key("b", 1, Y)]}), memory.changed({"c": [key("c", 1, Z)]})
     assert found(one, Y) == [("b", 1)]
@@ -69,14 +69,14 @@ def test_two_heirs_of_one_memory_do_not_write_over_each_other() -> None:
     assert found(other, Y) == found(memory, Y) == []
 
 
-def test_a_source_may_get_another_vector() -> None:
+def test_a_query_key_may_get_another_vector() -> None:
     memory = Memory.of([key("a", 1), key("b", 1)], 3)
     later = memory.changed({"a": [key("a", 1, Y)]})
     assert (found(later, X), found(later, Y)) == ([("b", 1)], [("a", 1)])
     assert found(memory, X) == [("a", 1), ("b", 1)]
 
 
-def test_what_was_forgotten_leaves_no_trace_in_the_order_of_what_is_found() -> None:
+def test_forgotten_queries_do_not_affect_the_order_of_found_keys() -> None:
     memory = Memory.of([key("m", 1), key("z", 1)], 3)
     later = memory.changed({"m": []}).changed({"a": [key("a", 1)], "m": [key("m", 1)]})
     fresh = Memory.of([key("m", 1), key("z", 1), key("a", 1)], 3)
@@ -84,19 +84,19 @@ def test_what_was_forgotten_leaves_no_trace_in_the_order_of_what_is_found() -> N
     assert later.near(X, 0.5)[1].tobytes() == fresh.near(X, 0.5)[1].tobytes()
 
 
-def test_the_text_of_what_was_forgotten_is_gone_and_its_place_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("index.memory.memory.GONE_ROOM", 3)
-    memory = Memory.of([key(f"source {n}", 1, vector) for n, vector in enumerate(random_vectors(8, 3, 2))], 3)
+def test_a_forgotten_query_key_is_removed_at_once_and_its_vector_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.memory.memory.MOST_FORGOTTEN", 3)
+    memory = Memory.of([key(f"query {n}", 1, vector) for n, vector in enumerate(random_vectors(8, 3, 2))], 3)
     before = memory.near(X, -1.0)
     for n in range(7):
-        memory = memory.changed({f"source {n}": []})
-        assert f"source {n}" not in memory.query_keys
+        memory = memory.changed({f"query {n}": []})
+        assert f"query {n}" not in memory.query_keys
     assert len(memory.vectors) < 8
-    assert told(memory) == [("source 7", 1, 0.5, 1)]
+    assert contents(memory) == [("query 7", 1, 0.5, 1)]
     assert memory.near(X, -1.0)[1].tolist() == before[1][-1:].tolist()
 
 
-def test_cosines_keep_their_bits_whatever_else_is_remembered() -> None:
+def test_cosines_have_the_same_bits_alone_and_among_other_queries() -> None:
     vectors = random_vectors(300, 24, seed=3)
     query = random_vectors(1, 24, seed=4)[0]
     alone = {n: Memory.of([key("a", 1, vectors[n])], 24).near(query, -1.0)[1][0] for n in range(300)}

@@ -1,4 +1,4 @@
-"""Files are whole or not there, and a file that differs from its manifest is found out."""
+"""Files are written atomically, and a file that differs from its manifest is found."""
 
 import json
 import os
@@ -14,7 +14,7 @@ FACTS = {"watermark": 7, "language": "english"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of two files, one of them in a folder of its own, and the manifest of both."""
+    """Return a folder with two files, one of them in a subfolder, and their manifest."""
     (tmp_path / "words").mkdir()
     (tmp_path / "keys.npy").write_bytes(b"keys")
     (tmp_path / "words" / "meta.json").write_bytes(b"")
@@ -34,7 +34,7 @@ def test_a_file_is_written_and_replaced_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_write_that_fails_leaves_the_old_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_file_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     write_atomically(path, b"old")
 
@@ -47,7 +47,7 @@ def test_a_write_that_fails_leaves_the_old_file_as_it_was(tmp_path: Path, monkey
     assert path.read_bytes() == b"old"
 
 
-def test_bytes_are_synced_before_the_rename_and_the_folder_after_it(
+def test_the_file_is_synced_before_the_rename_and_the_folder_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[tuple[str, str]] = []
@@ -57,9 +57,9 @@ def test_bytes_are_synced_before_the_rename_and_the_folder_after_it(
         done.append(("sync", Path(os.readlink(f"/proc/self/fd/{descriptor}")).name))
         fsync(descriptor)
 
-    def recorded_rename(query_key: Path, target: Path) -> None:
+    def recorded_rename(source: Path, target: Path) -> None:
         done.append(("rename", target.name))
-        rename(query_key, target)
+        rename(source, target)
 
     monkeypatch.setattr(os, "fsync", recorded_fsync)
     monkeypatch.setattr(os, "replace", recorded_rename)
@@ -67,9 +67,7 @@ def test_bytes_are_synced_before_the_rename_and_the_folder_after_it(
     assert done == [("sync", "file.tmp"), ("rename", "file"), ("sync", tmp_path.name)]
 
 
-def test_the_files_of_a_manifest_are_synced_before_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_synced_before_their_manifest_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     fsync = os.fsync
 
@@ -93,7 +91,7 @@ def test_a_manifest_holds_the_facts_and_the_size_and_sha256_of_every_file(folder
     }
 
 
-def test_the_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
+def test_the_sha256_of_a_file_is_the_sha256_of_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
     expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert sha256_file(tmp_path / "file") == expected
@@ -115,7 +113,7 @@ def test_a_file_of_another_size_is_found(folder: Path, data: bytes) -> None:
         read_manifest(folder)
 
 
-def test_of_a_file_with_checksums_of_its_own_the_size_alone_is_compared(tmp_path: Path) -> None:
+def test_only_the_size_of_a_file_with_its_own_checksums_is_compared(tmp_path: Path) -> None:
     (tmp_path / "keys.f32").write_bytes(b"keys")
     write_manifest(tmp_path, [], FACTS, with_own_checksums=["keys.f32"])
     (tmp_path / "keys.f32").write_bytes(b"kezs")
@@ -131,7 +129,7 @@ def test_a_missing_file_is_found(folder: Path) -> None:
         read_manifest(folder)
 
 
-def test_a_folder_in_a_file_s_place_is_found(folder: Path) -> None:
+def test_a_folder_in_place_of_a_file_is_found(folder: Path) -> None:
     (folder / "words" / "meta.json").unlink()
     (folder / "words" / "meta.json").mkdir()
     with pytest.raises(DamagedFile):
@@ -150,7 +148,7 @@ def test_a_missing_manifest_and_a_missing_folder_are_found(folder: Path) -> None
     [b"", b"{", b"\xff\xfe", b"[]", b"7", b"{}", b'{"files": []}', b'{"files": {"keys.npy": {}}}',
      b'{"files": {"keys.npy": null}}'],
 )  # fmt: skip
-def test_a_manifest_that_makes_no_sense_is_damage(folder: Path, body: bytes) -> None:
+def test_an_unreadable_manifest_is_damage(folder: Path, body: bytes) -> None:
     (folder / MANIFEST).write_bytes(body)
     with pytest.raises(DamagedFile):
         read_manifest(folder)

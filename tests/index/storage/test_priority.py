@@ -1,4 +1,4 @@
-"""The priority of threads that work behind searches: lower than it was, whatever it was, and the thread's own."""
+"""Background threads lower their own priority and no other."""
 
 import os
 import sys
@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from index.storage.priority import MOST, NICENESS, lower_priority
+from index.storage.priority import MOST_NICENESS, NICENESS, lower_priority
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
 
 
 def niceness_after(calls: int) -> int:
-    """Return the niceness of a new thread that lowered its priority so many times."""
+    """Return the niceness of a new thread after this many calls of `lower_priority`."""
     found: list[int] = []
 
     def work() -> None:
@@ -28,10 +28,10 @@ def niceness_after(calls: int) -> int:
 
 def test_a_thread_lowers_its_own_priority_and_no_other() -> None:
     before = niceness_after(0)
-    assert niceness_after(1) == min(MOST, before + NICENESS)
+    assert niceness_after(1) == min(MOST_NICENESS, before + NICENESS)
     assert niceness_after(0) == before
 
 
-def test_what_is_low_already_is_never_raised() -> None:
+def test_a_low_priority_is_never_raised() -> None:
     assert niceness_after(2) >= niceness_after(1)
-    assert niceness_after(4) == MOST
+    assert niceness_after(4) == MOST_NICENESS

@@ -1,4 +1,4 @@
-"""Words: the scores are BM25, rows come and go with commits, and no character of a query has a meaning of its own."""
+"""Scores are BM25, changes are visible after commit, and no character of a query is an operator."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +34,7 @@ def rows(searcher: WordSearcher, text: str, k: int = 10, allowed: list[int] | No
 
 
 def bm25_by_hand(query: str, row: int, texts: list[str], k1: float = 1.2, b: float = 0.75) -> float:
-    """Robertson and Zaragoza 2009, with an idf above zero; a word counts as often as the query has it."""
+    """Robertson and Zaragoza 2009, with a positive idf; a repeated query word counts repeatedly."""
     documents = [text.split() for text in texts]
     mean_length = sum(map(len, documents)) / len(documents)
     score = 0.0
@@ -69,12 +69,12 @@ def test_a_rare_word_counts_more_than_a_common_one(words: WordSearcher) -> None:
     assert rows(words, "the copper")[0] == 3
 
 
-def test_only_the_best_k_are_found(words: WordSearcher) -> None:
+def test_at_most_k_documents_are_found(words: WordSearcher) -> None:
     assert rows(words, "cat", k=1) == [1]
     assert rows(words, "cat", k=0) == []
 
 
-def test_a_query_is_weighed_word_by_word_in_its_order(words: WordSearcher) -> None:
+def test_weigh_returns_the_idf_of_each_word_in_query_order(words: WordSearcher) -> None:
     numbers, weight = words.weigh("the CAT, the unheard")
     assert numbers.tolist() == number_words(["the", "cat", "the", "unheard"]).tolist()
     in_documents = [2, 2, 2, 0]
@@ -83,7 +83,7 @@ def test_a_query_is_weighed_word_by_word_in_its_order(words: WordSearcher) -> No
     assert [len(side) for side in words.weigh("")] == [0, 0]
 
 
-def test_a_text_is_numbered_as_a_query_is(tmp_path: Path) -> None:
+def test_documents_and_queries_have_the_same_word_numbers(tmp_path: Path) -> None:
     index = WordIndex(tmp_path, "english")
     assert index.number("Running cats").tolist() == index.commit().weigh("cat runs")[0].tolist()[::-1]
 
@@ -97,7 +97,7 @@ def test_ties_go_to_the_lower_row(tmp_path: Path) -> None:
     assert rows(searcher, "cat", k=2) == [0, 2]
 
 
-def test_ties_go_to_the_lower_row_however_many_commits_there_were_and_few_are_wanted(tmp_path: Path) -> None:
+def test_ties_go_to_the_lower_row_after_many_commits_and_with_a_small_k(tmp_path: Path) -> None:
     index = WordIndex(tmp_path, "none")
     for row in range(24):
         index.replace([row], ["cat"])
@@ -113,7 +113,7 @@ def test_english_words_are_found_in_all_their_forms(tmp_path: Path) -> None:
     assert sorted(rows(searcher, "run")) == sorted(rows(searcher, "RUNNING")) == [0, 1]
 
 
-def test_without_a_language_words_are_found_as_they_are(tmp_path: Path) -> None:
+def test_without_a_language_words_are_not_stemmed(tmp_path: Path) -> None:
     searcher = searcher_of(tmp_path, ["Running shoes", "He runs"], language="none")
     assert rows(searcher, "running") == [0]
     assert rows(searcher, "run") == []
@@ -129,7 +129,7 @@ def test_every_language_has_a_stemmer(language: str) -> None:
     assert analyzer_for(language).analyze("word")
 
 
-def test_a_word_beyond_the_longest_is_left_out_and_does_no_harm(tmp_path: Path) -> None:
+def test_a_word_above_the_length_limit_is_left_out(tmp_path: Path) -> None:
     searcher = searcher_of(tmp_path, ["x" * (MAX_WORD_BYTES + 1) + " cat", "x" * 70_000 + " cat"])
     assert rows(searcher, "cat") == [0, 1]
     assert rows(searcher, "x" * (MAX_WORD_BYTES + 1)) == []
@@ -140,7 +140,7 @@ def test_a_word_beyond_the_longest_is_left_out_and_does_no_harm(tmp_path: Path) 
     ["cat AND nowhere", "+cat -the", "NOT cat", "(cat", '"cat', "cat*", "c?t cat", "words:cat", "cat^9 cat", "cat~",
      "\\cat", "cat \0", "[cat TO dog]", "cat || /.*/"],
 )  # fmt: skip
-def test_no_character_of_a_query_has_a_meaning(words: WordSearcher, query: str) -> None:
+def test_no_character_of_a_query_is_an_operator(words: WordSearcher, query: str) -> None:
     plain = " ".join("".join(c if c.isalnum() else " " for c in query).lower().split())
     found, scores = words.search(query, 10)
     expected, expected_scores = words.search(plain, 10)
@@ -159,7 +159,7 @@ def test_a_query_without_a_known_word_finds_nothing(words: WordSearcher, query: 
 # --- Rows ---
 
 
-def test_only_allowed_rows_are_found_with_the_scores_they_always_have(words: WordSearcher) -> None:
+def test_only_allowed_rows_are_found_with_unchanged_scores(words: WordSearcher) -> None:
     assert rows(words, "the cat", allowed=[1, 3]) == [1]
     assert rows(words, "the cat", allowed=[]) == []
     everywhere = dict(zip(*(side.tolist() for side in words.search("the cat", 10)), strict=True))
@@ -168,7 +168,7 @@ def test_only_allowed_rows_are_found_with_the_scores_they_always_have(words: Wor
     assert scores.tolist() == pytest.approx([everywhere[row] for row in found.tolist()])
 
 
-def test_a_filter_leaves_room_for_as_many_as_are_wanted(tmp_path: Path) -> None:
+def test_a_filter_does_not_reduce_the_number_of_results(tmp_path: Path) -> None:
     searcher = searcher_of(tmp_path, ["cat cat"] * 20 + ["cat dog"] * 5)
     assert rows(searcher, "cat", k=5, allowed=list(range(20, 25))) == [20, 21, 22, 23, 24]
 
@@ -179,7 +179,7 @@ def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
     assert rows(searcher, "cat") == []
 
 
-def test_replacing_a_row_forgets_its_old_words(tmp_path: Path) -> None:
+def test_replacing_a_row_removes_its_old_words(tmp_path: Path) -> None:
     index = WordIndex(tmp_path, "none")
     index.replace([0, 1], ["cat", "dog"])
     index.commit()
@@ -210,10 +210,10 @@ def test_rows_beyond_32_bit_keep_their_number(tmp_path: Path) -> None:
     assert rows(index.commit(), "cat") == [2**40, 2**62]
 
 
-# --- Views ---
+# --- Searchers and commits ---
 
 
-def test_a_searcher_goes_on_seeing_the_state_of_its_commit(tmp_path: Path) -> None:
+def test_a_searcher_keeps_the_state_of_its_commit(tmp_path: Path) -> None:
     index = WordIndex(tmp_path, "none")
     index.replace([0, 1], ["cat", "cat dog"])
     old = index.commit()
@@ -229,14 +229,14 @@ def test_a_searcher_goes_on_seeing_the_state_of_its_commit(tmp_path: Path) -> No
     assert (rows(new, "cat"), rows(new, "copper")) == ([2], [0])
 
 
-def test_what_is_not_committed_is_not_seen(tmp_path: Path) -> None:
+def test_uncommitted_changes_are_invisible(tmp_path: Path) -> None:
     index = WordIndex(tmp_path, "none")
     index.replace([0], ["cat"])
     assert rows(index.searcher(), "cat") == []
     assert rows(index.commit(), "cat") == [0]
 
 
-def test_an_index_is_found_again_in_its_folder(tmp_path: Path) -> None:
+def test_an_index_can_be_opened_again_in_its_folder(tmp_path: Path) -> None:
     first = WordIndex(tmp_path, "english")
     first.replace([0], ["running cats"])
     first.commit()
@@ -247,7 +247,7 @@ def test_an_index_is_found_again_in_its_folder(tmp_path: Path) -> None:
     assert sorted(rows(again.commit(), "cat")) == [0, 1]
 
 
-def test_a_closed_index_may_be_written_to_again(tmp_path: Path) -> None:
+def test_a_closed_index_can_be_written_to_again(tmp_path: Path) -> None:
     index = WordIndex(tmp_path, "none")
     for row in range(3):
         index.replace([row], ["cat"])
@@ -257,7 +257,7 @@ def test_a_closed_index_may_be_written_to_again(tmp_path: Path) -> None:
     assert rows(index.searcher(), "cat") == [0, 1, 2]
 
 
-def test_a_searcher_may_be_shared_by_threads(words: WordSearcher) -> None:
+def test_concurrent_searches_give_the_same_results(words: WordSearcher) -> None:
     queries = ["cat", "the cat", "dog ran", "copper mat", "nowhere"] * 20
     alone = [[side.tolist() for side in words.search(query, 3)] for query in queries]
     with ThreadPoolExecutor(8) as pool:

@@ -1,4 +1,4 @@
-"""Words as a sequence: coverage, proximity and phrase are what a loop over words, windows and pairs gives."""
+"""Coverage, proximity and phrase agree with a loop over words, windows and pairs."""
 
 import zlib
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ WEIGHT = {word: 0.5 + word for word in range(1, 200)}
 
 
 def matched(query: Sequence[int], documents: Sequence[Sequence[int]], doc_indices: Sequence[int] | None = None) -> list:
-    """Return coverage, proximity and phrase of each document, as rows, in the order of the places."""
+    """Return rows of coverage, proximity and phrase, one for each of doc_indices."""
     first = np.cumsum([0, *map(len, documents)])
     words = np.fromiter(chain(*documents), np.uint32)
     weight = np.asarray([WEIGHT[word] for word in query], np.float32)
@@ -48,9 +48,7 @@ def test_bm25_agrees_with_its_formula_word_by_word(query: list[int], documents: 
 
 
 @given(query=QUERY, documents=COLLECTION)
-def test_every_match_is_a_share_and_none_is_above_the_coverage_it_needs(
-    query: list[int], documents: list[list[int]]
-) -> None:
+def test_matches_are_shares_and_proximity_never_exceeds_coverage(query: list[int], documents: list[list[int]]) -> None:
     for coverage, proximity, phrase in matched(query, documents):
         assert 0 <= proximity <= coverage + 1e-6 <= 1 + 2e-6
         assert 0 <= phrase <= 1 + 1e-6
@@ -59,7 +57,9 @@ def test_every_match_is_a_share_and_none_is_above_the_coverage_it_needs(
 
 
 @given(query=QUERY, document=st.lists(WORDS, max_size=BLOCK_WORDS), order=st.randoms(use_true_random=False))
-def test_within_one_block_order_matters_for_the_phrase_only(query: list[int], document: list[int], order) -> None:
+def test_within_one_block_the_order_of_words_affects_only_the_phrase(
+    query: list[int], document: list[int], order
+) -> None:
     shuffled = list(document)
     order.shuffle(shuffled)
     (one,), (other,) = matched(query, [document]), matched(query, [shuffled])
@@ -67,9 +67,7 @@ def test_within_one_block_order_matters_for_the_phrase_only(query: list[int], do
 
 
 @given(query=QUERY, order=st.randoms(use_true_random=False), documents=COLLECTION)
-def test_the_order_of_the_query_matters_for_the_phrase_only(
-    query: list[int], order, documents: list[list[int]]
-) -> None:
+def test_the_order_of_the_query_affects_only_the_phrase(query: list[int], order, documents: list[list[int]]) -> None:
     shuffled = list(query)
     order.shuffle(shuffled)
     for one, other in zip(matched(query, documents), matched(shuffled, documents), strict=True):
@@ -77,7 +75,7 @@ def test_the_order_of_the_query_matters_for_the_phrase_only(
 
 
 @given(query=QUERY, documents=COLLECTION, others=COLLECTION)
-def test_a_document_outside_the_places_changes_nothing(
+def test_documents_outside_doc_indices_change_nothing(
     query: list[int], documents: list[list[int]], others: list[list[int]]
 ) -> None:
     mixed = [*others, *documents, *others]
@@ -86,15 +84,13 @@ def test_a_document_outside_the_places_changes_nothing(
 
 
 @given(query=QUERY, documents=COLLECTION)
-def test_each_place_has_its_own_match_in_whatever_order_they_are_named(
-    query: list[int], documents: list[list[int]]
-) -> None:
+def test_matches_follow_the_order_of_doc_indices(query: list[int], documents: list[list[int]]) -> None:
     backwards = list(range(len(documents)))[::-1]
     assert matched(query, documents, backwards) == matched(query, documents)[::-1]
 
 
 @given(query=QUERY, documents=COLLECTION)
-def test_repeating_a_document_takes_no_match_away_and_covers_no_more(
+def test_a_repeated_document_has_the_same_coverage_and_no_smaller_phrase(
     query: list[int], documents: list[list[int]]
 ) -> None:
     twice = [document * 2 for document in documents]
@@ -103,17 +99,17 @@ def test_repeating_a_document_takes_no_match_away_and_covers_no_more(
         assert again[2] >= once[2]
 
 
-def test_a_phrase_is_found_in_its_order_and_side_by_side_alone() -> None:
+def test_a_phrase_counts_only_adjacent_words_in_query_order() -> None:
     documents = [[1, 2], [2, 1], [1, FILLER, 2], [FILLER, 1, 2, FILLER]]
     assert [row[2] for row in matched([1, 2], documents)] == [1.0, 0.0, 0.0, 1.0]
     assert [row[0] for row in matched([1, 2], documents)] == [1.0] * 4
 
 
-def test_the_end_of_one_document_and_the_beginning_of_the_next_are_no_neighbours() -> None:
+def test_words_of_different_documents_are_never_adjacent() -> None:
     assert [row[2] for row in matched([1, 2], [[1], [2], [1, 2]])] == [0.0, 0.0, 1.0]
 
 
-def test_words_side_by_side_are_nearer_than_words_far_apart() -> None:
+def test_adjacent_words_have_a_higher_proximity_than_distant_words() -> None:
     near, far = [1, *[FILLER] * 10, 2, *[FILLER] * 50], [1, *[FILLER] * 60, 2]
     (_, close, _), (_, distant, _) = matched([1, 2], [near, far])
     assert close == 1.0
@@ -122,7 +118,7 @@ def test_words_side_by_side_are_nearer_than_words_far_apart() -> None:
 
 @pytest.mark.parametrize("gap", [0, 3, 15])
 @pytest.mark.parametrize("start", [0, 7, 15, 16, 40])
-def test_words_no_further_apart_than_a_block_always_share_a_window(start: int, gap: int) -> None:
+def test_words_at_most_a_block_apart_always_share_a_window(start: int, gap: int) -> None:
     document = [*[FILLER] * start, 1, *[FILLER] * gap, 2, *[FILLER] * 20]
     assert matched([1, 2], [document])[0][1] == 1.0
 
@@ -134,15 +130,15 @@ def test_a_rare_word_counts_for_more_than_a_common_one() -> None:
 
 
 @pytest.mark.parametrize(("query", "documents"), [([], [[1, 2], []]), ([1, 2], [[], []]), ([3], [[1], [2, 2]])])
-def test_nothing_in_common_is_no_match(query: list[int], documents: list[list[int]]) -> None:
+def test_without_common_words_all_matches_are_zero(query: list[int], documents: list[list[int]]) -> None:
     assert matched(query, documents) == [[0.0, 0.0, 0.0]] * 2
 
 
-def test_no_places_have_no_matches() -> None:
+def test_no_documents_give_no_matches() -> None:
     assert matched([1, 2], [[1, 2]], []) == []
 
 
-def test_the_number_of_a_word_is_the_same_on_every_machine_for_ever() -> None:
+def test_word_numbers_are_fixed() -> None:
     assert number_words(["cat", "Größe", "cat", "\ud800"]).tolist() == [
         2656977832,
         zlib.crc32("Größe".encode()),
