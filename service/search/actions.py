@@ -12,7 +12,7 @@ from index.generation.generation import Generation
 from index.learning.examples import ASSUMED, looks
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.retrieval import Mode, Query
-from index.ranking.search import search
+from index.ranking.search import pooled_value, search
 from index.records import Mask
 from service.http.problems import not_found
 from service.runtime.collection import CollectionState, Serving, load_version
@@ -68,6 +68,8 @@ def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
         "generation": searched.generation.watermark,
         "degraded": list(searched.serving.degraded),
     }
+    if request.pooled:
+        body["pooled"] = pooled_value(searched.generation, ranking).tolist()
     if request.predict:
         body["predictions"] = predictions(runtime, searched.generation, ranking, request.predict)
     body |= stopwatch.report()

@@ -27,6 +27,7 @@ class SearchIn(Strict):
     model: Literal["champion", "challenger"] | Version = "champion"
     explain: bool = False
     predict: FieldNames | None = None
+    pooled: bool = False
     log: bool = True
     client_id: Name | None = None
     session_id: Name | None = None
