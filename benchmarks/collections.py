@@ -14,7 +14,8 @@ from sqlalchemy import select
 from index.encoding.encoder import Encoder
 from service.documents.actions import accept, make_searchable
 from service.feedback.actions import take_judgments
-from service.runtime.collection import CollectionSettings, CollectionState
+from service.runtime.collection import CollectionState
+from service.runtime.collection_settings import CollectionSettings
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from service.storage.tables import Document

@@ -39,7 +39,9 @@ from index.learning.null_calibration import (
 )
 from index.ranking.attention import AttentionHead
 from index.ranking.search import Query, search
-from service.runtime.collection import CollectionSettings, CollectionState, load_version
+from service.runtime.collection import CollectionState
+from service.runtime.collection_settings import CollectionSettings
+from service.runtime.model_files import load_version
 from service.runtime.query_text import normalise
 from service.runtime.runtime import Runtime
 from service.settings import Settings

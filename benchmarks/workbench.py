@@ -30,7 +30,8 @@ from index.learning.examples import Feedback
 from index.learning.fit import Fitted, Steps, ranked_rows, sample
 from index.ranking.attention import AttentionHead
 from index.records import Floats
-from service.runtime.collection import CollectionSettings, CollectionState
+from service.runtime.collection import CollectionState
+from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.query_text import normalise
 from service.runtime.runtime import Runtime

@@ -29,7 +29,9 @@ from service.collections.actions import remove
 from service.demo.documents import gather_documents
 from service.documents.actions import accept, make_searchable
 from service.feedback.actions import take_judgments
-from service.runtime.collection import CollectionSettings, CollectionState, load_version
+from service.runtime.collection import CollectionState
+from service.runtime.collection_settings import CollectionSettings
+from service.runtime.model_files import load_version
 from service.runtime.runtime import Runtime
 from service.settings import load_settings
 from service.storage.tables import Document

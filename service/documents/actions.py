@@ -18,7 +18,8 @@ from index.records import KeyKind
 from service.documents.schemas import DocumentIn
 from service.http.problems import not_found
 from service.http.requests import first_error
-from service.runtime.collection import CollectionState, confirmations
+from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import bump_watermark, confirmations
 from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.storage.database import now
@@ -153,7 +154,7 @@ def _publish(
         if not documents:
             return
         added, removed = _write_documents(connection, state, documents)
-        watermark = state.bump(connection, documents=True)
+        watermark = bump_watermark(connection, state.id, documents=True)
         moved = confirmations(connection, state.id, rows=[one.row for one in added]) if removed else []
     state.publish(watermark, added, removed, moved)
 
@@ -279,7 +280,7 @@ def delete_documents(runtime: Runtime, state: CollectionState, ids: Sequence[str
                 gone += rows[1]
                 removed += rows[0]
                 count += rows[2]
-            watermark = state.bump(connection, documents=True)
+            watermark = bump_watermark(connection, state.id, documents=True)
         state.publish(watermark, [], removed, [], gone)
     return count
 

@@ -13,7 +13,8 @@ from index.records import Floats, KeyKind
 from service.feedback.schemas import MAX_ITEMS, EventIn, JudgmentIn
 from service.http.problems import Problem
 from service.http.requests import first_error
-from service.runtime.collection import CollectionState, confirmations
+from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import bump_watermark, confirmations
 from service.runtime.query_text import normalise
 from service.runtime.runtime import Runtime
 from service.storage.database import now, rfc3339
@@ -83,7 +84,7 @@ def take_events(runtime: Runtime, state: CollectionState, items: Sequence[Any]) 
             rows = _known_documents(connection, state, [event.document_id for event, _ in accepted])
             remembered = [_store_event(connection, state, event, text, rows, vectors) for event, text in accepted]
             added = _store_keys(connection, state, remembered)
-            watermark = state.bump(connection, documents=False) if added else 0
+            watermark = bump_watermark(connection, state.id, documents=False) if added else 0
         if added:
             _remember(runtime, state, watermark, added, [])
     return {"accepted": len(accepted), "rejected": sorted(rejected, key=lambda one: int(one["index"]))}
@@ -108,7 +109,7 @@ def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any
                     remembered = _store_judgment(connection, state, judgment, rows, vectors)
                     added += _store_keys(connection, state, [remembered])
             visible = bool(added or removed)
-            watermark = state.bump(connection, documents=False) if visible else 0
+            watermark = bump_watermark(connection, state.id, documents=False) if visible else 0
         if visible:
             _remember(runtime, state, watermark, added, removed)
     rejected += [{"index": index, "code": "unknown_document", "detail": "no such document"} for index in unknown]
@@ -128,7 +129,7 @@ def delete_events(
             ids = select(Event.id).where(*where)
             removed = list(connection.execute(select(Key.id).where(Key.event_id.in_(ids))).scalars())
             count = connection.execute(delete(Event).where(*where)).rowcount
-            watermark = state.bump(connection, documents=False) if removed else 0
+            watermark = bump_watermark(connection, state.id, documents=False) if removed else 0
         if removed:
             _remember(runtime, state, watermark, [], removed)
     return int(count)

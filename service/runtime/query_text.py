@@ -1,8 +1,8 @@
-"""Queries as feedback knows them: one text, however it is spelled, is one source."""
+"""Normalises query texts: different spellings of a query share its feedback."""
 
 import unicodedata
 
 
 def normalise(text: str) -> str:
-    """Return the source of a query text: without case, outer and repeated white space, in one Unicode form."""
+    """Return the query key of a text: NFKC, without case, with single spaces and without outer white space."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

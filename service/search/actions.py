@@ -16,10 +16,12 @@ from index.ranking.retrieval import Mode
 from index.ranking.search import Query, Ranking, explain_keys, explain_parts, search
 from index.records import KeyKind
 from service.http.problems import not_found
-from service.runtime.collection import CollectionState, Serving, load_version
+from service.runtime.collection import CollectionState, Serving
+from service.runtime.loader import rebuild_index
+from service.runtime.model_files import load_version
 from service.runtime.query_text import normalise
 from service.runtime.runtime import Runtime
-from service.runtime.selection import matching_places
+from service.runtime.selection import matching_mask
 from service.search.highlights import Highlighter
 from service.search.past_queries import past_queries
 from service.search.predictions import predictions
@@ -53,7 +55,7 @@ def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived:
     try:
         return _answer(runtime, state, request, stopwatch)
     except DamagedKeys:
-        state.mend(runtime.database, generation)
+        rebuild_index(runtime.database, state, generation)
         return _answer(runtime, state, request, stopwatch)
 
 
@@ -98,7 +100,7 @@ def _search(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
     allowed = None
     if request.filter and request.filter.strip():
         node = parse_filter(request.filter, state.settings.filterable)
-        allowed = matching_places(runtime, state, generation, node)
+        allowed = matching_mask(runtime, state, generation, node)
     state.require_encoder(runtime.encoder)
     stopwatch.lap("filter")
     vector = runtime.query_vector(request.q)

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from index.ranking.normalisers import NORMALISERS
 from index.ranking.score_functions import FORMS
-from service.runtime.collection import load_version
+from service.runtime.model_files import load_version
 from tests.service.client import Spoken, create, good, opened, problem, runtime_of
 
 BIRDS = {

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.learning.examples import Feedback
-from service.runtime.feedback_log import gather_feedback, settled, summary
+from service.runtime.feedback_log import combined_grade, feedback_counts, gather_feedback
 from tests.service.client import Spoken, create, event, opened, runtime_of
 
 QUERY = "which tree is tall"
@@ -149,7 +149,7 @@ def test_of_a_click_and_a_thumb_down_by_the_same_client_the_later_one_counts(woo
     ("before", "grade", "counts"), [(1, 3, 3), (3, 1, 3), (1, -1, -1), (-1, 1, 1), (-1, -1, -1), (0.3, 1, 1)]
 )
 def test_what_counts_of_two_grades(before: float, grade: float, counts: float) -> None:
-    assert settled(before, grade) == counts
+    assert combined_grade(before, grade) == counts
 
 
 @pytest.mark.parametrize(("seconds", "grade"), [(0, 0.3), (5, 0.3), (17.5, 0.65), (30, 1.0), (86400, 1.0)])
@@ -229,7 +229,7 @@ def test_the_record_of_a_run_counts_what_it_learned_from(wood: Spoken) -> None:
     wood.act(order[0], query_id=query_id)
     wood.post("events", thumb(query_id=query_id))
     wood.judge("a tree by the water", "willow", 4)
-    assert summary(feedback_of(wood)) == {
+    assert feedback_counts(feedback_of(wood)) == {
         "queries": 2,
         "with_shown_positions": 1,
         "showings": 5,

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.operations.health import diagnose
-from service.runtime.collection import model_directory
+from service.runtime.model_files import model_directory
 from tests.service.client import Spoken, create, opened, runtime_of
 
 

@@ -21,7 +21,7 @@ from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.checkpoint import save_head
 from service.documents.actions import accept
 from service.operations.health import diagnose
-from service.runtime.collection import model_directory
+from service.runtime.model_files import model_directory
 from service.runtime.model_registry import register
 from service.storage.database import DirectoryOwned, OwnerLock
 from service.storage.tables import Impression

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from index.errors import DamagedFile
 from index.learning.examples import Feedback
 from service.runtime.feedback_log import gather_feedback
-from service.training.inputs import inputs_of, read_inputs, write_inputs
+from service.training.inputs import load_inputs, read_inputs, write_inputs
 from tests.service.client import Spoken, create, opened, problem, runtime_of
 
 TREES = ("oak", "pine", "birch", "willow", "maple")
@@ -77,7 +77,7 @@ def test_inputs_without_their_manifest_are_gathered_anew(wood: Spoken, tmp_path:
     (directory / "texts.json").write_text("torn")
     with pytest.raises(DamagedFile):
         read_inputs(directory)
-    inputs = inputs_of(directory, runtime_of(wood.client).database, wood.id)
+    inputs = load_inputs(directory, runtime_of(wood.client).database, wood.id)
     assert (
         [one.query_key for one in inputs.feedback] == [one.query_key for one in read_inputs(directory).feedback] != []
     )
@@ -85,9 +85,9 @@ def test_inputs_without_their_manifest_are_gathered_anew(wood: Spoken, tmp_path:
 
 def test_inputs_that_are_whole_are_not_gathered_anew(wood: Spoken, tmp_path: Path) -> None:
     directory = written(wood, tmp_path / "inputs")
-    before = inputs_of(directory, runtime_of(wood.client).database, wood.id)
+    before = load_inputs(directory, runtime_of(wood.client).database, wood.id)
     wood.judge("a query of later", "oak", 4)
-    after = inputs_of(directory, runtime_of(wood.client).database, wood.id)
+    after = load_inputs(directory, runtime_of(wood.client).database, wood.id)
     assert [plain(one) for one in after.feedback] == [plain(one) for one in before.feedback]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.runtime.collection import model_directory
+from service.runtime.model_files import model_directory
 from tests.service.client import DEADLINE_SECONDS, Spoken, create, ended, good, opened, runtime_of
 
 ROOT = Path(__file__).parents[2]
@@ -145,7 +145,7 @@ def test_a_child_that_is_killed_is_started_again_and_makes_the_same_model(
         herbs = Spoken(client, NAME)
         run_id = herbs.post("training-runs", ASKED)["id"]
         until(lambda: any((data / "staging" / run_id).glob(moment)))
-        killed = runtime_of(client).training_children[run_id]
+        killed = runtime_of(client).training.children[run_id]
         os.kill(killed.pid, signal.SIGKILL)
         run = herbs.ended_run(run_id)
     assert killed.returncode == -signal.SIGKILL
@@ -159,10 +159,12 @@ def test_a_child_that_is_killed_twice_fails_and_says_so(untrained: Path, tmp_pat
     with opened(data) as client:
         herbs = Spoken(client, NAME)
         run_id = herbs.post("training-runs", ASKED)["id"]
-        children = runtime_of(client).training_children
-        first = until(lambda: children.get(run_id)).pid
+        training = runtime_of(client).training
+        first = until(lambda: training.children.get(run_id)).pid
         os.kill(first, signal.SIGKILL)
-        second = until(lambda: (child := children.get(run_id)) is not None and child.pid != first and child.pid)
+        second = until(
+            lambda: (child := training.children.get(run_id)) is not None and child.pid != first and child.pid
+        )
         os.kill(second, signal.SIGKILL)
         run = herbs.ended_run(run_id)
         assert (run["status"], run["error"]["code"]) == ("failed", "training_killed")
@@ -249,12 +251,12 @@ def test_a_model_that_was_registered_as_the_service_ended_is_not_made_twice(fini
 def test_a_run_ends_with_its_collection(disturbed: Path) -> None:
     with opened(disturbed) as client:
         runtime = runtime_of(client)
-        (thread,) = runtime.training.values()
+        (thread,) = runtime.training.threads
         task = good(client.delete(f"/v1/collections/{NAME}"))
         ended(lambda: good(client.get(f"/v1/tasks/{task['id']}")))
         thread.join(DEADLINE_SECONDS)
-        assert not runtime.training
-        assert not runtime.training_children
+        assert not runtime.training.threads
+        assert not runtime.training.children
         assert not any(runtime.staging.iterdir())
 
 
@@ -264,7 +266,7 @@ def test_a_child_waits_until_the_one_before_it_has_ended(disturbed: Path, finish
         fcntl.flock(held, fcntl.LOCK_EX)  # as a child of a service that was killed holds it
 
         def wait(herbs: Spoken) -> None:
-            (child,) = until(lambda: list(runtime_of(herbs.client).training_children.values()))
+            (child,) = until(lambda: list(runtime_of(herbs.client).training.children.values()))
             waiting = re.compile(rf"-> FLOCK +ADVISORY +WRITE {child.pid} ")
             until(lambda: waiting.search(Path("/proc/locks").read_text()))
             fcntl.flock(held, fcntl.LOCK_UN)
@@ -342,7 +344,7 @@ def test_a_run_does_not_wait_for_the_end_of_a_process_that_has_staged_its_model(
         spawned.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, cwd=ROOT))
         return spawned[-1]
 
-    monkeypatch.setattr("service.training.follow._spawn", spawn)
+    monkeypatch.setattr("service.training.child_process._spawn", spawn)
     data = copied(untrained, tmp_path)
     with opened(data) as client:
         run = Spoken(client, NAME).train(**ASKED)
