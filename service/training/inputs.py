@@ -59,9 +59,7 @@ def load_inputs(directory: Path, database: Database, collection_id: int, encode:
     """
     try:
         return read_inputs(directory)
-    except (
-        DamagedFile
-    ):  # also at the first start, and after an interruption before the manifest was written
+    except DamagedFile:  # also at the first start, and after an interruption before the manifest was written
         shutil.rmtree(directory, ignore_errors=True)
         with database.read() as connection:
             write_inputs(directory, connection, collection_id, encode)
