@@ -61,7 +61,7 @@ def _require_gate(connection: Connection, state: CollectionState, wanted: Promot
 
 
 def roll_back(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
-    """Make the previous champion the champion again. Raises Problem 409 if there is no previous champion."""
+    """Make the previous champion the champion again. Raises Problem 409 without a previous champion."""
     with runtime.database.read() as connection:
         version = repository.champion_before(connection, state.id, champion_version(connection, state.id))
     if version is None:

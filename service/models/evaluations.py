@@ -12,6 +12,7 @@ import numpy as np
 
 from index.evaluation.measures import Qrels, measure_run
 from index.evaluation.significance import compare, interval
+from index.generation.generation import Generation
 from index.learning.click_model import estimate_clicks, held_out_qrels
 from index.learning.examples import Feedback, split
 from index.ranking.attention import AttentionHead
@@ -68,11 +69,7 @@ def _evaluate(
     progress.expect(len(queries) * len(heads))
     measured: dict[int, dict[str, dict[str, float]]] = {}
     for version, head in heads.items():
-        run = {}
-        for one in queries:
-            ranking = search(generation, head, Query(one.text, one.vector), excluded_query=one.query_key)
-            run[one.query_key] = [str(row) for row in generation.rows[ranking.doc_indices[:DEPTH]]]
-            progress.advance(1)
+        run = _ranked_rows(generation, head, queries, progress)
         measured[version] = measure_run(run, qrels, wanted.measures)
     models = [{"version": version, "measures": _means(values)} for version, values in measured.items()]
     comparisons = [
@@ -81,6 +78,18 @@ def _evaluate(
         for name in wanted.measures
     ]
     return {"queries": len(qrels), "judgments": origin, "models": models, "comparisons": comparisons}
+
+
+def _ranked_rows(
+    generation: Generation, head: AttentionHead, queries: list[Feedback], progress: Progress
+) -> dict[str, list[str]]:
+    """Return query key -> document rows, best first."""
+    run = {}
+    for one in queries:
+        ranking = search(generation, head, Query(one.text, one.vector), excluded_query=one.query_key)
+        run[one.query_key] = [str(row) for row in generation.rows[ranking.doc_indices[:DEPTH]]]
+        progress.advance(1)
+    return run
 
 
 def _means(values: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:

@@ -1,4 +1,4 @@
-"""SQL of models and aliases that more than one slice needs. The caller commits."""
+"""SQL of models and aliases that several slices need. The caller commits."""
 
 from typing import Any
 

@@ -63,7 +63,7 @@ class OwnerLock:
 
 
 class Database:
-    """Connections to a SQLite file. `write` runs one transaction at a time; `read` sees a snapshot."""
+    """Connections to a SQLite file. `write` runs one transaction at a time; `read` reads a snapshot."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -79,12 +79,12 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give a connection that sees a single snapshot and cannot write."""
+        """Give a read-only connection on a single snapshot."""
         with self._readers.connect() as connection:
             yield connection
 
     def fetch(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of a SELECT without SQLAlchemy, for searches. The statement sees a snapshot of its own.
+        """Return the rows of a SELECT without SQLAlchemy, for searches. The statement reads its own snapshot.
 
         Building a SQLAlchemy statement takes several times as long as reading these rows.
         """

@@ -26,7 +26,7 @@ from index.storage.files import write_atomically
 from service.runtime.feedback_log import feedback_counts
 from service.runtime.model_files import load_version
 from service.storage.database import DATABASE_FILE, ENCODERS, Database
-from service.training.inputs import encode_by, load_inputs
+from service.training.inputs import Inputs, encode_by, load_inputs
 from service.training.staging import INPUTS, LOCK, MODEL, REPORT, STAGED, TRIAL_CACHE
 
 NICENESS = 10
@@ -61,17 +61,7 @@ def run(specification: dict[str, Any]) -> None:
     config = _config(specification)
     steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, staging / TRIAL_CACHE)
     fitted, seconds = _fitted(steps)
-    facts = {"documents": inputs.generation.count, "generation": inputs.generation.watermark}
-    lineage = {
-        "kind": "trained",
-        "parent": version,
-        "seed": config.seed,
-        "budget_seconds": config.budget_seconds,
-        "click_reading": specification["click_reading"],
-        "training_run": specification["run"],
-        "encoder_fingerprint": inputs.fingerprint,
-        "data": feedback_counts(inputs.feedback) | facts | {"window": specification["window"]},
-    }
+    lineage = _lineage(specification, config, inputs)
     shutil.rmtree(staging / MODEL, ignore_errors=True)  # left by a process that was killed before it wrote its report
     save_head(staging / MODEL, fitted.head, lineage)
     decision = {
@@ -83,6 +73,21 @@ def run(specification: dict[str, Any]) -> None:
     report = {"lineage": lineage, "report": measured, "decision": decision}
     write_atomically(staging / REPORT, json.dumps(report).encode())
     _print({STAGED: True})
+
+
+def _lineage(specification: dict[str, Any], config: FitConfig, inputs: Inputs) -> dict[str, Any]:
+    """Return the origin of the model: its parent, the parameters of the run, and the counts of its data."""
+    facts = {"documents": inputs.generation.count, "generation": inputs.generation.watermark}
+    return {
+        "kind": "trained",
+        "parent": specification["champion"],
+        "seed": config.seed,
+        "budget_seconds": config.budget_seconds,
+        "click_reading": specification["click_reading"],
+        "training_run": specification["run"],
+        "encoder_fingerprint": inputs.fingerprint,
+        "data": feedback_counts(inputs.feedback) | facts | {"window": specification["window"]},
+    }
 
 
 def _config(specification: dict[str, Any]) -> FitConfig:

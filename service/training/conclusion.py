@@ -39,7 +39,7 @@ def conclude(runtime: Runtime, state: CollectionState, specification: Specificat
 
 
 def _obstacle(specification: Specification, champion: int) -> str | None:
-    """Return the reason for which a model that passed the gate is not promoted, None if there is no such reason."""
+    """Return the reason against promotion in spite of a passed gate, or None."""
     if specification["promote"] == "never":
         return "promotion was not asked for"
     return None if champion == specification["champion"] else "the champion was changed during the run"

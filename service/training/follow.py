@@ -36,7 +36,7 @@ def follow(runtime: Runtime, state: CollectionState, specification: Specificatio
     finally:
         try:
             if outcome is None:
-                # the next start counts a resumption, but only those after a crash of the service are to count
+                # the next start adds 1 to the count, which does not include resumptions after an orderly stop
                 with runtime.database.write() as connection:
                     repository.uncount_resumption(connection, run_id)
             else:
