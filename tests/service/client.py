@@ -1,4 +1,4 @@
-"""A client for tests: the service runs in this process, without a network, with the hashing encoder."""
+"""A service in this process, as tests talk to it: over HTTP, without a network, on the hashing encoder."""
 
 import json
 import time
@@ -16,20 +16,20 @@ from service.runtime.runtime import Runtime
 from service.settings import Settings
 
 DEADLINE_SECONDS = 120
-"""The longest time that a test waits for an event."""
+"""For what ends by itself: a test that waits longer has found a defect."""
 ENDED = ("succeeded", "failed", "canceled")
 DEFAULT = "/v1/collections/default"
 TODAY = datetime.now(UTC).isoformat()
-"""The timestamp of events without one of their own. It is the current time, because memory ages."""
+"""When events happened, unless they say: memory fades, and tests are run for years."""
 SECRET = "hunter2"
-"""A text in requests that must not appear in a problem."""
+"""Stands in what is sent, and must not stand in what comes back."""
 MEMBERS = {"type", "title", "status", "detail", "code", "instance", "errors"}
-"""The members of a problem: those of RFC 9457, `code` and `errors`."""
+"""Of an error, by RFC 9457, and two of our own."""
 
 
 @contextmanager
 def opened(data: Path, **settings: Any) -> Iterator[TestClient]:
-    """Give a client of the service on this directory. An unhandled error is a 500, as in production."""
+    """Give a client of the service on this directory; an error that nobody handles is a 500, as it is outside."""
     app = create_app(Settings(encoder="hashing", data=data, log_level="warning", **settings))
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
@@ -43,7 +43,7 @@ def runtime_of(client: TestClient) -> Runtime:
 
 @dataclass(frozen=True)
 class Spoken:
-    """A collection of a service. Every call asserts success and returns the JSON of the response."""
+    """One collection of a service; every call asserts that it was answered with success, and returns the JSON."""
 
     client: TestClient
     name: str = "default"
@@ -55,29 +55,29 @@ class Spoken:
 
     @property
     def id(self) -> int:
-        """The id of the collection in the tables and in the names of its folders."""
+        """The number of the collection in the tables, and of its folders."""
         return runtime_of(self.client).collection(self.name).id
 
     def post(self, path: str, body: Any = None) -> Any:
-        """Return the response to a POST below the collection."""
+        """Return the answer to a POST below the collection."""
         return good(self.client.post(f"{self.path}/{path}", json=body))
 
     def get(self, path: str = "", **params: Any) -> Any:
-        """Return the response to a GET of the collection, or below it."""
+        """Return the answer to a GET of the collection, or below it."""
         return good(self.client.get(f"{self.path}/{path}" if path else self.path, params=params))
 
     def add(self, *documents: dict[str, Any]) -> Any:
-        """Post documents and wait until all are searchable."""
+        """Post documents and return when all are searchable."""
         answer = self.client.post(f"{self.path}/documents?wait=60", json={"documents": list(documents)})
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def search(self, q: str, **more: Any) -> Any:
-        """Return the response of a search."""
+        """Return the answer of a search."""
         return self.post("search", {"q": q, **more})
 
     def ranking(self, q: str, **more: Any) -> list[tuple[str, float, float]]:
-        """Return id, logit and weight of every hit, for comparisons of all bits."""
+        """Return id, logit and weight of every hit: what must be the same, bit for bit."""
         found = self.search(q, log=False, limit=100, **more)["hits"]
         return [(hit["id"], hit["logit"], hit["score"]) for hit in found]
 
@@ -86,28 +86,28 @@ class Spoken:
         return [hit["id"] for hit in self.search(q, log=False, **more)["hits"]]
 
     def act(self, document_id: str, action: str = "click", **more: Any) -> Any:
-        """Post an event about a document."""
+        """Post one event about a document."""
         return self.post("events", event(document_id, action, **more))
 
     def judge(self, query: str, document_id: str, rating: int | None, rater: str = "") -> Any:
-        """Post a judgment."""
+        """Post one judgment."""
         one = {"query": query, "document_id": document_id, "rating": rating, "rater": rater}
         return self.post("judgments", {"judgments": [one]})
 
     def train(self, **body: Any) -> Any:
-        """Train, and return the record of the ended run."""
+        """Return the record of a training run that has ended."""
         return self.ended_run(self.post("training-runs", body)["id"])
 
     def ended_run(self, run_id: str) -> Any:
-        """Wait for the end of a training run and return its record."""
+        """Return the record of a training run when it has ended."""
         return ended(lambda: self.get(f"training-runs/{run_id}"))
 
     def ended_task(self, task: Any) -> Any:
-        """Wait for the end of a task and return it."""
+        """Return a task when it has ended."""
         return ended(lambda: good(self.client.get(f"/v1/tasks/{task['id']}")))
 
     def until_indexed(self) -> None:
-        """Wait until every accepted document is searchable."""
+        """Return when no accepted document waits to be made searchable."""
 
         def look() -> dict[str, Any]:
             seen = self.get()
@@ -135,13 +135,13 @@ def event(document_id: str | None, action: str = "click", position: int | None =
 
 
 def good(answer: Any) -> Any:
-    """Assert that a response is a success and return its JSON."""
+    """Return the JSON of an answer, which must be a success."""
     assert answer.is_success, answer.text
     return answer.json()
 
 
 def ended(look: Any) -> Any:
-    """Call `look` until the status of its result is final, and return the result."""
+    """Return what `look` sees once it has ended."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while (seen := look())["status"] not in ENDED:
         assert time.monotonic() < deadline, seen
@@ -150,13 +150,13 @@ def ended(look: Any) -> Any:
 
 
 def ndjson(items: Sequence[Any]) -> bytes:
-    """Return lines of JSON. A string is used as a line without conversion."""
+    """Return lines of JSON; a string is a line as it is."""
     lines = [item if isinstance(item, str) else json.dumps(item) for item in items]
     return "\n".join(lines).encode()
 
 
 def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
-    """Assert that a response is a complete problem with this status and code, without the input, and return it."""
+    """Return the problem of an answer, which must be whole, of this status and code, and must not repeat the input."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = answer.json()
