@@ -7,13 +7,11 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, update
 
 from index.encoding.documents import words_of
-from index.filters.parser import FilterNode
 from index.generation.generation import IndexedDocument
 from index.memory.aggregation import Confirmation, grade_of
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind
 from service.storage.database import now
-from service.storage.filter_sql import to_sql
 from service.storage.tables import Collection, Document, Event, Judgment, TrainingRun
 from service.storage.tables import Key as KeyRow
 from service.storage.vector_codec import as_vector
@@ -86,19 +84,6 @@ def bump_watermark(connection: Connection, collection_id: int, documents: bool) 
         values["documents_watermark"] = watermark
     changed = update(Collection).where(Collection.id == collection_id).values(values)
     return int(connection.execute(changed.returning(Collection.watermark)).scalar_one())
-
-
-def filtered_rows(connection: Connection, collection_id: int, node: FilterNode) -> Iterable[int]:
-    """Return the rows of the documents that pass a filter."""
-    passes = to_sql(node, Document.__table__.c.metadata)
-    return connection.execute(select(Document.row).where(Document.collection_id == collection_id, passes)).scalars()
-
-
-def filtered_ids(connection: Connection, collection_id: int, node: FilterNode) -> list[str]:
-    """Return the ids of the documents that pass a filter."""
-    passes = to_sql(node, Document.__table__.c.metadata)
-    wanted = select(Document.id).where(Document.collection_id == collection_id, passes)
-    return list(connection.execute(wanted).scalars())
 
 
 def indexed_documents(connection: Connection, collection_id: int) -> list[IndexedDocument]:

@@ -6,8 +6,8 @@ from index.filters.parser import FilterNode
 from index.generation.generation import Generation
 from index.records import Mask
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import filtered_ids, filtered_rows
 from service.runtime.runtime import Runtime
+from service.runtime.selection_repository import filtered_ids, filtered_rows
 
 
 def matching_mask(runtime: Runtime, state: CollectionState, generation: Generation, node: FilterNode) -> Mask:

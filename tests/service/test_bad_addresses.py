@@ -1,4 +1,4 @@
-"""Missing objects and invalid names have codes of their own; unusual but valid names work."""
+"""What is not there, or cannot be, has a code of its own; what is odd but allowed works."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,8 +38,8 @@ def search(client: TestClient, **body: Any) -> Any:
         "NumQ",
     ],
 )
-def test_an_unsupported_measure_is_refused(client: TestClient, name: str) -> None:
-    """At a cut-off of 0, ir-measures ends the whole process."""
+def test_a_measure_that_cannot_be_computed_is_refused_at_once(client: TestClient, name: str) -> None:
+    """At a cut-off of 0 the library that measures would end the whole process."""
     problem(evaluate(client, name), 422, "unknown_measure")
 
 
@@ -47,13 +47,13 @@ def test_an_unsupported_measure_is_refused(client: TestClient, name: str) -> Non
     "name",
     ["nDCG", "nDCG@10", "AP", "AP(rel=2)@5", "RR", "RR@10", "P@5", "P(rel=2)@5", "R@9999", "Success@1", "Judged@5"],
 )
-def test_a_supported_measure_is_computed(client: TestClient, name: str) -> None:
+def test_a_measure_that_is_let_in_is_computed(client: TestClient, name: str) -> None:
     task = Spoken(client).ended_task(evaluate(client, name).json())
     assert (task["status"], task["error"]) == ("succeeded", None)
     assert task["result"]["models"][0]["measures"].keys() == {name}
 
 
-def test_two_spellings_of_a_measure_give_the_same_figure(client: TestClient) -> None:
+def test_two_spellings_of_a_measure_give_one_figure(client: TestClient) -> None:
     body = {"measures": ["AP", "AP(rel=1)"], "qrels": {"a known document": {"known": 1}}}
     task = Spoken(client).ended_task(client.post(f"{DEFAULT}/evaluations", json=body).json())
     measured = task["result"]["models"][0]["measures"]
@@ -86,14 +86,14 @@ def evaluate(client: TestClient, measure: str) -> Any:
         ("GET", "/v1/nothing", "not_found"),
     ],
 )
-def test_a_missing_object_is_404_with_a_code_of_its_own(client: TestClient, method: str, path: str, code: str) -> None:
+def test_what_is_not_there_is_404_with_its_own_code(client: TestClient, method: str, path: str, code: str) -> None:
     body = b'{"q": "x"}' if path.endswith("/search") else b""
     answer = client.request(method, path, content=body)
     assert (answer.status_code, answer.json()["code"]) == (404, code), answer.text
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_a_search_with_an_unknown_model_is_404(client: TestClient) -> None:
+def test_a_search_by_an_unknown_model_is_404(client: TestClient) -> None:
     problem(search(client, q="x", model=7), 404, "model_not_found")
     problem(search(client, q="x", model="challenger"), 404, "model_not_found")
     champion = f"{DEFAULT}/models/aliases/champion"
@@ -107,13 +107,13 @@ def test_a_search_with_an_unknown_model_is_404(client: TestClient) -> None:
     ("method", "path"),
     [("GET", f"{DEFAULT}/search"), ("PATCH", DEFAULT), ("DELETE", f"{DEFAULT}/models/0"), ("POST", "/livez")],
 )
-def test_a_wrong_method_is_405_with_the_allowed_methods(client: TestClient, method: str, path: str) -> None:
+def test_a_wrong_method_is_405_and_says_what_is_allowed(client: TestClient, method: str, path: str) -> None:
     assert problem(client.request(method, path), 405, "method_not_allowed")
     assert client.request(method, path).headers["allow"]
 
 
 @pytest.mark.parametrize("name", ["a%2Fb", "x" * 200, "%20", "-a", "a.b", "%C3%A9", "%00", "."])
-def test_a_collection_with_an_invalid_name_is_refused(client: TestClient, name: str) -> None:
+def test_a_collection_is_not_made_under_a_bad_name(client: TestClient, name: str) -> None:
     answer = client.put(f"/v1/collections/{name}", json={})
     assert answer.status_code in (404, 405, 422), answer.text
     assert answer.headers["content-type"] == "application/problem+json"
@@ -135,17 +135,17 @@ def test_a_collection_with_an_invalid_name_is_refused(client: TestClient, name: 
         {"colour": SECRET},
     ],
 )
-def test_invalid_settings_of_a_collection_are_refused(client: TestClient, body: dict[str, Any]) -> None:
+def test_settings_of_a_collection_are_checked(client: TestClient, body: dict[str, Any]) -> None:
     problem(client.put(DEFAULT, json=body), 422, "invalid_request")
     problem(client.put("/v1/collections/never", json=body), 422, "invalid_request")
 
 
-def test_the_default_collection_cannot_be_deleted(client: TestClient) -> None:
+def test_the_default_collection_stays(client: TestClient) -> None:
     problem(client.delete(DEFAULT), 409, "collection_is_default")
     assert client.get(DEFAULT).status_code == 200
 
 
-def test_settings_that_decide_what_is_indexed_cannot_change(client: TestClient) -> None:
+def test_what_decides_how_things_are_indexed_cannot_change(client: TestClient) -> None:
     words = create(client, "words", language="french", keys=["passage"])
     words.add({"id": "a", "text": "un document"})
     problem(client.put(words.path, json={"language": "german"}), 409, "setting_is_fixed")
@@ -170,7 +170,7 @@ def test_settings_that_decide_what_is_indexed_cannot_change(client: TestClient) 
         ("%2F", "/"),
     ],
 )
-def test_any_text_can_be_the_id_of_a_document(client: TestClient, address: str, document_id: str) -> None:
+def test_any_text_is_the_id_of_a_document(client: TestClient, address: str, document_id: str) -> None:
     path = f"{DEFAULT}/documents/{address}"
     made = client.put(path, json={"text": "an odd id"})
     assert (made.status_code, made.json()["id"]) == (201, document_id)
@@ -181,7 +181,7 @@ def test_any_text_can_be_the_id_of_a_document(client: TestClient, address: str, 
     assert client.get(path).status_code == 404
 
 
-def test_invalid_paging_of_documents_is_refused(client: TestClient) -> None:
+def test_a_page_of_documents_is_checked(client: TestClient) -> None:
     for query in ("limit=0", "limit=1001", f"limit={SECRET}", f"cursor={SECRET}", "cursor=-1", "cursor=" + "9" * 30):
         problem(client.get(f"{DEFAULT}/documents?{query}"), 422, "invalid_request")
     assert client.get(f"{DEFAULT}/documents?cursor={'9' * 18}").json() == {"documents": [], "cursor": None}

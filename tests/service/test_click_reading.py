@@ -1,4 +1,4 @@
-"""A training run uses the requested click interpretation; with `auto`, validation selects among all."""
+"""A training run reads clicks as it was asked to: in one way alone, or in every way, and validation chooses."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -25,7 +25,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def clicked(client: TestClient) -> Spoken:
-    """A collection with a click for every query, on the bird of the query."""
+    """A collection whose searchers clicked on the bird that they asked for."""
     birds = aviary(client, "clicked")
     for bird in BIRDS:
         birds.act(bird, query_id=birds.search(bird)["query_id"])
@@ -34,7 +34,7 @@ def clicked(client: TestClient) -> Spoken:
 
 @pytest.fixture(scope="module")
 def judged(client: TestClient) -> Spoken:
-    """A collection with judgments and without clicks."""
+    """A collection that nobody clicked in."""
     birds = aviary(client, "judged")
     for bird in BIRDS:
         birds.judge(bird, bird, 4)
@@ -47,40 +47,40 @@ def aviary(client: TestClient, name: str) -> Spoken:
     return birds
 
 
-def interpretations_of_recipes(run: dict[str, Any]) -> set[str]:
-    """Return the interpretations of the tried and skipped recipes, from the names of the recipes."""
+def readings_of_recipes(run: dict[str, Any]) -> set[str]:
+    """Return how the recipes tried or skipped read clicks; a recipe's name says so where it is not as `graded`."""
     recipe = run["report"]["recipe"]
     last = {name.rpartition(", ")[2] for name in [*recipe["validation_ndcg"], *recipe["skipped"]]}
     return {word if word in ("debiased", "naive") else "graded" for word in last}
 
 
 @pytest.mark.parametrize("reading", ["raw", "Graded", "", ["graded"], None])
-def test_an_unknown_interpretation_is_refused(judged: Spoken, reading: Any) -> None:
+def test_a_reading_that_there_is_not_is_refused(judged: Spoken, reading: Any) -> None:
     answer = judged.client.post(f"{judged.path}/training-runs", json={"click_reading": reading})
     assert problem(answer, 422, "invalid_request")["errors"][0]["pointer"] == "/click_reading"
 
 
-def test_the_command_line_offers_the_interpretations_of_the_service() -> None:
+def test_the_command_line_offers_the_readings_that_the_service_knows() -> None:
     assert [one.value for one in learning.ClickReading] == list(get_args(ClickReading))
 
 
 @pytest.mark.parametrize("reading", ["graded", "debiased", "naive"])
-def test_a_run_uses_only_the_requested_interpretation_and_records_it(clicked: Spoken, reading: str) -> None:
+def test_a_run_reads_clicks_only_as_it_was_asked_to_and_says_so(clicked: Spoken, reading: str) -> None:
     run = clicked.train(**QUICK, click_reading=reading)
     assert (run["status"], run["click_reading"]) == ("succeeded", reading)
-    assert interpretations_of_recipes(run) == {run["report"]["recipe"]["reading"]} == {reading}
+    assert readings_of_recipes(run) == {run["report"]["recipe"]["reading"]} == {reading}
     assert clicked.get(f"models/{run['model_version']}")["lineage"]["click_reading"] == reading
 
 
-def test_all_interpretations_are_tried_by_default(clicked: Spoken) -> None:
+def test_every_reading_is_tried_unless_one_is_asked_for(clicked: Spoken) -> None:
     run = clicked.train(**QUICK)
     assert (run["status"], run["click_reading"]) == ("succeeded", "auto")
-    assert interpretations_of_recipes(run) == {"graded", "debiased", "naive"}
+    assert readings_of_recipes(run) == {"graded", "debiased", "naive"}
     assert clicked.get(f"models/{run['model_version']}")["lineage"]["click_reading"] == "auto"
 
 
 @pytest.mark.parametrize("reading", ["debiased", "naive"])
-def test_without_clicks_every_interpretation_learns_from_judgments(judged: Spoken, reading: str) -> None:
+def test_without_clicks_any_reading_learns_from_judgments(judged: Spoken, reading: str) -> None:
     run = judged.train(**QUICK, click_reading=reading)
     assert (run["status"], run["click_reading"]) == ("succeeded", reading)
-    assert interpretations_of_recipes(run) == {run["report"]["recipe"]["reading"]} == {"graded"}
+    assert readings_of_recipes(run) == {run["report"]["recipe"]["reading"]} == {"graded"}

@@ -1,4 +1,4 @@
-"""A filter in SQL finds exactly the documents for which the reference `matches` is true."""
+"""A filter in SQL finds exactly the documents that `matches` lets pass."""
 
 import json
 import math
@@ -48,7 +48,7 @@ def database() -> Iterator[Connection]:
 
 
 def found(database: Connection, node: FilterNode, documents: Sequence[Metadata], ascii_only: bool = True) -> list[int]:
-    """Return the indices of the documents that SQL finds."""
+    """Return the places of the documents that SQL finds."""
     database.execute(delete(DOCUMENTS))
     rows = [
         {"row": row, "metadata": json.dumps(document, ensure_ascii=ascii_only)}
@@ -60,13 +60,13 @@ def found(database: Connection, node: FilterNode, documents: Sequence[Metadata],
 
 
 def passing(node: FilterNode, documents: Sequence[Metadata]) -> list[int]:
-    """Return the indices of the documents that the reference finds."""
+    """Return the places of the documents that pass by the reference."""
     return [row for row, document in enumerate(documents) if matches(node, document)]
 
 
 # --- Random filters over random documents ---
 
-# Few letters, so that values are often equal; the others have a meaning in SQL, JSON or LIKE.
+# Few letters, so that values meet; the others are what SQL, JSON or LIKE could stumble over.
 LETTERS = "aAbéÉß\\\"'%_ \nſK😀"
 TEXTS = st.text(alphabet=LETTERS, max_size=3) | st.sampled_from(["true", "False", "1", "-0.0", "1e3", "null", "u0000"])
 FILTER_TEXTS = TEXTS | st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
@@ -109,7 +109,7 @@ CONDITION = st.one_of(
 
 
 def joined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Build filters from smaller filters in parentheses. The tests of the parser cover precedence."""
+    """Build filters from smaller ones, always in parentheses: precedence is tested where parsing is."""
     several = st.lists(inner.map("({})".format), min_size=2, max_size=3)
     return inner.map("NOT ({})".format) | several.map(" AND ".join) | several.map(" OR ".join)
 
@@ -122,7 +122,7 @@ FILTERS = st.recursive(CONDITION, joined, max_leaves=5).filter(lambda text: text
 @example('"lang" = "a"', [{"lang": "a\0b"}, {"lang": "a"}], True)
 @example('"lang" CONTAINS "u0000"', [{"lang": "a\\u0000"}, {"lang": "\0"}, {"lang": "\\\0"}], True)
 @example('"lang" EXISTS', [{"lang\0x": 1}], True)
-def test_sql_finds_the_same_documents_as_the_reference(
+def test_sql_finds_what_the_reference_lets_pass(
     database: Connection, text: str, documents: list[Metadata], ascii_only: bool
 ) -> None:
     node = parse_filter(text, FIELDS)
@@ -131,8 +131,8 @@ def test_sql_finds_the_same_documents_as_the_reference(
 
 @settings(max_examples=100, deadline=None)
 @given(STORED_KEYS.filter(lambda key: not set('"\0') & set(key)), STORED_VALUES, st.booleans())
-def test_a_document_is_found_by_its_own_values(database: Connection, key: str, value: Any, ascii_only: bool) -> None:
-    """Random filters mostly find nothing. These filters are made from the document, so that they find it."""
+def test_a_document_is_found_by_what_it_holds(database: Connection, key: str, value: Any, ascii_only: bool) -> None:
+    """The random filters mostly find nothing; this one is made from the document, so that it finds it."""
     texts = [element for element in (value if isinstance(value, list) else [value]) if isinstance(element, str)]
     wanted = [quoted(text) for text in texts if "\0" not in text]
     if isinstance(value, bool):
@@ -148,7 +148,7 @@ def test_a_document_is_found_by_its_own_values(database: Connection, key: str, v
 
 @settings(max_examples=100, deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([">", ">=", "<", "<=", "=", "!="]))
-def test_neighbouring_floats_are_distinguished(database: Connection, number: float, op: str) -> None:
+def test_neighbouring_floats_are_told_apart(database: Connection, number: float, op: str) -> None:
     documents = [
         {"year": math.nextafter(number, -math.inf)},
         {"year": number},
@@ -159,7 +159,7 @@ def test_neighbouring_floats_are_distinguished(database: Connection, number: flo
     assert found(database, node, documents) == passing(node, documents)
 
 
-# --- Single cases ---
+# --- Single promises ---
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_neighbouring_floats_are_distinguished(database: Connection, number: flo
         ("NOT (lang = en OR lang IS NULL)", [2, 3, 5, 6]),
     ],
 )
-def test_an_operator_finds_the_expected_rows(database: Connection, text: str, rows: list[int]) -> None:
+def test_an_operator_finds_the_rows_that_the_eye_finds(database: Connection, text: str, rows: list[int]) -> None:
     values: list[Any] = ["en", ["en", "DE"], True, 1, None, []]
     assert found(database, parse_filter(text, FIELDS), [*({"lang": value} for value in values), {"year": 1}]) == rows
 
@@ -195,19 +195,19 @@ def test_a_row_without_metadata_has_no_fields(database: Connection) -> None:
         assert list(database.scalars(select(DOCUMENTS.c.row).where(to_sql(node, DOCUMENTS.c.metadata)))) == rows
 
 
-def test_a_filter_can_select_the_rows_to_delete(database: Connection) -> None:
+def test_a_filter_can_choose_the_rows_to_delete(database: Connection) -> None:
     node = parse_filter("lang = en", FIELDS)
     assert found(database, node, [{"lang": "en"}, {"lang": "de"}]) == [0]
     database.execute(delete(DOCUMENTS).where(to_sql(node, DOCUMENTS.c.metadata)))
     assert list(database.scalars(select(DOCUMENTS.c.row))) == [1]
 
 
-def test_names_and_values_are_bound_parameters() -> None:
+def test_names_and_values_are_bound_and_never_part_of_the_statement() -> None:
     node = parse_filter('"it\'s" IN [\'secret\', 4711] AND "my field" CONTAINS hidden AND year > 815', FIELDS)
     statement = str(to_sql(node, DOCUMENTS.c.metadata).compile(dialect=sqlite.dialect()))
     assert not [word for word in ("it's", "secret", "4711", "my field", "hidden", "815") if word in statement]
 
 
-def test_the_database_accepts_the_largest_filter(database: Connection) -> None:
+def test_the_largest_filter_is_not_too_large_for_the_database(database: Connection) -> None:
     conditions = " AND ".join(["NOT (lang IN [a,b,c])"] * (MAX_CONDITIONS - 1) + ["lang NOT IN [" + "1," * 1000 + "]"])
     assert found(database, parse_filter(conditions, FIELDS), [{"lang": "en"}, {"lang": "b"}, {"lang": 1}]) == [0]

@@ -1,4 +1,4 @@
-"""No JSON body makes an endpoint fail: each gets fifty values, which are the same in every run."""
+"""No JSON value makes any endpoint that takes one fail: fifty values each, the same ones every time."""
 
 import json
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ JUNK = st.recursive(
 
 
 def like(schema: dict[str, Any], schemas: dict[str, Any], depth: int = 0) -> st.SearchStrategy[Any]:
-    """Return values of which some match a JSON schema and some do not."""
+    """Return values that are often as a JSON schema says, and often not."""
     if "$ref" in schema:
         return like(schemas[schema["$ref"].rsplit("/", 1)[1]], schemas, depth)
     several = schema.get("anyOf") or schema.get("oneOf")
@@ -62,7 +62,7 @@ def like(schema: dict[str, Any], schemas: dict[str, Any], depth: int = 0) -> st.
 
 
 def written_operations(schema: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return method, path and body schema of every POST and PUT operation."""
+    """Return method, path and body schema of every POST and PUT."""
     found = []
     for path, operations in schema["paths"].items():
         for method in ("post", "put"):
@@ -84,7 +84,7 @@ def test_no_json_value_makes_any_endpoint_fail(client: TestClient) -> None:
 
 
 def never_fails(client: TestClient, method: str, address: str, values: st.SearchStrategy[Any]) -> None:
-    """Send fifty values to an endpoint."""
+    """Send fifty values to one endpoint."""
 
     @settings(max_examples=50, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(value=values)

@@ -1,4 +1,4 @@
-"""The serving process imports no library that trains or converts models, so it needs little memory."""
+"""What answers searches is small: a process that serves holds no library that trains or converts a model."""
 
 import ast
 import os
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-TRAINING_PROCESSES = {"service.training.child"}
-"""Modules that run as training processes."""
+APART = {"service.training.child"}
+"""Modules that are processes of their own and train."""
 TRAINING = (
     "index.learning.torch_head",
     "index.learning.losses",
@@ -19,12 +19,12 @@ TRAINING = (
     "index.learning.fit",
 )
 FOR_TENSORS = {"index.ranking.pair_gradient"}
-"""Modules that `index.ranking.array_api` imports at its first tensor."""
+"""Modules that `index.ranking.array_api` imports once it is given a tensor."""
 HEAVY = ("torch", "array_api_compat.torch", "transformers", "sentence_transformers", "onnx")
 
 
-def printed_by(program: str) -> Any:
-    """Run a program in a process without thread limits, and return the value that it prints last."""
+def told_by(program: str) -> Any:
+    """Return the value that a program prints last, run in a process of its own, whose threads nothing limits."""
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -33,8 +33,8 @@ def printed_by(program: str) -> Any:
 
 
 def imported_by(*modules: str) -> set[str]:
-    """Return the modules that are loaded after a process has imported these."""
-    return set(printed_by("".join(f"import {name}\n" for name in modules) + "import sys\nprint(sorted(sys.modules))"))
+    """Return the modules that a process has once it has imported these."""
+    return set(told_by("".join(f"import {name}\n" for name in modules) + "import sys\nprint(sorted(sys.modules))"))
 
 
 def modules_of(package: str) -> set[str]:
@@ -43,8 +43,8 @@ def modules_of(package: str) -> set[str]:
     return set(names)
 
 
-def test_no_serving_module_imports_a_training_module() -> None:
-    served = sorted((modules_of("service") | modules_of("index")) - TRAINING_PROCESSES - FOR_TENSORS - set(TRAINING))
+def test_no_module_that_serves_imports_what_trains() -> None:
+    served = sorted((modules_of("service") | modules_of("index")) - APART - FOR_TENSORS - set(TRAINING))
     assert len(served) > 80
     found = imported_by(*served)
     assert {
@@ -56,15 +56,15 @@ def test_no_serving_module_imports_a_training_module() -> None:
     assert found & {*HEAVY, *TRAINING} == set()
 
 
-def test_the_training_process_imports_the_training_modules() -> None:
-    """Without this test, the test above would pass with meaningless lists."""
-    found = imported_by(*TRAINING_PROCESSES)
+def test_what_trains_is_told_from_what_serves_by_what_it_imports() -> None:
+    """Otherwise the test above would hold for lists without meaning."""
+    found = imported_by(*APART)
     assert {"torch", *TRAINING} <= found
 
 
-def test_the_serving_process_limits_blas_to_a_thread(tmp_path: Path) -> None:
-    """The threads of BLAS would spin between searches and occupy cores that other searches need."""
-    threads = printed_by(
+def test_what_serves_multiplies_vectors_by_the_thread_that_asks(tmp_path: Path) -> None:
+    """Threads of numpy's own would spin between searches, each on a core that other searches want."""
+    threads = told_by(
         "from pathlib import Path; from threadpoolctl import threadpool_info\n"
         "from service.runtime.runtime import Runtime; from service.settings import Settings\n"
         f"settings = Settings(data=Path({str(tmp_path / 'data')!r}), encoder='hashing', log_level='error')\n"

@@ -1,4 +1,4 @@
-"""Memory over HTTP: it merges feedback, is bounded, ages, is explained, acts near its query, and can be undone."""
+"""Memory over HTTP: merged, bounded, fading, explained, near its own query alone, and taken back without a trace."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,21 +23,21 @@ TREES = ("oak", "pine", "birch", "willow", "maple")
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.operations.housekeeping.SAVE_SECONDS", 3600.0)  # these tests set the day themselves
+        patch.setattr("service.operations.housekeeping.SAVE_SECONDS", 3600.0)  # these tests turn the day themselves
         with opened(tmp_path_factory.mktemp("memory") / "data") as client:
             yield client
 
 
 @pytest.fixture
 def wood(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
-    """A new collection of a few trees."""
+    """A collection of its own, of a few trees."""
     wood = create(client, request.node.name.replace("_", "-").replace("[", "-").rstrip("]")[:100])
     wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
     return wood
 
 
 def memory_of(wood: Spoken, query: str = QUERY) -> dict[str, float]:
-    """Return id -> the part of memory in the logit, for hits where it is not 0."""
+    """Return what memory adds to the logit of each hit, where it adds anything."""
     hits = wood.search(query, explain=True, log=False)["hits"]
     return {hit["id"]: part for hit in hits if (part := hit["explain"]["parts"]["memory"])}
 
@@ -47,7 +47,7 @@ def logits(wood: Spoken, query: str) -> dict[str, float]:
 
 
 def past_queries(wood: Spoken, document: str, query: str = QUERY) -> list[dict[str, Any]]:
-    """Return the past queries in the explanation of a hit."""
+    """Return the past queries that explain a hit."""
     (hit,) = [one for one in wood.search(query, explain=True, log=False)["hits"] if one["id"] == document]
     return [key for key in hit["explain"]["keys"] if key["kind"] == "query"]
 
@@ -59,7 +59,7 @@ def days_ago(days: int) -> str:
 # --- Near its own query ---
 
 
-def test_memory_acts_less_on_a_paraphrase_and_not_at_all_on_another_query(wood: Spoken) -> None:
+def test_a_paraphrase_profits_less_than_the_query_itself_and_another_query_not_at_all(wood: Spoken) -> None:
     before, elsewhere = wood.ranking(PARAPHRASE), wood.ranking(ELSEWHERE)
     last = before[-1][0]
     for n in range(20):
@@ -70,7 +70,7 @@ def test_memory_acts_less_on_a_paraphrase_and_not_at_all_on_another_query(wood: 
     assert memory_of(wood, ELSEWHERE) == {}
 
 
-def test_a_thumb_down_lowers_its_document_only_near_its_query(wood: Spoken) -> None:
+def test_a_thumb_down_pushes_its_document_down_near_its_query_and_nowhere_else(wood: Spoken) -> None:
     first = wood.ids(QUERY)[0]
     near, elsewhere = [logits(wood, query) for query in (QUERY, PARAPHRASE)], wood.ranking(ELSEWHERE)
     wood.act(first, "thumbs_down", user_query=QUERY, client_id="ada")
@@ -83,18 +83,18 @@ def test_a_thumb_down_lowers_its_document_only_near_its_query(wood: Spoken) -> N
     assert wood.ranking(ELSEWHERE) == elsewhere
 
 
-def test_a_thumb_down_after_a_click_counts_as_a_dislike(wood: Spoken) -> None:
+def test_who_clicks_and_then_dislikes_dislikes(wood: Spoken) -> None:
     moment = datetime.now(UTC)
     for seconds, action in ((60, "click"), (30, "thumbs_down")):
-        sent = event("oak", action, user_query=QUERY, client_id="ada")
-        wood.post("events", sent | {"timestamp": rfc3339(moment - timedelta(seconds=seconds))})
+        told = event("oak", action, user_query=QUERY, client_id="ada")
+        wood.post("events", told | {"timestamp": rfc3339(moment - timedelta(seconds=seconds))})
     assert memory_of(wood)["oak"] < 0
 
 
 # --- Merged and bounded ---
 
 
-def test_repeated_feedback_of_a_client_changes_nothing_and_another_client_does(wood: Spoken) -> None:
+def test_what_a_client_repeats_changes_nothing_and_another_client_does(wood: Spoken) -> None:
     wood.act("oak", user_query=QUERY, client_id="ada")
     once = wood.ranking(QUERY)
     for _ in range(5):
@@ -105,14 +105,14 @@ def test_repeated_feedback_of_a_client_changes_nothing_and_another_client_does(w
     assert wood.ranking(QUERY) != once
 
 
-def test_a_rater_and_a_client_of_the_same_name_count_as_two(wood: Spoken) -> None:
+def test_raters_and_clients_of_one_name_are_two(wood: Spoken) -> None:
     wood.act("oak", user_query=QUERY, client_id="ada")
     once = memory_of(wood)["oak"]
     wood.judge(QUERY, "oak", 1, rater="ada")
     assert memory_of(wood)["oak"] > once
 
 
-def test_deleting_merged_feedback_restores_the_ranking_without_it(wood: Spoken) -> None:
+def test_taking_back_merged_feedback_leaves_the_rest_as_if_it_had_been_alone(wood: Spoken) -> None:
     wood.act("oak", user_query=QUERY, client_id="ada")
     wood.judge(QUERY, "pine", 2, rater="ada")
     before = wood.ranking(QUERY)
@@ -126,10 +126,10 @@ def test_deleting_merged_feedback_restores_the_ranking_without_it(wood: Spoken) 
     assert wood.ranking(QUERY) == before
 
 
-def test_the_order_of_feedback_does_not_change_the_ranking(client: TestClient) -> None:
-    events = [
-        event(tree, action, user_query=query, client_id=client_id) | {"timestamp": days_ago(age)}
-        for age, (tree, action, query, client_id) in enumerate(
+def test_feedback_that_came_in_another_order_gives_the_same_ranking(client: TestClient) -> None:
+    told = [
+        event(tree, action, user_query=query, client_id=who) | {"timestamp": days_ago(age)}
+        for age, (tree, action, query, who) in enumerate(
             [
                 ("oak", "click", QUERY, "ada"),
                 ("oak", "purchase", PARAPHRASE, "ada"),
@@ -140,26 +140,26 @@ def test_the_order_of_feedback_does_not_change_the_ranking(client: TestClient) -
         )
     ]
     rankings = []
-    for name, order in (("forwards", events), ("backwards", events[::-1])):
+    for name, order in (("forwards", told), ("backwards", told[::-1])):
         wood = create(client, name)
         wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
-        without = wood.ranking(QUERY)
+        untold = wood.ranking(QUERY)
         for one in order:
             wood.post("events", one)
         rankings.append(wood.ranking(QUERY))
-        assert rankings[-1] != without
+        assert rankings[-1] != untold
     assert rankings[0] == rankings[1]
 
 
-def test_the_memory_of_a_client_is_bounded_and_deletions_free_capacity(
+def test_one_client_cannot_fill_the_memory_and_room_is_given_back(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.runtime.collection.BOUNDS", Bounds(pairs_per_client=2))
     wood = create(client, "a-busy-client")
     wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
     for age, tree in ((3, "oak"), (2, "pine"), (1, "birch")):
-        sent = event(tree, user_query=QUERY, client_id="bot", query_id=f"of {tree}") | {"timestamp": days_ago(age)}
-        wood.post("events", sent)
+        told = event(tree, user_query=QUERY, client_id="bot", query_id=f"of {tree}") | {"timestamp": days_ago(age)}
+        wood.post("events", told)
     assert memory_of(wood).keys() == {"pine", "birch"}
     wood.act("oak", user_query=QUERY, client_id="ada")
     assert memory_of(wood).keys() == {"pine", "birch", "oak"}
@@ -168,7 +168,7 @@ def test_the_memory_of_a_client_is_bounded_and_deletions_free_capacity(
     assert memory_of(wood).keys() == {"oak", "pine"}
 
 
-def test_a_document_keeps_its_strongest_queries_and_a_deletion_brings_back_a_weaker_one(
+def test_a_document_is_remembered_for_its_strongest_queries_and_the_rest_comes_back(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.runtime.collection.BOUNDS", Bounds(keys_per_document=1))
@@ -182,10 +182,10 @@ def test_a_document_keeps_its_strongest_queries_and_a_deletion_brings_back_a_wea
     assert wood.ranking(QUERY) == before
 
 
-# --- Ageing ---
+# --- Fading ---
 
 
-def test_memory_ages_with_the_half_life_of_its_collection(wood: Spoken) -> None:
+def test_memory_fades_by_the_half_life_of_its_collection(wood: Spoken) -> None:
     wood.client.put(wood.path, json={"memory_half_life_days": 30})
     parts = []
     for age in (0, 30, 60):
@@ -195,7 +195,7 @@ def test_memory_ages_with_the_half_life_of_its_collection(wood: Spoken) -> None:
     assert parts[0] > parts[1] > parts[2] > 0
 
 
-def test_a_new_half_life_applies_at_once_and_null_stops_ageing(wood: Spoken) -> None:
+def test_a_new_half_life_counts_at_once_and_null_ends_fading(wood: Spoken) -> None:
     assert wood.get()["settings"]["memory_half_life_days"] == 365
     wood.post("events", event("oak", user_query=QUERY) | {"timestamp": days_ago(10)})
     wood.act("pine", user_query=QUERY)
@@ -209,7 +209,7 @@ def test_a_new_half_life_applies_at_once_and_null_stops_ageing(wood: Spoken) -> 
     assert [one["pine"] for one in parts] == [parts[0]["pine"]] * 3
 
 
-def test_memory_ages_when_the_day_changes_in_a_new_generation(wood: Spoken) -> None:
+def test_memory_fades_when_the_day_changes_and_the_generation_tells(wood: Spoken) -> None:
     wood.client.put(wood.path, json={"memory_half_life_days": 10})
     wood.act("oak", user_query=QUERY, client_id="ada")
     fresh, generation = memory_of(wood), wood.get()["generation"]
@@ -223,7 +223,7 @@ def test_memory_ages_when_the_day_changes_in_a_new_generation(wood: Spoken) -> N
     assert memory_of(wood) == fresh
 
 
-def test_new_feedback_is_aged_to_the_day_of_the_memory(wood: Spoken) -> None:
+def test_feedback_has_the_day_of_all_others(wood: Spoken) -> None:
     wood.client.put(wood.path, json={"memory_half_life_days": 10})
     wood.act("oak", user_query=QUERY, client_id="ada")
     age_memory(runtime_of(wood.client), today() + 10)
@@ -234,12 +234,12 @@ def test_new_feedback_is_aged_to_the_day_of_the_memory(wood: Spoken) -> None:
     assert memory_of(wood)["pine"] == memory_of(wood)["oak"] > aged
 
 
-def test_memory_is_bit_identical_after_a_restart(tmp_path: Path) -> None:
+def test_a_restart_remembers_the_same_to_the_bit(tmp_path: Path) -> None:
     rankings = []
-    for first_start in (True, False):
+    for told in (True, False):
         with opened(tmp_path / "data") as client:
             wood = Spoken(client)
-            if first_start:
+            if told:
                 wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
                 for n, tree in enumerate(TREES * 4):
                     more = {"user_query": [QUERY, PARAPHRASE, ELSEWHERE][n % 3], "client_id": f"client {n % 7}"}
@@ -251,7 +251,7 @@ def test_memory_is_bit_identical_after_a_restart(tmp_path: Path) -> None:
     assert rankings[0] == rankings[1]
 
 
-def test_without_memory_a_new_day_makes_no_generation(wood: Spoken) -> None:
+def test_where_nothing_is_remembered_a_new_day_is_no_new_generation(wood: Spoken) -> None:
     generation = wood.get()["generation"]
     age_memory(runtime_of(wood.client), today() + 1)
     assert wood.get()["generation"] == generation
@@ -267,7 +267,7 @@ def test_without_a_half_life_the_day_changes_nothing(client: TestClient) -> None
     assert wood.get()["generation"] == generation
 
 
-def test_feedback_with_a_future_timestamp_ages_too(wood: Spoken) -> None:
+def test_a_clock_that_is_ahead_makes_no_feedback_that_never_fades(wood: Spoken) -> None:
     wood.client.put(wood.path, json={"memory_half_life_days": 10})
     ahead = {"timestamp": "9999-01-01T00:00:00Z"}
     wood.post("events", event("oak", user_query=QUERY, client_id="ada") | ahead)
@@ -277,7 +277,7 @@ def test_feedback_with_a_future_timestamp_ages_too(wood: Spoken) -> None:
 
 
 @pytest.mark.parametrize("days", [0, -1, 1.5, "30", 36_501])
-def test_an_invalid_half_life_is_refused(client: TestClient, days: Any) -> None:
+def test_a_half_life_is_a_number_of_days(client: TestClient, days: Any) -> None:
     answer = client.put("/v1/collections/default", json={"memory_half_life_days": days})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/memory_half_life_days")
 
@@ -285,7 +285,7 @@ def test_an_invalid_half_life_is_refused(client: TestClient, days: Any) -> None:
 # --- Explained ---
 
 
-def test_the_explanation_of_a_past_query_lists_its_merged_feedback(wood: Spoken) -> None:
+def test_a_past_query_is_explained_by_the_feedback_that_is_merged_in_it(wood: Spoken) -> None:
     shown = wood.search(QUERY)["query_id"]
     wood.act("oak", query_id=shown, client_id="ada")
     wood.act("oak", "thumbs_up", user_query=QUERY, client_id="bob")
@@ -300,7 +300,7 @@ def test_the_explanation_of_a_past_query_lists_its_merged_feedback(wood: Spoken)
     assert (click["from"], click["action_name"], click["query_id"]) == ("event", "click", shown)
 
 
-def test_past_queries_with_a_dislike_have_a_negative_share(wood: Spoken) -> None:
+def test_past_queries_that_spoke_against_a_hit_have_a_negative_share(wood: Spoken) -> None:
     wood.act("oak", "thumbs_down", user_query=QUERY, client_id="ada")
     wood.act("oak", "click", user_query=PARAPHRASE, client_id="bob")
     shares = {key["query"]: key["share"] for key in past_queries(wood, "oak")}
@@ -308,7 +308,7 @@ def test_past_queries_with_a_dislike_have_a_negative_share(wood: Spoken) -> None
     assert sum(abs(share) for share in shares.values()) == pytest.approx(1.0)
 
 
-def test_the_explanation_shows_the_last_feedback_and_counts_all(wood: Spoken) -> None:
+def test_of_much_feedback_the_last_is_shown_and_all_is_counted(wood: Spoken) -> None:
     wood.post("events", [event("oak", user_query=QUERY, client_id=f"client {n}") for n in range(15)])
     wood.act("oak", "purchase", user_query=QUERY, client_id="the last")
     (key,) = past_queries(wood, "oak")
