@@ -20,11 +20,11 @@ from benchmarks.ours import MAX_QUERY_CHARACTERS
 from benchmarks.simulator import Impression, Searchers, simulate
 from index.learning.click_model import estimate_clicks, held_out_gains
 from index.learning.examples import Feedback
+from index.memory.query_key import as_query_key
 from index.ranking.retrieval import Query as Asked
 from index.ranking.search import search
 from service.feedback.actions import take_events
 from service.runtime.collection import CollectionState
-from service.runtime.query_text import normalise
 from service.runtime.runtime import Runtime
 from service.storage import tables
 from service.storage.database import new_id, rfc3339
@@ -107,7 +107,7 @@ def _row(state: CollectionState, one: Impression) -> dict[str, Any]:
         "query_id": one.query_id,
         "collection_id": state.id,
         "text": one.text,
-        "query_key": normalise(one.text),
+        "query_key": as_query_key(one.text),
         "client_id": None,
         "session_id": None,
         "request": {},
@@ -140,7 +140,7 @@ PEER_READINGS: dict[str, Callable[[Sequence[Feedback]], Grades]] = {"graded": gr
 
 def as_judged(one: TestSet, grades: Grades, ids: Mapping[int, str]) -> TestSet:
     """Return the set with these grades in the judgments' place: train queries that have one above 0, and no others."""
-    queries = {normalise(one.queries[query]): query for query in sorted(one.train, reverse=True)}
+    queries = {as_query_key(one.queries[query]): query for query in sorted(one.train, reverse=True)}
     train = {
         queries[query_key]: {ids[row]: grade for row, grade in listed.items()}
         for query_key, listed in grades.items()

@@ -15,7 +15,8 @@ from index.encoding.encoder import Encoder
 from service.documents.acceptance import accept
 from service.documents.indexing import make_searchable
 from service.feedback.actions import take_judgments
-from service.runtime.collection import CollectionSettings, CollectionState
+from service.runtime.collection import CollectionState
+from service.runtime.collection_settings import CollectionSettings
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from service.storage.tables import Document

@@ -37,11 +37,11 @@ from index.learning.null_calibration import (
     fit_null,
     null_evidence,
 )
+from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead
 from index.ranking.retrieval import Query
 from index.ranking.search import search
 from service.runtime.collection import CollectionSettings, CollectionState, load_version
-from service.runtime.query_text import normalise
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from service.storage.tables import Document
@@ -145,7 +145,7 @@ def _searched(
         without[relevant] = False
         text = one.queries[query]
         there, gone = (
-            search(generation, head, Query(text, vector, allowed=allowed, excluded_query=normalise(text)))
+            search(generation, head, Query(text, vector, allowed=allowed, excluded_query=as_query_key(text)))
             for allowed in (None, without)
         )
         correct = len(there.doc_indices) > 0 and int(there.doc_indices[0]) in relevant

@@ -28,7 +28,8 @@ from rich.table import Table
 from benchmarks.collections import TestSet, ingest, read_set
 from benchmarks.vectors import CachedEncoder, converted_encoder
 from index.encoding.encoder import Encoder
-from service.runtime.collection import CollectionSettings, CollectionState
+from service.runtime.collection import CollectionState
+from service.runtime.collection_settings import CollectionSettings
 from service.runtime.runtime import Runtime
 from service.search.actions import answer
 from service.search.schemas import SearchIn

@@ -29,11 +29,12 @@ from index.learning.config import FitConfig
 from index.learning.examples import Feedback
 from index.learning.fit import Fitted, Steps
 from index.learning.held_out import ranked_rows, sample
+from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead
 from index.records import Floats
-from service.runtime.collection import CollectionSettings, CollectionState
+from service.runtime.collection import CollectionState
+from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
-from service.runtime.query_text import normalise
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from service.storage.tables import Document
@@ -102,7 +103,7 @@ def _bench(runtime: Runtime, state: CollectionState, one: TestSet, queries: Sequ
     texts = [one.queries[query][:MAX_QUERY_CHARACTERS] for query in queries]
     vectors = runtime.encoder.encode_queries(texts)
     asked = {
-        query: Feedback(normalise(text), text, vector, {})
+        query: Feedback(as_query_key(text), text, vector, {})
         for query, text, vector in zip(queries, texts, vectors, strict=True)
     }
     return Bench(one, state.generation, state.serving.head, feedback, asked, ids)

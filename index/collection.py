@@ -17,7 +17,7 @@ from index.encoding.encoder import Encoder
 from index.generation.generation import IndexedDocument
 from index.generation.store import GenerationStore
 from index.memory.aggregation import Confirmation, Confirmations, DecayClock
-from index.memory.query_key import query_key
+from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.explanation import explain_parts
 from index.ranking.retrieval import Query
@@ -131,7 +131,7 @@ class Collection:
         """
         if document_id not in self._rows:
             raise KeyError(document_id)
-        key = query_key(text)
+        key = as_query_key(text)
         before = self._judgments.pop((key, document_id), None)
         added = []
         if grade:
@@ -184,7 +184,7 @@ class Collection:
 
     def _ranking(self, text: str, held_out: bool = False) -> Ranking:
         vector = self.encoder.encode_queries([text])[0]
-        query = Query(text, vector, excluded_query=query_key(text) if held_out else None)
+        query = Query(text, vector, excluded_query=as_query_key(text) if held_out else None)
         return search(self._store.current, self.head, query)
 
     def _ids(self, ranking: Ranking) -> list[str]:

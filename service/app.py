@@ -1,4 +1,4 @@
-"""Puts the service together: one function that reads as a list."""
+"""Creates the FastAPI application: routes, middleware, start-up and shutdown."""
 
 import logging
 import sys
@@ -37,11 +37,11 @@ from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
 SLICES = (search, documents, collections, feedback, training, models, tasks, health, web)
-"""Their routes are tried in this order: what is asked most comes first."""
+"""Modules with routes, in the order of matching. The most frequent requests match first."""
 
 
 def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
-    """Return the application; without a runtime it opens one at start and closes it at the end."""
+    """Return the application. Without a runtime, it opens its own runtime at start and closes it at the end."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -67,8 +67,8 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     problems.install(app)
-    for one in SLICES:
-        app.include_router(one.router, max_body_size=MAX_BODY_BYTES)
+    for module in SLICES:
+        app.include_router(module.router, max_body_size=MAX_BODY_BYTES)
     app.add_middleware(Idempotency)
     app.add_middleware(BodyLimit)
     app.add_middleware(SameOrigin)
@@ -78,7 +78,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
 
 
 def configure_logging(level: str) -> None:
-    """Log one line of JSON an event to stderr."""
+    """Log each event as a line of JSON to stderr."""
     number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
     structlog.configure(
         processors=[
@@ -95,7 +95,7 @@ def configure_logging(level: str) -> None:
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """Return the schema, with the items that are checked one by one and the problem that every error is."""
+    """Return the OpenAPI schema, with the schemas of batch items, which routes validate one by one."""
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         known = schema.setdefault("components", {}).setdefault("schemas", {})

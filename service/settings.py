@@ -1,7 +1,7 @@
-"""Every setting, in one place: flag, then SOFTSEEK_* environment, then .env, then the default here.
+"""The settings of the service: command line flags, then SOFTSEEK_* in the environment, then .env, then the defaults.
 
-Read once, at the edge (`cli`), and passed on as an argument. An unknown SOFTSEEK_* name is an error, so that a typing
-mistake is not silently a default. docs/settings.md lists them all; a test compares.
+`service.cli` reads them once and passes them on as an argument. An unknown SOFTSEEK_* name is an error, so that a
+misspelled name does not silently leave the default. A test compares docs/settings.md with this module.
 """
 
 import os
@@ -19,40 +19,40 @@ PREFIX = "SOFTSEEK_"
 
 
 class Settings(BaseSettings):
-    """The settings of one service process; each field's description says what it changes."""
+    """The settings of a service process."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=".env", extra="ignore", frozen=True)
 
-    data: Path = Field(Path("./data"), description="The data directory; one process owns it at a time.")
+    data: Path = Field(Path("./data"), description="The data directory. It belongs to a single process at a time.")
     host: str = Field("127.0.0.1", description="The address to listen on.")
-    port: Annotated[int, Field(ge=0, le=65535)] = Field(8080, description="The port to listen on; 0 takes a free one.")
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(8080, description="The port to listen on; 0 is any free port.")
     encoder: str = Field(
         DEFAULT_MODEL,
-        description="The sentence-transformers model, by name or folder; `hashing` needs no weights, for tests.",
+        description="The sentence-transformers model, by name or folder. `hashing` needs no weights and is for tests.",
     )
     encoder_precision: Precision = Field(
-        "auto", description="What vectors are computed with; all precisions of a model are compared with each other."
+        "auto", description="The number format of the encoder. Vectors of all precisions of a model can be compared."
     )
     search_threads: Annotated[int, Field(ge=1, le=64)] = Field(
-        2, description="Searches that run at once, one native thread each."
+        2, description="Searches that run at the same time, each with a native thread."
     )
     search_queue: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        64, description="Searches that may wait for a thread; beyond that the answer is 503 with Retry-After."
+        64, description="Searches that may wait for a thread. Further searches get 503 with Retry-After."
     )
     max_tasks: Annotated[int, Field(ge=10, le=1_000_000)] = Field(
-        10_000, description="Tasks kept; the oldest finished ones are forgotten first."
+        10_000, description="Number of tasks kept. The oldest finished tasks are deleted first."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least level of events that are logged."
+        "info", description="The lowest level of logged events."
     )
 
 
 class UnknownSetting(ValueError):
-    """A SOFTSEEK_* name that is no setting."""
+    """A SOFTSEEK_* name that is not a setting."""
 
 
 def load_settings(**flags: object) -> Settings:
-    """Return the settings; flags that are None were not given. Raises UnknownSetting and pydantic.ValidationError."""
+    """Return the settings. Flags that are None are ignored. Raises UnknownSetting and pydantic.ValidationError."""
     known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
     given = [*os.environ, *(dotenv_values(".env") if Path(".env").is_file() else {})]
     unknown = sorted({name for name in given if name.upper().startswith(PREFIX)} - known)

@@ -1,6 +1,6 @@
-"""Imports point down: a module imports modules of lower floors only, and files of its own slice.
+"""Modules import from lower floors and from their own folder only, and SQL stands in repositories.
 
-The source is read with `ast`; nothing of it is imported or run.
+The checks read the source with `ast`; they neither import nor run it.
 """
 
 import ast
@@ -32,14 +32,23 @@ PACKAGES = {"index", "service"}
 FOREIGN_TO_INDEX = {
     "alembic", "fastapi", "pydantic", "pydantic_settings", "service", "sqlalchemy", "starlette", "typer", "uvicorn",
 }  # fmt: skip
-"""HTTP, SQL and configuration: what the library does not know."""
+"""Packages for HTTP, SQL and configuration, which the library does not import."""
+
+WITHOUT_SQL = (
+    "service.app", "service.cli", "service.collections", "service.demo", "service.documents", "service.feedback",
+    "service.http", "service.models", "service.operations", "service.runtime", "service.search", "service.settings",
+    "service.tasks", "service.training", "service.web",
+)  # fmt: skip
+"""Folders and modules of the service whose SQL stands in modules named `*repository`. `service.storage` is not here."""
+SQL_TYPES = {"sqlalchemy.Connection", "sqlalchemy.Row", "sqlalchemy.RowMapping", "sqlalchemy.exc.SQLAlchemyError"}
+"""Names that any module may import: types of connections and rows, for annotations, and the error to catch."""
 
 ENVIRONMENT = {"environ", "environb", "getenv"}
 ACTIONS = {
     "Settings", "basicConfig", "dictConfig", "load_encoder", "omp_set_num_threads", "set_num_interop_threads",
     "set_num_threads", "structlog.configure",
 }  # fmt: skip
-"""Calls that belong to the edge, in a function: not to the moment at which a module is imported."""
+"""Calls with effects on the process. They stand in functions, so that importing a module does not run them."""
 
 
 def modules() -> dict[str, Path]:
@@ -51,17 +60,17 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms.split()}
+FLOOR_OF = {folder: floor for floor, folders in FLOORS.items() for folder in folders.split()}
 
 
-def room_of(name: str) -> str | None:
-    """Return the folder or module of FLOORS that a dotted name belongs to."""
+def folder_of(name: str) -> str | None:
+    """Return the folder or module of FLOORS that contains a dotted name."""
     prefix = ".".join(name.split(".")[:2])
     return prefix if prefix in FLOOR_OF else None
 
 
 def imports(name: str, source: str, is_package: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield the line and full dotted name of every import, wherever in the file it stands."""
+    """Yield the line and the full dotted name of every import, also of imports inside functions."""
     folder = name.split(".") if is_package else name.split(".")[:-1]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -73,13 +82,13 @@ def imports(name: str, source: str, is_package: bool = False) -> Iterator[tuple[
 
 
 def upward_imports(name: str, source: str, is_package: bool = False) -> list[str]:
-    """Return a sentence for each import that does not point down from this module's floor."""
-    own = room_of(name)
+    """Return a message for each import that is neither from a lower floor nor from the same folder."""
+    own = folder_of(name)
     if own is None:
         return []
     faults = []
     for line, target in imports(name, source, is_package):
-        other = room_of(target)
+        other = folder_of(target)
         if target.split(".")[0] not in PACKAGES or other == own:
             continue
         if other is None:
@@ -90,7 +99,7 @@ def upward_imports(name: str, source: str, is_package: bool = False) -> list[str
 
 
 def foreign_imports(name: str, source: str, is_package: bool = False) -> list[str]:
-    """Return a sentence for each import that the library must not have."""
+    """Return a message for each import that the library must not have."""
     return [
         f"{name}:{line} imports {target}"
         for line, target in imports(name, source, is_package)
@@ -98,8 +107,20 @@ def foreign_imports(name: str, source: str, is_package: bool = False) -> list[st
     ]
 
 
+def sql_imports(name: str, source: str) -> list[str]:
+    """Return a message for each import of SQLAlchemy or of the tables outside a repository of WITHOUT_SQL."""
+    if folder_of(name) not in WITHOUT_SQL or name.endswith("repository"):
+        return []
+    return [
+        f"{name}:{line} imports {target}: move the query to the repository of its folder"
+        for line, target in imports(name, source)
+        if (target.split(".")[0] == "sqlalchemy" and target not in SQL_TYPES)
+        or target.startswith("service.storage.tables")
+    ]
+
+
 class ImportTime(ast.NodeVisitor):
-    """Collects what a module does while it is being imported; the bodies of its functions run later."""
+    """Collects the effects of importing a module. Bodies of functions do not run at import."""
 
     def __init__(self) -> None:
         self.found: list[tuple[int, str]] = []
@@ -136,7 +157,7 @@ class ImportTime(ast.NodeVisitor):
 
 
 def import_effects(source: str) -> list[tuple[int, str]]:
-    """Return the line and name of each effect that importing this source would have."""
+    """Return the line and the name of each effect of importing this source."""
     visitor = ImportTime()
     visitor.visit(ast.parse(source))
     return visitor.found
@@ -155,7 +176,7 @@ every_library_module = pytest.mark.parametrize("name", [name for name in MODULES
 @every_module
 def test_module_has_a_floor(name: str) -> None:
     _, is_package = source_of(name)
-    assert is_package or room_of(name), f"give {name} a floor: one line in FLOORS of tests/test_architecture.py"
+    assert is_package or folder_of(name), f"give {name} a floor: one line in FLOORS of tests/test_architecture.py"
 
 
 @every_module
@@ -164,8 +185,13 @@ def test_imports_point_down(name: str) -> None:
 
 
 @every_library_module
-def test_library_knows_nothing_of_the_application(name: str) -> None:
+def test_library_imports_nothing_of_the_application(name: str) -> None:
     assert foreign_imports(name, *source_of(name)) == []
+
+
+@every_module
+def test_sql_stands_in_repositories(name: str) -> None:
+    assert sql_imports(name, source_of(name)[0]) == []
 
 
 @every_library_module
@@ -212,20 +238,41 @@ def test_imports_that_point_down_are_allowed(name: str, source: str) -> None:
     assert upward_imports(name, source) == []
 
 
-def test_a_slice_is_one_even_in_its_package_file() -> None:
+def test_the_package_file_of_a_slice_follows_the_same_rule() -> None:
     assert upward_imports("service.search", "from .queries import rows", is_package=True) == []
     assert len(upward_imports("service.search", "from ..documents import queries", is_package=True)) == 1
 
 
 def test_a_foreign_import_is_found() -> None:
-    assert (
-        len(
-            foreign_imports(
-                "index.ranking.search", "import numpy\nfrom service.storage.tables import Row\nimport fastapi"
-            )
-        )
-        == 2
-    )
+    source = "import numpy\nfrom service.storage.tables import Row\nimport fastapi"
+    assert len(foreign_imports("index.ranking.search", source)) == 2
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from sqlalchemy import Connection, select",
+        "from sqlalchemy.sql import text",
+        "import sqlalchemy",
+        "def late():\n    from sqlalchemy import func",
+        "from service.storage.tables import Model",
+    ],
+)
+def test_sql_outside_a_repository_is_found(source: str) -> None:
+    assert len(sql_imports("service.models.actions", source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("service.models.repository", "from sqlalchemy import select"),
+        ("service.runtime.task_repository", "from service.storage.tables import Task"),
+        ("service.storage.filter_sql", "from sqlalchemy import func"),
+        ("service.models.actions", "from sqlalchemy import Connection"),
+    ],
+)
+def test_sql_in_a_repository_is_allowed(name: str, source: str) -> None:
+    assert sql_imports(name, source) == []
 
 
 @pytest.mark.parametrize(

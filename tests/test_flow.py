@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from service.runtime.collection import model_directory
+from service.runtime.model_files import model_directory
 from service.storage.tables import Key
 from tests.service.client import DEADLINE_SECONDS, Spoken, create, good, opened, runtime_of
 

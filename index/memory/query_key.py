@@ -3,6 +3,6 @@
 import unicodedata
 
 
-def query_key(text: str) -> str:
+def as_query_key(text: str) -> str:
     """Return the text without case, outer and repeated white space, in the Unicode form NFKC."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -1,4 +1,4 @@
-"""HTTP of collections."""
+"""HTTP routes of collections."""
 
 from typing import Annotated, Any
 
@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse, Response
 from service.collections import actions
 from service.collections.schemas import NAME_PATTERN, CollectionIn
 from service.http.requests import StrictRoute
+from service.http.responses import accepted_task
 from service.runtime.dependency import Running
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=StrictRoute)
@@ -18,7 +19,7 @@ Name = Annotated[str, Path(pattern=NAME_PATTERN)]
 def put_collection(
     runtime: Running, collection: Name, settings: Annotated[CollectionIn | None, Body()] = None
 ) -> Response:
-    """Create a collection, or change the settings of one."""
+    """Create a collection, or change the settings of an existing collection."""
     body, created = actions.put(runtime, collection, settings or CollectionIn())
     return JSONResponse(body, 201 if created else 200)
 
@@ -37,5 +38,5 @@ def get_collection(runtime: Running, collection: Name) -> dict[str, Any]:
 
 @router.delete("/{collection}", status_code=202)
 def delete_collection(runtime: Running, collection: Name) -> Response:
-    """Delete a collection with all it holds; it is out of use on return."""
-    return runtime.accepted(actions.remove(runtime, collection))
+    """Delete a collection and its data. It is unavailable on return."""
+    return accepted_task(runtime.jobs.show(actions.remove(runtime, collection)))

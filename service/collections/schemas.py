@@ -1,4 +1,4 @@
-"""What a collection is asked and shown."""
+"""The request body of a collection."""
 
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ FieldName = Annotated[str, Field(min_length=1, max_length=128, pattern=r'^[^"\x0
 
 
 class AttentionIn(Strict):
-    """How queries attend to keys; what is left out keeps its value, or takes the default in a new collection."""
+    """How queries attend to keys. Omitted fields keep their values, or get the defaults in a new collection."""
 
     form: Literal["bilinear", "dot", "scaled_dot", "cosine", "additive", "gaussian"] = "bilinear"
     heads: Annotated[int, Field(ge=1, le=8)] = 1
@@ -20,7 +20,7 @@ class AttentionIn(Strict):
 
 
 class CollectionIn(Strict):
-    """Settings of a collection; those left out keep their value, or take the default in a new collection."""
+    """Settings of a collection. Omitted settings keep their values, or get the defaults in a new collection."""
 
     filterable: Annotated[list[FieldName], Field(max_length=64)] | None = None
     language: str | None = None
@@ -40,5 +40,5 @@ class CollectionIn(Strict):
     @classmethod
     def _with_passages(cls, keys: list[str] | None) -> list[str] | None:
         if keys is not None and "passage" not in keys:
-            raise ValueError("must hold passage: documents without another kind are scored by it")
+            raise ValueError("must contain passage: passages score the documents that have no other keys")
         return keys

@@ -25,7 +25,9 @@ from service.documents.indexing import make_searchable
 from service.documents.repository import ids_by_row
 from service.feedback.actions import take_judgments
 from service.feedback.schemas import MAX_ITEMS
-from service.runtime.collection import CollectionSettings, CollectionState, load_version
+from service.runtime.collection import CollectionState
+from service.runtime.collection_settings import CollectionSettings
+from service.runtime.model_files import load_version
 from service.runtime.runtime import Runtime
 from service.settings import load_settings
 from service.training import actions as training

@@ -7,6 +7,7 @@ from index.filters.parser import parse_filter
 from service.documents import repository
 from service.http.problems import not_found
 from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import bump_watermark
 from service.runtime.runtime import Runtime
 
 
@@ -50,6 +51,6 @@ def delete_documents(runtime: Runtime, state: CollectionState, ids: Sequence[str
     with state.lock:
         with runtime.database.write() as connection:
             rows, memory, count = repository.delete_documents(connection, state.id, ids)
-            watermark = state.bump(connection, documents=True)
+            watermark = bump_watermark(connection, state.id, documents=True)
         state.publish(watermark, [], rows, [], memory)
     return count

@@ -14,7 +14,8 @@ from index.generation.generation import IndexedDocument
 from index.records import Document as DocumentRecord
 from service.documents import repository
 from service.documents.acceptance import Accepted, summary
-from service.runtime.collection import CollectionState, confirmations
+from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import bump_watermark, confirmations
 from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 
@@ -102,7 +103,7 @@ def _publish(runtime: Runtime, state: CollectionState, encoded: Mapping[int, Enc
         if not documents:
             return
         added, removed = _write_documents(connection, state, documents)
-        watermark = state.bump(connection, documents=True)
+        watermark = bump_watermark(connection, state.id, documents=True)
         moved = confirmations(connection, state.id, rows=[document.row for document in added]) if removed else []
     state.publish(watermark, added, removed, moved)
 
@@ -120,7 +121,7 @@ def _write_documents(
             repository.move_memory(connection, replaced[record.id], row)
     repository.insert_vectors(connection, state.id, rows, [vectors for _, vectors in documents])
     added = [
-        IndexedDocument(row, words_of(record), vectors.keys)
+        IndexedDocument(row, words_of(record), vectors.keys, vectors.value)
         for row, (record, vectors) in zip(rows, documents, strict=True)
     ]
     return added, list(replaced.values())

@@ -14,6 +14,7 @@ from service.documents import acceptance, actions, imports, indexing
 from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody
 from service.http.problems import Problem
 from service.http.requests import UNLIMITED, StrictRoute
+from service.http.responses import accepted_task
 from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
@@ -28,7 +29,8 @@ async def import_documents(runtime: Running, collection: str, request: Request) 
     state = runtime.collection(collection)
     state.require_encoder(runtime.encoder)
     path = await imports.spool(runtime, state, request.stream())
-    return await run_in_threadpool(lambda: runtime.accepted(imports.start_import(runtime, state, path)))
+    task_id = await run_in_threadpool(imports.start_import, runtime, state, path)
+    return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
 
 
 @router.post("/delete", status_code=202)
@@ -41,7 +43,8 @@ def delete_documents(runtime: Running, collection: str, deletion: Deletion) -> R
     if ids is None:
         ids = actions.matching_ids(runtime, state, deletion.filter or "")
     deleted = actions.delete_documents(runtime, state, ids)
-    return runtime.accepted(runtime.jobs.finished("documents_deletion", state.name, {"deleted": deleted}, deleted))
+    task_id = runtime.jobs.finished("documents_deletion", state.name, {"deleted": deleted}, deleted)
+    return accepted_task(runtime.jobs.show(task_id))
 
 
 @router.post("", responses={202: {"description": "The task"}, 207: {"description": "Some documents failed"}})
@@ -61,7 +64,7 @@ async def post_documents(
     while time.monotonic() < deadline and runtime.jobs.is_running(task_id):
         await asyncio.sleep(WAIT_STEP_SECONDS)  # does not occupy a thread of the pool
     if wait is None or runtime.jobs.is_running(task_id):
-        return await run_in_threadpool(runtime.accepted, task_id)
+        return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
     task = await run_in_threadpool(runtime.jobs.show, task_id)
     if task["status"] != "succeeded":
         detail = "the documents are stored; encoding them failed and is tried again at the next start of the service"

@@ -8,14 +8,15 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 
 from index.memory.aggregation import weight_of
+from index.memory.query_key import as_query_key
 from index.records import Floats
 from service.feedback import repository
 from service.feedback.repository import MemoryRow
 from service.feedback.schemas import MAX_ITEMS, EventIn, JudgmentIn
 from service.http.problems import Problem
 from service.http.requests import first_error
-from service.runtime.collection import CollectionState, confirmations
-from service.runtime.query_text import normalise
+from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import bump_watermark, confirmations
 from service.runtime.runtime import Runtime
 
 
@@ -66,7 +67,7 @@ def take_events(runtime: Runtime, state: CollectionState, items: Sequence[Any]) 
     with state.lock:
         with runtime.database.write() as connection:
             added = _store_events(connection, state, accepted, vectors)
-            watermark = state.bump(connection, documents=False) if added else 0
+            watermark = bump_watermark(connection, state.id, documents=False) if added else 0
         if added:
             _remember(runtime, state, watermark, added, [])
     return _outcome(len(accepted), rejected)
@@ -88,7 +89,7 @@ def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any
             }
             accepted = [judgment for index, judgment in judgments if index not in unknown]
             added, removed = _store_judgments(connection, state, accepted, rows, vectors)
-            watermark = state.bump(connection, documents=False) if added or removed else 0
+            watermark = bump_watermark(connection, state.id, documents=False) if added or removed else 0
         if added or removed:
             _remember(runtime, state, watermark, added, removed)
     rejected += [{"index": index, "code": "unknown_document", "detail": "no such document"} for index in unknown]
@@ -105,7 +106,7 @@ def delete_events(
     with state.lock:
         with runtime.database.write() as connection:
             count, removed = repository.delete_events(connection, state.id, query_id, client_id, before)
-            watermark = state.bump(connection, documents=False) if removed else 0
+            watermark = bump_watermark(connection, state.id, documents=False) if removed else 0
         if removed:
             _remember(runtime, state, watermark, [], removed)
     return count
@@ -174,7 +175,7 @@ def _store_events(
         row = rows.get(event.document_id or "")
         if event.grade and row is not None:
             weight = weight_of(event.grade)
-            memory.append(MemoryRow(row, normalise(text), vectors[text], weight, event_id=event_id))
+            memory.append(MemoryRow(row, as_query_key(text), vectors[text], weight, event_id=event_id))
     return repository.insert_memory(connection, state.id, memory)
 
 
@@ -197,7 +198,7 @@ def _store_judgments(
             continue
         judgment_id = repository.insert_judgment(connection, state.id, judgment)
         if judgment.rating > 0:
-            query_key, vector = normalise(judgment.query), vectors[judgment.query]
+            query_key, vector = as_query_key(judgment.query), vectors[judgment.query]
             weight = weight_of(float(judgment.rating))
             key = MemoryRow(rows[judgment.document_id], query_key, vector, weight, judgment_id=judgment_id)
             added += repository.insert_memory(connection, state.id, [key])

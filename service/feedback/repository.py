@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, insert, select
 
+from index.memory.query_key import as_query_key
 from index.records import Floats, KeyKind
 from service.feedback.schemas import EventIn, JudgmentIn
-from service.runtime.query_text import normalise
 from service.storage.database import now, rfc3339
 from service.storage.tables import Document, Event, Impression, Judgment, Key
 from service.storage.vector_codec import as_blob
@@ -52,7 +52,7 @@ def insert_event(connection: Connection, collection_id: int, event: EventIn, tex
         "grade": event.grade,
         "query_id": event.query_id,
         "query_text": text,
-        "query_key": normalise(text),
+        "query_key": as_query_key(text),
         "document_id": event.document_id,
         "position": event.position,
         "client_id": event.client_id,
@@ -86,7 +86,7 @@ def insert_judgment(connection: Connection, collection_id: int, judgment: Judgme
     values = {
         "collection_id": collection_id,
         "query_text": judgment.query,
-        "query_key": normalise(judgment.query),
+        "query_key": as_query_key(judgment.query),
         "document_id": judgment.document_id,
         "rating": judgment.rating,
         "rater": judgment.rater,
@@ -99,7 +99,7 @@ def delete_judgment(connection: Connection, collection_id: int, judgment: Judgme
     """Delete the judgment with the same query, document and rater, and its `query` keys; return the ids of the keys."""
     same = (
         Judgment.collection_id == collection_id,
-        Judgment.query_key == normalise(judgment.query),
+        Judgment.query_key == as_query_key(judgment.query),
         Judgment.document_id == judgment.document_id,
         Judgment.rater == judgment.rater,
     )

@@ -1,1 +1,1 @@
-"""HTTP: requests with limits, errors as problems, middleware, metrics."""
+"""HTTP: requests with limits, responses, problems, middleware and metrics."""

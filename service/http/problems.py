@@ -1,6 +1,6 @@
-"""Errors as the outside sees them: RFC 9457 problems with a stable code, and one table from domain error to problem.
+"""Errors in HTTP responses: RFC 9457 problems with a stable code, and the problem of every domain error.
 
-An answer never echoes the input back: it names the place (a JSON pointer) and what was wanted there.
+A problem never repeats the input. It names the position in the input (a JSON pointer) and the expected value.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ TITLES = {
 
 
 class Problem(Exception):
-    """An answer that is an error: status, stable code, one sentence, and where in the input it was."""
+    """An error response: status, stable code, a sentence of detail, and the positions in the input."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class Problem(Exception):
         }
 
 
-def not_found(what: str) -> Problem:
-    """Return the 404 of a thing that is not there, such as `collection`; its code is `collection_not_found`."""
-    return Problem(404, f"{what}_not_found", f"there is no such {what.replace('_', ' ')}")
+def not_found(kind: str) -> Problem:
+    """Return the problem 404 of a missing object. The kind `collection` has the code `collection_not_found`."""
+    return Problem(404, f"{kind}_not_found", f"there is no such {kind.replace('_', ' ')}")
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem that an error is at the edge; anything unexpected is a 500 without details."""
+    """Return the problem of an error. An unexpected error is a 500 without details."""
     match error:
         case Problem():
             return error
@@ -88,7 +88,7 @@ def problem_of(error: Exception) -> Problem:
             )
             headers = dict(error.headers or {})
             return Problem(error.status_code, code, str(error.detail), headers=headers)
-    return Problem(500, "internal_error", "an unexpected error; the log has the details under this request's path")
+    return Problem(500, "internal_error", "an unexpected error; the log has the details under the path of this request")
 
 
 def answer(problem: Problem, instance: str) -> Response:
@@ -102,7 +102,7 @@ def answer(problem: Problem, instance: str) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of this app a problem."""
+    """Install the handlers that convert every error of this app to a problem."""
 
     async def handle(request: Request, error: Exception) -> Response:
         return answer(problem_of(error), request.url.path)
@@ -113,13 +113,14 @@ def install(app: FastAPI) -> None:
 
 
 def pointer(location: Sequence[str | int]) -> str:
-    """Return the JSON pointer (RFC 6901) of a place in the input."""
+    """Return the JSON pointer (RFC 6901) of a position in the input."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in location)
 
 
 def _validation_problem(error: RequestValidationError) -> Problem:
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
-        return Problem(400, "invalid_json", "the body is not valid JSON (NaN, Infinity and lone surrogates are not)")
+        detail = "the body is not valid JSON (NaN, Infinity and lone surrogates are not valid)"
+        return Problem(400, "invalid_json", detail)
     errors = [{"pointer": pointer(one["loc"][1:]), "detail": one["msg"]} for one in found[:20]]
     return Problem(422, "invalid_request", f"{len(found)} part(s) of the request are not as documented", errors)

@@ -1,4 +1,4 @@
-"""Middleware: answers are counted by status class."""
+"""Middleware that counts responses by status class."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -6,7 +6,7 @@ from service.http.metrics import REQUESTS
 
 
 class RequestCounter:
-    """Counts answers by status class."""
+    """Counts responses by status class."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

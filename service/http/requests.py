@@ -1,4 +1,4 @@
-"""How input is read at the edge: strict JSON, limits, one base for request models."""
+"""Reading of requests: strict JSON, limits, and the base class of request models."""
 
 from typing import Any
 
@@ -11,26 +11,26 @@ from service.http.problems import pointer
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 STREAMED = "/documents/import"
-"""The end of the one path whose body has no limit."""
+"""The end of the path whose body has no limit."""
 UNLIMITED = 2**62
-"""For the one body that is streamed to the disk and read line by line."""
+"""The limit of the import body, which is streamed to the disk and read line by line."""
 
 
 class Strict(BaseModel):
-    """A request body: unknown fields are errors, types are as documented, numbers are finite."""
+    """A request body. Unknown fields, other types than documented, NaN and infinite numbers are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class StrictRequest(Request):
-    """Reads JSON with orjson, which refuses NaN, Infinity and lone surrogates; the standard library does not."""
+    """Reads JSON with orjson, which refuses NaN, Infinity and lone surrogates. The standard library accepts them."""
 
     async def json(self) -> Any:
         return orjson.loads(await self.body())
 
 
 class StrictRoute(APIRoute):
-    """A route whose body is JSON whatever its Content-Type says: `curl -d` calls everything a form."""
+    """A route that ignores Content-Type and reads the body as JSON: `curl -d` always sends the type of a form."""
 
     def get_route_handler(self) -> Any:
         handler = super().get_route_handler()
@@ -44,6 +44,6 @@ class StrictRoute(APIRoute):
 
 
 def first_error(error: ValidationError) -> str:
-    """Return where and why an item is not as documented, without repeating what it holds."""
+    """Return the position and the message of the first error of an item, without its content."""
     found = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return f"{pointer(found['loc']) or '/'}: {found['msg']}"

@@ -1,4 +1,4 @@
-"""Middleware: browsers may change data from the service's own pages only."""
+"""Middleware that lets browsers change data only from the service's own pages."""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -6,7 +6,7 @@ from service.http.problems import Problem, answer
 
 
 class SameOrigin:
-    """Refuses changes that another website asks a browser for: as long as no key is needed, the browser is the key."""
+    """Refuses changes that a browser sends for a page of another site, because the service has no API keys."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -18,7 +18,8 @@ class SameOrigin:
             origin and origin.partition(b"://")[2] != headers.get(b"host", b"")
         )
         if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD", "OPTIONS") and foreign:
-            problem = Problem(403, "cross_origin", "changes are taken from the service's own pages and from programs")
+            detail = "changes are accepted only from the service's own pages and from programs"
+            problem = Problem(403, "cross_origin", detail)
             await answer(problem, scope["path"])(scope, receive, send)
             return
         await self.app(scope, receive, send)

@@ -1,86 +1,85 @@
-"""Shows and compares models; makes one live and takes it back."""
+"""Shows and compares models, makes a model the champion, and rolls back."""
 
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection
 
-from service.http.problems import not_found
+from service.http.problems import Problem, not_found
+from service.models import repository
 from service.models.schemas import Promotion
 from service.runtime.collection import CollectionState
-from service.runtime.model_registry import previous_champion, promote, require_gate
+from service.runtime.model_registry import promote
+from service.runtime.model_repository import champion_version
 from service.runtime.runtime import Runtime
-from service.storage.tables import Alias, AliasChange, Model
 
 
 def list_models(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
-    """Return all versions, oldest first, and where the aliases point."""
+    """Return all models, oldest first, and the aliases."""
     with runtime.database.read() as connection:
-        rows = connection.execute(
-            select(Model.__table__).where(Model.collection_id == state.id).order_by(Model.version)
-        ).all()
-        return {"models": [_body(row) for row in rows], "aliases": _aliases(connection, state)}
+        models = [_body(row) for row in repository.all_models(connection, state.id)]
+        return {"models": models, "aliases": repository.aliases(connection, state.id)}
 
 
 def show_model(runtime: Runtime, state: CollectionState, version: int) -> dict[str, Any]:
-    """Return a version with its lineage, report and decision."""
+    """Return a model with its lineage, report and decision. Raises Problem 404."""
     with runtime.database.read() as connection:
-        row = connection.execute(
-            select(Model.__table__).where(Model.collection_id == state.id, Model.version == version)
-        ).one_or_none()
+        row = repository.find_model(connection, state.id, version)
         if row is None:
             raise not_found("model")
-        aliases = _aliases(connection, state)
+        aliases = repository.aliases(connection, state.id)
     return _body(row) | {"aliases": sorted(name for name, points_at in aliases.items() if points_at == version)}
 
 
 def compare_models(runtime: Runtime, state: CollectionState, a: int, b: int) -> dict[str, Any]:
-    """Return two versions side by side: lineage, scalars, held-out measures as each was reported."""
+    """Return two models side by side: lineage, scalars, and the held-out measures that each run reported."""
     left, right = show_model(runtime, state, a), show_model(runtime, state, b)
     scalars = [one["report"].get("head") for one in (left, right)]
     return {"a": left, "b": right, "head": {"a": scalars[0], "b": scalars[1]}}
 
 
 def set_champion(runtime: Runtime, state: CollectionState, wanted: Promotion) -> dict[str, Any]:
-    """Make a version live, if the gate allows it or force is given."""
+    """Make a version the champion. Raises Problem 404, and 409 if the gate refuses it without `force`."""
     with runtime.database.read() as connection:
-        if wanted.force:
-            known = select(Model.id).where(Model.collection_id == state.id, Model.version == wanted.version)
-            if connection.execute(known).first() is None:
-                raise not_found("model")
-        else:
-            require_gate(connection, state, wanted.version)
+        _require_gate(connection, state, wanted)
     promote(runtime, state, wanted.version, wanted.reason or ("forced" if wanted.force else "by hand"))
     return show_aliases(runtime, state)
 
 
+def _require_gate(connection: Connection, state: CollectionState, wanted: Promotion) -> None:
+    """Raise Problem 409 with the failed checks, unless the version passed the gate, served before, or is forced."""
+    row = repository.find_model(connection, state.id, wanted.version)
+    if row is None:
+        raise not_found("model")
+    if wanted.force or wanted.version == 0 or row.decision.get("promote"):
+        return
+    if repository.has_been_champion(connection, state.id, wanted.version):
+        return
+    failed = [check for check in row.decision.get("checks", []) if not check["passed"]]
+    errors = [{"pointer": "/version", "detail": check["reason"]} for check in failed]
+    detail = "the model did not pass the gate; use force to promote it anyway"
+    raise Problem(409, "promotion_gate_failed", detail, errors)
+
+
 def roll_back(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
-    """Make the former champion live again."""
+    """Make the previous champion the champion again. Raises Problem 409 without a previous champion."""
     with runtime.database.read() as connection:
-        version = previous_champion(connection, state)
+        version = repository.champion_before(connection, state.id, champion_version(connection, state.id))
+    if version is None:
+        raise Problem(409, "nothing_to_roll_back", "no other model was the champion before the current champion")
     promote(runtime, state, version, "rollback", rollback=True)
     return show_aliases(runtime, state)
 
 
 def show_aliases(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
-    """Return the champion, all aliases, and the newest moves."""
+    """Return the champion, all aliases and their newest changes."""
     with runtime.database.read() as connection:
-        moves = connection.execute(
-            select(AliasChange.__table__)
-            .where(AliasChange.collection_id == state.id)
-            .order_by(AliasChange.id.desc())
-            .limit(20)
-        ).all()
-        aliases = _aliases(connection, state)
+        changes = repository.newest_alias_changes(connection, state.id)
+        aliases = repository.aliases(connection, state.id)
     history = [
-        {"from": move.from_version, "to": move.to_version, "reason": move.reason, "at": move.created_at}
-        for move in moves
+        {"from": change.from_version, "to": change.to_version, "reason": change.reason, "at": change.created_at}
+        for change in changes
     ]
     return {"alias": "champion", "version": aliases["champion"], "aliases": aliases, "history": history}
-
-
-def _aliases(connection: Any, state: CollectionState) -> dict[str, int]:
-    found = connection.execute(select(Alias.name, Alias.version).where(Alias.collection_id == state.id))
-    return {row.name: row.version for row in found}
 
 
 def _body(row: Any) -> dict[str, Any]:

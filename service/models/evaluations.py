@@ -1,6 +1,7 @@
-"""Measures models on held-out queries, or on judgments that are given.
+"""Measures models on the held-out queries of the feedback log, or on the judgments of the request.
 
-Imported when the first evaluation is asked for: statistics take longer to load than a search service to start.
+The routes import this module at the first evaluation: scipy and ir-measures take longer to import than
+the service takes to start.
 """
 
 import re
@@ -8,31 +9,32 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sqlalchemy import select
 
 from index.evaluation.measures import Qrels, measure_run
 from index.evaluation.significance import compare, interval
+from index.generation.generation import Generation
 from index.learning.click_model import estimate_clicks, held_out_qrels
 from index.learning.examples import Feedback, split
+from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead
 from index.ranking.retrieval import Query
 from index.ranking.search import search
 from service.http.problems import Problem
 from service.models.actions import show_model
 from service.models.schemas import MEASURE_PATTERN, EvaluationIn
-from service.runtime.collection import CollectionState, load_version
+from service.runtime.collection import CollectionState
 from service.runtime.feedback_log import gather_feedback
+from service.runtime.feedback_repository import document_rows
 from service.runtime.jobs import Progress
-from service.runtime.query_text import normalise
+from service.runtime.model_files import load_version
 from service.runtime.runtime import Runtime
-from service.storage.tables import Document
 
 DEPTH = 1000
-"""Documents of a ranked list that are measured."""
+"""Measured length of a ranked list."""
 
 
 def start_evaluation(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> str:
-    """Start measuring models; return the id of the task. Unknown models, measures and documents are refused first."""
+    """Start an evaluation and return the id of its task. Raises Problem for unknown models and measures."""
     if not all(re.fullmatch(MEASURE_PATTERN, name) for name in wanted.measures):
         detail = "measures are nDCG, AP, RR with or without a cut-off, P@k, R@k, Success@k, Judged@k and Rprec"
         raise Problem(422, "unknown_measure", detail, [{"pointer": "/measures", "detail": detail}])
@@ -55,22 +57,20 @@ def _evaluate(
     heads: dict[int, AttentionHead],
     progress: Progress,
 ) -> dict[str, Any]:
-    """Return measures per model and paired comparisons of neighbours; a query never sees its own memory."""
-    with state.lock:  # rows and generation of one moment
+    """Return the measures of each model and paired comparisons of adjacent models.
+
+    A query runs without its own memory.
+    """
+    with state.lock:  # so that rows and generation have the same watermark
         generation = state.generation
-        asked, qrels, origin = _asked(runtime, state, wanted)
-    if not asked:
-        raise Problem(
-            422, "not_enough_feedback", "there is no held-out query with a confirmed document", have=0, need=1
-        )
-    progress.expect(len(asked) * len(heads))
+        queries, qrels, origin = _queries(runtime, state, wanted)
+    if not queries:
+        detail = "there is no held-out query with a confirmed document"
+        raise Problem(422, "not_enough_feedback", detail, have=0, need=1)
+    progress.expect(len(queries) * len(heads))
     measured: dict[int, dict[str, dict[str, float]]] = {}
     for version, head in heads.items():
-        run = {}
-        for one in asked:
-            ranking = search(generation, head, Query(one.text, one.vector, excluded_query=one.query_key))
-            run[one.query_key] = [str(row) for row in generation.rows[ranking.doc_indices[:DEPTH]]]
-            progress.advance(1)
+        run = _ranked_rows(generation, head, queries, progress)
         measured[version] = measure_run(run, qrels, wanted.measures)
     models = [{"version": version, "measures": _means(values)} for version, values in measured.items()]
     comparisons = [
@@ -79,6 +79,18 @@ def _evaluate(
         for name in wanted.measures
     ]
     return {"queries": len(qrels), "judgments": origin, "models": models, "comparisons": comparisons}
+
+
+def _ranked_rows(
+    generation: Generation, head: AttentionHead, queries: list[Feedback], progress: Progress
+) -> dict[str, list[str]]:
+    """Return query key -> document rows, best first."""
+    run = {}
+    for one in queries:
+        ranking = search(generation, head, Query(one.text, one.vector, excluded_query=one.query_key))
+        run[one.query_key] = [str(row) for row in generation.rows[ranking.doc_indices[:DEPTH]]]
+        progress.advance(1)
+    return run
 
 
 def _means(values: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -90,25 +102,22 @@ def _means(values: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     return means
 
 
-def _asked(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> tuple[list[Feedback], Qrels, str]:
-    """Return the queries to run, their qrels over rows, and where these come from."""
+def _queries(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> tuple[list[Feedback], Qrels, str]:
+    """Return the queries, their qrels over document rows, and the origin of the qrels."""
     with runtime.database.read() as connection:
         if wanted.qrels is None:
             learned, held_out = split(gather_feedback(connection, state.id))
-            clicks = estimate_clicks(learned)  # as training runs have it: never from what is held out
+            clicks = estimate_clicks(learned)  # as in a training run: without the held-out queries
             return held_out, held_out_qrels(held_out, clicks), "stored feedback, held-out queries"
-        rows = {
-            row.id: str(row.row)
-            for row in connection.execute(select(Document.id, Document.row).where(Document.collection_id == state.id))
-        }
-    asked, qrels = [], {}
+        rows = {document_id: str(row) for document_id, row in document_rows(connection, state.id).items()}
+    queries, qrels = [], {}
     texts = sorted(wanted.qrels)
     vectors = runtime.encoder.encode_queries(texts)
     for text, vector in zip(texts, vectors, strict=True):
-        query_key = normalise(text)
-        # an unknown document stays in the judgments, as one that cannot be found
+        query_key = as_query_key(text)
+        # an unknown document stays in the qrels and is never found
         grades = {rows.get(one, f"missing {one}"): max(0, grade) for one, grade in wanted.qrels[text].items()}
         if any(grades.values()):
-            asked.append(Feedback(query_key, text, vector, {}))
+            queries.append(Feedback(query_key, text, vector, {}))
             qrels[query_key] = grades
-    return asked, qrels, "given"
+    return queries, qrels, "given"

@@ -1,4 +1,4 @@
-"""HTTP of models and evaluations."""
+"""HTTP routes of models and evaluations."""
 
 from typing import Annotated, Any
 
@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
 from service.http.requests import StrictRoute
+from service.http.responses import accepted_task
 from service.models import actions
 from service.models.schemas import EvaluationIn, Promotion
 from service.runtime.dependency import Running
@@ -16,39 +17,39 @@ Version = Annotated[int, Query(ge=0, le=2**31)]
 
 @router.get("/models")
 def list_models(runtime: Running, collection: str) -> dict[str, Any]:
-    """List the versions and where the aliases point."""
+    """List the models and the aliases."""
     return actions.list_models(runtime, runtime.collection(collection))
 
 
 @router.get("/models/compare")
 def compare_models(runtime: Running, collection: str, a: Version, b: Version) -> dict[str, Any]:
-    """Show two versions side by side."""
+    """Show two models side by side."""
     return actions.compare_models(runtime, runtime.collection(collection), a, b)
 
 
 @router.get("/models/{version}")
 def get_model(runtime: Running, collection: str, version: Annotated[int, Path(ge=0, le=2**31)]) -> dict[str, Any]:
-    """Show a version: lineage, report, decision."""
+    """Show a model: lineage, report, decision."""
     return actions.show_model(runtime, runtime.collection(collection), version)
 
 
 @router.put("/models/aliases/champion")
 def put_champion(runtime: Running, collection: str, promotion: Promotion) -> dict[str, Any]:
-    """Make a version live; 409 with the failing checks unless the gate was passed or force is given."""
+    """Make a version the champion. Without force, a version that failed the gate gets 409 with the failed checks."""
     return actions.set_champion(runtime, runtime.collection(collection), promotion)
 
 
 @router.post("/models/aliases/champion/rollback")
 def roll_back(runtime: Running, collection: str) -> dict[str, Any]:
-    """Make the former champion live again, at once."""
+    """Make the previous champion the champion again. The next search uses it."""
     return actions.roll_back(runtime, runtime.collection(collection))
 
 
 @router.post("/evaluations", status_code=202)
 def post_evaluation(runtime: Running, collection: str, evaluation: EvaluationIn) -> Response:
-    """Measure models on given or stored judgments, with paired tests; the task holds the result."""
-    from service.models.evaluations import (
-        start_evaluation,  # here: statistics take longer to load than a service to start
-    )
+    """Measure models on given or stored judgments, with paired tests. The task has the result."""
+    # imported here because scipy and ir-measures take longer to import than the service takes to start
+    from service.models.evaluations import start_evaluation
 
-    return runtime.accepted(start_evaluation(runtime, runtime.collection(collection), evaluation))
+    task_id = start_evaluation(runtime, runtime.collection(collection), evaluation)
+    return accepted_task(runtime.jobs.show(task_id))

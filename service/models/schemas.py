@@ -1,4 +1,4 @@
-"""What is asked of models."""
+"""Request bodies of promotions and evaluations."""
 
 from typing import Annotated
 
@@ -13,12 +13,12 @@ MEASURE_PATTERN = (
     rf"nDCG({CUTOFF})?|Judged{CUTOFF}|Rprec{RELEVANT_FROM}|(AP|RR){RELEVANT_FROM}({CUTOFF})?"
     rf"|(P|R|Success){RELEVANT_FROM}{CUTOFF}"
 )
-"""The measures that can be computed here; the library ends the whole process at a cut-off of 0."""
+"""The measures that can be computed. The pattern excludes a cut-off of 0, at which ir-measures ends the process."""
 Grade = Annotated[int, Field(ge=-1, le=1000)]
 
 
 class Promotion(Strict):
-    """Which version to make live, why, and whether against the gate."""
+    """The version to promote, the reason, and whether to ignore the gate."""
 
     version: Version
     reason: Annotated[str, Field(max_length=1000)] = ""
@@ -26,7 +26,10 @@ class Promotion(Strict):
 
 
 class EvaluationIn(Strict):
-    """What to measure: models on qrels (query text -> document id -> grade), or on the stored held-out feedback."""
+    """The models, measures and judgments of an evaluation.
+
+    qrels: query text -> document id -> grade; the default is the held-out feedback.
+    """
 
     models: Annotated[list[Version], Field(min_length=1, max_length=10)] | None = None
     measures: Annotated[list[Measure], Field(min_length=1, max_length=20)] = Field(

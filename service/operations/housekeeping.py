@@ -1,26 +1,26 @@
-"""What is done without being asked: indexes are saved when writing has paused, memory fades by the day, and what is
-past its retention is forgotten.
+"""The work of the housekeeping thread: it saves indexes while no documents change, ages the memory daily, and deletes
+feedback after its retention period.
 """
 
 import threading
 from datetime import UTC, datetime, timedelta
 
 import structlog
-from sqlalchemy import delete
 
 from service.feedback.actions import delete_events
+from service.operations.repository import delete_impressions
+from service.runtime.collection_repository import bump_watermark
 from service.runtime.runtime import Runtime
 from service.storage.database import rfc3339
-from service.storage.tables import Impression
 
 SAVE_SECONDS = 30.0
 RETENTION_ROUNDS = 120
-"""Rounds of SAVE_SECONDS between two looks at retention: an hour."""
+"""Rounds of SAVE_SECONDS between two checks of retention: an hour."""
 log = structlog.get_logger()
 
 
 class Housekeeping:
-    """A thread that does the rounds until it is stopped."""
+    """The housekeeping thread. It starts at once and runs until `stop`."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -29,7 +29,7 @@ class Housekeeping:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the round that is under way."""
+        """End the thread after its current round."""
         self._stopped.set()
         self._thread.join()
 
@@ -49,7 +49,7 @@ class Housekeeping:
                 return
 
     def _save_paused(self, seen: dict[str, int]) -> None:
-        """Save each collection whose documents did not change since the last round."""
+        """Save each collection whose documents have not changed since the last round."""
         for name, state in list(self._runtime.collections.items()):
             if seen.get(name) == state.documents_watermark:
                 state.save()
@@ -57,20 +57,20 @@ class Housekeeping:
 
 
 def age_memory(runtime: Runtime, day: int | None = None) -> None:
-    """Publish the memory of each collection as it is on this day, or today, where that is another day than it has."""
+    """Age the memory of every collection to this day, and publish it where the day changes. The default is today."""
     for state in list(runtime.collections.values()):
         with state.lock:
-            clock = state.settings.clock(day)
+            clock = state.settings.decay_clock(day)
             if not len(state.memory):
                 state.memory.age(clock)
             elif clock != state.memory.decay_clock:
                 with runtime.database.write() as connection:
-                    watermark = state.bump(connection, documents=False)
+                    watermark = bump_watermark(connection, state.id, documents=False)
                 state.age(watermark, clock)
 
 
 def forget_old_feedback(runtime: Runtime) -> None:
-    """Delete events and impressions that are older than their collection keeps them, with their memory."""
+    """Delete events and impressions older than their collection's retention period, and the memory of these events."""
     for state in list(runtime.collections.values()):
         days = state.settings.retention_days
         if days is None:
@@ -78,6 +78,4 @@ def forget_old_feedback(runtime: Runtime) -> None:
         before = rfc3339(datetime.now(UTC) - timedelta(days=days))
         delete_events(runtime, state, None, None, before=before)
         with runtime.database.write() as connection:
-            connection.execute(
-                delete(Impression).where(Impression.collection_id == state.id, Impression.created_at < before)
-            )
+            delete_impressions(connection, state.id, before)

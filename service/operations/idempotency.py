@@ -1,13 +1,12 @@
-"""An Idempotency-Key makes a repeated POST harmless for 24 hours: the first answer is given again.
+"""Middleware: a POST repeated with the same Idempotency-Key within 24 hours gets the first answer again.
 
-Streamed imports are not covered: their body is not held in memory, and posting the same documents again replaces them.
+Streamed imports are not covered: their body is not held in memory, and a repeated import replaces the same documents.
 """
 
 import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, insert, select
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,9 +14,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.problems import Problem, answer
 from service.http.requests import MAX_BODY_BYTES, STREAMED
+from service.operations.repository import find_answer, replace_answer
 from service.runtime.runtime import Runtime
-from service.storage.database import now, rfc3339
-from service.storage.tables import IdempotentAnswer
+from service.storage.database import rfc3339
 
 HEADER = "idempotency-key"
 MAX_KEY = 255
@@ -25,7 +24,7 @@ KEPT = timedelta(hours=24)
 
 
 class Idempotency:
-    """ASGI middleware around the routes, inside the body limit."""
+    """ASGI middleware around the routes, inside `BodyLimit`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -47,27 +46,26 @@ class Idempotency:
 
     async def _once(self, key: str, request: Request, send: Send) -> None:
         if not 1 <= len(key) <= MAX_KEY:
-            raise Problem(422, "invalid_request", f"an Idempotency-Key has 1 to {MAX_KEY} characters")
+            raise Problem(422, "invalid_request", f"an Idempotency-Key must have 1 to {MAX_KEY} characters")
         runtime: Runtime = request.app.state.runtime
         body = await _limited_body(request)
-        asked = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
+        digest = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
         if key in self._in_flight:
-            raise Problem(
-                409, "idempotency_in_flight", "the first request with this Idempotency-Key is not answered yet"
-            )
+            detail = "the first request with this Idempotency-Key is still being processed"
+            raise Problem(409, "idempotency_in_flight", detail)
         self._in_flight.add(key)
         try:
             known = await run_in_threadpool(_find, runtime, key)
             if known is None:
-                await self._first(runtime, key, asked, body, request, send)
-            elif known.request_sha256 != asked:
+                await self._first(runtime, key, digest, body, request, send)
+            elif known.request_sha256 != digest:
                 raise Problem(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
             else:
                 await Response(known.body, known.status, known.headers)(request.scope, request.receive, send)
         finally:
             self._in_flight.discard(key)
 
-    async def _first(self, runtime: Runtime, key: str, asked: str, body: bytes, request: Request, send: Send) -> None:
+    async def _first(self, runtime: Runtime, key: str, digest: str, body: bytes, request: Request, send: Send) -> None:
         held: list[Message] = []
 
         async def replay() -> Message:
@@ -81,7 +79,7 @@ class Idempotency:
         if start["status"] < 500:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
             content = b"".join(message.get("body", b"") for message in held[1:])
-            await run_in_threadpool(_keep, runtime, key, asked, start["status"], headers, content)
+            await run_in_threadpool(_keep, runtime, key, digest, start["status"], headers, content)
         for message in held:
             await send(message)
 
@@ -91,27 +89,16 @@ async def _limited_body(request: Request) -> bytes:
     async for part in request.stream():
         parts.append(part)
         if sum(map(len, parts)) > MAX_BODY_BYTES:
-            raise Problem(413, "payload_too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
+            raise Problem(413, "payload_too_large", f"a request body must not exceed {MAX_BODY_BYTES} bytes")
     return b"".join(parts)
 
 
 def _find(runtime: Runtime, key: str) -> Any:
     with runtime.database.read() as connection:
-        fresh = rfc3339(datetime.now(UTC) - KEPT)
-        wanted = select(IdempotentAnswer.__table__)
-        return connection.execute(
-            wanted.where(IdempotentAnswer.key == key, IdempotentAnswer.created_at >= fresh)
-        ).one_or_none()
+        return find_answer(connection, key, rfc3339(datetime.now(UTC) - KEPT))
 
 
-def _keep(runtime: Runtime, key: str, asked: str, status: int, headers: dict[str, str], body: bytes) -> None:
+def _keep(runtime: Runtime, key: str, digest: str, status: int, headers: dict[str, str], body: bytes) -> None:
+    values = {"request_sha256": digest, "status": status, "headers": headers, "body": body}
     with runtime.database.write() as connection:
-        stale = rfc3339(datetime.now(UTC) - KEPT)
-        connection.execute(
-            delete(IdempotentAnswer).where((IdempotentAnswer.created_at < stale) | (IdempotentAnswer.key == key))
-        )
-        connection.execute(
-            insert(IdempotentAnswer).values(
-                key=key, request_sha256=asked, status=status, headers=headers, body=body, created_at=now()
-            )
-        )
+        replace_answer(connection, key, rfc3339(datetime.now(UTC) - KEPT), values)

@@ -1,1 +1,1 @@
-"""Runtime: what is open while the service runs, shared by all slices."""
+"""The parts of a running service that all slices share."""

@@ -1,4 +1,4 @@
-"""How a route gets the runtime: the one that the application was made with."""
+"""The FastAPI dependency that gives a route the runtime of the application."""
 
 from typing import Annotated
 
@@ -7,8 +7,8 @@ from fastapi import Depends, Request
 from service.runtime.runtime import Runtime
 
 
-async def runtime_of(request: Request) -> Runtime:  # a plain function would be sent to a thread, for every request
-    """Return the runtime that the app was made with."""
+async def runtime_of(request: Request) -> Runtime:  # async, because FastAPI runs plain functions in a thread
+    """Return the runtime of the application."""
     runtime: Runtime = request.app.state.runtime
     return runtime
 

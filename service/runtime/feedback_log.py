@@ -1,49 +1,68 @@
-"""The feedback of a collection as the library learns from it: one record per query text, judgments before clicks.
+"""Converts the feedback of a collection into training records: a record per query text, judgments before clicks.
 
-Lists are read as a stream and kept as counts, so that a year of impressions fits in memory.
+Impressions are streamed and only their counts are kept, so that the log of a year fits in memory.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Select, Text, cast, select
+from sqlalchemy import Connection
 
 from index.learning.examples import Feedback, Showings, Solved
-from index.records import Floats, KeyKind
-from service.storage.tables import Document, Event, Impression, Judgment, Key
-from service.storage.vector_codec import as_vector
+from index.records import Floats
+from service.runtime.feedback_repository import document_rows, graded_events, impressions, judgments, query_vectors
 
 MAX_GAIN = 10.0
-"""Clicks whose lists are not known add up to this much at most: nobody knows how often the document was looked at."""
-CHUNK = 2_000
-"""Rows that are read from the database at a time."""
-PLACES = 1 << 20
-"""More than any position: a row and a position are counted as one number."""
+"""Upper limit of a document's gain from clicks without a known list: the number of times it was shown is unknown."""
+MAX_POSITIONS = 1 << 20
+"""More than any position. A row and a position are counted under the key `row * MAX_POSITIONS + position`."""
+
+Encode = Callable[[Sequence[str]], Floats]
+"""Query texts to unit vectors (len(texts), D)."""
 
 
 @dataclass
-class Told:
-    """What is known of one query text: grades by document row, where documents were shown, and where clicked."""
+class QueryRecord:
+    """The feedback of a query text: grades by document row, and the positions of showings and clicks."""
 
     text: str
-    judged: dict[int, list[int]] = field(default_factory=dict)
-    listed: dict[int, float] = field(default_factory=lambda: defaultdict(float))
-    """Row -> grades given on lists that are known."""
-    loose: dict[int, float] = field(default_factory=lambda: defaultdict(float))
-    """Row -> grades given where the list is not known, so that nobody knows what else was looked at."""
+    ratings: dict[int, list[int]] = field(default_factory=dict)
+    """Row -> ratings of the judgments."""
+    listed_grades: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    """Row -> sum of the grades given on known lists."""
+    unlisted_grades: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    """Row -> sum of the grades given without a known list."""
     shown: Counter[int] = field(default_factory=Counter)
-    """Row and position (`PLACES`) -> how many lists showed it there."""
+    """Row and position (`MAX_POSITIONS`) -> number of lists that showed the document there."""
     clicks: Counter[int] = field(default_factory=Counter)
+    """Row and position (`MAX_POSITIONS`) -> number of clicks on the document there."""
     examined: set[int] = field(default_factory=set)
+    """Rows shown down to one position below the lowest click of a list."""
     sessions: list[Solved] = field(default_factory=list)
+    """Lists of searches that a client reported as solved."""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a judgment rates a document above 0."""
+        return any(max(ratings) > 0 for ratings in self.ratings.values())
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether training can learn from the record: it has a confirmed document or a solved session."""
+        grades = (*self.listed_grades.values(), *self.unlisted_grades.values())
+        return self.is_judged or bool(self.sessions) or any(grade > 0 for grade in grades)
+
+
+Records = dict[str, QueryRecord]
+"""Query key -> record."""
 
 
 @dataclass(slots=True)
-class Act:
-    """What one client thinks of one document of one list, as of its last event."""
+class Action:
+    """The grade that a client gives to a document of a list, as of the client's last event."""
 
     query_key: str
     text: str
@@ -52,199 +71,170 @@ class Act:
 
 
 @dataclass
-class Heard:
-    """All events of a collection: acts by list ("" where it is not known), and who called a search solved."""
+class EventSummary:
+    """The events of a collection, reduced to the last grades and the searches reported as solved."""
 
-    acts: dict[str, dict[tuple[str, int], Act]] = field(default_factory=dict)
+    actions: dict[str, dict[tuple[str, int], Action]] = field(default_factory=dict)
+    """Query id ("" if unknown) -> client and row -> action."""
     solved_lists: set[str] = field(default_factory=set)
+    """Query ids."""
     solved_sessions: set[str] = field(default_factory=set)
-    clicked: dict[str, set[int]] = field(default_factory=dict)
-    """Session -> rows with a confirming event in it."""
+    """Session ids."""
+    confirmed_in_session: dict[str, set[int]] = field(default_factory=dict)
+    """Session id -> rows with a confirming event."""
 
 
-def gather_feedback(
-    connection: Connection, collection_id: int, encode: Callable[[Sequence[str]], Floats] | None = None
-) -> list[Feedback]:
-    """Return the feedback of every query text with a confirmed document that is still there, or a solved session.
+def gather_feedback(connection: Connection, collection_id: int, encode: Encode | None = None) -> list[Feedback]:
+    """Return the feedback of every query text with a confirmed document that still exists, or with a solved session.
 
-    Vectors are those of memory; encode gives the others theirs, and without it their queries are left out: those that
-    have a solved session and no confirmed document of their own.
+    Queries in memory have vectors. `encode` computes the vectors of the other queries, which have a solved session and
+    no confirmed document; without `encode` these queries are left out.
     """
-    wanted = select(Document.id, Document.row).where(Document.collection_id == collection_id)
-    rows = {row.id: row.row for row in connection.execute(wanted)}
-    told: dict[str, Told] = {}
-    _add_judgments(connection, collection_id, rows, told)
-    heard = _hear(connection, collection_id, rows)
-    for act in (act for acts in heard.acts.values() for act in acts.values()):
-        told.setdefault(act.query_key, Told(act.text))
-    _add_lists(connection, collection_id, rows, heard, told)
-    for acts in heard.acts.values():  # those that are left: no known list shows their document
-        for act in acts.values():
-            told[act.query_key].loose[act.row] += act.grade
-    told = {query_key: one for query_key, one in told.items() if _teaches(one)}
-    vectors = _vectors(connection, collection_id, told, encode)
-    return [
-        _feedback(query_key, told[query_key], vectors[query_key]) for query_key in sorted(told) if query_key in vectors
-    ]
+    rows = document_rows(connection, collection_id)
+    records: Records = {}
+    _add_judgments(connection, collection_id, rows, records)
+    summary = _summarise_events(connection, collection_id, rows)
+    for action in _all_actions(summary):
+        records.setdefault(action.query_key, QueryRecord(action.text))
+    _add_impressions(connection, collection_id, rows, summary, records)
+    for action in _all_actions(summary):  # no known list shows the documents of the actions that are left
+        records[action.query_key].unlisted_grades[action.row] += action.grade
+    records = {query_key: record for query_key, record in records.items() if record.is_useful}
+    vectors = query_vectors(connection, collection_id)
+    missing = sorted(records.keys() - vectors.keys())
+    if encode is not None and missing:
+        vectors |= dict(zip(missing, encode([records[query_key].text for query_key in missing]), strict=True))
+    return [_feedback(key, records[key], vectors[key]) for key in sorted(records) if key in vectors]
 
 
-def confirmed_count(connection: Connection, collection_id: int) -> int:
-    """Return how many query texts have a confirmed document: what a training run needs."""
-    wanted = select(Key.query_key).where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY, Key.weight > 0)
-    return len(set(connection.execute(wanted.distinct()).scalars()))
+def _all_actions(summary: EventSummary) -> list[Action]:
+    return [action for by_client in summary.actions.values() for action in by_client.values()]
 
 
-def _add_judgments(connection: Connection, collection_id: int, rows: dict[str, int], told: dict[str, Told]) -> None:
-    wanted = select(Judgment).where(Judgment.collection_id == collection_id).order_by(Judgment.id)
-    for one in connection.execute(wanted):
-        row = rows.get(one.document_id)
+def _add_judgments(connection: Connection, collection_id: int, rows: dict[str, int], records: Records) -> None:
+    for judgment in judgments(connection, collection_id):
+        row = rows.get(judgment.document_id)
         if row is not None:
-            told.setdefault(one.query_key, Told(one.query_text)).judged.setdefault(row, []).append(one.rating)
+            record = records.setdefault(judgment.query_key, QueryRecord(judgment.query_text))
+            record.ratings.setdefault(row, []).append(judgment.rating)
 
 
-def _hear(connection: Connection, collection_id: int, rows: dict[str, int]) -> Heard:
-    """Return what events say, read in the order of their time: a client counts once per list and document."""
-    heard = Heard()
-    wanted = (
-        select(
-            Event.id, Event.query_key, Event.query_text, Event.query_id, Event.document_id, Event.grade,
-            Event.client_id, Event.session_id,
-        )
-        .where(Event.collection_id == collection_id, Event.grade != 0)
-        .order_by(Event.timestamp, Event.id)
-    )  # fmt: skip
-    for one in _streamed(connection, wanted):
-        row = rows.get(one.document_id or "")
-        if one.document_id is None:
-            _hear_of_session(heard, one)
+def _summarise_events(connection: Connection, collection_id: int, rows: dict[str, int]) -> EventSummary:
+    """Return the summary of all events. A client counts once per list and document."""
+    summary = EventSummary()
+    for event in graded_events(connection, collection_id):
+        row = rows.get(event.document_id or "")
+        if event.document_id is None:
+            _add_verdict(summary, event)
         elif row is not None:
-            acts = heard.acts.setdefault(one.query_id or "", {})
-            client = one.client_id or one.session_id or ("" if one.query_id else f"event {one.id}")
-            name = (client if one.query_id else f"{client}\n{one.query_key}", row)
-            before = acts.get(name)
-            grade = one.grade if before is None else settled(before.grade, one.grade)
-            acts[name] = Act(one.query_key, one.query_text, row, grade)
-            if one.session_id:
-                clicked = heard.clicked.setdefault(one.session_id, set())
-                clicked.add(row) if grade > 0 else clicked.discard(row)
-    return heard
+            _add_action(summary, event, row)
+    return summary
 
 
-def settled(before: float, grade: float) -> float:
-    """Return what counts of two grades by one client for one document of one list: a change of mind, or the better."""
+def _add_action(summary: EventSummary, event: Any, row: int) -> None:
+    actions = summary.actions.setdefault(event.query_id or "", {})
+    client = event.client_id or event.session_id or ("" if event.query_id else f"event {event.id}")
+    name = (client if event.query_id else f"{client}\n{event.query_key}", row)
+    before = actions.get(name)
+    grade = event.grade if before is None else combined_grade(before.grade, event.grade)
+    actions[name] = Action(event.query_key, event.query_text, row, grade)
+    if event.session_id:
+        confirmed = summary.confirmed_in_session.setdefault(event.session_id, set())
+        if grade > 0:
+            confirmed.add(row)
+        else:
+            confirmed.discard(row)
+
+
+def combined_grade(before: float, grade: float) -> float:
+    """Return the grade after another event of the same client on the same document and list.
+
+    The later grade counts if either is negative, otherwise the higher grade counts.
+    """
     return grade if min(before, grade) < 0 else max(before, grade)
 
 
-def _hear_of_session(heard: Heard, one: Any) -> None:
-    """Note a thumb about a whole search; the later one counts, and a thumb down only takes back a thumb up."""
-    where, name = (heard.solved_lists, one.query_id) if one.query_id else (heard.solved_sessions, one.session_id)
-    if name and one.grade > 0:
-        where.add(name)
+def _add_verdict(summary: EventSummary, event: Any) -> None:
+    """Add a thumb about a whole search. The last thumb counts; a thumb down only cancels a thumb up."""
+    if event.query_id:
+        solved, name = summary.solved_lists, event.query_id
+    else:
+        solved, name = summary.solved_sessions, event.session_id
+    if name and event.grade > 0:
+        solved.add(name)
     elif name:
-        where.discard(name)
+        solved.discard(name)
 
 
-def _add_lists(
-    connection: Connection, collection_id: int, rows: dict[str, int], heard: Heard, told: dict[str, Told]
+def _add_impressions(
+    connection: Connection, collection_id: int, rows: dict[str, int], summary: EventSummary, records: Records
 ) -> None:
-    """Count every logged list of the queries that somebody acted on, and what was done with it.
+    """Count every logged list of the queries with feedback, and the actions on it.
 
-    Lists without a click count as well: a document is as good as its clicks over its looks, and without them it would
-    look as good where it was passed over. A query that nobody ever acted on teaches nothing.
+    Lists without a click count too: they lower the click rate of the documents that they show. Queries without any
+    feedback are left out.
     """
-    silent: dict[str, tuple[Told, Solved]] = {}
-    wanted = select(
-        Impression.query_id,
-        Impression.query_key,
-        Impression.text,
-        Impression.session_id,
-        cast(Impression.shown, Text).label("shown"),
-    )
-    wanted = wanted.where(Impression.collection_id == collection_id).order_by(Impression.query_id)
-    for one in _streamed(connection, wanted):
-        solved = one.query_id in heard.solved_lists or one.session_id in heard.solved_sessions
-        if one.query_key not in told and not solved:
+    unclicked: dict[str, tuple[QueryRecord, Solved]] = {}
+    for shown in impressions(connection, collection_id):
+        solved = shown.query_id in summary.solved_lists or shown.session_id in summary.solved_sessions
+        if shown.query_key not in records and not solved:
             continue
-        hits = orjson.loads(one.shown)
+        hits = orjson.loads(shown.shown)
         positions = {rows[hit["id"]]: int(hit["position"]) for hit in hits if hit["id"] in rows}
-        record = told.setdefault(one.query_key, Told(one.text))
-        record.shown.update(row * PLACES + position for row, position in positions.items())
-        clicked = _take_acts(record, positions, heard.acts.get(one.query_id, {}))
+        record = records.setdefault(shown.query_key, QueryRecord(shown.text))
+        record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
+        clicked = _move_actions(record, positions, summary.actions.get(shown.query_id, {}))
         if solved:
-            in_session = heard.clicked.get(one.session_id or "", set())
+            in_session = summary.confirmed_in_session.get(shown.session_id or "", set())
             session = Solved(positions, frozenset(clicked | (in_session & positions.keys())))
-            if session.clicked or one.query_id in heard.solved_lists:
+            if session.clicked or shown.query_id in summary.solved_lists:
                 record.sessions.append(session)
             elif not in_session:
-                silent[one.session_id] = (record, session)
-    for record, session in silent.values():  # solved without a click: by what the hits of the last list said
+                unclicked[shown.session_id] = (record, session)
+    for record, session in unclicked.values():  # the hits of the session's last list gave the answer
         record.sessions.append(session)
 
 
-def _take_acts(record: Told, positions: Mapping[int, int], acts: dict[tuple[str, int], Act]) -> set[int]:
-    """Take the acts on documents that a list shows out of `acts` and count them; return the rows confirmed."""
+def _move_actions(
+    record: QueryRecord, positions: Mapping[int, int], actions: dict[tuple[str, int], Action]
+) -> set[int]:
+    """Move the actions on documents of a list from `actions` to the record; return the rows that they confirm."""
     clicked = set()
-    for name in [name for name, act in acts.items() if act.row in positions]:
-        act = acts.pop(name)
-        record.listed[act.row] += act.grade
-        if act.grade > 0:
-            clicked.add(act.row)
-            record.clicks[act.row * PLACES + positions[act.row]] += 1
+    for name in [name for name, action in actions.items() if action.row in positions]:
+        action = actions.pop(name)
+        record.listed_grades[action.row] += action.grade
+        if action.grade > 0:
+            clicked.add(action.row)
+            record.clicks[action.row * MAX_POSITIONS + positions[action.row]] += 1
     if clicked:
-        deepest = max(positions[row] for row in clicked)
-        record.examined.update(row for row, position in positions.items() if position <= deepest + 1)
+        lowest = max(positions[row] for row in clicked)
+        record.examined.update(row for row, position in positions.items() if position <= lowest + 1)
     return clicked
 
 
-def _streamed(connection: Connection, wanted: Select[*tuple[Any, ...]]) -> Iterator[Any]:
-    return iter(connection.execute(wanted, execution_options={"yield_per": CHUNK}))
-
-
-def _vectors(
-    connection: Connection,
-    collection_id: int,
-    told: Mapping[str, Told],
-    encode: Callable[[Sequence[str]], Floats] | None,
-) -> dict[str, Floats]:
-    wanted = select(Key.query_key, Key.vector).where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY)
-    vectors = {row.query_key: as_vector(row.vector) for row in connection.execute(wanted.order_by(Key.id.desc()))}
-    missing = sorted(told.keys() - vectors.keys())
-    if encode is not None and missing:
-        vectors |= dict(zip(missing, encode([told[query_key].text for query_key in missing]), strict=True))
-    return vectors
-
-
-def _judged(told: Told) -> bool:
-    return any(max(ratings) > 0 for ratings in told.judged.values())
-
-
-def _teaches(told: Told) -> bool:
-    return _judged(told) or bool(told.sessions) or max([0, *told.listed.values(), *told.loose.values()]) > 0
-
-
-def _feedback(query_key: str, told: Told, vector: Floats) -> Feedback:
-    sessions = tuple(told.sessions)
-    if _judged(told):
-        gains = {row: sum(ratings) / len(ratings) for row, ratings in told.judged.items()}
-        return Feedback(query_key, told.text, vector, gains, sessions=sessions)
-    gains = {row: grade for row, grade in told.listed.items() if grade > 0}
-    if not gains and any(grade > 0 for grade in told.loose.values()):
-        gains = {row: min(MAX_GAIN, grade) for row, grade in told.loose.items() if grade > 0}
-        return Feedback(query_key, told.text, vector, gains, sessions=sessions)
-    shown, clicks = _by_row(told.shown), _by_row(told.clicks)
-    return Feedback(query_key, told.text, vector, gains, shown, clicks, frozenset(told.examined), sessions)
+def _feedback(query_key: str, record: QueryRecord, vector: Floats) -> Feedback:
+    sessions = tuple(record.sessions)
+    if record.is_judged:
+        gains = {row: sum(ratings) / len(ratings) for row, ratings in record.ratings.items()}
+        return Feedback(query_key, record.text, vector, gains, sessions=sessions)
+    gains = {row: grade for row, grade in record.listed_grades.items() if grade > 0}
+    unlisted = {row: min(MAX_GAIN, grade) for row, grade in record.unlisted_grades.items() if grade > 0}
+    if unlisted and not gains:
+        return Feedback(query_key, record.text, vector, unlisted, sessions=sessions)
+    shown, clicks = _by_row(record.shown), _by_row(record.clicks)
+    return Feedback(query_key, record.text, vector, gains, shown, clicks, frozenset(record.examined), sessions)
 
 
 def _by_row(counts: Counter[int]) -> Showings:
-    """Return row -> position -> times of what was counted as one number."""
+    """Return row -> position -> count."""
     by_row: dict[int, dict[int, int]] = {}
     for name in sorted(counts):
-        by_row.setdefault(name // PLACES, {})[name % PLACES] = counts[name]
+        by_row.setdefault(name // MAX_POSITIONS, {})[name % MAX_POSITIONS] = counts[name]
     return by_row
 
 
-def summary(feedback: Sequence[Feedback]) -> dict[str, int]:
-    """Return counts of what a run learns from, for its record."""
+def feedback_counts(feedback: Sequence[Feedback]) -> dict[str, int]:
+    """Return the counts of a run's feedback, for its record."""
     implicit = [one for one in feedback if one.shown is not None]
     return {
         "queries": len(feedback),

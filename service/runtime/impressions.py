@@ -1,4 +1,4 @@
-"""What was shown, written by one thread in batches, so that a search does not wait for the disk."""
+"""The log of impressions: a thread writes them in batches, so that a search does not wait for the disk."""
 
 import queue
 import threading
@@ -6,19 +6,18 @@ import time
 from typing import Any
 
 import structlog
-from sqlalchemy import insert
 
+from service.runtime.feedback_repository import insert_impressions
 from service.storage.database import Database
-from service.storage.tables import Impression
 
 BATCH = 500
 GATHERED_SECONDS = 0.1
-"""From the first impression of a batch: a transaction of its own for each would cost as much as its search."""
+"""Time for which a batch is gathered. A transaction for each impression would take as long as its search."""
 log = structlog.get_logger()
 
 
 class ImpressionLog:
-    """Takes impressions at once and writes them soon; `flush` returns when all that were taken are durable."""
+    """Queues impressions and writes them in a thread. After `flush`, all queued impressions are durable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -27,17 +26,17 @@ class ImpressionLog:
         self._thread.start()
 
     def add(self, impression: dict[str, Any]) -> None:
-        """Take one row of `queries`; waits when the disk is far behind."""
+        """Queue a row of `queries`. Waits while the queue is full."""
         self._queue.put(impression)
 
     def flush(self) -> None:
-        """Wait until everything that was taken before is committed."""
+        """Wait until every impression queued so far is committed."""
         reached = threading.Event()
         self._queue.put(reached)
         reached.wait()
 
     def close(self) -> None:
-        """Write what is left and end."""
+        """Write the queued impressions and end the thread."""
         self._queue.put(None)
         self._thread.join()
 
@@ -52,7 +51,7 @@ class ImpressionLog:
                     one.set()
 
     def _gathered(self) -> list[dict[str, Any] | threading.Event | None]:
-        """Return what comes until a batch is full, its time is over, or somebody waits for what is in it."""
+        """Return the next batch: it ends when it is full, when its time is over, or at a flush or close."""
         taken = [self._queue.get()]
         until = time.monotonic() + GATHERED_SECONDS
         while len(taken) < BATCH and isinstance(taken[-1], dict):
@@ -66,10 +65,10 @@ class ImpressionLog:
         try:
             if rows:
                 with self._database.write() as connection:
-                    connection.execute(insert(Impression), rows)
+                    insert_impressions(connection, rows)
         except Exception:
             if len(rows) == 1:
                 log.exception("impression_lost")
                 return
-            for row in rows:  # one that cannot be stored, as its collection is gone, does not take others with it
+            for row in rows:  # a row of a deleted collection cannot be stored; the other rows are
                 self._write([row])

@@ -1,4 +1,4 @@
-"""Work that outlives its request: a row in `tasks`, a thread that does it, progress, and a way to stop it."""
+"""Background jobs: each has a row in `tasks`, runs in a thread, reports its progress and can be canceled."""
 
 import threading
 import time
@@ -7,14 +7,21 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import structlog
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection
 
 from index.errors import Canceled
 from service.http.problems import Problem, not_found, problem_of
+from service.runtime.task_repository import (
+    UNFINISHED,
+    delete_tasks,
+    fail_unfinished_tasks,
+    find_task,
+    insert_task,
+    task_statuses,
+    update_task,
+)
 from service.storage.database import Database, new_id, now
-from service.storage.tables import Task
 
-UNFINISHED = ("enqueued", "processing")
 INTERRUPTED = {"code": "interrupted", "detail": "the service stopped before this task ended"}
 WRITE_SECONDS = 0.5
 """Progress is written to the database at most this often."""
@@ -23,7 +30,7 @@ log = structlog.get_logger()
 
 
 class Progress:
-    """What a job tells about itself, and where it learns that it should stop."""
+    """The progress of a job, and its request to stop."""
 
     def __init__(self, database: Database, task_id: str) -> None:
         self._database = database
@@ -34,18 +41,18 @@ class Progress:
         self.total = 0
 
     def expect(self, total: int) -> None:
-        """Say how much work there is in all."""
+        """Set the total amount of work."""
         self.total = total
         self._write(force=True)
 
     def advance(self, count: int) -> None:
-        """Say that so much more is done; raises Canceled when the job was asked to stop."""
+        """Add completed work. Raises Canceled if the job was canceled."""
         self.done += count
         self._write(force=False)
         self.check()
 
     def check(self) -> None:
-        """Raise Canceled when the job was asked to stop."""
+        """Raise Canceled if the job was canceled."""
         if self._canceled.is_set():
             raise Canceled("canceled")
 
@@ -58,15 +65,14 @@ class Progress:
             return
         self._written = time.monotonic()
         with self._database.write() as connection:
-            figures = {"progress_done": self.done, "progress_total": self.total}
-            connection.execute(update(Task).where(Task.id == self._task_id).values(figures))
+            update_task(connection, self._task_id, progress_done=self.done, progress_total=self.total)
 
 
 Work = Callable[[Progress], dict[str, Any]]
 
 
 class Jobs:
-    """Runs jobs, a few at a time, in the order they came."""
+    """Runs jobs in the order of their start, at most `workers` at the same time."""
 
     def __init__(self, database: Database, most_kept: int, workers: int = 2) -> None:
         self._database = database
@@ -77,60 +83,57 @@ class Jobs:
         self._closing = False
 
     def abandon_unfinished(self) -> None:
-        """Mark what a former process left behind as failed; accepted documents are resumed apart from their task."""
+        """Mark the unfinished tasks of an earlier process as failed. Accepted documents are resumed in a new task."""
         with self._database.write() as connection:
-            stale = update(Task).where(Task.status.in_(UNFINISHED))
-            connection.execute(stale.values(status="failed", error=INTERRUPTED, finished_at=now()))
+            fail_unfinished_tasks(connection, INTERRUPTED)
 
     def start(self, kind: str, collection: str | None, work: Work) -> str:
         """Enqueue work and return the id of its task, which is durable on return.
 
-        Raises Problem 503 `too_many_tasks` when as many as are kept are still unfinished.
+        Raises Problem 503 `too_many_tasks` if the setting `max_tasks` of tasks are unfinished.
         """
         task_id = new_id()
         with self._database.write() as connection:
-            self._make_room(connection)
-            row = {"id": task_id, "type": kind, "collection": collection, "status": "enqueued", "created_at": now()}
-            connection.execute(insert(Task).values(progress_done=0, progress_total=0, **row))
+            self._delete_oldest(connection)
+            insert_task(connection, id=task_id, type=kind, collection=collection, status="enqueued")
         progress = self._running[task_id] = Progress(self._database, task_id)
         self._pool.submit(self._run, task_id, work, progress)
         return task_id
 
     def finished(self, kind: str, collection: str, result: dict[str, Any], count: int) -> str:
-        """Record work that was done before its answer as a task that has succeeded; return its id."""
+        """Record work that is already complete as a succeeded task; return its id."""
         task_id = new_id()
         with self._database.write() as connection:
-            self._make_room(connection)
+            self._delete_oldest(connection)
             row = {"id": task_id, "type": kind, "collection": collection, "status": "succeeded", "result": result}
-            figures = {"progress_done": count, "progress_total": count, "created_at": now(), "finished_at": now()}
-            connection.execute(insert(Task).values(**row, **figures))
+            insert_task(connection, **row, progress_done=count, progress_total=count, finished_at=now())
         return task_id
 
     def is_running(self, task_id: str) -> bool:
-        """Whether a task has not ended yet."""
+        """Return whether a task has not ended yet."""
         return task_id in self._running
 
     def wait(self, task_id: str, seconds: float) -> bool:
-        """Wait for a task to end; return whether it did."""
+        """Wait for a task to end; return whether it ended."""
         with self._finished:
             return self._finished.wait_for(lambda: task_id not in self._running, seconds)
 
     def cancel(self, task_id: str) -> None:
-        """Ask a task to stop; one that has ended stays as it is."""
+        """Ask a task to stop. A task that has ended does not change."""
         progress = self._running.get(task_id)
         if progress:
             progress.cancel()
 
     def show(self, task_id: str) -> dict[str, Any]:
-        """Return a task as the contract shows it; raises the 404 of one that is not known."""
+        """Return a task as JSON. Raises Problem 404 if it does not exist."""
         with self._database.read() as connection:
-            row = connection.execute(select(Task.__table__).where(Task.id == task_id)).one_or_none()
+            row = find_task(connection, task_id)
         if row is None:
             raise not_found("task")
         return _body(row)
 
     def close(self) -> None:
-        """Ask every job to stop and wait for them; what they leave is taken up by the next process."""
+        """Cancel every job and wait until all have ended. The next process resumes their work."""
         self._closing = True
         for progress in list(self._running.values()):
             progress.cancel()
@@ -157,17 +160,18 @@ class Jobs:
 
     def _set(self, task_id: str, **values: Any) -> None:
         with self._database.write() as connection:
-            connection.execute(update(Task).where(Task.id == task_id).values(**values))
+            update_task(connection, task_id, **values)
 
-    def _make_room(self, connection: Any) -> None:
-        ids = connection.execute(select(Task.id, Task.status).order_by(Task.id)).all()
-        surplus = len(ids) + 1 - self._most_kept
+    def _delete_oldest(self, connection: Connection) -> None:
+        """Delete the oldest finished tasks, so that another task does not exceed the limit."""
+        statuses = task_statuses(connection)
+        surplus = len(statuses) + 1 - self._most_kept
         if surplus <= 0:
             return
-        ended = [row.id for row in ids if row.status not in UNFINISHED][:surplus]
-        if not ended:
+        finished = [task_id for task_id, status in statuses.items() if status not in UNFINISHED][:surplus]
+        if not finished:
             raise Problem(503, "too_many_tasks", "too many tasks are waiting", headers={"Retry-After": "5"})
-        connection.execute(delete(Task).where(Task.id.in_(ended)))
+        delete_tasks(connection, finished)
 
 
 def _body(row: Any) -> dict[str, Any]:

@@ -10,13 +10,15 @@ from index.errors import DamagedKeys
 from index.filters.parser import parse_filter
 from index.generation.generation import Generation
 from index.learning.examples import ASSUMED, looks
+from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.retrieval import Mode, Query
 from index.ranking.search import pooled_value, search
 from index.records import Mask
 from service.http.problems import not_found
-from service.runtime.collection import CollectionState, Serving, load_version
-from service.runtime.query_text import normalise
+from service.runtime.collection import CollectionState, Serving
+from service.runtime.loader import rebuild_index
+from service.runtime.model_files import load_version
 from service.runtime.runtime import Runtime
 from service.search import repository
 from service.search.hits import Searched, page_of_hits
@@ -38,7 +40,7 @@ def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived:
     try:
         return _answer(runtime, state, request, stopwatch)
     except DamagedKeys:
-        state.mend(runtime.database, generation)
+        rebuild_index(runtime.database, state, generation)
         return _answer(runtime, state, request, stopwatch)
 
 
@@ -133,7 +135,7 @@ def _impression(state: CollectionState, request: SearchIn, searched: Searched, b
         "query_id": body["query_id"],
         "collection_id": state.id,
         "text": request.q,
-        "query_key": normalise(request.q),
+        "query_key": as_query_key(request.q),
         "client_id": request.client_id,
         "session_id": request.session_id,
         "request": request.model_dump(include={"limit", "offset", "filter", "mode", "candidates"}),

@@ -1,1 +1,1 @@
-"""Storage: the database, its tables, and the codecs between rows and the library."""
+"""Storage: the database, its tables, filters in SQL, and the codec of vectors."""

@@ -1,7 +1,7 @@
-"""The database: one writer that alone checkpoints, many readers that cannot write, and the lock on the directory.
+"""The database: a single writing connection, a pool of read-only connections, and the lock of the data directory.
 
-SQLite up to 3.51.2 can lose a commit when two connections write or checkpoint at once, so there is one writing
-connection, behind a lock, in the one process that owns the directory.
+SQLite up to 3.51.2 can lose a commit when two connections write or checkpoint at the same time. So a single connection
+writes and checkpoints, behind a lock, in the process that owns the data directory.
 """
 
 import fcntl
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 DATABASE_FILE = "softseek.db"
 LOCK_FILE = "owner.lock"
 ENCODERS = "encoders"
-"""The folder beside the database where converted encoders lie."""
+"""The folder of converted encoders, beside the database."""
 NEWEST_REVISION = "0003"
-"""Of the schema, as the last file of `migrations/versions` has it."""
+"""The revision of the schema in the last file of `migrations/versions`."""
 BUSY_SECONDS = 30
 READERS = 16
 
@@ -39,11 +39,11 @@ class DirectoryOwned(Exception):
 
 
 class UnknownSchema(Exception):
-    """The database has a schema that this version does not know: a later one wrote it."""
+    """A later version wrote the database, with a schema that this version does not know."""
 
 
 class OwnerLock:
-    """Exclusive ownership of a data directory, held as long as the process lives; the file names the owner's PID."""
+    """Exclusive ownership of a data directory until the process ends. The lock file contains the owner's PID."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -58,12 +58,12 @@ class OwnerLock:
         os.pwrite(self._file, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
-        """Give the directory up."""
+        """Release the ownership."""
         os.close(self._file)
 
 
 class Database:
-    """Connections to one SQLite file. `write` is one transaction at a time, `read` a snapshot."""
+    """Connections to a SQLite file. `write` runs one transaction at a time; `read` reads a snapshot."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,20 +73,20 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Give the writing connection inside BEGIN IMMEDIATE; the commit is durable before it returns."""
+        """Give the writing connection inside BEGIN IMMEDIATE. The commit is durable when the context ends."""
         with self._write_lock, self._writer.begin() as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give a connection that sees one snapshot and cannot write."""
+        """Give a read-only connection on a single snapshot."""
         with self._readers.connect() as connection:
             yield connection
 
     def fetch(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of one SELECT, a snapshot by itself, as SQLite has them: for the path of a query.
+        """Return the rows of a SELECT without SQLAlchemy, for searches. The statement reads its own snapshot.
 
-        SQLAlchemy's own statements take several times as long to build as these rows take to read.
+        Building a SQLAlchemy statement takes several times as long as reading these rows.
         """
         with self._readers.connect() as connection:
             driver: Any = connection.connection.driver_connection
@@ -94,7 +94,7 @@ class Database:
         return rows
 
     def migrate(self) -> None:
-        """Bring the schema to the newest revision; the caller holds the owner lock. Raises UnknownSchema."""
+        """Upgrade the schema to the newest revision. The caller holds the owner lock. Raises UnknownSchema."""
         with self._write_lock, self._writer.connect() as connection:
             if _revision(connection) != NEWEST_REVISION:
                 _upgrade(connection)
@@ -111,7 +111,7 @@ class Database:
 
 
 def _revision(connection: Connection) -> str | None:
-    """Return the revision of the schema, None where there is none yet."""
+    """Return the revision of the schema, None for a new database."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
@@ -119,7 +119,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection) -> None:
-    from alembic import command  # here: where the schema is as it should be, nobody waits for what changes it
+    from alembic import command  # imported here, because most starts do not need it
     from alembic.util import CommandError
 
     try:
@@ -129,7 +129,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 def alembic_config(connection: Connection) -> "Config":
-    """Return Alembic's configuration for this connection; nothing is read from the environment or the folder."""
+    """Return the Alembic configuration of this connection. It reads neither the environment nor the current folder."""
     from alembic.config import Config
 
     config = Config()
@@ -144,12 +144,12 @@ def now() -> str:
 
 
 def rfc3339(moment: datetime) -> str:
-    """Return a moment as RFC 3339 text in UTC, to the millisecond, so that text order is time order."""
+    """Return a time as RFC 3339 text in UTC, to the millisecond. Texts sort in the order of time."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def new_id() -> str:
-    """Return a UUIDv7 (RFC 9562): 48 bits of milliseconds, then random bits, so that ids sort by time."""
+    """Return a UUIDv7 (RFC 9562): 48 bits of milliseconds, then random bits. Ids sort in the order of time."""
     milliseconds = time.time_ns() // 1_000_000
     number = (milliseconds << 80) | int.from_bytes(os.urandom(10), "big")
     number = (number & ~(0xF << 76)) | (0x7 << 76)

@@ -1,11 +1,12 @@
-"""A filter as a condition in SQL, for SQLite, over metadata that is stored as one JSON object in a text column.
+"""Converts a filter to a SQL condition for SQLite, on metadata that is stored as a JSON object in a text column.
 
-It gives the same results as `index.filters.evaluation.matches`, its reference. Names and values are bound parameters.
+The condition means the same as `index.filters.evaluation.matches`, its reference. Names and values are bound parameters.
 
-Fields are found by comparing keys (`json_each(...).key = :name`) and not by a path made from the name: SQLite 3.40
-compares a path with the key as it is spelled in the JSON text, so `$."é"` would not find a key stored as `"\\u00e9"`.
-The path used is the one that SQLite itself gives for the row (`fullkey`). At it, a second `json_each` walks a list's
-elements, or a single value as if it were a list of one, and tells their JSON types: `true` is never taken for 1.
+Fields are found by comparing keys (`json_each(...).key = :name`), not by a path made from the name: SQLite 3.40
+compares a path with the spelling of the key in the JSON text, so `$."é"` does not find a key stored as `"\\u00e9"`.
+The path of the value is the path that SQLite returns for the row (`fullkey`). A second `json_each` on that path returns
+the elements of a list, or a single value like a list of one element, with their JSON types, so that `true` never equals
+1.
 """
 
 import json
@@ -37,9 +38,9 @@ _ORDERINGS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": opera
 
 
 def to_sql(node: FilterNode, metadata_column: ColumnElement[Any]) -> ColumnElement[bool]:
-    """A condition that is true for the rows whose metadata passes the filter. It is never NULL.
+    """Return a condition that is true for the rows whose metadata passes the filter. It is never NULL.
 
-    `metadata_column` holds a JSON object as text, without lone surrogates; NULL counts as an object without fields.
+    metadata_column: a JSON object as text, without lone surrogates. NULL counts as an object without fields.
     """
     match node:
         case And(nodes):
@@ -63,20 +64,20 @@ def to_sql(node: FilterNode, metadata_column: ColumnElement[Any]) -> ColumnEleme
 
 
 def _readable(metadata: ColumnElement[Any]) -> ColumnElement[str]:
-    r"""The JSON text with each NUL character written as half of a surrogate pair.
+    r"""Return the JSON text with each NUL character replaced by half of a surrogate pair.
 
-    SQLite 3.40 ends a JSON string at \u0000, so that "a\u0000b" would equal "a". A filter can hold neither character,
-    so one may stand for the other. Double backslashes are set aside meanwhile, as a control character that JSON text
-    cannot hold, because the second backslash of "\\u0000" begins no escape.
+    SQLite 3.40 ends a JSON string at \u0000, so that "a\u0000b" would equal "a". A filter cannot contain either
+    character, so the replacement changes no result. Double backslashes are replaced temporarily by a control character
+    that JSON text cannot contain, because the second backslash of "\\u0000" does not begin an escape.
     """
     aside = func.replace(metadata, "\\\\", "\x01")
     without_nul = func.replace(func.replace(aside, "\\u0000", "\\udfff"), "\x01", "\\\\")
     return case((func.instr(metadata, "\\u0000") > 0, without_nul), else_=metadata)
 
 
-def _rows(*of: ColumnElement[Any]) -> TableValuedAlias:
-    """The members of a JSON object, the elements of a list, or a single value, as rows."""
-    return func.json_each(*of).table_valued("key", "value", "type", "fullkey", joins_implicitly=True)
+def _rows(*arguments: ColumnElement[Any]) -> TableValuedAlias:
+    """Return the members of a JSON object, the elements of a list, or a single value, as rows."""
+    return func.json_each(*arguments).table_valued("key", "value", "type", "fullkey", joins_implicitly=True)
 
 
 def _field_test(node: Exists | IsNull | IsEmpty, row: TableValuedAlias) -> ColumnElement[bool]:
@@ -121,5 +122,5 @@ def _is_number(element: TableValuedAlias) -> ColumnElement[bool]:
 
 
 def _number(number: Number | None) -> ColumnElement[Any]:
-    """The number, read from JSON text: the same reader as the documents', so the same digits give the same number."""
+    """Return the number as SQLite parses it from JSON text: documents are parsed alike, so equal digits are equal."""
     return func.json_extract(json.dumps(number), "$")

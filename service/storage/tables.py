@@ -1,7 +1,7 @@
-"""The tables: the only truth. Vectors are BLOBs of little-endian float32; every index is derived from these rows.
+"""The tables. Every index is derived from their rows.
 
-Times are RFC 3339 text in UTC, so that they sort, and read the same in SQLite and in JSON. JSON columns hold what is
-never joined on. Row numbers of documents and ids of keys only grow and are never used twice.
+Vectors are BLOBs of little-endian float32. Times are RFC 3339 text in UTC: it sorts by time and is the same in SQLite
+and JSON. JSON columns hold values that no query joins on. Document rows and key ids increase and are never reused.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ CONVENTION = {
 
 
 class Base(DeclarativeBase):
-    """Root of the tables; constraint names follow one convention, so that migrations can name them."""
+    """Base class of the tables. Constraint names follow a convention, so that migrations can name them."""
 
     metadata = MetaData(naming_convention=CONVENTION)
     type_annotation_map = {dict[str, Any]: JSON, list[Any]: JSON, str: Text, bytes: LargeBinary}  # noqa: RUF012
@@ -28,24 +28,24 @@ class Collection(Base):
     """A searchable set of documents with its own models, feedback and settings."""
 
     __tablename__ = "collections"
-    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012  # folders are named by the number: never again
+    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012  # folders are named by the id, so it is never reused
 
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     settings: Mapped[dict[str, Any]]
     encoder: Mapped[str]
     fingerprint: Mapped[str]
-    """Of the encoder that made the keys; another encoder is refused."""
+    """The fingerprint of the encoder that made the keys. Other encoders are refused."""
     dim: Mapped[int]
     watermark: Mapped[int] = mapped_column(default=0)
-    """Counts the changes that a search can see."""
+    """The number of changes that are visible to searches."""
     documents_watermark: Mapped[int] = mapped_column(default=0)
-    """The watermark of the last change to documents: what the saved index must have."""
+    """The watermark of the last change of documents. A saved index is current if it has this watermark."""
     created_at: Mapped[str]
 
 
 class Document(Base):
-    """A document that can be found. A replaced one comes back as a new row: row order is order of arrival."""
+    """A searchable document. A replaced document gets a new row, so that rows are in the order of arrival."""
 
     __tablename__ = "documents"
     __table_args__ = (UniqueConstraint("collection_id", "id"), {"sqlite_autoincrement": True})
@@ -61,7 +61,7 @@ class Document(Base):
 
 
 class PendingDocument(Base):
-    """A document that was accepted, durably, and waits to be encoded; the newest of an id is the one that counts."""
+    """An accepted document that waits to be encoded. A newer document of the same id replaces it."""
 
     __tablename__ = "pending_documents"
     __table_args__ = (UniqueConstraint("collection_id", "id"), {"sqlite_autoincrement": True})
@@ -74,7 +74,7 @@ class PendingDocument(Base):
 
 
 class Key(Base):
-    """A unit vector that queries are matched with; `query` keys (kind 3) come from feedback and name their source."""
+    """A unit vector that queries are matched with. `query` keys (kind 3) come from feedback and have a query key."""
 
     __tablename__ = "keys"
     __table_args__ = (
@@ -91,20 +91,20 @@ class Key(Base):
     document_row: Mapped[int] = mapped_column(
         ForeignKey("documents.row", ondelete="NO ACTION", deferrable=True, initially="DEFERRED")
     )
-    """Deferred: when a document is replaced its `query` keys move to the new row inside the transaction."""
+    """Deferred, because the `query` keys of a replaced document move to its new row inside the transaction."""
     kind: Mapped[int]
     vector: Mapped[bytes]
     weight: Mapped[float]
     span_start: Mapped[int]
     span_end: Mapped[int]
     query_key: Mapped[str | None] = mapped_column("source", key="query_key")
-    """The query text, normalised, of a `query` key."""
+    """The normalised query text of a `query` key."""
     event_id: Mapped[int | None] = mapped_column(ForeignKey("events.id", ondelete="CASCADE"))
     judgment_id: Mapped[int | None] = mapped_column(ForeignKey("judgments.id", ondelete="CASCADE"))
 
 
 class Value(Base):
-    """A document's own vector: what attention pools."""
+    """The value vector of a document, which attention pools."""
 
     __tablename__ = "values"
 
@@ -113,7 +113,7 @@ class Value(Base):
 
 
 class Impression(Base):
-    """An impression: a search that was answered, what was shown, and by which model."""
+    """An impression: an answered search, the documents that it showed, and its model."""
 
     __tablename__ = "queries"
     __table_args__ = (
@@ -129,7 +129,7 @@ class Impression(Base):
     session_id: Mapped[str | None]
     request: Mapped[dict[str, Any]]
     shown: Mapped[list[Any]]
-    """One object per document shown: id, position (1-based), logit, score."""
+    """An object for each shown document: id, position (1-based), logit, score."""
     null_weight: Mapped[float]
     model_version: Mapped[int]
     generation: Mapped[int]
@@ -137,7 +137,7 @@ class Impression(Base):
 
 
 class Event(Base):
-    """One line of the feedback log, as accepted, joined to its query's text."""
+    """An event of the feedback log with the text of its query."""
 
     __tablename__ = "events"
     __table_args__ = (
@@ -151,7 +151,7 @@ class Event(Base):
     collection_id: Mapped[int] = mapped_column(ForeignKey("collections.id", ondelete="CASCADE"))
     action_name: Mapped[str]
     grade: Mapped[float | None]
-    """None for an action that is stored and not learned from."""
+    """None for an action that is stored but not used for learning."""
     query_id: Mapped[str | None]
     query_text: Mapped[str]
     query_key: Mapped[str] = mapped_column("source", key="query_key")
@@ -165,7 +165,7 @@ class Event(Base):
 
 
 class Judgment(Base):
-    """A grade that a rater gave to a document for a query text."""
+    """A rating that a rater gave to a document for a query text."""
 
     __tablename__ = "judgments"
     __table_args__ = (
@@ -184,7 +184,7 @@ class Judgment(Base):
 
 
 class TrainingRun(Base):
-    """One fit: what it was asked, its steps, the data it used, and what was decided, with reasons."""
+    """A training run: its parameters, steps, data, report and decision."""
 
     __tablename__ = "training_runs"
     __table_args__ = (Index("ix_training_runs_collection_id", "collection_id"),)
@@ -197,7 +197,7 @@ class TrainingRun(Base):
     budget_seconds: Mapped[int] = mapped_column(server_default="60")
     click_reading: Mapped[str] = mapped_column(server_default="auto")
     resumptions: Mapped[int] = mapped_column(server_default="0")
-    """How often it was taken up again after the service had broken off, as against having been stopped in order."""
+    """The number of resumptions after a crash of the service. Resumptions after an orderly stop do not count."""
     cancel_requested: Mapped[bool] = mapped_column(server_default="0")
     progress_done: Mapped[int] = mapped_column(default=0)
     progress_total: Mapped[int] = mapped_column(default=0)
@@ -212,7 +212,7 @@ class TrainingRun(Base):
 
 
 class Model(Base):
-    """A trained head: an immutable file, its checksum, where it came from, and its report. Version 0 is birth."""
+    """A model: its lineage, report and decision. Version 0 is the untrained model."""
 
     __tablename__ = "models"
     __table_args__ = (UniqueConstraint("collection_id", "version"),)
@@ -227,7 +227,7 @@ class Model(Base):
 
 
 class Alias(Base):
-    """A name that points at a model: `champion` serves, `challenger` is the newest."""
+    """A name that points at a model: `champion` serves, `challenger` is the newest model."""
 
     __tablename__ = "aliases"
 
@@ -237,7 +237,7 @@ class Alias(Base):
 
 
 class AliasChange(Base):
-    """One move of an alias, and why; rollback walks back along these."""
+    """A change of an alias and its reason. A rollback reads these rows."""
 
     __tablename__ = "alias_changes"
     __table_args__ = (Index("ix_alias_changes_collection_id", "collection_id"), {"sqlite_autoincrement": True})
@@ -253,7 +253,7 @@ class AliasChange(Base):
 
 
 class Task(Base):
-    """A piece of work that outlives its request."""
+    """A job that continues after its request is answered."""
 
     __tablename__ = "tasks"
 
@@ -270,7 +270,7 @@ class Task(Base):
 
 
 class IdempotentAnswer(Base):
-    """The answer that an Idempotency-Key was given, kept for 24 hours."""
+    """The answer to a request with an Idempotency-Key, kept for 24 hours."""
 
     __tablename__ = "idempotent_answers"
 

@@ -1,4 +1,4 @@
-"""Vectors as they are stored: BLOBs of little-endian float32."""
+"""Conversion between vectors and BLOBs of little-endian float32."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from index.records import Floats
 
 
 def as_vector(blob: bytes) -> Floats:
-    """Return the vector (D,) of a BLOB; it shares the BLOB's memory and is read-only."""
+    """Return the vector (D,) of a BLOB. It shares the memory of the BLOB and is read-only."""
     return np.frombuffer(blob, "<f4")
 
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from service.http.requests import StrictRoute
+from service.http.responses import accepted_task
 from service.runtime.dependency import Running
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=StrictRoute)
@@ -22,4 +23,4 @@ def cancel_task(runtime: Running, task_id: str) -> Response:
     """Stop a task at its next step. Completed steps are kept."""
     runtime.jobs.show(task_id)
     runtime.jobs.cancel(task_id)
-    return runtime.accepted(task_id)
+    return accepted_task(runtime.jobs.show(task_id))

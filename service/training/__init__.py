@@ -1,1 +1,1 @@
-"""Training runs: a child process fits, a gate decides."""
+"""Training runs: a process fits a head, and a gate decides whether the head is promoted."""

@@ -1,8 +1,8 @@
-"""The training process: reads its inputs, fits, writes to staging, tells its steps as lines of JSON on stdout.
+"""The training process: reads its inputs, fits, writes to staging, and prints its steps as lines of JSON on stdout.
 
-It runs apart from the service, on one thread and at low priority, and cannot write to the database. It ends when the
-service does: its stdin is a pipe that the service holds open. Started again on the same staging folder, it goes on
-from the inputs and the finished trials that lie there, and makes the same model, to the bit.
+It is a process of its own with one thread and low priority, and it cannot write to the database. It ends with the
+service, because its stdin is a pipe that the service holds open. A second process on the same staging folder continues
+from the stored inputs and finished trials, and makes a bit-identical model.
 """
 
 import fcntl
@@ -23,56 +23,46 @@ from index.learning.config import FitConfig
 from index.learning.fit import Fitted, Steps, fit
 from index.ranking.checkpoint import save_head
 from index.storage.files import write_atomically
-from service.runtime.collection import load_version
-from service.runtime.feedback_log import summary
+from service.runtime.feedback_log import feedback_counts
+from service.runtime.model_files import load_version
 from service.storage.database import DATABASE_FILE, ENCODERS, Database
-from service.training.inputs import encode_by, inputs_of
-from service.training.staging import INPUTS, JOURNAL, LOCK, MODEL, REPORT, STAGED
+from service.training.inputs import Inputs, encode_by, load_inputs
+from service.training.staging import INPUTS, LOCK, MODEL, REPORT, STAGED, TRIAL_CACHE
 
 NICENESS = 10
 ORPHANED = 3
-"""The exit code of a child whose service has ended; nobody is there to see it."""
+"""The exit code after the end of the service."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run the fit that a JSON specification describes; return the exit code."""
+    """Run the fit of a JSON specification; return the exit code."""
     specification: dict[str, Any] = json.loads(arguments[0])
-    threading.Thread(target=_end_with_the_service, daemon=True).start()
+    threading.Thread(target=_end_with_service, daemon=True).start()
     os.nice(NICENESS)
     torch.set_num_threads(1)
-    torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, without importing its compiler
+    torch.set_deterministic_debug_mode("error")  # like use_deterministic_algorithms, without importing the compiler
     with (Path(specification["staging"]) / LOCK).open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a child of a service that was killed may take a moment to end
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the process of a killed service may still be ending
         try:
             run(specification)
         except NotEnoughFeedback as error:
-            _tell({"error": {"code": "not_enough_feedback", "detail": str(error)}})
+            _print({"error": {"code": "not_enough_feedback", "detail": str(error)}})
             return 1
     return 0
 
 
 def run(specification: dict[str, Any]) -> None:
-    """Fit, and leave the model and its report in the staging folder of the run."""
+    """Fit, and write the model and its report to the staging folder of the run."""
     data, staging = Path(specification["data"]), Path(specification["staging"])
     collection_id, version = specification["collection_id"], specification["champion"]
     encode = partial(encode_by, precision=specification["encoder_precision"], cache=data / ENCODERS)
-    inputs = inputs_of(staging / INPUTS, Database(data / DATABASE_FILE), collection_id, encode)
+    inputs = load_inputs(staging / INPUTS, Database(data / DATABASE_FILE), collection_id, encode)
     champion = load_version(collection_id, inputs.initial, version, data)
     config = _config(specification)
-    steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, staging / JOURNAL)
+    steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, staging / TRIAL_CACHE)
     fitted, seconds = _fitted(steps)
-    facts = {"documents": inputs.generation.count, "generation": inputs.generation.watermark}
-    lineage = {
-        "kind": "trained",
-        "parent": version,
-        "seed": config.seed,
-        "budget_seconds": config.cost_budget,
-        "click_reading": specification["click_reading"],
-        "training_run": specification["run"],
-        "encoder_fingerprint": inputs.fingerprint,
-        "data": summary(inputs.feedback) | facts | {"window": specification["window"]},
-    }
-    shutil.rmtree(staging / MODEL, ignore_errors=True)  # left by a process that was killed before its report was whole
+    lineage = _lineage(specification, config, inputs)
+    shutil.rmtree(staging / MODEL, ignore_errors=True)  # left by a process that was killed before it wrote its report
     save_head(staging / MODEL, fitted.head, lineage)
     decision = {
         "promote": fitted.decision.promote,
@@ -82,13 +72,28 @@ def run(specification: dict[str, Any]) -> None:
     measured = fitted.report | {"train_seconds": round(seconds, 2), "peak_memory_bytes": _peak_memory_bytes()}
     report = {"lineage": lineage, "report": measured, "decision": decision}
     write_atomically(staging / REPORT, json.dumps(report).encode())
-    _tell({STAGED: True})
+    _print({STAGED: True})
+
+
+def _lineage(specification: dict[str, Any], config: FitConfig, inputs: Inputs) -> dict[str, Any]:
+    """Return the origin of the model: its parent, the parameters of the run, and the counts of its data."""
+    facts = {"documents": inputs.generation.count, "generation": inputs.generation.watermark}
+    return {
+        "kind": "trained",
+        "parent": specification["champion"],
+        "seed": config.seed,
+        "budget_seconds": config.cost_budget,
+        "click_reading": specification["click_reading"],
+        "training_run": specification["run"],
+        "encoder_fingerprint": inputs.fingerprint,
+        "data": feedback_counts(inputs.feedback) | facts | {"window": specification["window"]},
+    }
 
 
 def _config(specification: dict[str, Any]) -> FitConfig:
-    """Return how to fit: with one reading of clicks where one is named, with all of them for `auto`."""
-    reading = specification["click_reading"]
-    interpretations = FitConfig.interpretations if reading == "auto" else (reading,)
+    """Return the configuration of the fit. The click interpretation `auto` tries all of them."""
+    interpretation = specification["click_reading"]
+    interpretations = FitConfig.interpretations if interpretation == "auto" else (interpretation,)
     return FitConfig(
         seed=specification["seed"],
         cost_budget=specification["budget_seconds"],
@@ -97,7 +102,7 @@ def _config(specification: dict[str, Any]) -> FitConfig:
 
 
 def _fitted(steps: Steps) -> tuple[Fitted, float]:
-    """Tell every step; return what was fitted, and the seconds until the comparison with the champion began."""
+    """Print every step; return the fitted head, and the seconds until the comparison with the champion began."""
     started, seconds, resumed = time.monotonic(), None, 0
     while True:
         try:
@@ -109,22 +114,22 @@ def _fitted(steps: Steps) -> tuple[Fitted, float]:
             seconds = time.monotonic() - started
         resumed += step.phase == "resumed"
         done, total = (resumed, resumed) if step.phase == "resumed" else (step.done, step.total)
-        _tell({"phase": step.phase, "done": done, "total": total, **step.figures})
+        _print({"phase": step.phase, "done": done, "total": total, **step.figures})
 
 
-def _end_with_the_service() -> None:
-    os.read(0, 1)  # nothing is ever written: this returns when the service dies. sys.stdin would abort at exit
+def _end_with_service() -> None:
+    os.read(0, 1)  # the service writes nothing, so this returns when the service ends; sys.stdin would abort at exit
     os._exit(ORPHANED)
 
 
 def _peak_memory_bytes() -> int | None:
-    """Return the most memory that this process has held, where the system tells; getrusage counts the parent's too."""
+    """Return the peak memory of this process, None on systems without /proc. getrusage includes the parent's memory."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.is_file() else []
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
 
 
-def _tell(record: dict[str, Any]) -> None:
+def _print(record: dict[str, Any]) -> None:
     print(json.dumps(record), flush=True)
 
 

@@ -1,7 +1,7 @@
-"""What a training run learns from, written down as it starts: taken up again, it sees this and nothing that came later.
+"""The inputs of a training run, written to its staging folder at its start: a resumed run reads the same inputs.
 
-A folder of its own in the run's staging: the generation as its store saves it, feedback and memory as JSON and arrays
-without pickle, everything under a manifest with sha256 that is written last. A folder without it is not complete.
+The folder holds the saved generation, and feedback and memory as JSON and arrays without pickle. A manifest with sha256
+covers all files and is written last; a folder without a manifest is incomplete.
 """
 
 import shutil
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import orjson
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from index.encoding.encoder import load_encoder
 from index.encoding.precision import Precision
@@ -23,22 +23,23 @@ from index.learning.examples import Feedback, Showings, Solved
 from index.ranking.attention import HeadConfig
 from index.records import Floats, MemoryKey
 from index.storage.files import read_manifest, sync_directory, write_manifest
-from service.runtime.collection import CollectionSettings, indexed_documents, memory_keys
+from service.runtime.collection_repository import collection_row, indexed_documents
+from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
+from service.runtime.loader import memory_keys
 from service.storage.database import Database
-from service.storage.tables import Collection
 
 INDEX = "index"
 TEXTS = "texts.json"
 ARRAYS = "arrays.npz"
 
 EncodeBy = Callable[[str, Sequence[str]], Floats]
-"""An encoder's name and texts of queries to unit vectors (len(texts), D)."""
+"""Encoder name and query texts to unit vectors (len(texts), D)."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that a fit is given besides the champion and its configuration, and the encoder's fingerprint."""
+    """The inputs of a fit, without the champion and the fit's configuration, and the encoder's fingerprint."""
 
     generation: Generation
     feedback: list[Feedback]
@@ -47,18 +48,18 @@ class Inputs:
 
 
 def encode_by(model: str, texts: Sequence[str], precision: Precision = "auto", cache: Path | None = None) -> Floats:
-    """Return unit vectors (len(texts), D) of queries by an encoder that is loaded for them."""
+    """Load an encoder and return unit vectors (len(texts), D) of queries."""
     return load_encoder(model, precision, cache).encode_queries(texts)
 
 
-def inputs_of(directory: Path, database: Database, collection_id: int, encode: EncodeBy = encode_by) -> Inputs:
-    """Return the inputs that lie in the directory; if they are not whole, they are gathered, written and read back.
+def load_inputs(directory: Path, database: Database, collection_id: int, encode: EncodeBy = encode_by) -> Inputs:
+    """Return the inputs in the directory. If they are incomplete or damaged, gather and write them first.
 
-    A run always learns from what was read back, so that taken up again it gets the same, down to the order of things.
+    The inputs are always read from the directory, so that a resumed run gets the same inputs in the same order.
     """
     try:
         return read_inputs(directory)
-    except DamagedFile:  # also: the first start, or one that was broken off before the manifest was written
+    except DamagedFile:  # also at the first start, and after an interruption before the manifest was written
         shutil.rmtree(directory, ignore_errors=True)
         with database.read() as connection:
             write_inputs(directory, connection, collection_id, encode)
@@ -66,9 +67,9 @@ def inputs_of(directory: Path, database: Database, collection_id: int, encode: E
 
 
 def write_inputs(directory: Path, connection: Connection, collection_id: int, encode: EncodeBy = encode_by) -> None:
-    """Write what the database holds of a collection, as of this connection's snapshot, into a new directory."""
+    """Write the inputs of a collection into a new directory, as of this connection's snapshot."""
     directory.mkdir(parents=True)
-    row = connection.execute(select(Collection.__table__).where(Collection.id == collection_id)).mappings().one()
+    row = collection_row(connection, collection_id)
     language, watermark = row["settings"]["language"], row["watermark"]
     store = GenerationStore(directory / INDEX, row["dim"], language)
     store.apply(watermark, indexed_documents(connection, collection_id))
@@ -77,15 +78,15 @@ def write_inputs(directory: Path, connection: Connection, collection_id: int, en
     memory = memory_keys(connection, row)
     vectors: dict[str, Floats] = {}
     for key in memory:
-        vectors.setdefault(key.query_key, key.vector)  # all keys of a past query have its vector
-    texts = {"feedback": [_told(one) for one in feedback], "memory": list(vectors)}
+        vectors.setdefault(key.query_key, key.vector)  # all keys of a query have the same vector
+    texts = {"feedback": [_feedback_json(one) for one in feedback], "memory": list(vectors)}
     (directory / TEXTS).write_bytes(orjson.dumps(texts, option=orjson.OPT_NON_STR_KEYS))
-    place = {query_key: at for at, query_key in enumerate(vectors)}
+    query_index = {query_key: index for index, query_key in enumerate(vectors)}
     np.savez(
         directory / ARRAYS,
         feedback=_stacked([one.vector for one in feedback], row["dim"]),
         memory=_stacked(list(vectors.values()), row["dim"]),
-        source=np.asarray([place[key.query_key] for key in memory], np.int64),
+        source=np.asarray([query_index[key.query_key] for key in memory], np.int64),
         row=np.asarray([key.row for key in memory], np.int64),
         weight=np.asarray([key.weight for key in memory], np.float64),
         count=np.asarray([key.count for key in memory], np.int64),
@@ -96,7 +97,7 @@ def write_inputs(directory: Path, connection: Connection, collection_id: int, en
 
 
 def read_inputs(directory: Path) -> Inputs:
-    """Return the inputs; raises DamagedFile unless every byte is there as it was written."""
+    """Return the inputs. Raises DamagedFile if a file is missing or differs from its checksum."""
     facts = read_manifest(directory)
     try:
         settings = CollectionSettings(**facts["settings"])
@@ -106,10 +107,10 @@ def read_inputs(directory: Path) -> Inputs:
             arrays = {name: file[name] for name in file.files}
         store = GenerationStore.open(directory / INDEX, dim, settings.language, watermark)
         generation = store.remember(watermark, _memory(texts["memory"], arrays))
-        generation.key_guard.check_all(generation.keys)  # a run that finds damage halfway would have to begin again
-        store.close()  # nothing more is written; the generation stays searchable
-        told = zip(texts["feedback"], arrays["feedback"], strict=True)
-        feedback = [_feedback(one, vector) for one, vector in told]
+        generation.key_guard.check_all(generation.keys)  # damage found later would waste the trials until then
+        store.close()  # the generation stays searchable
+        records = zip(texts["feedback"], arrays["feedback"], strict=True)
+        feedback = [_feedback(record, vector) for record, vector in records]
         return Inputs(generation, feedback, settings.initial(dim), facts["fingerprint"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe the inputs of a run") from error
@@ -123,12 +124,12 @@ def _memory(query_keys: Sequence[str], arrays: Mapping[str, Any]) -> list[Memory
     vectors = arrays["memory"]
     columns = (arrays[name].tolist() for name in ("source", "row", "weight", "count"))
     return [
-        MemoryKey(row, vectors[query_key], weight, query_keys[query_key], count)
-        for query_key, row, weight, count in zip(*columns, strict=True)
+        MemoryKey(row, vectors[index], weight, query_keys[index], count)
+        for index, row, weight, count in zip(*columns, strict=True)
     ]
 
 
-def _told(one: Feedback) -> dict[str, Any]:
+def _feedback_json(one: Feedback) -> dict[str, Any]:
     return {
         "source": one.query_key,
         "text": one.text,
@@ -140,23 +141,23 @@ def _told(one: Feedback) -> dict[str, Any]:
     }
 
 
-def _feedback(told: Mapping[str, Any], vector: Floats) -> Feedback:
-    examined = told["examined"]
+def _feedback(record: Mapping[str, Any], vector: Floats) -> Feedback:
+    examined = record["examined"]
     return Feedback(
-        told["source"],
-        told["text"],
+        record["source"],
+        record["text"],
         vector,
-        _by_number(told["gains"]),
-        _showings(told["shown"]),
-        _showings(told["clicks"]),
+        _by_number(record["gains"]),
+        _showings(record["shown"]),
+        _showings(record["clicks"]),
         None if examined is None else frozenset(examined),
-        tuple(Solved(_by_number(each["shown"]), frozenset(each["clicked"])) for each in told["sessions"]),
+        tuple(Solved(_by_number(each["shown"]), frozenset(each["clicked"])) for each in record["sessions"]),
     )
 
 
-def _showings(told: Mapping[str, Any] | None) -> Showings | None:
-    return None if told is None else {int(row): _by_number(times) for row, times in told.items()}
+def _showings(counts: Mapping[str, Any] | None) -> Showings | None:
+    return None if counts is None else {int(row): _by_number(times) for row, times in counts.items()}
 
 
-def _by_number(told: Mapping[str, Any]) -> dict[int, Any]:
-    return {int(number): value for number, value in told.items()}
+def _by_number(values: Mapping[str, Any]) -> dict[int, Any]:
+    return {int(number): value for number, value in values.items()}

@@ -1,4 +1,4 @@
-"""HTTP of training runs."""
+"""HTTP routes of training runs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,6 +10,7 @@ from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from service.http.requests import StrictRoute
+from service.http.responses import accepted
 from service.runtime.dependency import Running
 from service.training import actions
 from service.training.schemas import TrainingIn
@@ -22,40 +23,39 @@ POLL_SECONDS = 0.3
 def post_training_run(
     runtime: Running, collection: str, training: Annotated[TrainingIn | None, Body()] = None
 ) -> Response:
-    """Fit the attention to the stored feedback, in a process of its own."""
+    """Fit the attention to the stored feedback, in a separate process."""
     record = actions.start(runtime, runtime.collection(collection), training or TrainingIn())
-    location = f"/v1/collections/{collection}/training-runs/{record['id']}"
-    return Response(orjson.dumps(record), 202, {"Location": location}, "application/json")
+    return accepted(record, f"/v1/collections/{collection}/training-runs/{record['id']}")
 
 
 @router.get("")
 def list_training_runs(runtime: Running, collection: str) -> dict[str, Any]:
-    """List the runs, newest first."""
+    """List the training runs, newest first."""
     return actions.list_runs(runtime, runtime.collection(collection))
 
 
 @router.get("/{run_id}")
 def get_training_run(runtime: Running, collection: str, run_id: str) -> dict[str, Any]:
-    """Show a run: its steps, the data it used, the decision and its reasons."""
+    """Show a training run: its steps, its data, its decision and the reasons."""
     return actions.show(runtime, runtime.collection(collection), run_id)
 
 
 @router.get("/{run_id}/stream")
 async def stream_training_run(runtime: Running, collection: str, run_id: str) -> StreamingResponse:
-    """Follow a run as server-sent events: a `step` for each step, an `end` with the whole record."""
+    """Follow a training run as server-sent events: `step` for each step, `end` with the whole record."""
     state = runtime.collection(collection)
     await run_in_threadpool(actions.show, runtime, state, run_id)
 
     async def events() -> AsyncIterator[bytes]:
-        told = 0
+        sent = 0
         last: Any = None
         while True:
             record = await run_in_threadpool(actions.show, runtime, state, run_id)
             steps = record["steps"]
             if steps and steps[-1] != last:
-                for step in steps[max(0, min(told, len(steps) - 1)) :]:
+                for step in steps[max(0, min(sent, len(steps) - 1)) :]:
                     yield b"event: step\ndata: " + orjson.dumps(step) + b"\n\n"
-                told, last = len(steps), steps[-1]
+                sent, last = len(steps), steps[-1]
             if record["status"] in actions.ENDED:
                 yield b"event: end\ndata: " + orjson.dumps(record) + b"\n\n"
                 return
@@ -66,5 +66,5 @@ async def stream_training_run(runtime: Running, collection: str, run_id: str) ->
 
 @router.post("/{run_id}/cancel", status_code=202)
 def cancel_training_run(runtime: Running, collection: str, run_id: str) -> dict[str, Any]:
-    """Ask a run to stop; nothing it did stays."""
+    """Cancel a training run. It makes no model."""
     return actions.cancel(runtime, runtime.collection(collection), run_id)

@@ -1,4 +1,4 @@
-"""What a training run is asked."""
+"""The request body of a training run."""
 
 from typing import Annotated, Literal
 
@@ -8,14 +8,14 @@ from index.learning.config import FitConfig
 from service.http.requests import Strict
 
 ClickReading = Literal["auto", "graded", "debiased", "naive"]
-"""How a run reads clicks (`recipes.Recipe.reading`); `auto` tries every way and lets validation choose."""
+"""The click interpretation (`Recipe.interpretation`); `auto` tries all of them and selects one by validation."""
 
 
 class TrainingIn(Strict):
-    """How to train; the same log asked for in the same way gives the same model, bit for bit."""
+    """The parameters of a training run. The same feedback log and parameters give a bit-identical model."""
 
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     promote: Literal["auto", "never"] = "auto"
     budget_seconds: Annotated[int, Field(ge=1, le=3600)] = int(FitConfig.cost_budget)
-    """What trials may cost in all, by their nominal price."""
+    """The cost budget of all trials, in nominal seconds."""
     click_reading: ClickReading = "auto"

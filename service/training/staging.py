@@ -1,9 +1,9 @@
-"""The names of what lies in the staging folder of a training run: the service and the child that trains know them."""
+"""Names in the staging folder of a training run, which the service and the training process share."""
 
 MODEL = "model"
 REPORT = "report.json"
 INPUTS = "inputs"
-JOURNAL = "journal"
+TRIAL_CACHE = "journal"
 LOCK = "lock"
 STAGED = "staged"
-"""In the last line that is told: model and report are whole, and nothing depends on the child any more."""
+"""The key in the last line of the training process: model and report are complete, and the process may be ended."""

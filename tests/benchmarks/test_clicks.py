@@ -17,10 +17,10 @@ from benchmarks.results import Results
 from benchmarks.simulator import Searchers
 from index.encoding.hashing_encoder import HashingEncoder
 from index.learning.examples import Feedback
+from index.memory.query_key import as_query_key
 from index.records import Floats
 from service.runtime.collection import CollectionState
 from service.runtime.feedback_log import gather_feedback
-from service.runtime.query_text import normalise
 from service.runtime.runtime import Runtime
 from tests.benchmarks.sets import animals
 
@@ -61,8 +61,8 @@ def test_a_log_that_grew_in_parts_is_the_log_that_grew_at_once_and_seeds_differ(
 def test_a_log_has_its_size_and_no_test_query(log: Log) -> None:
     one = animals()
     asked = {each.query_key for each in log.feedback}
-    assert asked <= {normalise(one.queries[query]) for query in one.train}
-    assert not asked & {normalise(one.queries[query]) for query in one.test}
+    assert asked <= {as_query_key(one.queries[query]) for query in one.train}
+    assert not asked & {as_query_key(one.queries[query]) for query in one.test}
     firsts = sum(showings.get(1, 0) for each in log.feedback for showings in (each.shown or {}).values())
     assert 150 < firsts <= 200  # queries that nobody clicked for are not in the feedback
     assert sum(sum(each.gains.values()) for each in log.feedback) == log.clicks

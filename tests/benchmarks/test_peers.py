@@ -17,7 +17,7 @@ from benchmarks.peers.ranking import best, fused
 from benchmarks.results import Results
 from index.encoding.hashing_encoder import HashingEncoder
 from index.records import Floats
-from service.runtime.collection import CollectionSettings
+from service.runtime.collection_settings import CollectionSettings
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from tests.benchmarks.sets import animals

@@ -1,4 +1,4 @@
-"""The collection setting `attention`: which form, how many heads, which normaliser; what it changes, and what not."""
+"""The collection setting `attention` (form, heads, normaliser) changes the untrained model and later runs only."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from index.ranking.normalisers import NORMALISERS
 from index.ranking.score_functions import FORMS
-from service.runtime.collection import load_version
+from service.runtime.model_files import load_version
 from tests.service.client import Spoken, create, good, opened, problem, runtime_of
 
 BIRDS = {
@@ -30,14 +30,14 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 def aviary(client: TestClient, name: str, **attention: Any) -> Spoken:
-    """Return a collection of birds that attends like this."""
+    """Return a collection of birds with this setting."""
     birds = create(client, name, **({"attention": attention} if attention else {}))
     birds.add(*[{"id": id, "title": id, "text": text} for id, text in BIRDS.items()])
     return birds
 
 
 def change(birds: Spoken, **attention: Any) -> Any:
-    """Change the setting; return what it is then."""
+    """Change the setting and return its new value."""
     return good(birds.client.put(birds.path, json={"attention": attention}))["settings"]["attention"]
 
 
@@ -46,15 +46,13 @@ def plain(client: TestClient) -> Spoken:
     return aviary(client, "plain")
 
 
-def test_a_collection_that_does_not_say_attends_by_the_default(plain: Spoken) -> None:
+def test_the_setting_has_a_default(plain: Spoken) -> None:
     assert plain.get()["settings"]["attention"] == DEFAULT
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("heads", [1, 3])
-def test_at_birth_every_form_ranks_as_the_default_does(
-    client: TestClient, plain: Spoken, form: str, heads: int
-) -> None:
+def test_every_untrained_form_ranks_like_the_default(client: TestClient, plain: Spoken, form: str, heads: int) -> None:
     birds = aviary(client, f"{form}-{heads}", form=form, heads=heads)
     assert birds.get()["settings"]["attention"] == DEFAULT | {"form": form, "heads": heads}
     head = runtime_of(client).collection(birds.name).serving.head
@@ -69,7 +67,7 @@ def test_at_birth_every_form_ranks_as_the_default_does(
 
 
 @pytest.mark.parametrize("normaliser", NORMALISERS)
-def test_a_normaliser_makes_other_weights_of_the_same_ranking(
+def test_a_normaliser_changes_the_weights_and_keeps_the_ranking(
     client: TestClient, plain: Spoken, normaliser: str
 ) -> None:
     birds = aviary(client, f"by-{normaliser.replace('_', '-')}", normaliser=normaliser)
@@ -86,7 +84,7 @@ def test_a_normaliser_makes_other_weights_of_the_same_ranking(
             assert weights == pytest.approx([1 / len(weights)] * len(weights))
 
 
-def test_birth_follows_the_setting_at_once_and_after_a_restart(tmp_path: Path) -> None:
+def test_the_untrained_model_follows_the_setting_at_once_and_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as client:
         birds = aviary(client, "birds")
         soft = birds.ranking(QUESTIONS[0])
@@ -104,7 +102,7 @@ def test_birth_follows_the_setting_at_once_and_after_a_restart(tmp_path: Path) -
         assert birds.ranking(QUESTIONS[0], model=0) == soft
 
 
-def test_what_a_change_leaves_out_keeps_its_value(client: TestClient) -> None:
+def test_fields_that_a_change_omits_keep_their_values(client: TestClient) -> None:
     birds = aviary(client, "kept", form="gaussian")
     assert change(birds, heads=2) == {"form": "gaussian", "heads": 2, "normaliser": "softmax"}
     assert change(birds) == {"form": "gaussian", "heads": 2, "normaliser": "softmax"}
@@ -125,13 +123,13 @@ def test_what_a_change_leaves_out_keeps_its_value(client: TestClient) -> None:
         "dot",
     ],
 )
-def test_an_attention_that_does_not_exist_is_refused(client: TestClient, plain: Spoken, attention: Any) -> None:
+def test_an_unknown_attention_is_refused(client: TestClient, plain: Spoken, attention: Any) -> None:
     refused = problem(client.put(plain.path, json={"attention": attention}), 422, "invalid_request")
     assert refused["errors"][0]["pointer"].startswith("/attention")
     assert plain.get()["settings"]["attention"] == DEFAULT
 
 
-def test_a_model_stays_what_it_was_trained_as_and_the_next_run_is_born_by_the_setting(client: TestClient) -> None:
+def test_a_trained_model_keeps_its_configuration_and_the_next_run_starts_from_the_setting(client: TestClient) -> None:
     birds = aviary(client, "learning", form="gaussian", heads=2)
     for n in range(30):
         birds.judge(f"{n} {QUESTIONS[n % 4]}", ("heron", "wren", "owl", "duck")[n % 4], 3)
@@ -141,12 +139,16 @@ def test_a_model_stays_what_it_was_trained_as_and_the_next_run_is_born_by_the_se
     change(birds, form="additive", heads=1)
     assert birds.ranking(QUESTIONS[0]) == by_champion
     assert birds.train(promote="never")["model_version"] == 2
-    assert [trained_as(birds, version) for version in (0, 1, 2)] == [("additive", 1), ("gaussian", 2), ("additive", 1)]
+    assert [configuration_of(birds, version) for version in (0, 1, 2)] == [
+        ("additive", 1),
+        ("gaussian", 2),
+        ("additive", 1),
+    ]
     assert len(birds.ids(QUESTIONS[0], model=2)) == len(BIRDS)
 
 
-def trained_as(birds: Spoken, version: int) -> tuple[str, int]:
-    """Return the form and the heads of a version."""
+def configuration_of(birds: Spoken, version: int) -> tuple[str, int]:
+    """Return the form and the number of heads of a version."""
     runtime = runtime_of(birds.client)
     state = runtime.collection(birds.name)
     config = load_version(state.id, state.initial, version, runtime.settings.data).config

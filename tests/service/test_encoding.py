@@ -1,4 +1,4 @@
-"""Which texts the service encodes as documents, in bulk, and which as queries, at once; and how it gets its encoder."""
+"""The service encodes documents in bulk and queries at once, with the encoder of its settings."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +16,8 @@ from service.settings import Settings
 from tests.service.client import Spoken, opened, runtime_of
 
 
-class Told(HashingEncoder):
-    """Remembers what it was asked to encode, and as what."""
+class RecordingEncoder(HashingEncoder):
+    """Records the texts that it encodes as documents and as queries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,13 +34,15 @@ class Told(HashingEncoder):
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    told = Told()
-    monkeypatch.setattr(service.runtime.runtime, "load_encoder", lambda *_: told)
-    return told
+def recording(monkeypatch: pytest.MonkeyPatch) -> RecordingEncoder:
+    encoder = RecordingEncoder()
+    monkeypatch.setattr(service.runtime.runtime, "load_encoder", lambda *_: encoder)
+    return encoder
 
 
-def test_documents_are_encoded_in_bulk_and_every_kind_of_query_at_once(told: Told, tmp_path: Path) -> None:
+def test_documents_are_encoded_as_documents_and_every_kind_of_query_as_a_query(
+    recording: RecordingEncoder, tmp_path: Path
+) -> None:
     with opened(tmp_path / "data") as client:
         wood = Spoken(client)
         wood.add({"id": "oak", "title": "Oak", "text": "a tree with acorns"})
@@ -48,11 +50,11 @@ def test_documents_are_encoded_in_bulk_and_every_kind_of_query_at_once(told: Tol
         wood.act("oak", user_query="where acorns grow")
         wood.judge("acorns", "oak", 3)
         wood.ended_task(wood.post("evaluations", {"models": [0], "qrels": {"an acorn's tree": {"oak": 1}}}))
-    assert told.documents == {"Oak", "Oak\na tree with acorns"}
-    assert told.queries >= {"tree with acorns", "where acorns grow", "acorns", "an acorn's tree"}
+    assert recording.documents == {"Oak", "Oak\na tree with acorns"}
+    assert recording.queries >= {"tree with acorns", "where acorns grow", "acorns", "an acorn's tree"}
 
 
-def test_the_encoder_is_loaded_with_the_precision_of_the_settings_and_kept_in_the_data_directory(
+def test_the_encoder_is_loaded_with_the_precision_of_the_settings_and_cached_in_the_data_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[Any] = []
@@ -68,6 +70,6 @@ def test_the_encoder_is_loaded_with_the_precision_of_the_settings_and_kept_in_th
     assert checks["encoder"].endswith("fp32 (hashing)")
 
 
-def test_a_precision_that_there_is_not_is_refused() -> None:
+def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(ValueError, match="encoder_precision"):
         create_app(Settings(encoder="hashing", encoder_precision="fp64"))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A POST that is repeated with its Idempotency-Key is carried out once."""
+"""A POST that is repeated with the same Idempotency-Key is executed once."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         yield client
 
 
-def test_a_repeated_post_with_its_key_is_answered_as_the_first_was(client: TestClient) -> None:
+def test_a_repeated_post_with_the_same_key_gets_the_first_answer(client: TestClient) -> None:
     spoken = Spoken(client)
     before = spoken.get()["counts"]["events"]
     key = {"Idempotency-Key": "once"}
@@ -32,7 +32,7 @@ def test_a_repeated_post_with_its_key_is_answered_as_the_first_was(client: TestC
     problem(client.post(f"{DEFAULT}/search", json=one, headers=key), 422, "idempotency_key_reused")
 
 
-def test_a_refusal_is_repeated_with_its_key(client: TestClient) -> None:
+def test_a_refusal_is_repeated_for_the_same_key(client: TestClient) -> None:
     key = {"Idempotency-Key": "refused"}
     first = client.post(f"{DEFAULT}/search", json={"q": ""}, headers=key)
     again = client.post(f"{DEFAULT}/search", json={"q": ""}, headers=key)
@@ -40,7 +40,7 @@ def test_a_refusal_is_repeated_with_its_key(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256])
-def test_an_idempotency_key_has_a_length(client: TestClient, key: str) -> None:
+def test_an_idempotency_key_of_invalid_length_is_refused(client: TestClient, key: str) -> None:
     problem(search_with(client, key), 422, "invalid_request")
 
 

@@ -1,4 +1,4 @@
-"""Impressions are gathered into batches, and nobody who wants one waits for the batch to fill."""
+"""Impressions are written in batches; a flush does not wait until a batch is full."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,21 +14,21 @@ from service.storage.database import Database
 from service.storage.tables import Impression
 from tests.service.client import Spoken, ended, opened, runtime_of
 
-FOR_EVER = 3600
+ONE_HOUR = 3600
 
 
 @pytest.fixture
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """The database of a service that has logged one impression; logs made from now on gather until they are told."""
+    """The database of a service that has logged an impression. New logs write only full batches, or at a flush."""
     with opened(tmp_path / "data") as client:
         Spoken(client).add({"id": "oak", "text": "a tree with acorns"})
         Spoken(client).search("acorns")
         runtime_of(client).impressions.flush()
-        monkeypatch.setattr(service.runtime.impressions, "GATHERED_SECONDS", FOR_EVER)
+        monkeypatch.setattr(service.runtime.impressions, "GATHERED_SECONDS", ONE_HOUR)
         yield runtime_of(client).database
 
 
-def test_who_waits_for_what_was_taken_does_not_wait_for_the_batch(database: Database) -> None:
+def test_a_flush_does_not_wait_for_a_full_batch(database: Database) -> None:
     with closing(ImpressionLog(database)) as log:
         log.add(impression(database, "one"))
         log.add(impression(database, "two"))
@@ -45,14 +45,14 @@ def test_a_full_batch_is_written(database: Database, monkeypatch: pytest.MonkeyP
         assert "three" not in stored(database)
 
 
-def test_closing_writes_what_was_gathered(database: Database) -> None:
+def test_closing_writes_the_queued_impressions(database: Database) -> None:
     with closing(ImpressionLog(database)) as log:
         log.add(impression(database, "last"))
     assert "last" in stored(database)
 
 
 def impression(database: Database, name: str) -> dict[str, Any]:
-    """Return the one that was logged, by another name."""
+    """Return a copy of the logged impression with another id."""
     with database.read() as connection:
         row = dict(connection.execute(select(Impression.__table__)).mappings().one())
         return row | {"query_id": name, "query_key": row.pop("source")}

@@ -1,4 +1,4 @@
-"""What training gets to learn from: clicks with the lists that they were made on, thumbs about a whole search."""
+"""The feedback log is converted into training records: clicks with their lists, and thumbs about whole searches."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.learning.examples import Feedback
-from service.runtime.feedback_log import gather_feedback, settled, summary
+from service.runtime.feedback_log import combined_grade, feedback_counts, gather_feedback
 from tests.service.client import Spoken, create, event, opened, runtime_of
 
 QUERY = "which tree is tall"
@@ -24,7 +24,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 @pytest.fixture
 def wood(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
-    """A collection of its own, of a few trees."""
+    """A new collection of a few trees."""
     wood = create(client, re.sub(r"[^a-z0-9]+", "-", request.node.name)[:100])
     wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
     return wood
@@ -32,7 +32,7 @@ def wood(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
 
 @dataclass(frozen=True)
 class Learned:
-    """The feedback of one query, with ids in the place of rows."""
+    """The feedback of a query, with document ids instead of rows."""
 
     gains: dict[str, float]
     shown: dict[str, dict[int, int]] | None
@@ -48,7 +48,7 @@ def feedback_of(wood: Spoken, encoded: bool = False) -> list[Feedback]:
 
 
 def learned(wood: Spoken, encoded: bool = False) -> dict[str, Learned]:
-    """Return source -> what training would get."""
+    """Return query key -> the feedback that training gets."""
     with runtime_of(wood.client).database.read() as connection:
         found = connection.exec_driver_sql("SELECT row, id FROM documents WHERE collection_id = ?", (wood.id,))
         names = {row[0]: row[1] for row in found}
@@ -77,7 +77,7 @@ def searched(wood: Spoken, query: str = QUERY, **more: Any) -> tuple[str, list[s
 # --- Lists ---
 
 
-def test_a_click_teaches_about_its_whole_list_and_how_far_it_was_surely_looked_at(wood: Spoken) -> None:
+def test_a_click_records_its_whole_list_and_the_examined_documents(wood: Spoken) -> None:
     query_id, order = searched(wood)
     wood.act(order[1], query_id=query_id, position=2)
     one = learned(wood)[QUERY]
@@ -87,14 +87,14 @@ def test_a_click_teaches_about_its_whole_list_and_how_far_it_was_surely_looked_a
     assert one.examined == set(order[:3])
 
 
-def test_the_place_of_a_click_is_where_the_list_had_its_document(wood: Spoken) -> None:
+def test_the_position_of_a_click_is_the_position_in_the_list(wood: Spoken) -> None:
     query_id, order = searched(wood)
     wood.act(order[3], query_id=query_id, position=1)
     wood.act(order[0], query_id=query_id)
     assert learned(wood)[QUERY].clicks == {order[3]: {4: 1}, order[0]: {1: 1}}
 
 
-def test_lists_without_a_click_count_as_showings_of_their_query(wood: Spoken) -> None:
+def test_lists_without_a_click_count_as_showings(wood: Spoken) -> None:
     query_id, order = searched(wood)
     searched(wood, QUERY.upper())
     searched(wood, QUERY, limit=2)
@@ -108,7 +108,7 @@ def test_lists_without_a_click_count_as_showings_of_their_query(wood: Spoken) ->
     assert every[QUERY].examined == set(order[:2])
 
 
-def test_clicks_without_a_list_do_not_take_the_others_places_away(wood: Spoken) -> None:
+def test_clicks_without_a_list_do_not_change_the_known_positions(wood: Spoken) -> None:
     query_id, order = searched(wood)
     wood.act(order[2], query_id=query_id)
     wood.act(order[4], user_query=QUERY)
@@ -119,7 +119,7 @@ def test_clicks_without_a_list_do_not_take_the_others_places_away(wood: Spoken) 
 # --- Who counts how often ---
 
 
-def test_a_client_counts_once_per_list_and_document_with_the_best_it_did(wood: Spoken) -> None:
+def test_a_client_counts_once_per_list_and_document_with_its_best_grade(wood: Spoken) -> None:
     first, order = searched(wood)
     for action in ("click", "purchase", "click"):
         wood.act(order[0], action, query_id=first, client_id="ada")
@@ -131,14 +131,14 @@ def test_a_client_counts_once_per_list_and_document_with_the_best_it_did(wood: S
     assert learned(wood)[QUERY].gains == {order[0]: 5.0}
 
 
-def test_of_a_click_and_a_thumb_down_by_the_same_client_the_later_one_counts(wood: Spoken) -> None:
+def test_the_later_of_a_click_and_a_thumb_down_of_a_client_counts(wood: Spoken) -> None:
     def acted(action: str, client_id: str, second: int) -> dict[str, Any]:
         one = event(order[0], action, query_id=query_id, client_id=client_id)
         return one | {"timestamp": f"2026-09-20T10:00:0{second}Z"}
 
     query_id, order = searched(wood)
     wood.act(order[1], query_id=query_id, client_id="eve")
-    wood.post("events", [acted("thumbs_down", "ada", 2), acted("click", "ada", 1)])  # as told, not as they came
+    wood.post("events", [acted("thumbs_down", "ada", 2), acted("click", "ada", 1)])  # by timestamp, not by arrival
     assert learned(wood)[QUERY].gains == {order[1]: 1.0}
     wood.post("events", [acted("thumbs_down", "bob", 1), acted("click", "bob", 2)])
     wood.post("events", [acted("click", "cyd", 3)])
@@ -148,19 +148,19 @@ def test_of_a_click_and_a_thumb_down_by_the_same_client_the_later_one_counts(woo
 @pytest.mark.parametrize(
     ("before", "grade", "counts"), [(1, 3, 3), (3, 1, 3), (1, -1, -1), (-1, 1, 1), (-1, -1, -1), (0.3, 1, 1)]
 )
-def test_what_counts_of_two_grades(before: float, grade: float, counts: float) -> None:
-    assert settled(before, grade) == counts
+def test_two_grades_combine_to_the_expected_grade(before: float, grade: float, counts: float) -> None:
+    assert combined_grade(before, grade) == counts
 
 
 @pytest.mark.parametrize(("seconds", "grade"), [(0, 0.3), (5, 0.3), (17.5, 0.65), (30, 1.0), (86400, 1.0)])
-def test_a_click_counts_by_how_long_its_document_held(wood: Spoken, seconds: float, grade: float) -> None:
+def test_the_grade_of_a_click_depends_on_its_dwell_time(wood: Spoken, seconds: float, grade: float) -> None:
     one = event("oak", user_query=QUERY)
     one["event_attributes"]["dwell_time_seconds"] = seconds
     wood.post("events", one)
     assert learned(wood)[QUERY].gains == pytest.approx({"oak": grade})
 
 
-def test_a_purchase_does_not_ask_how_long_its_page_was_read(wood: Spoken) -> None:
+def test_the_grade_of_a_purchase_does_not_depend_on_its_dwell_time(wood: Spoken) -> None:
     one = event("oak", "purchase", user_query=QUERY)
     one["event_attributes"]["dwell_time_seconds"] = 1
     wood.post("events", one)
@@ -174,7 +174,7 @@ def thumb(action: str = "thumbs_up", second: int = 0, **more: Any) -> dict[str, 
     return event(None, action, **more) | {"timestamp": f"2026-09-20T11:00:0{second}Z"}
 
 
-def test_a_solved_search_credits_its_list_and_what_was_clicked_on_it(wood: Spoken) -> None:
+def test_a_solved_search_has_its_list_and_the_clicks_on_it(wood: Spoken) -> None:
     query_id, order = searched(wood)
     wood.act(order[1], query_id=query_id)
     before = wood.ranking(QUERY)
@@ -185,7 +185,7 @@ def test_a_solved_search_credits_its_list_and_what_was_clicked_on_it(wood: Spoke
     assert wood.get()["counts"]["events"] == 2
 
 
-def test_a_solved_session_credits_its_searches_that_showed_what_was_clicked_at_last(wood: Spoken) -> None:
+def test_a_solved_session_has_the_searches_that_showed_a_clicked_document(wood: Spoken) -> None:
     searched(wood, "tall thing", session_id="s")
     _, none = searched(wood, "short", session_id="s", limit=1)
     query_id, order = searched(wood, session_id="s")
@@ -200,7 +200,7 @@ def test_a_solved_session_credits_its_searches_that_showed_what_was_clicked_at_l
     assert every["tall thing"].gains == {}
 
 
-def test_a_session_solved_without_a_click_was_solved_by_its_last_list(wood: Spoken) -> None:
+def test_a_session_solved_without_a_click_has_its_last_list(wood: Spoken) -> None:
     searched(wood, "tall thing", session_id="s")
     _, order = searched(wood, session_id="s", limit=3)
     wood.post("events", thumb(session_id="s"))
@@ -209,7 +209,7 @@ def test_a_session_solved_without_a_click_was_solved_by_its_last_list(wood: Spok
     assert one.sessions == [({tree: place for place, tree in enumerate(order, 1)}, set())]
 
 
-def test_a_thumb_down_without_a_document_only_takes_back_a_thumb_up(wood: Spoken) -> None:
+def test_a_thumb_down_without_a_document_only_cancels_a_thumb_up(wood: Spoken) -> None:
     query_id, order = searched(wood, session_id="s")
     wood.act(order[0], query_id=query_id)
     wood.post("events", [thumb(query_id=query_id), thumb("thumbs_down", 1, query_id=query_id)])
@@ -224,12 +224,12 @@ def test_a_thumb_down_without_a_document_only_takes_back_a_thumb_up(wood: Spoken
 # --- The record ---
 
 
-def test_the_record_of_a_run_counts_what_it_learned_from(wood: Spoken) -> None:
+def test_the_counts_of_feedback_are_correct(wood: Spoken) -> None:
     query_id, order = searched(wood)
     wood.act(order[0], query_id=query_id)
     wood.post("events", thumb(query_id=query_id))
     wood.judge("a tree by the water", "willow", 4)
-    assert summary(feedback_of(wood)) == {
+    assert feedback_counts(feedback_of(wood)) == {
         "queries": 2,
         "with_shown_positions": 1,
         "showings": 5,

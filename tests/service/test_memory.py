@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from index.memory.aggregation import Bounds
 from service.operations.housekeeping import age_memory
-from service.runtime.collection import today
+from service.runtime.collection_settings import today
 from service.storage.database import rfc3339
 from tests.service.client import Spoken, create, event, opened, runtime_of
 

@@ -1,4 +1,4 @@
-"""Whether the service says that it lives, is ready and sound, and what it counts."""
+"""Liveness, readiness, metrics and the checks of the installation."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.operations.health import diagnose
-from service.runtime.collection import model_directory
+from service.runtime.model_files import model_directory
 from tests.service.client import Spoken, create, opened, runtime_of
 
 
@@ -21,7 +21,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 def samples(client: TestClient) -> dict[tuple[str, str], float]:
-    """Return (name, the labels' values) -> value of everything that is counted."""
+    """Return (name, values of the labels) -> value, for all metrics."""
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
     families = text_string_to_metric_families(answer.text)
@@ -37,7 +37,7 @@ def test_a_running_service_is_alive_and_ready(client: TestClient) -> None:
     assert client.get("/readyz").json() == {"status": "ready", "degraded": {}}
 
 
-def test_documents_searches_and_answers_are_counted(client: TestClient) -> None:
+def test_documents_searches_and_responses_are_counted(client: TestClient) -> None:
     before = samples(client)
     assert (before["softseek_documents", "default"], before["softseek_documents", "empty"]) == (2, 0)
     Spoken(client).search("document", mode="words")
@@ -50,7 +50,7 @@ def test_documents_searches_and_answers_are_counted(client: TestClient) -> None:
 
     assert grown("softseek_search_seconds_count", "words") == 2
     assert grown("softseek_requests_total", "4xx") == 1
-    assert grown("softseek_requests_total", "2xx") == 3  # two searches, and the first look at the metrics
+    assert grown("softseek_requests_total", "2xx") == 3  # two searches, and the first request of the metrics
 
 
 def test_the_schema_describes_the_items_of_a_batch(client: TestClient) -> None:
@@ -76,7 +76,7 @@ def failing(client: TestClient) -> set[str]:
     return {one["name"] for one in diagnose(runtime_of(client)) if not one["ok"]}
 
 
-def test_a_sound_directory_has_no_failing_check(client: TestClient) -> None:
+def test_an_intact_directory_has_no_failing_check(client: TestClient) -> None:
     assert failing(client) == set()
 
 

@@ -171,12 +171,12 @@ def test_query_ids_sort_by_time(shop: Spoken) -> None:
 def test_a_search_beyond_the_queue_is_refused_with_retry_after(client: TestClient, shop: Spoken) -> None:
     runtime = runtime_of(client)
     taken = 0
-    while runtime._search_places.acquire(blocking=False):
+    while runtime._search_slots.acquire(blocking=False):
         taken += 1
     assert taken == runtime.settings.search_threads + runtime.settings.search_queue
     refused = client.post(f"{shop.path}/search", json={"q": "bowl"})
     for _ in range(taken):
-        runtime._search_places.release()
+        runtime._search_slots.release()
     assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "overloaded", "1")
     assert good(client.post(f"{shop.path}/search", json={"q": "bowl"}))["hits"]
 

@@ -1,4 +1,4 @@
-"""Settings: a flag, then the environment, then .env, then the default; what is unknown or out of range is an error."""
+"""Settings: flags precede the environment, .env and the defaults; unknown names and invalid values are errors."""
 
 import os
 from pathlib import Path
@@ -11,23 +11,23 @@ from service.settings import PREFIX, Settings, UnknownSetting, load_settings
 
 @pytest.fixture(autouse=True)
 def _empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An empty folder, and an environment without settings."""
+    """Use an empty folder and an environment without settings."""
     for name in [name for name in os.environ if name.upper().startswith(PREFIX)]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
 
-def test_without_anything_the_defaults_hold() -> None:
+def test_the_default_values_apply() -> None:
     settings = load_settings(data=None, port=None)
     assert (settings.data, settings.host, settings.port) == (Path("data"), "127.0.0.1", 8080)
 
 
 def test_each_source_overrides_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path(".env").write_text("SOFTSEEK_PORT=1\nSOFTSEEK_HOST=of-dotenv\nSOFTSEEK_ENCODER=of-dotenv\nOTHER=1\n")
+    Path(".env").write_text("SOFTSEEK_PORT=1\nSOFTSEEK_HOST=from-dotenv\nSOFTSEEK_ENCODER=from-dotenv\nOTHER=1\n")
     monkeypatch.setenv("SOFTSEEK_PORT", "2")
-    monkeypatch.setenv("SOFTSEEK_ENCODER", "of-environment")
+    monkeypatch.setenv("SOFTSEEK_ENCODER", "from-environment")
     settings = load_settings(port=3)
-    assert (settings.port, settings.encoder, settings.host) == (3, "of-environment", "of-dotenv")
+    assert (settings.port, settings.encoder, settings.host) == (3, "from-environment", "from-dotenv")
     assert settings.search_queue == Settings.model_fields["search_queue"].default
     assert load_settings().port == 2
     monkeypatch.delenv("SOFTSEEK_PORT")
@@ -57,12 +57,12 @@ def test_a_value_out_of_range_is_an_error(monkeypatch: pytest.MonkeyPatch, name:
 
 
 @pytest.mark.parametrize("level", ["loud", ""])
-def test_a_log_level_that_is_none_is_an_error(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
+def test_an_unknown_log_level_is_an_error(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
     monkeypatch.setenv("SOFTSEEK_LOG_LEVEL", level)
     with pytest.raises(ValidationError, match="log_level"):
         load_settings()
 
 
-def test_settings_do_not_change_once_read() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(ValidationError):
         load_settings().port = 1  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What was acknowledged is there after a restart, whatever happened to the process or to the derived files."""
+"""Acknowledged data survives restarts, killed processes and damaged index files."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.checkpoint import save_head
 from service.documents.acceptance import accept
 from service.operations.health import diagnose
-from service.runtime.collection import model_directory
+from service.runtime.model_files import model_directory
 from service.runtime.model_registry import register
 from service.storage.database import DirectoryOwned, OwnerLock
 from service.storage.tables import Impression
@@ -40,13 +40,13 @@ def bird(name: str) -> dict[str, Any]:
 
 
 def answers(client: TestClient) -> list[list[tuple[str, float, float]]]:
-    """Return what a few searches find, with logits and weights."""
+    """Return the hits of a few searches, with logits and weights."""
     return [Spoken(client).ranking(question) for question in QUESTIONS]
 
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
-    """A directory that a service was closed on, with its index saved, and what its searches found."""
+    """The directory of a closed service with a saved index, and the hits of its searches."""
     data = tmp_path_factory.mktemp("closed") / "data"
     with opened(data) as client:
         aviary = Spoken(client)
@@ -86,7 +86,7 @@ def delete_folder(path: Path) -> None:
     shutil.rmtree(path)
 
 
-def test_an_index_in_order_is_opened_and_not_rebuilt(
+def test_an_intact_index_is_not_rebuilt(
     data: Path, closed: tuple[Path, list[Any]], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with opened(data) as client:
@@ -138,7 +138,7 @@ def test_an_index_older_than_its_documents_is_rebuilt(data: Path, tmp_path: Path
         assert Spoken(client).ids("wren")[0] == "wren"
 
 
-def test_a_second_owner_is_refused_and_told_who_is_first(data: Path) -> None:
+def test_a_second_owner_is_refused_with_the_pid_of_the_first(data: Path) -> None:
     program = (
         "import sys, pathlib; from service.storage.database import OwnerLock; OwnerLock(pathlib.Path(sys.argv[1]))"
     )
@@ -154,7 +154,7 @@ def test_a_second_owner_is_refused_and_told_who_is_first(data: Path) -> None:
 
 
 def put_model(client: TestClient, scale: float = 0.5) -> int:
-    """Register a model that nobody trained, and return its version."""
+    """Register an untrained model and return its version."""
     aviary, runtime = Spoken(client), runtime_of(client)
     state = runtime.collection("default")
     initial = AttentionHead(HeadConfig(state.dim))
@@ -184,7 +184,7 @@ def test_a_damaged_model_is_not_promoted(data: Path, closed: tuple[Path, list[An
         assert answers(client) == closed[1]
 
 
-def test_birth_serves_while_the_champion_is_damaged_and_every_answer_says_so(
+def test_version_0_serves_while_the_champion_is_damaged_and_every_answer_reports_it(
     data: Path, closed: tuple[Path, list[Any]]
 ) -> None:
     with opened(data) as client:
@@ -193,7 +193,7 @@ def test_birth_serves_while_the_champion_is_damaged_and_every_answer_says_so(
         changed = answers(client)
         path = model_directory(data, Spoken(client).id, version) / "head.safetensors"
     assert changed != closed[1]
-    whole = path.read_bytes()
+    intact = path.read_bytes()
     flip_a_byte(path)
     with opened(data) as client:
         answer = Spoken(client).search("heron")
@@ -201,13 +201,13 @@ def test_birth_serves_while_the_champion_is_damaged_and_every_answer_says_so(
         assert answers(client) == closed[1]
         assert client.get("/readyz").json()["degraded"] == {"default": ["champion_damaged"]}
         assert Spoken(client).get("models")["aliases"]["champion"] == version
-    path.write_bytes(whole)
+    path.write_bytes(intact)
     with opened(data) as client:
         assert Spoken(client).search("heron")["degraded"] == []
         assert answers(client) == changed
 
 
-def test_documents_accepted_and_not_encoded_are_searchable_after_a_restart(data: Path) -> None:
+def test_documents_accepted_but_not_encoded_are_searchable_after_a_restart(data: Path) -> None:
     with opened(data) as client:
         runtime = runtime_of(client)
         accept(runtime, runtime.collection("default"), [bird("wagtail"), bird("heron") | {"text": "a grey wader"}])
@@ -223,7 +223,7 @@ def test_documents_accepted_and_not_encoded_are_searchable_after_a_restart(data:
         assert aviary.get()["counts"]["documents"] == len(BIRDS) + 1
 
 
-def test_what_is_deleted_or_replaced_is_gone_from_search_on_return(data: Path) -> None:
+def test_deleted_and_replaced_documents_are_not_found_on_return(data: Path) -> None:
     with opened(data) as client:
         aviary = Spoken(client)
         assert client.delete("/v1/collections/default/documents/falcon").status_code == 204
@@ -238,7 +238,7 @@ def test_what_is_deleted_or_replaced_is_gone_from_search_on_return(data: Path) -
         assert answers(client) == found
 
 
-def test_a_replaced_document_keeps_its_memory_and_a_deleted_one_loses_it(data: Path) -> None:
+def test_a_replaced_document_keeps_its_memory_and_a_deleted_document_loses_it(data: Path) -> None:
     def memory_of(aviary: Spoken) -> dict[str, float]:
         hits = aviary.search("a bird called heron", explain=True, log=False, limit=100)["hits"]
         return {hit["id"]: hit["explain"]["parts"]["memory"] for hit in hits if hit["explain"]["parts"]["memory"]}
@@ -258,7 +258,9 @@ def test_a_replaced_document_keeps_its_memory_and_a_deleted_one_loses_it(data: P
         assert memory_of(aviary) == {}
 
 
-def test_keys_of_another_encoder_are_not_searched_with_this_one(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collection_of_another_encoder_refuses_searches_and_changes(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(service.runtime.runtime, "load_encoder", lambda *_: HashingEncoder(dim=32))
     with opened(data) as client:
         asked = {
@@ -285,7 +287,7 @@ def test_keys_of_another_encoder_are_not_searched_with_this_one(data: Path, monk
         assert Spoken(client, "new").ids("wren") == ["wren"]
 
 
-def test_impressions_are_there_after_a_restart(data: Path) -> None:
+def test_impressions_are_stored_across_a_restart(data: Path) -> None:
     with opened(data) as client:
         shown = Spoken(client).search("falcon", limit=2, client_id="c")
     with opened(data) as client:
@@ -295,15 +297,15 @@ def test_impressions_are_there_after_a_restart(data: Path) -> None:
         assert accepted == {"accepted": 1, "rejected": []}
 
 
-def test_an_impression_that_cannot_be_stored_does_not_take_others_with_it(data: Path) -> None:
+def test_an_impression_that_cannot_be_stored_does_not_affect_others(data: Path) -> None:
     with opened(data) as client:
         runtime, zeroth = runtime_of(client), Spoken(client).search("falcon")
         runtime.impressions.flush()
         with runtime.database.read() as connection:
             row = dict(connection.execute(select(Impression.__table__)).mappings().one())
-        with runtime.database.write():  # holds the writer back, so that the next ones come as one batch
+        with runtime.database.write():  # blocks the writer, so that the next impressions form a batch
             first = Spoken(client).search("falcon")
-            runtime.impressions.add(row | {"query_id": "of a collection that is gone", "collection_id": 10**6})
+            runtime.impressions.add(row | {"query_id": "of a deleted collection", "collection_id": 10**6})
             second = Spoken(client).search("heron")
         for shown in (zeroth, first, second):
             assert Spoken(client).get(f"queries/{shown['query_id']}")["query_id"] == shown["query_id"]
@@ -311,7 +313,7 @@ def test_an_impression_that_cannot_be_stored_does_not_take_others_with_it(data: 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str], Path]]:
-    """A real server in a process of its own, on an empty directory."""
+    """A server in a process of its own, on an empty directory."""
     program = "from service.cli import main; main()"
     settings = {"PYTHONPATH": str(ROOT), "SOFTSEEK_ENCODER": "hashing", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", program, "serve", "--data", "data", "--port", "0", "--json"]
@@ -326,7 +328,7 @@ def served(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str], Path]]:
             process.wait(60)
 
 
-def test_what_was_acknowledged_before_kill_9_is_searchable_after_a_restart(
+def test_documents_acknowledged_before_kill_9_are_searchable_after_a_restart(
     served: tuple[str, subprocess.Popen[str], Path],
 ) -> None:
     url, process, data = served
@@ -363,10 +365,10 @@ def test_what_was_acknowledged_before_kill_9_is_searchable_after_a_restart(
         assert lost == []
 
 
-def test_a_key_that_is_found_damaged_by_a_search_is_mended_before_the_answer(
+def test_a_search_that_finds_a_damaged_key_rebuilds_the_index_and_answers(
     data: Path, closed: tuple[Path, list[Any]], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.generation.store.TAIL_KEYS", 1)  # all keys are sealed, which a start does not read
+    monkeypatch.setattr("index.generation.store.TAIL_KEYS", 1)  # all keys are sealed; a start does not read sealed keys
     with opened(data) as client:
         Spoken(client).add({"id": "wren", "text": "wren is the name of a small bird"})
         found = answers(client)

@@ -1,4 +1,4 @@
-"""What a training run learns from comes back from its staging folder as it was, or not at all; budgets are heeded."""
+"""The inputs of a training run are read from its staging folder unchanged; a run observes its cost budget."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from index.errors import DamagedFile
 from index.learning.examples import Feedback
 from service.runtime.feedback_log import gather_feedback
-from service.training.inputs import inputs_of, read_inputs, write_inputs
+from service.training.inputs import load_inputs, read_inputs, write_inputs
 from tests.service.client import Spoken, create, opened, problem, runtime_of
 
 TREES = ("oak", "pine", "birch", "willow", "maple")
@@ -48,7 +48,7 @@ def plain(one: Feedback) -> dict[str, Any]:
     return vars(one) | {"vector": one.vector.tobytes()}
 
 
-def test_feedback_comes_back_as_it_was(wood: Spoken, tmp_path: Path) -> None:
+def test_feedback_is_read_unchanged(wood: Spoken, tmp_path: Path) -> None:
     read = read_inputs(written(wood, tmp_path / "inputs")).feedback
     with runtime_of(wood.client).database.read() as connection:
         gathered = gather_feedback(connection, wood.id)
@@ -58,7 +58,7 @@ def test_feedback_comes_back_as_it_was(wood: Spoken, tmp_path: Path) -> None:
     assert any(one.shown is None for one in read)
 
 
-def test_the_generation_comes_back_as_it_was(wood: Spoken, tmp_path: Path) -> None:
+def test_the_generation_is_read_unchanged(wood: Spoken, tmp_path: Path) -> None:
     inputs = read_inputs(written(wood, tmp_path / "inputs"))
     live = runtime_of(wood.client).collection("wood")
     for name in ("keys", "key_kind", "rows", "first_key", "tokens", "first_token", "alive"):
@@ -71,23 +71,23 @@ def test_the_generation_comes_back_as_it_was(wood: Spoken, tmp_path: Path) -> No
     assert read == remembered != []
 
 
-def test_inputs_without_their_manifest_are_gathered_anew(wood: Spoken, tmp_path: Path) -> None:
+def test_inputs_without_a_manifest_are_gathered_again(wood: Spoken, tmp_path: Path) -> None:
     directory = written(wood, tmp_path / "inputs")
     (directory / "manifest.json").unlink()
     (directory / "texts.json").write_text("torn")
     with pytest.raises(DamagedFile):
         read_inputs(directory)
-    inputs = inputs_of(directory, runtime_of(wood.client).database, wood.id)
+    inputs = load_inputs(directory, runtime_of(wood.client).database, wood.id)
     assert (
         [one.query_key for one in inputs.feedback] == [one.query_key for one in read_inputs(directory).feedback] != []
     )
 
 
-def test_inputs_that_are_whole_are_not_gathered_anew(wood: Spoken, tmp_path: Path) -> None:
+def test_complete_inputs_are_not_gathered_again(wood: Spoken, tmp_path: Path) -> None:
     directory = written(wood, tmp_path / "inputs")
-    before = inputs_of(directory, runtime_of(wood.client).database, wood.id)
-    wood.judge("a query of later", "oak", 4)
-    after = inputs_of(directory, runtime_of(wood.client).database, wood.id)
+    before = load_inputs(directory, runtime_of(wood.client).database, wood.id)
+    wood.judge("a later query", "oak", 4)
+    after = load_inputs(directory, runtime_of(wood.client).database, wood.id)
     assert [plain(one) for one in after.feedback] == [plain(one) for one in before.feedback]
 
 
@@ -95,14 +95,14 @@ def test_inputs_that_are_whole_are_not_gathered_anew(wood: Spoken, tmp_path: Pat
 
 
 @pytest.mark.parametrize("budget", [0, 3601, 1.5, "60", None])
-def test_a_budget_out_of_bounds_is_refused(wood: Spoken, budget: Any) -> None:
+def test_a_budget_out_of_range_is_refused(wood: Spoken, budget: Any) -> None:
     body = problem(
         wood.client.post(f"{wood.path}/training-runs", json={"budget_seconds": budget}), 422, "invalid_request"
     )
     assert body["errors"][0]["pointer"] == "/budget_seconds"
 
 
-def test_more_budget_buys_more_trials_and_the_record_says_so(client: TestClient) -> None:
+def test_a_larger_budget_allows_more_trials_and_the_record_lists_them(client: TestClient) -> None:
     names = [f"tree{at}" for at in range(30)]
     wood = create(client, "budgets")
     wood.add(*({"id": name, "text": f"{name} leaf"} for name in names))
@@ -118,7 +118,7 @@ def test_more_budget_buys_more_trials_and_the_record_says_so(client: TestClient)
     assert usual["report"]["train_seconds"] > 0
 
 
-def test_a_query_of_which_only_a_solved_session_is_known_is_learned_from(client: TestClient, tmp_path: Path) -> None:
+def test_a_query_with_only_a_solved_session_is_an_input(client: TestClient, tmp_path: Path) -> None:
     grove = create(client, "grove")
     grove.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
     query_id = grove.search("shade")["query_id"]

@@ -1,4 +1,4 @@
-"""A training run goes on where it was, whoever was killed, and ends with the bits that it would have had."""
+"""An interrupted training run is resumed and makes the bit-identical model of an undisturbed run."""
 
 import fcntl
 import hashlib
@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.runtime.collection import model_directory
+from service.runtime.model_files import model_directory
 from tests.service.client import DEADLINE_SECONDS, Spoken, create, ended, good, opened, runtime_of
 
 ROOT = Path(__file__).parents[2]
@@ -28,17 +28,17 @@ HERBS = (
     "sorrel chervil borage hyssop rue savory verbena nettle yarrow dandelion arnica valerian camomile"
 ).split()
 CLICKED = "thyme"
-"""Known by a click alone, and by its text none of the queries that are held out."""
+"""The query with a click instead of a judgment. By its text, it is not a held-out query."""
 NAME = "herbs"
 ASKED = {"seed": 7, "click_reading": "naive"}
 FIRST_TRIAL = "journal/*.json"
 
-linux = pytest.mark.skipif(not Path("/proc/locks").is_file(), reason="looks at processes as Linux shows them")
+linux = pytest.mark.skipif(not Path("/proc/locks").is_file(), reason="reads processes from /proc")
 
 
 @pytest.fixture(scope="module")
 def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with something to learn: the right document has the herb as its title, decoys in their text."""
+    """A data directory with feedback: the judged documents have the herb as title, the others have it in their text."""
     data = tmp_path_factory.mktemp("untrained") / "data"
     with opened(data) as client:
         herbs = create(client, NAME)
@@ -55,7 +55,7 @@ def judgment(herb: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def finished(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory after a run that nobody disturbed."""
+    """The directory after an undisturbed run."""
     data = copied(untrained, tmp_path_factory.mktemp("finished"))
     with opened(data) as client:
         assert Spoken(client, NAME).train(**ASKED)["status"] == "succeeded"
@@ -64,7 +64,7 @@ def finished(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stopped(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a service that was stopped in order while a run went on, its first trial finished."""
+    """The directory of a service that was stopped in an orderly way during a run, after its first trial."""
     data = copied(untrained, tmp_path_factory.mktemp("stopped"))
     with opened(data) as client:
         run = Spoken(client, NAME).post("training-runs", ASKED)
@@ -75,7 +75,7 @@ def stopped(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def disturbed(stopped: Path, tmp_path: Path) -> Path:
-    """A copy of that directory, for one test."""
+    """A copy of the directory `stopped`, for a single test."""
     return copied(stopped, tmp_path)
 
 
@@ -85,7 +85,7 @@ def copied(data: Path, folder: Path) -> Path:
 
 
 def until(look: Callable[[], Any]) -> Any:
-    """Return what `look` sees once it sees something."""
+    """Call `look` until its result is true, and return the result."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not (seen := look()):
         assert time.monotonic() < deadline
@@ -124,7 +124,7 @@ def phases(run: dict[str, Any]) -> list[str]:
 
 
 def finish(data: Path, first: Callable[[Spoken], Any] = lambda _: None) -> dict[str, Any]:
-    """Start the service on a directory, do something first, and return the record of its run when that has ended."""
+    """Start the service on a directory, call `first`, wait for the end of its run, and return the record."""
     run_id = the_run(data)["id"]
     with opened(data) as client:
         herbs = Spoken(client, NAME)
@@ -133,11 +133,11 @@ def finish(data: Path, first: Callable[[Spoken], Any] = lambda _: None) -> dict[
     return record
 
 
-# --- The child is killed ---
+# --- The process is killed ---
 
 
 @pytest.mark.parametrize("moment", ["lock", "inputs/*", "inputs/manifest.json", FIRST_TRIAL])
-def test_a_child_that_is_killed_is_started_again_and_makes_the_same_model(
+def test_a_killed_process_is_restarted_and_makes_the_same_model(
     untrained: Path, finished: Path, tmp_path: Path, moment: str
 ) -> None:
     data = copied(untrained, tmp_path)
@@ -145,7 +145,7 @@ def test_a_child_that_is_killed_is_started_again_and_makes_the_same_model(
         herbs = Spoken(client, NAME)
         run_id = herbs.post("training-runs", ASKED)["id"]
         until(lambda: any((data / "staging" / run_id).glob(moment)))
-        killed = runtime_of(client).training_children[run_id]
+        killed = runtime_of(client).training.children[run_id]
         os.kill(killed.pid, signal.SIGKILL)
         run = herbs.ended_run(run_id)
     assert killed.returncode == -signal.SIGKILL
@@ -154,15 +154,17 @@ def test_a_child_that_is_killed_is_started_again_and_makes_the_same_model(
     assert model_bits(data) == model_bits(finished)
 
 
-def test_a_child_that_is_killed_twice_fails_and_says_so(untrained: Path, tmp_path: Path) -> None:
+def test_a_run_whose_process_is_killed_twice_fails_with_the_signal(untrained: Path, tmp_path: Path) -> None:
     data = copied(untrained, tmp_path)
     with opened(data) as client:
         herbs = Spoken(client, NAME)
         run_id = herbs.post("training-runs", ASKED)["id"]
-        children = runtime_of(client).training_children
-        first = until(lambda: children.get(run_id)).pid
+        training = runtime_of(client).training
+        first = until(lambda: training.children.get(run_id)).pid
         os.kill(first, signal.SIGKILL)
-        second = until(lambda: (child := children.get(run_id)) is not None and child.pid != first and child.pid)
+        second = until(
+            lambda: (child := training.children.get(run_id)) is not None and child.pid != first and child.pid
+        )
         os.kill(second, signal.SIGKILL)
         run = herbs.ended_run(run_id)
         assert (run["status"], run["error"]["code"]) == ("failed", "training_killed")
@@ -173,7 +175,7 @@ def test_a_child_that_is_killed_twice_fails_and_says_so(untrained: Path, tmp_pat
         assert list(runtime_of(client).staging.iterdir()) == []
 
 
-def test_a_child_that_fails_by_itself_is_not_started_again(disturbed: Path) -> None:
+def test_a_process_that_fails_is_not_restarted(disturbed: Path) -> None:
     shutil.rmtree(staged(disturbed) / "inputs")
     (staged(disturbed) / "inputs").write_text("a file where a folder belongs")
     run = finish(disturbed)
@@ -183,10 +185,10 @@ def test_a_child_that_fails_by_itself_is_not_started_again(disturbed: Path) -> N
 # --- The service ends ---
 
 
-def test_a_run_goes_on_after_a_restart_and_makes_the_same_model(disturbed: Path, finished: Path) -> None:
+def test_a_run_is_resumed_after_a_restart_and_makes_the_same_model(disturbed: Path, finished: Path) -> None:
     before = json.loads(the_run(disturbed)["steps"])
     run = finish(disturbed)
-    assert (run["status"], run["resumptions"]) == ("succeeded", 0)  # it was stopped in order: nothing broke off
+    assert (run["status"], run["resumptions"]) == ("succeeded", 0)  # an orderly stop does not count as a resumption
     assert run["steps"][: len(before)] == before
     assert "resumed" in phases(run)[len(before) :]
     assert run["click_reading"] == run["report"]["recipe"]["reading"] == "naive"
@@ -194,7 +196,7 @@ def test_a_run_goes_on_after_a_restart_and_makes_the_same_model(disturbed: Path,
     assert not any((disturbed / "staging").iterdir())
 
 
-def test_a_run_that_goes_on_does_not_see_what_came_later(disturbed: Path, finished: Path) -> None:
+def test_a_resumed_run_does_not_see_later_changes(disturbed: Path, finished: Path) -> None:
     def later(herbs: Spoken) -> None:
         wrong = [{"query": herb, "document_id": f"{herb}-1", "rating": 4} for herb in HERBS]
         herbs.post("judgments", {"judgments": wrong + [judgment(herb) | {"rating": 0} for herb in HERBS]})
@@ -210,7 +212,7 @@ def test_a_run_that_goes_on_does_not_see_what_came_later(disturbed: Path, finish
 @pytest.mark.parametrize(
     "name", ["inputs/arrays.npz", "inputs/texts.json", "inputs/index/keys-1.f32", "journal/*.safetensors"]
 )
-def test_what_lies_damaged_is_made_anew(disturbed: Path, finished: Path, name: str) -> None:
+def test_damaged_staging_files_are_made_again(disturbed: Path, finished: Path, name: str) -> None:
     damaged = min(staged(disturbed).glob(name))
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 1
@@ -219,25 +221,25 @@ def test_what_lies_damaged_is_made_anew(disturbed: Path, finished: Path, name: s
     assert model_bits(disturbed) == model_bits(finished)
 
 
-def test_a_run_that_breaks_off_again_and_again_is_given_up(disturbed: Path) -> None:
+def test_a_run_fails_after_too_many_resumptions(disturbed: Path) -> None:
     change_run(disturbed, resumptions=3)
     run = finish(disturbed)
     assert (run["status"], run["error"]["code"], run["model_version"]) == ("failed", "interrupted", None)
     assert not any((disturbed / "staging").iterdir())
 
 
-def test_a_run_that_was_canceled_as_the_service_ended_stays_canceled(disturbed: Path) -> None:
+def test_a_run_canceled_before_the_end_of_the_service_stays_canceled(disturbed: Path) -> None:
     with opened(disturbed) as client:
         run_id = the_run(disturbed)["id"]
         Spoken(client, NAME).post(f"training-runs/{run_id}/cancel")
         Spoken(client, NAME).ended_run(run_id)
     assert the_run(disturbed)["cancel_requested"]
-    change_run(disturbed, status="processing")  # as if the service had ended before it could write the end down
+    change_run(disturbed, status="processing")  # as if the service had ended before it recorded the end of the run
     run = finish(disturbed)
     assert (run["status"], run["model_version"]) == ("canceled", None)
 
 
-def test_a_model_that_was_registered_as_the_service_ended_is_not_made_twice(finished: Path, tmp_path: Path) -> None:
+def test_a_model_registered_before_the_end_of_the_service_is_not_made_twice(finished: Path, tmp_path: Path) -> None:
     data = copied(finished, tmp_path)
     change_run(data, status="processing", model_version=None, finished_at=None)
     run = finish(data)
@@ -249,22 +251,22 @@ def test_a_model_that_was_registered_as_the_service_ended_is_not_made_twice(fini
 def test_a_run_ends_with_its_collection(disturbed: Path) -> None:
     with opened(disturbed) as client:
         runtime = runtime_of(client)
-        (thread,) = runtime.training.values()
+        (thread,) = runtime.training.threads
         task = good(client.delete(f"/v1/collections/{NAME}"))
         ended(lambda: good(client.get(f"/v1/tasks/{task['id']}")))
         thread.join(DEADLINE_SECONDS)
-        assert not runtime.training
-        assert not runtime.training_children
+        assert not runtime.training.threads
+        assert not runtime.training.children
         assert not any(runtime.staging.iterdir())
 
 
 @linux
-def test_a_child_waits_until_the_one_before_it_has_ended(disturbed: Path, finished: Path) -> None:
+def test_a_process_waits_for_the_end_of_its_predecessor(disturbed: Path, finished: Path) -> None:
     with (staged(disturbed) / "lock").open("wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # as a child of a service that was killed holds it
+        fcntl.flock(held, fcntl.LOCK_EX)  # like the process of a killed service
 
         def wait(herbs: Spoken) -> None:
-            (child,) = until(lambda: list(runtime_of(herbs.client).training_children.values()))
+            (child,) = until(lambda: list(runtime_of(herbs.client).training.children.values()))
             waiting = re.compile(rf"-> FLOCK +ADVISORY +WRITE {child.pid} ")
             until(lambda: waiting.search(Path("/proc/locks").read_text()))
             fcntl.flock(held, fcntl.LOCK_UN)
@@ -275,7 +277,7 @@ def test_a_child_waits_until_the_one_before_it_has_ended(disturbed: Path, finish
 
 @contextmanager
 def served(data: Path) -> Iterator[tuple[httpx.Client, "subprocess.Popen[str]"]]:
-    """A service in a process of its own; it is killed at the end."""
+    """A service in a process of its own, which is killed at the end."""
     command = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--port", "0", "--json"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "SOFTSEEK_ENCODER": "hashing"}
     with subprocess.Popen(
@@ -289,7 +291,7 @@ def served(data: Path) -> Iterator[tuple[httpx.Client, "subprocess.Popen[str]"]]
             process.kill()
 
 
-def test_a_service_that_is_killed_takes_its_run_up_again(untrained: Path, finished: Path, tmp_path: Path) -> None:
+def test_a_killed_service_resumes_its_run_at_the_next_start(untrained: Path, finished: Path, tmp_path: Path) -> None:
     data = copied(untrained, tmp_path)
     runs = f"/v1/collections/{NAME}/training-runs"
     with served(data) as (client, process):
@@ -306,7 +308,7 @@ def test_a_service_that_is_killed_takes_its_run_up_again(untrained: Path, finish
 
 
 @linux
-def test_a_child_does_not_outlive_its_service(untrained: Path, tmp_path: Path) -> None:
+def test_the_training_process_ends_with_the_service(untrained: Path, tmp_path: Path) -> None:
     data = copied(untrained, tmp_path)
     with served(data) as (client, process):
         good(client.post(f"/v1/collections/{NAME}/training-runs", json=ASKED))
@@ -315,22 +317,22 @@ def test_a_child_does_not_outlive_its_service(untrained: Path, tmp_path: Path) -
         process.wait()
     until(lambda: not any(alive(pid) for pid in children))
     written = {path.name for path in staged(data).rglob("*")}
-    assert "manifest.json" not in written  # it ended at once, not when it had something to say
+    assert "manifest.json" not in written  # it ended at once, not at its next output
 
 
 def children_of(pid: int) -> list[int]:
-    return [int(one) for told in Path(f"/proc/{pid}/task").glob("*/children") for one in told.read_text().split()]
+    return [int(one) for file in Path(f"/proc/{pid}/task").glob("*/children") for one in file.read_text().split()]
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs: one that has ended and that nobody waits for stays in the list as a zombie."""
+    """Return whether a process runs. An ended process without a waiting parent is listed as a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-def test_a_run_does_not_wait_for_the_end_of_a_process_that_has_staged_its_model(
+def test_a_run_does_not_wait_for_the_exit_of_a_process_that_has_staged_its_model(
     untrained: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lingering = "import sys, time; from service.training.child import main; main(sys.argv[1:]); time.sleep(600)"
@@ -342,7 +344,7 @@ def test_a_run_does_not_wait_for_the_end_of_a_process_that_has_staged_its_model(
         spawned.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, cwd=ROOT))
         return spawned[-1]
 
-    monkeypatch.setattr("service.training.follow._spawn", spawn)
+    monkeypatch.setattr("service.training.child_process._spawn", spawn)
     data = copied(untrained, tmp_path)
     with opened(data) as client:
         run = Spoken(client, NAME).train(**ASKED)

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from service.http import problems
-from service.runtime.collection import CollectionSettings
+from service.runtime.collection_settings import CollectionSettings
 from service.runtime.runtime import Runtime
 from service.settings import load_settings
 from service.training.schemas import ClickReading

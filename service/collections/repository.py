@@ -1,0 +1,44 @@
+"""SQL of collection settings and counts. The caller commits."""
+
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, func, select, update
+
+from index.records import KeyKind
+from service.storage.tables import Collection, Document, Event, Judgment, Key, Model, PendingDocument
+
+
+def find_collection(connection: Connection, collection_id: int) -> RowMapping | None:
+    """Return the row of a collection, or None."""
+    wanted = select(Collection.__table__).where(Collection.id == collection_id)
+    return connection.execute(wanted).mappings().one_or_none()
+
+
+def update_settings(connection: Connection, collection_id: int, settings: dict[str, Any]) -> None:
+    """Replace the settings of a collection."""
+    connection.execute(update(Collection).where(Collection.id == collection_id).values(settings=settings))
+
+
+def has_documents(connection: Connection, collection_id: int) -> bool:
+    """Return whether a collection has documents, searchable or pending."""
+    wanted = (select(table.id).where(table.collection_id == collection_id) for table in (Document, PendingDocument))
+    return any(connection.execute(one.limit(1)).first() for one in wanted)
+
+
+def counts(connection: Connection, collection_id: int) -> dict[str, Any]:
+    """Return the counts of documents, keys by kind, feedback and models."""
+
+    def count(table: Any) -> int:
+        wanted = select(func.count()).select_from(table).where(table.collection_id == collection_id)
+        return int(connection.execute(wanted).scalar_one())
+
+    kinds = select(Key.kind, func.count()).where(Key.collection_id == collection_id).group_by(Key.kind)
+    stored = {KeyKind(kind).label: number for kind, number in connection.execute(kinds)}
+    return {
+        "documents": count(Document),
+        "pending": count(PendingDocument),
+        "keys": {kind.label: 0 for kind in KeyKind} | stored,
+        "events": count(Event),
+        "judgments": count(Judgment),
+        "models": count(Model),
+    }

@@ -1,0 +1,49 @@
+"""SQL of health checks, housekeeping and idempotent answers. The caller commits."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, insert, select
+
+from service.storage.database import now
+from service.storage.tables import Document, IdempotentAnswer, Impression, Model
+
+
+def integrity(connection: Connection) -> str:
+    """Return the result of SQLite's integrity check: `ok` for a sound database."""
+    return str(connection.exec_driver_sql("PRAGMA integrity_check").scalar_one())
+
+
+def orphan_count(connection: Connection) -> int:
+    """Return the number of rows that violate a foreign key."""
+    return len(connection.exec_driver_sql("PRAGMA foreign_key_check").all())
+
+
+def document_count(connection: Connection, collection_id: int) -> int:
+    """Return the number of searchable documents of a collection."""
+    wanted = select(func.count()).select_from(Document).where(Document.collection_id == collection_id)
+    return int(connection.execute(wanted).scalar_one())
+
+
+def model_versions(connection: Connection, collection_id: int) -> list[int]:
+    """Return the versions of a collection's models."""
+    return list(connection.execute(select(Model.version).where(Model.collection_id == collection_id)).scalars())
+
+
+def delete_impressions(connection: Connection, collection_id: int, before: str) -> None:
+    """Delete the impressions of a collection that are older than `before`."""
+    old = (Impression.collection_id == collection_id, Impression.created_at < before)
+    connection.execute(delete(Impression).where(*old))
+
+
+def find_answer(connection: Connection, key: str, since: str) -> Row[Any] | None:
+    """Return the answer that was stored for an Idempotency-Key at `since` or later, or None."""
+    wanted = select(IdempotentAnswer.__table__)
+    fresh = (IdempotentAnswer.key == key, IdempotentAnswer.created_at >= since)
+    return connection.execute(wanted.where(*fresh)).one_or_none()
+
+
+def replace_answer(connection: Connection, key: str, since: str, values: dict[str, Any]) -> None:
+    """Store the answer of an Idempotency-Key; delete its previous answer and all answers older than `since`."""
+    stale = (IdempotentAnswer.created_at < since) | (IdempotentAnswer.key == key)
+    connection.execute(delete(IdempotentAnswer).where(stale))
+    connection.execute(insert(IdempotentAnswer).values(key=key, created_at=now(), **values))

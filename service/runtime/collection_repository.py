@@ -1,0 +1,155 @@
+"""SQL of collections, and of the documents and confirmations that their state is built from. The caller commits."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, update
+
+from index.encoding.documents import words_of
+from index.generation.generation import IndexedDocument
+from index.memory.aggregation import Confirmation, grade_of
+from index.records import Document as DocumentRecord
+from index.records import Floats, Key, KeyKind
+from service.storage.database import now
+from service.storage.tables import Collection, Document, Event, Judgment, TrainingRun, Value
+from service.storage.tables import Key as KeyRow
+from service.storage.vector_codec import as_vector
+
+TOMBSTONE = "/"
+"""The first character of the name of a collection that is being deleted. Names from clients do not contain it."""
+
+
+def insert_collection(
+    connection: Connection, name: str, settings: dict[str, Any], encoder: str, fingerprint: str, dim: int
+) -> RowMapping:
+    """Insert a collection and return its row."""
+    values = {
+        "name": name,
+        "settings": settings,
+        "encoder": encoder,
+        "fingerprint": fingerprint,
+        "dim": dim,
+        "watermark": 0,
+        "documents_watermark": 0,
+        "created_at": now(),
+    }
+    collection_id = connection.execute(insert(Collection).values(values).returning(Collection.id)).scalar_one()
+    return collection_row(connection, collection_id)
+
+
+def collection_row(connection: Connection, collection_id: int) -> RowMapping:
+    """Return the row of a collection. Raises NoResultFound."""
+    wanted = select(Collection.__table__).where(Collection.id == collection_id)
+    return connection.execute(wanted).mappings().one()
+
+
+def collection_rows(connection: Connection) -> Sequence[RowMapping]:
+    """Return the rows of all collections."""
+    return connection.execute(select(Collection.__table__)).mappings().all()
+
+
+def mark_deleted(connection: Connection, collection_id: int) -> None:
+    """Rename a collection so that it is not loaded again."""
+    name = f"{TOMBSTONE}{collection_id}"
+    connection.execute(update(Collection).where(Collection.id == collection_id).values(name=name))
+
+
+def delete_collection(connection: Connection, collection_id: int) -> None:
+    """Delete a collection with everything in it."""
+    connection.execute(delete(KeyRow).where(KeyRow.collection_id == collection_id))
+    connection.execute(delete(Collection).where(Collection.id == collection_id))
+
+
+def delete_marked_collections(connection: Connection) -> None:
+    """Delete the collections that `mark_deleted` has renamed."""
+    marked = select(Collection.id).where(Collection.name.startswith(TOMBSTONE))
+    for collection_id in connection.execute(marked).scalars().all():
+        delete_collection(connection, collection_id)
+
+
+def processing_run_ids(connection: Connection) -> set[str]:
+    """Return the ids of the training runs that have not ended."""
+    return set(connection.execute(select(TrainingRun.id).where(TrainingRun.status == "processing")).scalars())
+
+
+def bump_watermark(connection: Connection, collection_id: int, documents: bool) -> int:
+    """Count a visible change of a collection and return the new watermark.
+
+    documents: whether documents changed, so that the saved index is outdated.
+    """
+    watermark = Collection.watermark + 1
+    values: dict[str, Any] = {"watermark": watermark}
+    if documents:
+        values["documents_watermark"] = watermark
+    changed = update(Collection).where(Collection.id == collection_id).values(values)
+    return int(connection.execute(changed.returning(Collection.watermark)).scalar_one())
+
+
+def indexed_documents(connection: Connection, collection_id: int) -> list[IndexedDocument]:
+    """Return every document of a collection with its own keys and its value, in the order of rows."""
+    keys: dict[int, list[Key]] = {}
+    wanted = select(KeyRow.document_row, KeyRow.kind, KeyRow.vector, KeyRow.span_start, KeyRow.span_end)
+    own = wanted.where(KeyRow.collection_id == collection_id, KeyRow.kind != KeyKind.QUERY).order_by(KeyRow.id)
+    for row, kind, vector, start, end in connection.execute(own):
+        keys.setdefault(row, []).append(Key(KeyKind(kind), as_vector(vector), start, end))
+    stored = select(Document.row, Document.id, Document.title, Document.text, Value.vector)
+    stored = stored.join(Value, Value.document_row == Document.row, isouter=True)
+    found = connection.execute(stored.where(Document.collection_id == collection_id).order_by(Document.row))
+    return [
+        IndexedDocument(
+            row,
+            words_of(DocumentRecord(id, text, title)),
+            keys.get(row, []),
+            _value(vector),
+        )
+        for row, id, title, text, vector in found
+    ]
+
+
+def _value(blob: bytes | None) -> Floats | None:
+    return None if blob is None else as_vector(blob)
+
+
+def confirmations(
+    connection: Connection, collection_id: int, ids: Iterable[int] | None = None, rows: Iterable[int] | None = None
+) -> list[Confirmation]:
+    """Return the confirmations of a collection: all, those of the keys `ids`, or those of the documents `rows`."""
+    wanted = _confirmations().where(KeyRow.kind == KeyKind.QUERY)
+    if ids is not None:
+        wanted = wanted.where(KeyRow.id.in_(list(ids)))
+    elif rows is not None:  # no condition on the collection: SQLite would scan all of its memory by that index
+        wanted = wanted.where(KeyRow.document_row.in_(list(rows)))
+    else:
+        wanted = wanted.where(KeyRow.collection_id == collection_id)
+    vectors: dict[bytes, Floats] = {}  # confirmations of the same query share a vector
+    return [_confirmation(row, vectors) for row in connection.execute(wanted)]
+
+
+def _confirmations() -> Select[*tuple[Any, ...]]:
+    event, judgment = Event.__table__.c, Judgment.__table__.c
+    key = (KeyRow.id, KeyRow.document_row, KeyRow.vector, KeyRow.weight, KeyRow.query_key)
+    by_event = (event.client_id, event.timestamp, event.created_at)
+    by_judgment = (judgment.rater, judgment.created_at.label("judged_at"))
+    return (
+        select(*key, *by_event, *by_judgment)
+        .join(Event, Event.id == KeyRow.event_id, isouter=True)
+        .join(Judgment, Judgment.id == KeyRow.judgment_id, isouter=True)
+    )
+
+
+def _confirmation(row: Any, vectors: dict[bytes, Floats]) -> Confirmation:
+    """Return the confirmation of a stored key. A rater and a client of the same name count as two persons."""
+    judged = row.judged_at is not None
+    client = None if row.client_id is None else f"client {row.client_id}"
+    moment = row.judged_at if judged else min(row.timestamp, row.created_at)  # corrects a client's clock that is ahead
+    return Confirmation(
+        row.id,
+        row.document_row,
+        row.query_key or "",
+        vectors.setdefault(row.vector, as_vector(row.vector)),
+        grade_of(row.weight),
+        f"rater {row.rater}" if judged else client,
+        round(1000 * datetime.fromisoformat(moment).timestamp()),
+        judged,
+    )

@@ -1,0 +1,86 @@
+"""Creates collections, and builds their state in memory from the tables."""
+
+import shutil
+from itertools import chain
+from pathlib import Path
+
+import structlog
+from sqlalchemy import Connection, RowMapping
+
+from index.encoding.encoder import Encoder
+from index.errors import DamagedFile
+from index.generation.generation import Generation
+from index.generation.store import GenerationStore
+from index.ranking.attention import AttentionHead
+from index.records import MemoryKey
+from service.runtime.collection import CollectionState, Serving, empty_memory
+from service.runtime.collection_repository import confirmations, indexed_documents, insert_collection
+from service.runtime.collection_settings import CollectionSettings
+from service.runtime.model_files import load_version
+from service.runtime.model_repository import champion_version, insert_model, point_alias
+from service.storage.database import Database
+
+log = structlog.get_logger()
+
+
+def create_collection(
+    database: Database, data: Path, name: str, settings: CollectionSettings, encoder_name: str, encoder: Encoder
+) -> CollectionState:
+    """Create an empty collection with the untrained model as champion, durably, and return its state."""
+    with database.write() as connection:
+        row = insert_collection(connection, name, vars(settings), encoder_name, encoder.fingerprint, encoder.dim)
+        insert_model(connection, row["id"], 0, {"lineage": {"kind": "birth"}, "report": {}, "decision": {}})
+        point_alias(connection, row["id"], "champion", 0)
+    return load_collection(database, row, data)
+
+
+def load_collection(database: Database, row: RowMapping, data: Path) -> CollectionState:
+    """Return the state of a stored collection. A missing, outdated or damaged index is rebuilt."""
+    directory = data / "indexes" / str(row["id"])
+    language, watermark = row["settings"]["language"], row["documents_watermark"]
+    with database.read() as connection:
+        try:
+            store = GenerationStore.open(directory, row["dim"], language, watermark)
+            saved = watermark
+        except DamagedFile as damage:
+            if watermark:
+                log.warning("index_rebuilt", collection=row["name"], reason=str(damage))
+            shutil.rmtree(directory, ignore_errors=True)
+            store, saved = GenerationStore(directory, row["dim"], language), -1
+            store.apply(watermark, indexed_documents(connection, row["id"]))
+        state = CollectionState(row, directory, store, load_serving(connection, row, data))
+        state.saved_watermark = saved
+        state.load_memory(confirmations(connection, row["id"]), row["watermark"])
+    return state
+
+
+def load_serving(connection: Connection, row: RowMapping, data: Path) -> Serving:
+    """Return the champion. If its file is damaged, version 0 serves instead and every answer reports it."""
+    initial = CollectionSettings(**row["settings"]).initial(row["dim"])
+    champion = champion_version(connection, row["id"])
+    try:
+        return Serving(champion, load_version(row["id"], initial, champion, data))
+    except DamagedFile as damage:
+        log.error("champion_damaged", collection=row["name"], version=champion, reason=str(damage))
+        return Serving(0, AttentionHead(initial), ("champion_damaged",))
+
+
+def rebuild_index(database: Database, state: CollectionState, damaged: Generation) -> None:
+    """Rebuild the index from the database, unless another thread has rebuilt it since `damaged` was current."""
+    with state.lock:
+        before = state.generation
+        if before.key_guard is not damaged.key_guard:
+            return
+        log.warning("index_rebuilt", collection=state.name, reason="a key differs from its checksum")
+        store = state.discard_index()
+        with database.read() as connection:
+            store.apply(before.watermark, indexed_documents(connection, state.id))
+        store.remember(before.watermark, before.memory.keys)
+        state.store = store
+
+
+def memory_keys(connection: Connection, row: RowMapping) -> list[MemoryKey]:
+    """Return the merged memory of a stored collection, aged to today."""
+    memory = empty_memory(CollectionSettings(**row["settings"]))
+    memory.change(confirmations(connection, row["id"]))
+    return list(chain.from_iterable(memory.keys().values()))

@@ -1,0 +1,49 @@
+"""SQL of models and aliases that several slices need. The caller commits."""
+
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from service.storage.database import now
+from service.storage.tables import Alias, AliasChange, Model
+
+
+def next_version(connection: Connection, collection_id: int) -> int:
+    """Return the version number of the next model."""
+    newest = select(func.max(Model.version)).where(Model.collection_id == collection_id)
+    return int(connection.execute(newest).scalar_one() or 0) + 1
+
+
+def insert_model(connection: Connection, collection_id: int, version: int, facts: dict[str, dict[str, Any]]) -> None:
+    """Insert a model; `facts` holds its lineage, report and decision."""
+    values = {"collection_id": collection_id, "version": version, "created_at": now(), **facts}
+    connection.execute(insert(Model).values(values))
+
+
+def point_alias(connection: Connection, collection_id: int, name: str, version: int) -> None:
+    """Point an alias at a version."""
+    same = (Alias.collection_id == collection_id, Alias.name == name)
+    if connection.execute(update(Alias).where(*same).values(version=version)).rowcount == 0:
+        connection.execute(insert(Alias).values(collection_id=collection_id, name=name, version=version))
+
+
+def champion_version(connection: Connection, collection_id: int) -> int:
+    """Return the version that the alias `champion` points at."""
+    wanted = select(Alias.version).where(Alias.collection_id == collection_id, Alias.name == "champion")
+    return int(connection.execute(wanted).scalar() or 0)
+
+
+def insert_alias_change(
+    connection: Connection, collection_id: int, name: str, before: int, after: int, reason: str, rollback: bool
+) -> None:
+    """Record that an alias moved from the version `before` to the version `after`."""
+    values = {
+        "collection_id": collection_id,
+        "name": name,
+        "from_version": before,
+        "to_version": after,
+        "reason": reason,
+        "rollback": rollback,
+        "created_at": now(),
+    }
+    connection.execute(insert(AliasChange).values(values))

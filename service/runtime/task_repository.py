@@ -1,0 +1,42 @@
+"""SQL of tasks. The caller commits."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from service.storage.database import now
+from service.storage.tables import Task
+
+UNFINISHED = ("enqueued", "processing")
+
+
+def insert_task(connection: Connection, **values: Any) -> None:
+    """Insert a task with these columns."""
+    connection.execute(insert(Task).values(created_at=now(), **values))
+
+
+def update_task(connection: Connection, task_id: str, **values: Any) -> None:
+    """Set columns of a task."""
+    connection.execute(update(Task).where(Task.id == task_id).values(**values))
+
+
+def fail_unfinished_tasks(connection: Connection, error: dict[str, Any]) -> None:
+    """Mark every task that has not ended as failed."""
+    unfinished = update(Task).where(Task.status.in_(UNFINISHED))
+    connection.execute(unfinished.values(status="failed", error=error, finished_at=now()))
+
+
+def find_task(connection: Connection, task_id: str) -> Any | None:
+    """Return the row of a task, or None."""
+    return connection.execute(select(Task.__table__).where(Task.id == task_id)).one_or_none()
+
+
+def task_statuses(connection: Connection) -> dict[str, str]:
+    """Return id -> status of all tasks, oldest first."""
+    return {row.id: row.status for row in connection.execute(select(Task.id, Task.status).order_by(Task.id))}
+
+
+def delete_tasks(connection: Connection, ids: Sequence[str]) -> None:
+    """Delete tasks."""
+    connection.execute(delete(Task).where(Task.id.in_(ids)))

@@ -1,0 +1,60 @@
+"""Registers the model of a training run and promotes it if the gate passes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Row
+
+from service.runtime.collection import CollectionState
+from service.runtime.model_registry import promote, register
+from service.runtime.model_repository import champion_version, next_version
+from service.runtime.runtime import Runtime
+from service.training.child_process import Specification
+from service.training.repository import model_of_run, update_decision
+from service.training.staging import MODEL, REPORT
+
+
+def conclude(runtime: Runtime, state: CollectionState, specification: Specification) -> dict[str, Any]:
+    """Register the staged model and apply the gate's decision; return columns of the run's record.
+
+    After an interruption it can be called again: steps that are complete are not repeated.
+    """
+    with state.lock:
+        model = _registered(runtime, state, specification)
+        version, decision = model.version, dict(model.decision)
+        with runtime.database.read() as connection:
+            champion = champion_version(connection, state.id)
+        obstacle = _obstacle(specification, champion)
+        if champion == version:
+            decision["promoted"] = True
+        elif decision["promote"] and obstacle is None:
+            promote(runtime, state, version, f"training run {specification['run']} passed the gate")
+            decision["promoted"] = True
+        elif obstacle is not None and (decision["promote"] or specification["promote"] == "never"):
+            decision["reasons"] = [*(reason for reason in decision["reasons"] if reason != obstacle), obstacle]
+        with runtime.database.write() as connection:
+            update_decision(connection, state.id, version, decision)
+    return {"model_version": version, "report": model.report, "decision": decision}
+
+
+def _obstacle(specification: Specification, champion: int) -> str | None:
+    """Return the reason against promotion in spite of a passed gate, or None."""
+    if specification["promote"] == "never":
+        return "promotion was not asked for"
+    return None if champion == specification["champion"] else "the champion was changed during the run"
+
+
+def _registered(runtime: Runtime, state: CollectionState, specification: Specification) -> Row[Any]:
+    """Return the model of this run. If it is only staged, register it first."""
+    with runtime.database.write() as connection:
+        model = model_of_run(connection, state.id, specification["run"])
+        if model is None:
+            staging = Path(specification["staging"])
+            report = json.loads((staging / REPORT).read_bytes())
+            facts = {"lineage": report["lineage"], "report": report["report"]}
+            facts["decision"] = report["decision"] | {"promoted": False}
+            register(runtime, state, connection, staging / MODEL, next_version(connection, state.id), facts)
+            model = model_of_run(connection, state.id, specification["run"])
+            assert model is not None
+        return model
