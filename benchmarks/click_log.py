@@ -134,7 +134,7 @@ def naive(feedback: Sequence[Feedback]) -> Grades:
     }
 
 
-PEER_READINGS: dict[str, Callable[[Sequence[Feedback]], Grades]] = {"graded": graded, "naive": naive}
+PEER_INTERPRETATIONS: dict[str, Callable[[Sequence[Feedback]], Grades]] = {"graded": graded, "naive": naive}
 """The ways in which peers, which take grades, are given a log of clicks."""
 
 

@@ -9,14 +9,14 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from benchmarks.baselines import BASELINES, DEPTH, gather
-from benchmarks.click_log import PEER_READINGS, SHOWN, ClickLog, Traffic, as_judged
+from benchmarks.click_log import PEER_INTERPRETATIONS, SHOWN, ClickLog, Traffic, as_judged
 from benchmarks.collections import TestSet, document_ids
+from benchmarks.measurements import Found
 from benchmarks.ours import searched, train
 from benchmarks.peers import Task
 from benchmarks.peers.launch import run_peers
 from benchmarks.peers.material import Material, Split
 from benchmarks.peers.ranking import best, fused
-from benchmarks.results import Found
 from benchmarks.simulator import examination
 from benchmarks.workbench import finished
 from index.errors import NotEnoughFeedback
@@ -73,7 +73,7 @@ def logs(
 def theirs_from(log: Log, reading: str, peers: Sequence[str], task: Task) -> Iterator[tuple[str, Found]]:
     """Yield each of these peers with what its systems learned from a log read in this way; nothing of an empty log."""
     started = time.perf_counter()
-    grades = PEER_READINGS[reading](log.feedback)
+    grades = PEER_INTERPRETATIONS[reading](log.feedback)
     judged = as_judged(log.one, grades, document_ids(log.runtime, log.state))
     seconds = log.read_seconds + time.perf_counter() - started
     if len(judged.train) < LEAST_QUERIES:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from benchmarks.collections import TestSet, post_train_judgments
-from benchmarks.results import Found
+from benchmarks.measurements import Found
 from service.runtime.collection import CollectionState
 from service.runtime.model_registry import promote
 from service.runtime.runtime import Runtime

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measurements import Found
 from benchmarks.peers import PEERS, Task
 from benchmarks.peers.material import Material
-from benchmarks.results import Found
 from index.records import Ints
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from benchmarks.ablations import (
     STATES,
+    UNTRAINED,
     VARIANTS,
     WHOLE,
     Plan,
@@ -22,8 +23,8 @@ from benchmarks.ablations import (
     without_sequence,
     without_words,
 )
-from benchmarks.results import Results
-from benchmarks.workbench import Bench, asked_queries, laid_open
+from benchmarks.measurements import Measurements
+from benchmarks.workbench import Bench, asked_queries, loaded
 from index.encoding.encoder import HashingEncoder
 from index.generation.generation import Generation
 from index.ranking.attention import EVIDENCE
@@ -36,7 +37,7 @@ QUERY = "q-cat-sleeps"
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    with laid_open(animals(), HashingEncoder(), [QUERY]) as bench:
+    with loaded(animals(), HashingEncoder(), [QUERY]) as bench:
         yield bench
 
 
@@ -104,18 +105,18 @@ class NeverAsked(HashingEncoder):
 
 def test_an_interrupted_run_goes_on_where_it_was_and_gaps_are_to_the_whole(tmp_path: Path) -> None:
     one, console = animals(), Console(quiet=True)
-    untrained = {"recipes": ("birth",), "hops": ()}
+    untrained = UNTRAINED
     whole = Variant(WHOLE, config=untrained)
     variants = [whole, *(Variant(each.name, each.of, untrained) for each in VARIANTS[1:])]
     queries = asked_queries(one, 4)
     first, plan = Plan(variants[:1], [0], {}), Plan(variants, [0], {})
-    measure_set(one, HashingEncoder(), queries, first, Results(tmp_path / "out.json"), console)
+    measure_set(one, HashingEncoder(), queries, first, Measurements(tmp_path / "out.json"), console)
     with pytest.raises(AssertionError, match="laid open"):
-        measure_set(one, NeverAsked(), queries, plan, Results(tmp_path / "out.json"), console)
-    measure_set(one, HashingEncoder(), queries, plan, Results(tmp_path / "out.json"), console)
-    results = Results(tmp_path / "out.json")
+        measure_set(one, NeverAsked(), queries, plan, Measurements(tmp_path / "out.json"), console)
+    measure_set(one, HashingEncoder(), queries, plan, Measurements(tmp_path / "out.json"), console)
+    results = Measurements(tmp_path / "out.json")
     measure_set(one, NeverAsked(), queries, plan, results, console)
-    found = summary(results, [one.name])
+    found = summary(results, [one.name], [variant.name for variant in variants])
     for state in STATES:
         for variant in variants:
             system = system_of(variant.name, state)

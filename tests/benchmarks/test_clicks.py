@@ -12,8 +12,8 @@ from benchmarks.click_log import ClickLog, Traffic, as_judged, graded, naive
 from benchmarks.click_systems import Log, logs, ours_from, theirs_from
 from benchmarks.clicks import Measuring, Plan, measure_set, parser, plan_of, shares, summary
 from benchmarks.collections import document_ids, opened
+from benchmarks.measurements import Measurements
 from benchmarks.peers import Task
-from benchmarks.results import Results
 from benchmarks.simulator import Searchers
 from index.encoding.encoder import HashingEncoder
 from index.learning.examples import Feedback
@@ -132,21 +132,21 @@ class NeverAsked(HashingEncoder):
 def test_an_interrupted_run_goes_on_where_it_was_and_ours_stands_beside_its_peers(tmp_path: Path) -> None:
     one, console, out = animals(), Console(quiet=True), tmp_path / "out.json"
     plan = Plan(TRAFFIC, (150,), (0,), (), ("kernel",), KEYS, Task(encoder="hashing"))
-    measure_set(Measuring(one, plan, Results(out), console), HashingEncoder())
+    measure_set(Measuring(one, plan, Measurements(out), console), HashingEncoder())
     theirs = {"best fixed fusion, graded", "best fixed fusion, naive", "kernel, graded", "kernel, naive"}
-    assert set(Results(out).sets["animals after 150"]["systems"]) == theirs
+    assert set(Measurements(out).sets["animals after 150"]["systems"]) == theirs
 
     both = replace(plan, ours=("chosen", "served"))
-    kept = Results(out).sets["animals after 150"]["systems"]
-    measure_set(Measuring(one, both, Results(out), console), HashingEncoder())
-    results = Results(out)
+    kept = Measurements(out).sets["animals after 150"]["systems"]
+    measure_set(Measuring(one, both, Measurements(out), console), HashingEncoder())
+    results = Measurements(out)
     assert {name: results.sets["animals after 150"]["systems"][name] for name in theirs} == kept
     measure_set(Measuring(one, both, results, console), NeverAsked())
     other = replace(both, traffic=replace(TRAFFIC, searchers=Searchers(eta=0.5)))
     with pytest.raises(AssertionError, match="laid open"):
         measure_set(Measuring(one, other, results, console), NeverAsked())
 
-    found = summary(Results(out), ["animals"], 150)["sets"]["animals"]
+    found = summary(Measurements(out), ["animals"], 150)["sets"]["animals"]
     assert {"bm25", "dense", "rrf", "untrained", "judgments", "chosen", "served", *theirs} == set(found)
     gap = found["chosen"]["nDCG@10"] - found["kernel, naive"]["nDCG@10"]
     assert found["kernel, naive"]["ours_minus"][0] == pytest.approx(gap, abs=2e-4)

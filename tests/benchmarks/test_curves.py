@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.curves import ALL, UNTRAINED, Plan, first_of, remembering, served, summary
-from benchmarks.results import Results
-from benchmarks.workbench import Bench, laid_open
+from benchmarks.measurements import Measurements
+from benchmarks.workbench import Bench, loaded
 from index.encoding.encoder import HashingEncoder
 from tests.benchmarks.sets import animals
 
@@ -15,7 +15,7 @@ from tests.benchmarks.sets import animals
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     one = animals()
-    with laid_open(one, HashingEncoder(), sorted(one.test)) as bench:
+    with loaded(one, HashingEncoder(), sorted(one.test)) as bench:
         yield bench
 
 
@@ -47,7 +47,7 @@ def test_too_little_feedback_serves_the_untrained_head_with_what_is_remembered(b
 def test_a_point_below_untrained_beyond_noise_is_a_dip(tmp_path: Path) -> None:
     one, plan = animals(), Plan(["2", "4", ALL], [0, 1], {})
     queries = sorted(one.test)
-    results = Results(tmp_path / "out.json")
+    results = Measurements(tmp_path / "out.json")
     results.open_set(one.name, len(one.documents), len(one.train), queries)
     half = dict.fromkeys(queries, 0.5)
     better, worse, noise = half | {queries[0]: 0.9}, dict.fromkeys(queries, 0.4), half | {queries[0]: 0.4}

@@ -11,10 +11,10 @@ from rich.console import Console
 from benchmarks.baselines import BASELINES, gather
 from benchmarks.collections import ingest
 from benchmarks.learning import Measuring, Plan, measure_set
+from benchmarks.measurements import Measurements
 from benchmarks.peers import Task
 from benchmarks.peers.material import SPLIT_ARRAYS, Material, Split
 from benchmarks.peers.ranking import best, fused
-from benchmarks.results import Results
 from index.encoding.encoder import HashingEncoder
 from index.records import Floats
 from service.runtime.collection import CollectionSettings
@@ -94,9 +94,11 @@ def test_what_trees_leave_alike_stays_in_the_order_of_the_fixed_fusion(material:
 def test_ours_is_left_out_where_asked_and_measured_by_the_next_run_alone(tmp_path: Path) -> None:
     one, task = animals(), Task(encoder="hashing")
     console = Console(quiet=True)
-    first = Measuring(one, Plan(KEYS, [0, 1], ["kernel"], task, ours=False), Results(tmp_path / "out.json"), console)
+    first = Measuring(
+        one, Plan(KEYS, [0, 1], ["kernel"], task, ours=False), Measurements(tmp_path / "out.json"), console
+    )
     measure_set(first, HashingEncoder())
-    kept = Results(tmp_path / "out.json")
+    kept = Measurements(tmp_path / "out.json")
     assert set(kept.sets["animals"]["systems"]) == {*BASELINES, "kernel"}
     later = Measuring(one, Plan(KEYS, [0, 1], ["kernel"], task), kept, console)
     assert later.missing_ours() == [0, 1]
