@@ -25,7 +25,7 @@ def share(value: float | None, digits: int = 3) -> str:
     """Return a number of at most 1 without its leading zero: `.713`; 1 is `1.0`."""
     if value is None:
         return NONE
-    return "1.0" if value == 1 else f"{value:.{digits}f}".replace("0.", ".", 1)
+    return "1.0" if round(value, digits) == 1 else f"{value:.{digits}f}".replace("0.", ".", 1)
 
 
 def number(value: float | None, digits: int = 0) -> str:
@@ -34,16 +34,16 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def significant(value: float | None) -> str:
-    """Return a number with two significant digits below 10, and three below 100."""
+    """Return a number with three significant digits, and with separated thousands."""
     if value is None:
         return NONE
-    if value and abs(value) < 100:
-        value = float(f"{value:.{2 if abs(value) < 10 else 3}g}")
-    return f"{value:,.10g}" if value < 100 else f"{value:,.0f}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def points(gap: Sequence[float] | None) -> str:
-    """Return a difference with its interval, in points: `+2.7 [+2.0, +3.5]`."""
+    """Return a difference with its interval, in points: `+2.7 [+2.0, +3.5]`; `0` if nothing differs."""
+    if gap is not None and not any(gap):
+        return "0"
     return NONE if gap is None else "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * value for value in gap))
 
 

@@ -31,7 +31,7 @@ MARKS = {"better": "*", "worse": "!"}
 
 
 def learning_readme(figures: Mapping[str, Any]) -> str:
-    """Return the quality section of README.md: cost, table, strongest peer."""
+    """Return the quality section of README.md: cost of a run, table, strongest peer."""
     sets, mean = figures["sets"], figures["mean"]
     spent = [cost for one in sets.values() if (cost := at(one, OURS, "cpu_seconds")) is not None]
     cost = f", which took {min(spent):.0f} to {max(spent):.0f} processor seconds" if spent else ""
@@ -39,6 +39,7 @@ def learning_readme(figures: Mapping[str, Any]) -> str:
     cells = [[label, *_best_bold([at(one, system, NDCG) for system in README_COLUMNS])] for label, one in rows]
     peers = {name: one for name, one in mean.items() if name not in OWN and one.get(NDCG) is not None}
     strongest = max(peers, key=lambda name: float(peers[name][NDCG]))
+    label, difference = README_COLUMNS.get(strongest, strongest), peers[strongest].get("ours_minus")
     return "\n".join(
         [
             f"nDCG@10 on held-out queries of {len(sets)} collections, after the train queries were posted as judgments",
@@ -46,8 +47,8 @@ def learning_readme(figures: Mapping[str, Any]) -> str:
             "",
             table(["", *README_COLUMNS.values()], cells),
             "",
-            f"The strongest peer in the mean is `{strongest}` with {share(peers[strongest][NDCG])}; Softseek minus it:",
-            f"{points(peers[strongest].get('ours_minus'))} points.",
+            f"The strongest peer in the mean is {label}: {share(peers[strongest][NDCG])}, against",
+            f"{share(mean[OURS][NDCG])} of Softseek. The difference is {points(difference)} points.",
         ]
     )
 
@@ -131,6 +132,8 @@ def variants(state: str) -> Callable[[Mapping[str, Any]], str]:
     def rendered(figures: Mapping[str, Any]) -> str:
         sets = figures["sets"]
         systems = [name for name in next(iter(sets.values())) if name.endswith(f", {state}")]
+        if not systems:
+            return "The stored result has no such figures."
         over = {"mean of sets": figures["mean"]} if figures.get("mean") else {}
         rows = []
         for system in systems:
@@ -181,7 +184,10 @@ def _clicks_of(name: str, sizes: Mapping[str, Any]) -> str:
             one = at(size, "sets", name, system)
             gained = at(size, "share", name, system)
             minus = at(one, "ours_minus")
-            told = [_spread(one), points(minus) if minus else f"{gained:.0%} of the gain" if gained is not None else ""]
+            told = [
+                _spread(one),
+                points(minus) if minus else f"{100 * gained:.0f} % of the gain" if gained is not None else "",
+            ]
             cells.append(", ".join(filter(None, told)) if one else NONE)
         rows.append([bold(cell, system == "chosen") for cell in (system, *cells)])
     return table(["system", *(f"{int(size):,} impressions" for size in sizes)], rows)
@@ -230,7 +236,7 @@ def examination(figures: Mapping[str, Any]) -> str:
     rows = [
         [
             f"{row['impressions']:,}",
-            f"{row['shuffled']:.0%}",
+            f"{100 * row['shuffled']:.0f} %",
             str(row["eta"]),
             *(share(row[each], 2) for each in estimators),
         ]

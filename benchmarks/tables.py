@@ -8,13 +8,14 @@ A table stands between two comments. Its name is the name of the result file, a 
     <!-- table: learning.peers -->
     <!-- end -->
 
-`NAME.measured` is known for every result: commit, date, command, note and remarks. A table without a stored result says
-so. `--check` writes nothing and fails if a page or a plot differs from the results. Needs no network and no test sets.
+Every result also has `NAME.measured`, which gives commit, date, command, note and remarks, and `NAME.note`, which gives
+commit, date and note. Without a stored result a block says so. `--check` writes nothing, and fails if a page or a plot
+differs from the results. No network and no test sets are needed.
 """
 
 import argparse
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from benchmarks.result_file import RESULTS, load_result
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-MEASURED = "measured"
+PROVENANCE = ("measured", "note")
 Renderer = Callable[[Mapping[str, Any]], str]
 
 TABLES: dict[str, Renderer] = {
@@ -95,7 +96,7 @@ def with_tables(text: str, results: Path = RESULTS) -> str:
 def block_text(name: str, results: Path = RESULTS) -> str:
     """Return the content of a block. Raises KeyError if no such table is known."""
     stem, _, part = name.partition(".")
-    if part != MEASURED:
+    if part not in PROVENANCE:
         renderer = TABLES[name]
     elif stem not in {known.partition(".")[0] for known in TABLES}:
         raise KeyError(name)
@@ -103,19 +104,25 @@ def block_text(name: str, results: Path = RESULTS) -> str:
     if not path.is_file():
         return "No result is stored yet."
     result = load_result(path)
-    return conditions(result) if part == MEASURED else renderer(result["figures"])
+    if part not in PROVENANCE:
+        return renderer(result["figures"])
+    return conditions(result["measured"], result["remarks"]) if part == "measured" else note(result["measured"])
 
 
-def conditions(result: Mapping[str, Any]) -> str:
+def note(measured: Mapping[str, Any]) -> str:
+    """Return commit, date and note of a result."""
+    return f"Measured on {measured['date']} at commit {measured['commit'][:9]}. {measured['note']}".strip()
+
+
+def conditions(measured: Mapping[str, Any], remarks: Sequence[str]) -> str:
     """Return how a result was measured, its note, and its remarks as a list."""
-    measured = result["measured"]
     seeds = f", seeds {', '.join(map(str, measured['seeds']))}" if measured["seeds"] else ""
     cores = f"{measured['cores']} cores" if measured["cores"] else "an unknown number of cores"
     first = (
         f"Measured on {measured['date']} at commit {measured['commit'][:9]}{seeds}, {cores}, {measured['processor']}:"
     )
     lines = [f"{first} `{measured['command']}`.", *filter(None, [measured["note"]])]
-    return "\n".join([*lines, *([""] if result["remarks"] else []), *(f"- {one}" for one in result["remarks"])])
+    return "\n".join([*lines, *([""] if remarks else []), *(f"- {one}" for one in remarks)])
 
 
 if __name__ == "__main__":
