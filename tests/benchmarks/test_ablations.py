@@ -1,5 +1,6 @@
 """A variant lacks its part and nothing else, and what was measured is not measured again."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from benchmarks import quality_tables
 from benchmarks.ablations import (
     STATES,
     UNTRAINED,
@@ -124,3 +126,5 @@ def test_an_interrupted_run_goes_on_where_it_was_and_gaps_are_to_the_whole(tmp_p
             gap = found["mean"][system]["nDCG@10"]["minus_whole"][0]
             all_of_it = found["sets"][one.name][system_of(WHOLE, state)]["nDCG@10"]["mean"]
             assert gap == pytest.approx(mean - all_of_it, abs=2e-4)
+    shown = quality_tables.variants("served")(json.loads(json.dumps(found)))
+    assert [line.split(" | ")[0].strip("| ") for line in shown.splitlines()[2:]] == [each.name for each in variants]

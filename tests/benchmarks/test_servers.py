@@ -20,7 +20,7 @@ from benchmarks.servers.launch import _measured, candidates_recall, chosen
 from benchmarks.servers.measure import NotRunning, Plan, measure
 from benchmarks.servers.processes import disk_bytes, marked, memory, running
 from benchmarks.servers.report import goals, show
-from benchmarks.servers.systems import INT8, OURS, SYSTEMS, Behind, Place, Txtai
+from benchmarks.servers.systems import INT8, OURS, SYSTEMS, Place, StoreApp, Txtai
 from index.encoding.encoder import HashingEncoder
 from service.runtime.runtime import Runtime
 from service.settings import Settings
@@ -30,7 +30,7 @@ SMALL_SERVER = Path(__file__).with_name("small_server.py")
 PLAN = Plan(timed=10, clients=(1, 2), requests=(15, 10), seconds=60, warm_up=1)
 
 
-class Small(Behind):
+class Small(StoreApp):
     """The small server in the place of a store's app; `code` in the place of the small server."""
 
     def __init__(self, code: list[str] | None = None) -> None:
