@@ -17,6 +17,9 @@ SYSTEM_LABELS = {
     "pgvector-same-encoder": "pgvector, with our encoder",
 }
 
+VERSIONED = {"txtai": "txtai", "chroma": "chromadb", "lancedb": "lancedb", "milvus": "milvus"}
+"""System -> the package with its version. The package pgvector is a client, and its version is not the server's."""
+
 
 def serving_ingest(figures: Mapping[str, Any]) -> str:
     """Return documents per second of ingestion, beside encoders alone."""
@@ -80,7 +83,7 @@ def servers(figures: Mapping[str, Any]) -> str:
 
 def _labelled(name: str, one: Mapping[str, Any]) -> str:
     package = name.removesuffix("-same-encoder")
-    version = at(one, "versions", {"milvus": "milvus", "chroma": "chromadb"}.get(package, package))
+    version = at(one, "versions", VERSIONED.get(package, ""))
     return SYSTEM_LABELS.get(name, name) + (f" {version}" if version else "")
 
 

@@ -1,5 +1,6 @@
 """Everyone learns from the same log: as long as it was asked for, of no test query, and read as each reading says."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from benchmarks import quality_tables
 from benchmarks.click_log import ClickLog, Traffic, as_judged, graded, naive
 from benchmarks.click_systems import Log, logs, ours_from, theirs_from
 from benchmarks.clicks import Measuring, Plan, measure_set, parser, plan_of, shares, summary
@@ -146,12 +148,16 @@ def test_an_interrupted_run_goes_on_where_it_was_and_ours_stands_beside_its_peer
     with pytest.raises(AssertionError, match="laid open"):
         measure_set(Measuring(one, other, results, console), NeverAsked())
 
-    found = summary(Measurements(out), ["animals"], 150)["sets"]["animals"]
+    figures = summary(Measurements(out), ["animals"], 150)
+    found = figures["sets"]["animals"]
     assert {"bm25", "dense", "rrf", "untrained", "judgments", "chosen", "served", *theirs} == set(found)
     gap = found["chosen"]["nDCG@10"] - found["kernel, naive"]["nDCG@10"]
     assert found["kernel, naive"]["ours_minus"][0] == pytest.approx(gap, abs=2e-4)
     assert "promoted" in found["chosen"]["facts"]["0"]
     assert {"learn_seconds", "live_seconds", "cpu_seconds", "peak_mib"} <= found["chosen"].keys()
+    shown = quality_tables.clicks(json.loads(json.dumps({"impressions": {150: figures}})))
+    assert "150 impressions" in shown
+    assert all(f"| {name} |" in shown for name in theirs)
 
 
 def test_a_share_is_of_what_the_judgments_gain() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import quality_tables
 from benchmarks.curves import ALL, UNTRAINED, Plan, first_of, remembering, served, summary
 from benchmarks.measurements import Measurements
 from benchmarks.workbench import Bench, loaded
@@ -63,6 +64,9 @@ def test_a_point_below_untrained_beyond_noise_is_a_dip(tmp_path: Path) -> None:
         "all queries, seed 1",
     ]
     assert found["points"][ALL]["minus_untrained"] == pytest.approx([-0.1, -0.1, -0.1])
+    shown = quality_tables.curves({"sets": {one.name: found}}).splitlines()
+    assert shown[0] == f"| train queries | animals, untrained .500, {len(one.train)} in all |"
+    assert shown[-1] == "| all | -10.0 [-10.0, -10.0] dip |"
 
 
 def test_a_set_has_no_points_beyond_its_queries() -> None:

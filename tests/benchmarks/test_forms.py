@@ -2,13 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from benchmarks import ablations
 from benchmarks.ablations import UNTRAINED, Variant, measure
 from benchmarks.forms import DEFAULT, VARIANTS
 from benchmarks.workbench import Bench, loaded
 from index.encoding.encoder import HashingEncoder
+from index.generation.generation import Generation
+from index.learning.config import FitConfig
+from index.learning.fit import Steps, fit
+from index.ranking.attention import AttentionHead
 from index.ranking.normalisers import NORMALISERS
 from index.ranking.score_functions import FORMS
 from tests.benchmarks.sets import animals
@@ -35,7 +41,16 @@ def test_an_untrained_variant_ranks_as_the_default(bench: Bench, variant: Varian
 
 
 @pytest.mark.parametrize("name", ["additive, softmax", "bilinear, one_hot"])
-def test_a_variant_is_fitted_with_its_own_form(bench: Bench, name: str) -> None:
+def test_a_variant_is_fitted_from_a_head_of_its_own_form(
+    bench: Bench, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = []
+
+    def recorded(generation: Generation, learn: Any, champion: AttentionHead, config: FitConfig) -> Steps:
+        fitted.append(f"{champion.config.form}, {champion.config.normaliser}")
+        return fit(generation, learn, champion, config)
+
+    monkeypatch.setattr(ablations, "fit", recorded)
     (variant,) = [one for one in VARIANTS if one.name == name]
-    states = [state for state, *_ in measure(bench, variant, 0)]
-    assert states == ["trained", "served"]
+    assert [state for state, *_ in measure(bench, variant, 0)] == ["trained", "served"]
+    assert fitted == [name]

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from benchmarks import quality_tables, report
 from benchmarks.baselines import BASELINES, gather
 from benchmarks.collections import ingest
 from benchmarks.learning import Measuring, Plan, measure_set
+from benchmarks.markdown import share
 from benchmarks.measurements import Measurements
 from benchmarks.peers import Task
 from benchmarks.peers.material import SPLIT_ARRAYS, Material, Split
@@ -100,6 +102,10 @@ def test_ours_is_left_out_where_asked_and_measured_by_the_next_run_alone(tmp_pat
     measure_set(first, HashingEncoder())
     kept = Measurements(tmp_path / "out.json")
     assert set(kept.sets["animals"]["systems"]) == {*BASELINES, "kernel"}
+    systems = [*BASELINES, "kernel"]
+    figures = {"sets": report.summary(kept, ["animals"], systems), "mean": report.over_sets(kept, ["animals"], systems)}
+    shown = quality_tables.learning_peers(figures)
+    assert all(f"| {name} | {share(figures['mean'][name]['nDCG@10'])}" in shown for name in systems)
     later = Measuring(one, Plan(KEYS, [0, 1], ["kernel"], task), kept, console)
     assert later.missing_ours() == [0, 1]
     assert not later.missing_peers()

@@ -1,17 +1,22 @@
 """Other servers beside ours: every system gets the same, is measured the same way, and may fail without harm."""
 
+import importlib
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from benchmarks import speed_tables
 from benchmarks.collections import ingest
 from benchmarks.servers import app
 from benchmarks.servers.corpus import Corpus, endless, gather, recall, taken
@@ -20,7 +25,7 @@ from benchmarks.servers.launch import _measured, candidates_recall, chosen
 from benchmarks.servers.measure import NotRunning, Plan, measure
 from benchmarks.servers.processes import disk_bytes, marked, memory, running
 from benchmarks.servers.report import goals, show
-from benchmarks.servers.systems import INT8, OURS, SYSTEMS, Place, StoreApp, Txtai
+from benchmarks.servers.systems import INT8, OURS, ROOT, SYSTEMS, Place, StoreApp, Txtai
 from index.encoding.encoder import HashingEncoder
 from service.runtime.runtime import Runtime
 from service.settings import Settings
@@ -190,6 +195,57 @@ def test_every_system_is_asked_for_ten_hits_and_its_ids_are_read() -> None:
         assert system.hits(b"[%s]" % hit if isinstance(system, Txtai) else b'{"hits": [%s]}' % hit) == ["a"], name
 
 
+def test_a_peer_with_our_encoder_differs_from_the_peer_in_its_encoder_alone(tmp_path: Path) -> None:
+    place = Place(tmp_path, 1234, tmp_path / "model", Path("python"))
+    configurations = []
+    for name in ("txtai", "txtai-same-encoder"):
+        _, environment = SYSTEMS[name].start(place)
+        embeddings = json.loads(Path(environment["CONFIG"]).read_text(encoding="utf-8"))["embeddings"]
+        configurations.append((embeddings, environment["PYTHONPATH"]))
+    (plain, no_path), (same, path) = configurations
+    assert same == plain | {"method": "benchmarks.servers.stores.txtai_vectors.TxtaiVectors"}
+    assert (no_path, path) == ("", str(ROOT))
+    assert app.STORES["pgvector-same-encoder"] == ("postgres", "SameEncoderPostgresStore")
+    for name in ("txtai", "pgvector"):
+        plain_list, same_list = (
+            (REQUIREMENTS / f"{name}{ending}.txt").read_text(encoding="utf-8").split()
+            for ending in ("", "-same-encoder")
+        )
+        assert set(plain_list) - set(same_list) <= {line for line in plain_list if "transformers==" in line}
+
+
+def test_our_encoder_is_imported_without_the_rest_of_the_service() -> None:
+    code = "import json, sys; import benchmarks.servers.stores.same_encoder; print(json.dumps(sorted(sys.modules)))"
+    shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    packages = {name.partition(".")[0] for name in json.loads(shown)}
+    assert {"numpy", "tokenizers", "semantic_text_splitter", "structlog"} <= packages
+    assert not packages & {"torch", "transformers", "sentence_transformers", "faiss", "tantivy", "lark", "sqlalchemy"}
+
+
+def test_txtai_encodes_queries_as_queries_and_documents_as_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Vectors:
+        """txtai's own base class, as far as it is used."""
+
+        def __init__(self) -> None:
+            self.model = self.loadmodel("model")  # type: ignore[attr-defined]
+
+    class Told(HashingEncoder):
+        def encode_queries(self, texts: Sequence[str]) -> Any:
+            return -self.encode(texts)
+
+    module = ModuleType("txtai.vectors")
+    module.Vectors = Vectors  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "txtai", ModuleType("txtai"))
+    monkeypatch.setitem(sys.modules, "txtai.vectors", module)
+    monkeypatch.delitem(sys.modules, "benchmarks.servers.stores.txtai_vectors", raising=False)
+    monkeypatch.setattr("benchmarks.servers.stores.same_encoder.converted_encoder", lambda path: Told())
+    vectors = importlib.import_module("benchmarks.servers.stores.txtai_vectors").TxtaiVectors()
+    monkeypatch.delitem(sys.modules, "benchmarks.servers.stores.txtai_vectors")
+    texts = ["red apple", "green pear"]
+    assert np.array_equal(vectors.encode(texts, "data"), HashingEncoder().encode(texts))
+    assert np.array_equal(vectors.encode(texts, "query"), -HashingEncoder().encode(texts))
+
+
 def test_documents_come_with_vectors_only_where_a_system_takes_them() -> None:
     documents = [{"id": "a", "title": "Apple", "text": "red"}]
     (with_vectors,) = SYSTEMS["milvus"].posts(documents, [np.array([0.5, 0.25])])
@@ -271,5 +327,9 @@ def test_without_ours_or_without_peers_there_is_nothing_to_set_against() -> None
 def test_a_system_that_failed_is_reported_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     show(figures())
     printed = capsys.readouterr().out
+    stored = json.loads(json.dumps(figures() | {"goals": [asdict(goal) for goal in goals(figures())]}))
+    assert "| searches/s at 8 clients | >= 5 | 2.00 | no | pgvector |" in speed_tables.servers_goals(stored)
+    assert "| pgvector | 20.0 | 12.5, 37.5 | 200 (38) | 200 (38) |" in speed_tables.servers(stored)
+    assert "milvus" not in speed_tables.servers(stored).lower()
     assert "milvus: not measured: NotInstalled: no such version" in printed
     assert "lancedb" in printed
