@@ -184,11 +184,11 @@ def _clicks_of(name: str, sizes: Mapping[str, Any]) -> str:
             one = at(size, "sets", name, system)
             gained = at(size, "share", name, system)
             minus = at(one, "ours_minus")
-            told = [
+            parts = [
                 _spread(one),
                 points(minus) if minus else f"{100 * gained:.0f} % of the gain" if gained is not None else "",
             ]
-            cells.append(", ".join(filter(None, told)) if one else NONE)
+            cells.append(", ".join(filter(None, parts)) if one else NONE)
         rows.append([bold(cell, system == "chosen") for cell in (system, *cells)])
     return table(["system", *(f"{int(size):,} impressions" for size in sizes)], rows)
 
