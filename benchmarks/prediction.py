@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 from rich.console import Console
 from rich.table import Table
 
@@ -115,7 +116,7 @@ def _predicted(
     grades = {document: grade for document, grade in one.test[name].items() if grade > 0 and document in fields}
     attended = answer(runtime, state, SearchIn(q=q, log=False, predict=predict))["predictions"]
     nearest = answer(runtime, state, SearchIn(q=q, log=False, mode="dense", limit=NEIGHBOURS))["hits"]
-    ten = [hit["metadata"] for hit in nearest]
+    ten = [orjson.loads(orjson.dumps(hit["metadata"])) for hit in nearest]  # metadata is a fragment of JSON
     distributions = {
         "attention": {each["value"]: each["weight"] for each in attended["group"]["distribution"]},
         "nearest ten": _shares([(hit["group"], 1.0) for hit in ten]),

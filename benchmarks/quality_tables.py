@@ -34,7 +34,7 @@ def learning_readme(figures: Mapping[str, Any]) -> str:
     """Return the quality section of README.md: cost of a run, table, strongest peer."""
     sets, mean = figures["sets"], figures["mean"]
     spent = [cost for one in sets.values() if (cost := at(one, OURS, "cpu_seconds")) is not None]
-    cost = f", which took {min(spent):.0f} to {max(spent):.0f} processor seconds" if spent else ""
+    cost = f" of {min(spent):.0f} to {max(spent):.0f} processor seconds" if spent else ""
     rows = [("mean", mean), *((SET_LABELS.get(name, name), one) for name, one in sets.items())]
     cells = [[label, *_best_bold([at(one, system, NDCG) for system in README_COLUMNS])] for label, one in rows]
     peers = {name: one for name, one in mean.items() if name not in OWN and one.get(NDCG) is not None}
