@@ -1,4 +1,4 @@
-"""What is told of growth is true where it can be checked: the truth is brute force, filters leave what they say."""
+"""The benchmark of growth agrees with brute force, and its filters keep the rows that they name."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -14,7 +14,7 @@ from benchmarks.speed_tables import growth, growth_plot
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_sizes_are_read_as_people_write_them() -> None:
+def test_sizes_are_parsed_with_their_units() -> None:
     assert parse_sizes("500,10k,1M,2.5M") == [500, 10_000, 1_000_000, 2_500_000]
 
 
@@ -25,7 +25,7 @@ def test_parts_of_a_collection_are_always_the_same_vectors() -> None:
     assert np.allclose(np.linalg.norm(parts[0][1], axis=1), 1, atol=1e-5)
 
 
-def test_the_truth_of_parts_is_that_of_the_whole() -> None:
+def test_the_nearest_rows_of_parts_are_those_of_the_whole() -> None:
     asked, truth = queries(), Truth(queries())
     parts = list(blocks(1_500, size=400))
     for first, part in parts:

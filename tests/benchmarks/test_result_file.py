@@ -40,7 +40,7 @@ def test_commits_of_measurements_are_those_of_their_entries() -> None:
     assert results.commits() == ["a", "b"]
 
 
-def test_what_a_benchmark_writes_is_what_the_tables_read(tmp_path: Path) -> None:
+def test_tables_read_the_results_that_benchmarks_write(tmp_path: Path) -> None:
     figures = {"runtimes": {"a": {"documents/s": 1.0, "query p50, ms": 2.0, "query p99, ms": 3.0}}}
     figures["runtimes"]["a"] |= {"query p50 beside documents, ms": 4.0, "query p99 beside documents, ms": 5.0}
     publish(figures, [], tmp_path / "encoding.json")

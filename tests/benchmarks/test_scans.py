@@ -1,4 +1,4 @@
-"""The benchmark of scans measures what it names, against brute force."""
+"""The benchmark of scans measures the indexes that it names, against brute force."""
 
 from pathlib import Path
 
@@ -15,19 +15,17 @@ def keys() -> np.ndarray:
     return np.concatenate([vectors for _, vectors in blocks(3_000)])
 
 
-def test_the_truth_is_every_inner_product(keys: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_nearest_keys_are_those_of_every_inner_product(keys: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans, "BATCH", 700)
     asked = queries()[:4]
     for query, found in zip(asked, scans.nearest(keys, asked), strict=True):
         assert set(found) == set(np.argsort(-(keys @ query))[:WANTED])
 
 
-def test_every_way_is_measured_with_the_settings_that_it_names(
-    keys: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_way_is_measured_with_its_own_settings(keys: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans, "LISTS", 64)
     monkeypatch.setattr(scans, "PROBED", (1, 64))
-    monkeypatch.setattr("index.candidates.pq4.REFINED", 3.0)  # else so few keys would all be scored
+    monkeypatch.setattr("index.candidates.pq4.REFINED", 3.0)  # otherwise so few keys would all be scored
     figures = {one["way"]: one["recall"] for one in scans.measure(keys, queries()[:10])}
     listed = [
         f"4 bits, {one} of 64 lists, trained on {trained}"
