@@ -79,12 +79,12 @@ class NoWords(WordSearcher):
     """A word index without hits. It still weighs the words of a query: their number and rarity are facts of it."""
 
     def __init__(self, words: WordSearcher) -> None:
-        self._words = words
+        self._wrapped = words
 
     @property
     def count(self) -> int:
         """Documents in the index."""
-        return self._words.count
+        return self._wrapped.count
 
     def search(self, text: str, k: int, allowed: Ints | None = None) -> tuple[Ints, Floats]:
         """Return no rows."""
@@ -92,7 +92,7 @@ class NoWords(WordSearcher):
 
     def weigh(self, text: str) -> tuple[Words, Floats]:
         """Return the word numbers of a text, and their idf."""
-        return self._words.weigh(text)
+        return self._wrapped.weigh(text)
 
 
 class WithoutSequence(Generation):

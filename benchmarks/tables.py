@@ -116,7 +116,8 @@ def note(measured: Mapping[str, Any]) -> str:
 
 def conditions(measured: Mapping[str, Any], remarks: Sequence[str]) -> str:
     """Return how a result was measured, its note, and its remarks as a list."""
-    seeds = f", seeds {', '.join(map(str, measured['seeds']))}" if measured["seeds"] else ""
+    number = "seed" if len(measured["seeds"]) == 1 else "seeds"
+    seeds = f", {number} {', '.join(map(str, measured['seeds']))}" if measured["seeds"] else ""
     cores = f"{measured['cores']} cores" if measured["cores"] else "an unknown number of cores"
     first = (
         f"Measured on {measured['date']} at commit {measured['commit'][:9]}{seeds}, {cores}, {measured['processor']}:"
