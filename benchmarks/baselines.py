@@ -1,6 +1,6 @@
-"""What needs no learning, or one number: BM25, dense, RRF and the best fixed fusion, over every document.
+"""Baselines with no learning, or a single chosen number: BM25, dense, RRF and the best fixed fusion.
 
-They read the same keys and the same word index as our search, so that the comparison is of rankings alone.
+They rank every document by the same keys and the same word index as our search, so that only rankings differ.
 """
 
 import time
@@ -20,15 +20,15 @@ BASELINES = ("bm25", "dense", "rrf", "best fixed fusion")
 RRF_K = 60
 RRF_DEPTH = 1000
 FUSION_QUERIES = 1500
-"""Train queries that the best fixed fusion is chosen on, at most."""
+"""Number of train queries that choose the best fixed fusion, at most."""
 DEPTH = 100
 BLOCK = 512
 
 
 def gather(runtime: Runtime, state: CollectionState, one: TestSet, whole: bool, test: Split | None = None) -> Material:
-    """Return the collection with its signals and the best fixed fusion; whole: for peers, which need all of train.
+    """Return the collection with its signals and the best fixed fusion.
 
-    test is the test split where it is known.
+    whole: with all train queries, as peers need them. test: the test split, if it is already computed.
     """
     generation = state.generation
     by_row = document_ids(runtime, state)
@@ -52,7 +52,7 @@ def gather(runtime: Runtime, state: CollectionState, one: TestSet, whole: bool, 
 
 
 def baselines(material: Material) -> Iterator[tuple[str, Ints]]:
-    """Yield each baseline and the places (S, DEPTH) that it ranks first for the test queries."""
+    """Yield each baseline with its best doc indices (S, DEPTH) for the test queries."""
     test = material.test
     yield "bm25", best(test.words, DEPTH)
     yield "dense", best(test.dense, DEPTH)
@@ -66,13 +66,13 @@ def reciprocal_rank_fusion(dense: Floats, words: Floats) -> Floats:
     """Return the RRF score of each document (Cormack et al. 2009), k = 60 over the first 1,000 of each list."""
     total = np.zeros(dense.shape, np.float32)
     for scores, nothing in ((dense, -1.0), (words, 0.0)):
-        place = ranks(scores)
-        total += np.where((place < RRF_DEPTH) & (scores > nothing), 1.0 / (RRF_K + 1 + place), 0.0)
+        rank = ranks(scores)
+        total += np.where((rank < RRF_DEPTH) & (scores > nothing), 1.0 / (RRF_K + 1 + rank), 0.0)
     return total
 
 
 def sample(count: int, most: int) -> Ints:
-    """Return `most` of `count` rows, ascending, always the same ones."""
+    """Return at most `most` of `count` rows, ascending, always the same ones."""
     if count <= most:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
@@ -95,12 +95,12 @@ def _split(runtime: Runtime, generation: Generation, keys: Keys, one: TestSet, q
 
 
 def _grades(one: TestSet, queries: Sequence[str], ids: Sequence[str]) -> Grades:
-    place = {id_: at for at, id_ in enumerate(ids)}
+    doc_index = {id_: at for at, id_ in enumerate(ids)}
     found = [
-        (row, place[document], grade)
+        (row, doc_index[document], grade)
         for row, query in enumerate(queries)
         for document, grade in one.train[query].items()
-        if document in place
+        if document in doc_index
     ]
     rows, doc_indices, grades = np.asarray(found, np.int64).reshape(-1, 3).T
     return Grades(rows, doc_indices, grades)

@@ -1,9 +1,8 @@
-"""A log of simulated searchers in a service: lists shown, clicks posted; and what teams take its clicks for, as grades.
+"""A log of simulated searchers in a service: impressions, clicks, and the grades that peers get from the clicks.
 
-The service ranks the train queries untrained and without memory; lists of ten are shown to simulated searchers
-(benchmarks/simulator.py), popular queries more often, and in a share of the lists documents change places, as they do
-when an index grows or a model is replaced. Their clicks are posted as events. The same seed gives the same log, in
-however many parts it grows.
+The untrained service ranks the train queries without memory. Simulated searchers (benchmarks/simulator.py) see lists of
+ten, of popular queries more often. In a share of the lists documents change ranks, as they do when an index grows or a
+model is replaced. The clicks are posted as events. The same seed gives the same log, however many parts it grows in.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,32 +30,32 @@ from service.storage.database import new_id, rfc3339
 
 SHOWN = 10
 DEPTH = 15
-"""Best documents of a query that changes of place happen among."""
+"""Number of best documents of a query that a shuffled list draws from."""
 SHUFFLE = 2.0
-"""Standard deviation, in places, of what a shuffled list adds to each rank."""
+"""Standard deviation of the noise that a shuffled list adds to each rank."""
 DRAWN = 1000
-"""Queries drawn at a time."""
+"""Number of queries in a draw."""
 Grades = dict[str, dict[int, int]]
-"""Source of a query -> row of a document -> grade; 0 for what was shown and is not wanted."""
+"""Query key -> row of a document -> grade; 0 for a document that was shown and is not relevant."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Who searches for what, and what they are shown."""
+    """The searchers, the popularity of queries, and the shuffling of lists."""
 
     searchers: Searchers = field(default_factory=Searchers)
     shuffled: float = 0.3
-    """Share of the lists in which documents change places."""
+    """Share of the lists in which documents change ranks."""
     popularity: float = 1.0
-    """Exponent of the Zipf law by which queries are drawn."""
+    """Exponent of the Zipf law of query popularity."""
 
 
 class ClickLog:
-    """A log that grows in one collection of a service."""
+    """A log that grows in a collection of a service."""
 
     def __init__(self, runtime: Runtime, state: CollectionState, one: TestSet, traffic: Traffic, seed: int) -> None:
         self._runtime, self._state, self._one, self._traffic = runtime, state, one, traffic
-        self._untrained = (state.generation, state.serving.head, document_ids(runtime, state))  # and without memory
+        self._untrained = (state.generation, state.serving.head, document_ids(runtime, state))  # without memory
         self._impressions = self._shown(np.random.default_rng(seed))
         self._acts = np.random.default_rng([seed, 1])
         self._qrels = {one.queries[query]: grades for query, grades in one.train.items()}
@@ -64,7 +63,7 @@ class ClickLog:
         self.size, self.clicks = 0, 0
 
     def grow(self, size: int) -> None:
-        """Show lists, and post what searchers do with them, until there are `size` impressions."""
+        """Show lists and post the clicks of searchers, until there are `size` impressions."""
         while self.size < size:
             part = list(islice(self._impressions, min(BATCH, size - self.size)))
             with self._runtime.database.write() as connection:
@@ -77,7 +76,7 @@ class ClickLog:
             self.clicks += len(events)
 
     def _shown(self, random: np.random.Generator) -> Iterator[Impression]:
-        """Yield lists as the untrained service ranks them: queries by popularity, some lists shuffled."""
+        """Yield lists of the untrained service: queries by popularity, some lists shuffled."""
         one, traffic = self._one, self._traffic
         texts = [one.queries[query] for query in sorted(one.train)]
         texts = [text for text in texts if len(text) <= MAX_QUERY_CHARACTERS]
@@ -88,14 +87,14 @@ class ClickLog:
             for at in order[random.choice(len(texts), DRAWN, p=popularity / popularity.sum())].tolist():
                 if at not in ranked:
                     ranked[at] = self._best_of(texts[at])
-                doc_indices = np.arange(len(ranked[at]), dtype=np.float64)
+                ranks = np.arange(len(ranked[at]), dtype=np.float64)
                 if random.random() < traffic.shuffled:
-                    doc_indices += SHUFFLE * random.normal(size=len(doc_indices))
-                shown = [ranked[at][place] for place in np.argsort(doc_indices, kind="stable")[:SHOWN]]
+                    ranks += SHUFFLE * random.normal(size=len(ranks))
+                shown = [ranked[at][rank] for rank in np.argsort(ranks, kind="stable")[:SHOWN]]
                 yield Impression(new_id(), texts[at], shown)
 
     def _best_of(self, text: str) -> list[str]:
-        """Return the documents that stood first for a query when the log began; the log changes no list of its own."""
+        """Return the best documents of a query at the start of the log. The log does not change its own lists."""
         generation, head, ids = self._untrained
         ranking = search(generation, head, Asked(text, self._runtime.encoder.encode_queries([text])[0]))
         return [ids[row] for row in generation.rows[ranking.doc_indices[:DEPTH]].tolist()]
@@ -120,13 +119,13 @@ def _row(state: CollectionState, one: Impression) -> dict[str, Any]:
 
 
 def graded(feedback: Sequence[Feedback]) -> Grades:
-    """Return the grades that our own model of clicks gives (`index.learning.click_model`)."""
+    """Return the grades of our click model (`index.learning.click_model`)."""
     model = estimate_clicks(feedback)
     return {one.query_key: held_out_gains(one, model) for one in feedback}
 
 
 def naive(feedback: Sequence[Feedback]) -> Grades:
-    """Return grade 1 for every document that was ever clicked for the query: what is done without a model of clicks."""
+    """Return grade 1 for every document that was clicked for the query, the usual choice without a click model."""
     shown = {one.query_key: dict.fromkeys(one.shown or {}, 0) for one in feedback}
     return {
         one.query_key: shown[one.query_key] | {row: 1 for row, gain in one.gains.items() if gain > 0}
@@ -134,12 +133,12 @@ def naive(feedback: Sequence[Feedback]) -> Grades:
     }
 
 
-PEER_READINGS: dict[str, Callable[[Sequence[Feedback]], Grades]] = {"graded": graded, "naive": naive}
-"""The ways in which peers, which take grades, are given a log of clicks."""
+PEER_INTERPRETATIONS: dict[str, Callable[[Sequence[Feedback]], Grades]] = {"graded": graded, "naive": naive}
+"""The click interpretations for peers, which need grades."""
 
 
 def as_judged(one: TestSet, grades: Grades, ids: Mapping[int, str]) -> TestSet:
-    """Return the set with these grades in the judgments' place: train queries that have one above 0, and no others."""
+    """Return the set with these grades instead of the judgments, restricted to train queries with a positive grade."""
     queries = {as_query_key(one.queries[query]): query for query in sorted(one.train, reverse=True)}
     train = {
         queries[query_key]: {ids[row]: grade for row, grade in listed.items()}

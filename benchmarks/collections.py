@@ -1,4 +1,4 @@
-"""Test collections in BEIR's layout, and how they get into a service."""
+"""Test collections in BEIR's layout, and their ingestion into a service."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ MAX_RATING = 4
 
 @dataclass(frozen=True)
 class TestSet:
-    """A corpus with queries and judgments: train to learn from, test to report on, nothing chosen on test."""
+    """A corpus with queries and judgments. Training uses the train split; reports use the test split."""
 
     name: str
     documents: list[dict[str, Any]]
@@ -60,7 +60,7 @@ def _qrels(path: Path) -> dict[str, dict[str, int]]:
 
 @contextmanager
 def opened(one: TestSet, encoder: Encoder, keys: Sequence[str]) -> Iterator[tuple[Runtime, CollectionState]]:
-    """Yield a service of its own whose one collection holds a set's documents with these kinds of keys."""
+    """Yield a temporary service with a collection of the set's documents, which have these kinds of keys."""
     with tempfile.TemporaryDirectory() as folder:
         runtime = Runtime.open(Settings(data=Path(folder)), encoder)
         try:

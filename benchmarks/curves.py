@@ -1,17 +1,14 @@
-"""Learning curves: how good the search is after feedback on 10, 20, 50 ... queries, and whether it ever gets worse.
+"""Learning curves: nDCG@10 after feedback on 10, 20, 50 ... train queries, and whether feedback ever harms.
 
-    python -m benchmarks.curves --data ../shared/data --out curves.json
+    python -m benchmarks.curves --data ../shared/data --out benchmarks/results/curves.json
 
-For every seed the train queries are put in a random order, and the first so many of them are all the feedback there is:
-memory holds these alone, and a head is fitted to these alone. Measured is what would be served: the fitted head where
-the gate promotes it, otherwise, and where there is too little feedback for a fit, the untrained head with the memory.
-The difference is to the untrained head that remembers nothing, with a paired bootstrap over test queries. A point whose
-interval lies below 0 is a dip: feedback has made the search worse. All of it runs in this process, on one thread;
-vectors come from a cache after the first run (benchmarks/vectors.py).
+Each seed shuffles the train queries. A point of the curve uses the first n of them: memory and fit see no other
+feedback. The measured head is the served one: the fitted head if the gate promotes it, else the untrained head with
+memory. The difference is to the untrained head without memory, with a paired bootstrap over test queries. A point
+whose interval lies below 0 is a dip. Everything runs in this process, on one thread. Vectors come from a cache after
+the first run (benchmarks/vectors.py).
 """
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,18 +18,19 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.collections import TestSet
-from benchmarks.results import MEASURES, Results
+from benchmarks.measurements import MEASURES, Measurements
+from benchmarks.result_file import commit, publish
 from benchmarks.vectors import CachedEncoder, converted_encoder
 from benchmarks.workbench import (
     KEYS,
     Bench,
     Values,
     asked_queries,
-    commit,
     finished,
-    laid_open,
+    loaded,
     on_one_thread,
     options_of,
+    print_measured,
     rounded,
     run_config,
     sets,
@@ -53,14 +51,14 @@ UNTRAINED = "untrained"
 
 @dataclass(frozen=True)
 class Plan:
-    """Points of the curve, ascending, `all` last; seeds; what figures depend on besides."""
+    """Ascending points of the curve, `all` last; seeds; the settings that figures depend on."""
 
     sizes: list[str]
     seeds: list[int]
     settings: Mapping[str, Any]
 
     def sizes_of(self, train: int) -> list[str]:
-        """Return the points that a set with so many train queries has."""
+        """Return the points of a set with this number of train queries."""
         return [size for size in self.sizes if size == ALL or int(size) < train]
 
 
@@ -73,7 +71,7 @@ def main() -> None:
     settings, seeds = Settings(), [int(seed) for seed in options.seeds.split(",")]
     plan = Plan(options.sizes.split(","), seeds, {"keys": ",".join(KEYS), "encoder": settings.encoder})
     encoder = CachedEncoder(converted_encoder(settings.encoder))
-    results, console, found = Results(options.out), Console(width=200, highlight=False), {}
+    results, console, found = Measurements(options.resume), Console(width=200, highlight=False), {}
     for one in sets(options.data, options.sets):
         measure_set(one, encoder, asked_queries(one, options.queries), plan, results, console)
         found[one.name] = summary(results, one, plan)
@@ -81,19 +79,19 @@ def main() -> None:
     for name, curve in found.items():
         for dip in curve["dips"]:
             console.print(f"{name}: worse than {UNTRAINED} beyond noise: {dip}", markup=False)
-    print(json.dumps({"commit": commit(), "seeds": seeds, "cores": os.cpu_count(), **plan.settings, "sets": found}))
+    publish({"settings": plan.settings, "sets": found}, seeds, options.out, results.commits())
 
 
 def measure_set(
-    one: TestSet, encoder: Encoder, queries: Sequence[str], plan: Plan, results: Results, console: Console
+    one: TestSet, encoder: Encoder, queries: Sequence[str], plan: Plan, results: Measurements, console: Console
 ) -> None:
-    """Measure the untrained search and every point of every seed that is not in the results."""
+    """Measure the untrained search and every missing point of every seed."""
     results.open_set(one.name, len(one.documents), len(one.train), queries)
     wanted = [(size, seed) for seed in plan.seeds for size in plan.sizes_of(len(one.train))]
     missing = [point for point in wanted if not results.has(one.name, *point, plan.settings)]
     if not missing and results.has(one.name, UNTRAINED, None, plan.settings):
         return
-    with laid_open(one, encoder, queries) as bench:
+    with loaded(one, encoder, queries) as bench:
         about = {"settings": plan.settings, "commit": commit()}
         if not results.has(one.name, UNTRAINED, None, plan.settings):
             values = bench.measured(remembering(bench.generation, []), bench.champion)
@@ -102,26 +100,24 @@ def measure_set(
             learned = first_of(bench.feedback, size, seed)
             values, cost, facts = served(bench, learned, seed)
             results.put(one.name, size, seed, values, cost=cost, facts=facts, **about)
-            mean = np.mean(list(values[MEASURES[0]].values()))
-            told = f"{one.name}, seed {seed}, {len(learned)} queries: {mean:.4f}"
-            console.print(told, json.dumps(cost | facts), markup=False, soft_wrap=True)
+            print_measured(console, f"{one.name}, seed {seed}, {len(learned)} queries", values, cost | facts)
 
 
 def first_of(feedback: Sequence[Feedback], size: str, seed: int) -> list[Feedback]:
-    """Return the feedback on the first so many queries in a seed's order: a larger size has all that a smaller has."""
+    """Return the feedback on the first `size` queries in a seed's order. A larger size contains every smaller one."""
     order = np.random.default_rng(seed).permutation(len(feedback))
     return [feedback[at] for at in order[: None if size == ALL else int(size)]]
 
 
 def remembering(generation: Generation, feedback: Sequence[Feedback]) -> Generation:
-    """Return a generation whose memory has the keys of these queries and no others."""
+    """Return a generation whose memory holds the keys of these queries only."""
     query_keys = {one.query_key for one in feedback}
     keys = [key for key in generation.memory.keys if key.query_key in query_keys]
     return replace(generation, memory=Memory.of(keys, generation.dim))
 
 
 def served(bench: Bench, learned: Sequence[Feedback], seed: int) -> tuple[Values, dict[str, float], dict[str, Any]]:
-    """Return what is served after this feedback, its cost, and what was decided."""
+    """Return the measures of the served head after this feedback, the cost of its fit, and the decision."""
     generation = remembering(bench.generation, learned)
     try:
         fitted, seconds = finished(fit(generation, learned, bench.champion, run_config(seed)))
@@ -133,8 +129,8 @@ def served(bench: Bench, learned: Sequence[Feedback], seed: int) -> tuple[Values
     return bench.measured(generation, head), {"fit_seconds": round(seconds, 1)}, facts
 
 
-def summary(results: Results, one: TestSet, plan: Plan) -> dict[str, Any]:
-    """Return the untrained mean, per point the difference to it, and the dips among points and their seeds."""
+def summary(results: Measurements, one: TestSet, plan: Plan) -> dict[str, Any]:
+    """Return the untrained mean, the difference of each point to it, and the dips of points and seeds."""
     queries = results.sets[one.name]["queries"]
     first = results.values(one.name, UNTRAINED)[0]
     points: dict[str, Any] = {}
@@ -150,7 +146,8 @@ def summary(results: Results, one: TestSet, plan: Plan) -> dict[str, Any]:
         points[size] = point | {"promoted": sum(promoted), "recipes": [entries[s]["facts"]["recipe"] for s in values]}
         below = {"all seeds": point["minus_untrained"]} | {f"seed {seed}": gap for seed, gap in by_seed.items()}
         dips += [f"{size} queries, {which} {gap}" for which, gap in below.items() if gap[2] < 0]
-    return {"queries": len(queries), UNTRAINED: rounded(first.mean())[0], "points": points, "dips": dips}
+    facts = {"queries": len(queries), "train": len(one.train), UNTRAINED: rounded(first.mean())[0]}
+    return facts | {"points": points, "dips": dips}
 
 
 def _gap(queries: Sequence[str], before: Any, after: Any) -> list[float]:

@@ -1,18 +1,16 @@
-"""How fast the encoder's runtimes are beside sentence-transformers, and what their precisions do to a ranking.
+"""The speed of the encoder's runtimes beside sentence-transformers, and the effect of their precisions on a ranking.
 
-    python -m benchmarks.encoding --data ../shared/data
-    python -m benchmarks.encoding --data ../shared/data --quality cranfield,cosqa
+    python -m benchmarks.encoding --data ../shared/data --out benchmarks/results/encoding.json
+    python -m benchmarks.encoding --data ../shared/data --quality cranfield,cosqa \\
+        --out benchmarks/results/precisions.json
 
-Speed: passages of cranfield as documents, test queries of cosqa one at a time, the same texts and truncation for
-all, each runtime in turn over many short rounds, the best round kept; then queries while documents are being encoded.
-Quality: dense search by the nearest passage, exact; nDCG@10 on test queries for every pair of precisions of documents
-and queries, with the paired interval of its difference to float32.
+Speed: passages of cranfield as documents, and test queries of cosqa, encoded singly. All runtimes get the same texts
+and truncation. They alternate over many short rounds; the best round counts. Queries are then timed again while
+documents are encoded. Quality: exact dense search by the nearest passage; nDCG@10 on test queries for every pair of
+document and query precision, with the paired interval of its difference to float32.
 """
 
 import argparse
-import json
-import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.collections import TestSet, read_set
+from benchmarks.result_file import add_out, publish
 from benchmarks.vectors import CACHE
 from index.encoding.chunking import PassageCutter
 from index.encoding.conversion import converted_model
@@ -48,26 +47,28 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=32, help="documents encoded in a round")
     parser.add_argument("--queries", type=int, default=100, help="queries encoded in a round")
     parser.add_argument("--rounds", type=int, default=8, help="rounds; a busy machine needs more of them")
-    parser.add_argument("--quality", default="", help="test sets, by commas, on which precisions are compared instead")
+    parser.add_argument("--quality", default="", help="compare precisions on these test sets instead, comma-separated")
+    add_out(parser)
     options = parser.parse_args()
     if options.quality:
+        kind = "sets"
         figures = {name: measure_quality(read_set(options.data / name)) for name in options.quality.split(",")}
     else:
+        kind = "runtimes"
         figures = measure_speed(options.data, options.documents, options.queries, options.rounds)
     show(figures)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    print(json.dumps({"commit": commit, "cores": os.cpu_count(), **figures}))
+    publish({kind: figures}, [], options.out)
 
 
 def converted(precision: Precision) -> ConvertedEncoder:
-    """Return the default model at a precision, converted where benchmarks keep what they make."""
+    """Return the default model at a precision, converted into the cache of the benchmarks."""
     path = locate_model(DEFAULT_MODEL)
     fingerprint = fingerprint_of(path)
     return ConvertedEncoder(converted_model(path, fingerprint, CACHE / "encoders"), fingerprint, precision)
 
 
 class Wrapper:
-    """SentenceTransformer.encode with its defaults, which most peers call."""
+    """SentenceTransformer.encode with its defaults, which most peers use."""
 
     def __init__(self) -> None:
         self._model = load_reference(locate_model(DEFAULT_MODEL))
@@ -78,12 +79,12 @@ class Wrapper:
         return vectors
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
-        """Return vectors (len(texts), D), each text by a call of its own."""
+        """Return vectors (len(texts), D), one call per text."""
         return np.stack([self.encode([text])[0] for text in texts])
 
 
 def measure_speed(data: Path, documents: int, queries: int, rounds: int) -> dict[str, dict[str, Any]]:
-    """Return per runtime: documents per second, p50 and p99 of a query, alone and beside documents."""
+    """Return per runtime: documents per second; p50 and p99 of a query, alone and while documents are encoded."""
     ours = [converted(name) for name in ("fp32", "int8", "auto")]
     systems: dict[str, Any] = {"sentence-transformers, fp32": Wrapper()}
     systems["torch, bf16 where the processor has it"] = SentenceTransformerEncoder(DEFAULT_MODEL)
@@ -116,10 +117,10 @@ def _round(system: Any, texts: list[str], asked: list[str]) -> dict[str, float]:
     beside = _milliseconds(system, asked)
     over.set()
     bulk.join()
-    told = {"documents/s": rate}
+    figures = {"documents/s": rate}
     for when, values in (("", alone), (" beside documents", beside)):
-        told |= {f"query p{part}{when}, ms": float(np.percentile(values, part)) for part in (50, 99)}
-    return told
+        figures |= {f"query p{part}{when}, ms": float(np.percentile(values, part)) for part in (50, 99)}
+    return figures
 
 
 def _milliseconds(system: Any, asked: list[str]) -> list[float]:
@@ -162,7 +163,7 @@ def measure_quality(one: TestSet) -> dict[str, dict[str, Any]]:
 
 
 def passages(one: TestSet, cutter: PassageCutter) -> list[tuple[str, str]]:
-    """Return (document id, what the encoder reads) of every passage of a set."""
+    """Return (document id, text for the encoder) of every passage of a set."""
     return [
         (document["id"], span.encoded_text)
         for document in one.documents
@@ -171,7 +172,7 @@ def passages(one: TestSet, cutter: PassageCutter) -> list[tuple[str, str]]:
 
 
 def nearest(keys: Floats, owners: list[str], asked: Floats, queries: list[str]) -> dict[str, list[str]]:
-    """Return query -> the DEPTH documents whose nearest passage is nearest, best first."""
+    """Return query -> the DEPTH documents with the nearest passages, best first."""
     run = {}
     for query, vector in zip(queries, asked, strict=True):
         by_score = np.argsort(-(keys @ vector), kind="stable")

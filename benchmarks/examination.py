@@ -1,21 +1,22 @@
-"""How well the position bias of a log is found again, by estimator: the log is simulated, so the truth is known.
+"""The error of estimates of position bias, by estimator, on simulated logs with a known bias.
 
-    python -m benchmarks.examination
+    python -m benchmarks.examination --out benchmarks/results/examination.json
 
-Queries repeat by Zipf's law, good documents mostly stand high, and in a share of the lists documents change places.
-Estimators are those of index/learning/click_model.py: `harvest` with EM as its prior, which is what training uses; `harvest` with
-the assumed curve as its prior; EM of the position-based model; the assumed curve itself. Given is the mean over places
-2 to 10 of |log estimate - log truth|: .1 is one tenth too much or too little.
+Queries repeat by Zipf's law, relevant documents mostly have high ranks, and in a share of the lists documents change
+ranks. The estimators are in index/learning/click_model.py: `harvest on EM`, which training uses, is `harvest` with EM
+as its prior; `harvest` has the assumed curve as its prior; `EM` fits the position-based model; `assumed` is the
+assumed curve itself. The figure is the mean over ranks 2 to 10 of |log estimate - log truth|: .1 is an error of one
+tenth.
 """
 
 import argparse
-import json
 import time
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.result_file import add_out, publish
 from benchmarks.simulator import SEVERITIES, Searchers, attraction, clicked, examination
 from index.learning.click_model import count_clicks, estimate_examination, expectation_maximisation, harvest
 from index.learning.examples import ASSUMED, Feedback
@@ -29,10 +30,11 @@ def main() -> None:
     """Run every size and severity; print a table, and one last line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--impressions", default="1000,10000,100000")
-    parser.add_argument("--shuffled", type=float, default=0.3, help="share of lists in which documents change places")
-    parser.add_argument("--seeds", type=int, default=4, help="logs that each figure is the mean of")
+    parser.add_argument("--shuffled", type=float, default=0.3, help="share of lists in which documents change ranks")
+    parser.add_argument("--seeds", type=int, default=4, help="number of logs; a figure is their mean")
+    add_out(parser)
     options = parser.parse_args()
-    table = Table(title="mean |log estimate - log truth|, places 2 to 10")
+    table = Table(title="mean |log estimate - log truth|, ranks 2 to 10")
     for column in ("impressions", "eta", *ESTIMATORS, "seconds"):
         table.add_column(column)
     rows = []
@@ -44,14 +46,15 @@ def main() -> None:
                 estimate_examination(one)
             seconds = round((time.perf_counter() - started) / len(logs), 2)
             errors = np.mean([errors_of(one, eta) for one in logs], axis=0).round(3).tolist()
-            rows.append({"impressions": size, "eta": eta, "errors": errors, "seconds": seconds})
+            row = {"impressions": size, "shuffled": options.shuffled, "eta": eta}
+            rows.append(row | dict(zip(ESTIMATORS, errors, strict=True)) | {"seconds": seconds})
             table.add_row(str(size), str(eta), *(f"{one:.3f}" for one in errors), str(seconds))
     Console(width=120).print(table)
-    print(json.dumps(rows))
+    publish({"rows": rows}, range(options.seeds), options.out)
 
 
 def errors_of(feedback: list[Feedback], eta: float) -> list[float]:
-    """Return the mean |log curve - log truth| over places 2 to PLACES of each of ESTIMATORS."""
+    """Return the mean |log curve - log truth| over ranks 2 to PLACES of each of ESTIMATORS."""
     counts = count_clicks(feedback)
     maximised = expectation_maximisation(counts)
     curves = (harvest(counts, maximised), harvest(counts), maximised, ASSUMED)
@@ -60,7 +63,7 @@ def errors_of(feedback: list[Feedback], eta: float) -> list[float]:
 
 
 def log(size: int, searchers: Searchers, shuffled: float, seed: int) -> list[Feedback]:
-    """Return the feedback of `size` lists of PLACES documents, of as many queries as a twentieth of them."""
+    """Return the feedback of `size` lists of PLACES documents; the number of queries is a twentieth of `size`."""
     random = np.random.default_rng(seed)
     queries = max(20, size // 20)
     popularity = 1 / np.arange(1, queries + 1)

@@ -1,10 +1,10 @@
-"""What becomes of candidates as keys grow in number: `python -m benchmarks.serving --keys 10k,100k,1M`.
+"""Candidates by keys against the number of keys: `python -m benchmarks.serving --keys 10k,100k,1M`.
 
-Vectors of 384 numbers around 1,000 random centres, a cosine of .7 to their centre; a document has one key and no words,
-so that keys alone are measured. A store is built as an import builds it, saved, and opened by a process of its own, in
-which memory, searches (`Generation.nearest`, one head, 100 documents) and inserts are measured. Recall is against
-every inner product in float32. On a busy machine the times of the processor (cpu) are those to compare. The files are
-in the system's cache when they are opened: they were just written.
+The vectors have 384 numbers and lie around 1,000 random centres, with a cosine of .7 to their centre. A document has
+one key and no words, so that only keys are measured. A store is built as an import builds it, saved, and opened by a
+separate process, which measures memory, searches (`Generation.nearest`, one head, 100 documents) and inserts. Recall
+is against every inner product in float32. On a busy machine, compare the processor times (cpu). The files are in the
+page cache when they are opened, because they were just written.
 """
 
 import argparse
@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.plot import Panel, draw
 from index.generation.compaction import is_sparse
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import TAIL_MOST, GenerationStore
@@ -33,25 +32,9 @@ QUERIES = 200
 BATCH = 50_000
 INSERTS = 30
 REMOVED_SHARE = 0.31
-"""Of the keys, which makes compaction due."""
+"""Share of the keys that is removed, enough to trigger compaction."""
 SHARES = {"all": 1.0, "half": 0.5, "hundredth": 0.01}
-"""Of the documents that a filter leaves."""
-PANELS = (
-    Panel("build_seconds", "seconds to build"),
-    Panel("build_cpu_seconds", "processor seconds to build"),
-    Panel("start_seconds", "seconds to start"),
-    Panel("disk_bytes_per_key", "bytes per key on disk"),
-    Panel("memory_bytes_per_key", "bytes per key in memory"),
-    Panel("recall", "recall@100"),
-    Panel("p50_ms", "p50 of candidates, ms"),
-    Panel("p50_cpu_ms", "p50 of candidates, processor ms"),
-    Panel("p99_ms", "p99 of candidates, ms"),
-    Panel("queries_per_second", "queries per second, 2 threads"),
-    Panel("insert_ms", "insert to visible, ms"),
-    Panel("fold_seconds", "seconds to fold a tail in"),
-    Panel("compact_seconds", "seconds to compact"),
-    Panel("compact_wait_ms", "longest write meanwhile, ms"),
-)
+"""Share of the documents that a filter keeps."""
 
 
 def parse_sizes(text: str) -> list[int]:
@@ -60,14 +43,13 @@ def parse_sizes(text: str) -> list[int]:
     return [int(float(one.rstrip("kM")) * units.get(one[-1], 1)) for one in text.split(",")]
 
 
-def measure_growth(sizes: list[int], plot: Path) -> list[dict[str, Any]]:
-    """Return the figures of each size, and write the plot of all."""
+def measure_growth(sizes: list[int]) -> list[dict[str, Any]]:
+    """Return the figures of each size."""
     figures = []
     for count in sizes:
         with tempfile.TemporaryDirectory() as folder:
             figures.append(measure(count, Path(folder)))
         print(json.dumps(figures[-1]), file=sys.stderr, flush=True)
-    plot.write_text(draw("keys", [one["keys"] for one in figures], figures, PANELS), encoding="utf-8")
     return figures
 
 
@@ -93,7 +75,7 @@ def measure(count: int, folder: Path) -> dict[str, Any]:
     np.savez(folder / "truth.npz", **found.nearest())
     disk = sum(path.stat().st_size for path in (folder / "index").rglob("*") if path.is_file())
     child = [sys.executable, "-m", "benchmarks.growth", str(folder), str(count)]
-    told = json.loads(subprocess.run(child, capture_output=True, text=True, check=True).stdout)
+    opened_figures = json.loads(subprocess.run(child, capture_output=True, text=True, check=True).stdout)
     return {
         "keys": count,
         "index": kind,
@@ -101,7 +83,7 @@ def measure(count: int, folder: Path) -> dict[str, Any]:
         "build_cpu_seconds": round(working, 2),
         "save_seconds": round(saved - built, 2),
         "disk_bytes_per_key": round(disk / count),
-        **told,
+        **opened_figures,
     }
 
 
@@ -125,7 +107,7 @@ def _around(count: int, seed: int) -> Floats:
 
 
 def kept(rows: Ints, share: float) -> Mask:
-    """Return which rows a filter of this share leaves: spread, but always the same."""
+    """Return the rows that a filter of this share keeps: spread over all, always the same."""
     mask: Mask = (rows * 2654435761 % 2**32) < share * 2**32
     return mask
 
@@ -135,7 +117,7 @@ def _document(row: int, vector: Floats) -> IndexedDocument:
 
 
 class Truth:
-    """The nearest rows of each query, in float32, part by part."""
+    """The nearest rows of each query in float32, computed part by part."""
 
     def __init__(self, asked: Floats) -> None:
         self._asked = asked
@@ -148,16 +130,16 @@ class Truth:
             left = kept(rows, share)
             before = self._best[name]
             both = np.hstack([before[0], scores[:, left]])
-            place = np.hstack([before[1], np.broadcast_to(rows[left], (len(scores), int(left.sum())))])
+            row = np.hstack([before[1], np.broadcast_to(rows[left], (len(scores), int(left.sum())))])
             top = np.argpartition(-both, WANTED - 1, axis=1)[:, :WANTED]
-            self._best[name] = np.take_along_axis(both, top, axis=1), np.take_along_axis(place, top, axis=1)
+            self._best[name] = np.take_along_axis(both, top, axis=1), np.take_along_axis(row, top, axis=1)
 
     def nearest(self) -> dict[str, Ints]:
         return {name: rows for name, (_, rows) in self._best.items()}
 
 
 def opened(folder: Path, count: int) -> dict[str, Any]:
-    """Return what is measured of a saved store by the process that opens it."""
+    """Return the figures of a saved store, measured by the process that opens it."""
     before = _resident(folder)
     started = time.perf_counter()
     store = GenerationStore.open(folder / "index", DIM, "none", 1)
@@ -178,7 +160,7 @@ def opened(folder: Path, count: int) -> dict[str, Any]:
 
 
 def _folding(store: GenerationStore, first: int) -> dict[str, float]:
-    """Return the milliseconds of a write that makes folding due, and the seconds until that is done."""
+    """Return the milliseconds of a write that triggers folding, and the seconds until folding is done."""
     documents = [_document(first + row, vector) for row, vector in enumerate(_around(TAIL_MOST, seed=10**8))]
     started = time.perf_counter()
     store.apply(first, documents)
@@ -189,7 +171,7 @@ def _folding(store: GenerationStore, first: int) -> dict[str, float]:
 
 
 def _compacting(store: GenerationStore, count: int) -> dict[str, float]:
-    """Return what removing many keys takes: that write, the inserts until all is compact, how long that is."""
+    """Return the times of removing many keys: the write, the compaction, and the inserts during the compaction."""
     row = count + 2 * TAIL_MOST
     started = time.perf_counter()
     store.apply(row, [], range(int(REMOVED_SHARE * count)))
@@ -238,7 +220,7 @@ def _rate(generation: Generation, threads: int) -> float:
 
 
 def _insert(store: GenerationStore, row: int) -> float:
-    """Return the milliseconds from an insert's beginning until a search has found the document."""
+    """Return the milliseconds from the start of an insert until a search finds the document."""
     vector = _around(1, seed=10**9 + row)[0]
     started = time.perf_counter()
     generation = store.apply(row, [_document(row, vector)])
@@ -249,7 +231,7 @@ def _insert(store: GenerationStore, row: int) -> float:
 
 
 def _resident(folder: Path) -> int:
-    """Return the bytes that this process has in memory of its own and of the store's files; not of its libraries."""
+    """Return the resident bytes of this process's own memory and of the store's files, without its libraries."""
     total, counted = 0, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         head = line.split()

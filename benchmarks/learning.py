@@ -1,17 +1,16 @@
-"""What learning gains: post the train split as judgments, train, and search the test split through the service.
+"""The gain of learning from judgments: nDCG@10 on the test split before and after one training run of the service.
 
     python -m benchmarks.learning --data ../shared/data
-    python -m benchmarks.learning --data ../shared/data --peers --seeds 0,1,2 --out results.json
+    python -m benchmarks.learning --data ../shared/data --peers --seeds 0,1,2 --out benchmarks/results/learning.json
 
-Measured beside BM25, dense, reciprocal rank fusion and the best fixed fusion (chosen on the train split), over the same
-keys and the same words in the same run; with --peers, beside other ways to learn too (benchmarks/peers, `make peers`).
-Nothing is chosen on the test split. Vectors come from a cache after the first run (benchmarks/vectors.py); seconds are
-of learning, and until searches use it, and do not include the first encoding.
+The benchmark posts the train split as judgments, starts a training run, and searches the test split through the
+service. Baselines run beside it over the same keys and the same BM25 index: BM25, dense, reciprocal rank fusion, and
+the best fixed fusion, which is chosen on the train split. `--peers` adds other ways to learn from the same judgments
+(benchmarks/peers, `make peers`). Nothing is chosen on the test split. Vectors come from a cache after the first run
+(benchmarks/vectors.py), so the reported seconds exclude the first encoding.
 """
 
 import argparse
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,13 +23,14 @@ from threadpoolctl import threadpool_limits
 from benchmarks import report
 from benchmarks.baselines import BASELINES, baselines, gather
 from benchmarks.collections import TestSet, opened, read_set
+from benchmarks.measurements import MEASURES, Found, Measurements
 from benchmarks.ours import ours
 from benchmarks.peers import PEERS, Task
 from benchmarks.peers.launch import add_options, chosen_peers, names_in, run_peers
 from benchmarks.peers.material import Material
-from benchmarks.results import MEASURES, Found, Results
+from benchmarks.result_file import add_out, commit, publish
 from benchmarks.vectors import CachedEncoder, converted_encoder
-from benchmarks.workbench import commit
+from benchmarks.workbench import add_resume
 from index.encoding.encoder import Encoder
 from index.evaluation.measures import measure_run
 from service.settings import Settings
@@ -41,7 +41,7 @@ SYSTEMS = (*BASELINES, *OURS, *(system for peer in PEERS.values() for system in 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure: sets of keys, seeds, peers by name, what peers are given, and whether ours is measured too."""
+    """What to measure: kinds of keys, seeds, peers by name, the task of the peers, and whether ours is measured."""
 
     keys: list[str]
     seeds: list[int]
@@ -50,12 +50,12 @@ class Plan:
     ours: bool = True
 
     def settings(self, peer: str = "") -> dict[str, Any]:
-        """Return what a measurement depends on besides the code."""
+        """Return the settings that a measurement depends on, apart from the code."""
         limit = {"pairs": self.task.fine_tuning_pairs} if peer == "fine-tuning" else {}
         return {"keys": ",".join(self.keys), "encoder": self.task.encoder, **limit}
 
     def seeds_of(self, peer: str) -> Sequence[int | None]:
-        """Return the seeds that a peer runs with; one without chance runs once."""
+        """Return the seeds that a peer runs with; a deterministic peer runs once."""
         return self.seeds if PEERS[peer].seeded else [None]
 
 
@@ -66,7 +66,7 @@ def main() -> None:
     task = Task(encoder=settings.encoder, fine_tuning_pairs=options.fine_tuning_pairs)
     seeds = [int(seed) for seed in options.seeds.split(",")]
     plan = Plan(options.keys.split(","), seeds, chosen_peers(options), task, not options.without_ours)
-    results = Results(options.out)
+    results = Measurements(options.resume)
     results.forget(names_in(options.again))
     console = Console(width=200, highlight=False)
     encoder = CachedEncoder(converted_encoder(settings.encoder))
@@ -78,34 +78,34 @@ def main() -> None:
     report.print_cost(console, sets, SYSTEMS)
     if "fine-tuning" in plan.peers:
         console.print(f"fine-tuning: at most {task.fine_tuning_pairs or 'all'} pairs per epoch")
-    facts = {"commit": commit(), "seeds": seeds, "cores": os.cpu_count(), **plan.settings("fine-tuning")}
-    print(json.dumps(facts | {"sets": sets, "mean": means}))
+    figures = {"settings": plan.settings("fine-tuning"), "sets": sets, "mean": means}
+    publish(figures, seeds, options.out, results.commits())
 
 
 class Measuring:
-    """One set on its way through all systems: what is known, and where new measurements go."""
+    """The measurement of one set: the systems that are missing, and the store of new measurements."""
 
-    def __init__(self, one: TestSet, plan: Plan, results: Results, console: Console) -> None:
+    def __init__(self, one: TestSet, plan: Plan, results: Measurements, console: Console) -> None:
         self.one, self.plan, self.results, self._console = one, plan, results, console
         results.open_set(one.name, len(one.documents), len(one.train), sorted(one.test))
 
     def missing(self, system: str, seed: int | None, peer: str = "") -> bool:
-        """Whether a system is still to be measured with this seed."""
+        """Whether a system is not measured with this seed yet."""
         return not self.results.has(self.one.name, system, seed, self.plan.settings(peer))
 
     def missing_baselines(self) -> bool:
-        """Whether a baseline is still to be measured."""
+        """Whether any baseline is not measured yet."""
         return any(self.missing(system, None) for system in BASELINES)
 
     def missing_ours(self) -> list[int]:
-        """Return the seeds that ours is still to be trained with; the first where only the untrained search is."""
+        """Return the seeds that our training still needs; the first seed if only the untrained search is missing."""
         if not self.plan.ours:
             return []
         seeds = [seed for seed in self.plan.seeds if self.missing("trained", seed)]
         return seeds or (self.plan.seeds[:1] if any(self.missing(system, None) for system in OURS[:2]) else [])
 
     def missing_peers(self) -> list[tuple[str, int | None]]:
-        """Return the peers and seeds that are still to be run."""
+        """Return the peers and seeds that are not measured yet."""
         return [
             (peer, seed)
             for peer in self.plan.peers
@@ -114,16 +114,16 @@ class Measuring:
         ]
 
     def keep(self, found: Found) -> None:
-        """Measure a system's rankings of the test queries, and store and tell what came out."""
+        """Measure the rankings of a system; store and print the measures."""
         values = measure_run(found.run, self.one.test, MEASURES)
         peer = next((name for name, listed in PEERS.items() if found.system in listed.systems), "")
         about = {"settings": self.plan.settings(peer), "commit": commit(), "cost": found.cost, "facts": found.facts}
         self.results.put(self.one.name, found.system, found.seed, values, **about)
-        report.tell(self._console, self.one.name, found, values)
+        report.print_found(self._console, self.one.name, found, values)
 
 
 def measure_set(measuring: Measuring, encoder: Encoder) -> None:
-    """Measure every system on one set that was not measured before."""
+    """Measure every missing system on one set."""
     peers, seeds = measuring.missing_peers(), measuring.missing_ours()
     if not (peers or seeds or measuring.missing_baselines()):
         return
@@ -160,11 +160,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
     parser.add_argument("--sets", default="", help="comma-separated, in this order; default: all")
     parser.add_argument("--keys", default="title,passage,sentence", help="kinds of keys that documents get")
-    parser.add_argument("--seeds", default="0", help="comma-separated; what involves no chance runs once")
+    parser.add_argument("--seeds", default="0", help="comma-separated; deterministic systems run once")
     add_options(parser)
-    parser.add_argument("--without-ours", action="store_true", help="leave ours to a later run with the same --out")
-    parser.add_argument("--out", type=Path, help="file of results; what is in it is not measured again")
-    parser.add_argument("--again", default="", help="systems in the file to measure again, comma-separated")
+    parser.add_argument("--without-ours", action="store_true", help="leave ours to a later run with the same --resume")
+    add_resume(parser)
+    parser.add_argument("--again", default="", help="systems in the --resume file to measure again, comma-separated")
+    add_out(parser)
     return parser
 
 

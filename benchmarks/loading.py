@@ -1,8 +1,8 @@
-"""What a search waits for while documents are loaded, and how soon a model that was trained answers.
+"""The latency of searches while documents are loaded, and the delay until a trained model answers.
 
-The service is a process of its own. Under load: one client searches, at rest and then while another connection posts
-documents in batches, one after the other, whose vectors the service computes. Live: from the report that the training
-process leaves last to the first answer that names the new version; one client asks without pause, as nobody would.
+The service is a separate process. Load: one client searches, first at rest, then while another connection posts batches
+of documents, which the service encodes. Live: the time from the last file of the training process, its report, to the
+first answer of the new version. A client polls without pause.
 """
 
 import threading
@@ -22,7 +22,7 @@ from benchmarks.servers.load import Asked, ask
 
 SEARCH = "/v1/collections/default/search"
 WARM = 20
-"""Searches that are not counted."""
+"""Searches that do not count."""
 BATCH = 100
 PART_SECONDS = 20
 MOST_PER_SECOND = 1000
@@ -37,7 +37,7 @@ def measure_under_load(
     rest = _searched(client, texts, "at rest")
     started = time.perf_counter()
     with _loading(client.base_url, documents) as load:
-        time.sleep(1)  # until the first batch is under way
+        time.sleep(1)  # until the first batch is being loaded
         loaded = _searched(client, texts, "under load")
         count, seconds = load.count, time.perf_counter() - started
     return {
@@ -49,16 +49,16 @@ def measure_under_load(
 
 
 def _searched(client: httpx.Client, texts: Sequence[str], part: str) -> list[float]:
-    """Return the milliseconds of searches one after the other; every text is new to the service."""
+    """Return the milliseconds of sequential searches. Every text is new to the service."""
     most = PART_SECONDS * MOST_PER_SECOND
     answers = one_by_one(client, (f"{texts[at % len(texts)]} {part} {at}" for at in range(most)), PART_SECONDS)
     return [1000 * one.seconds for one in answers[WARM:]]
 
 
 def one_by_one(client: httpx.Client, texts: Iterable[str], seconds: float) -> list[Asked]:
-    """Return the answers to searches one after the other, for so many seconds at most.
+    """Return the answers to sequential searches, for at most this many seconds.
 
-    Asked by the plain client of `benchmarks.servers`: httpx takes over a millisecond a request for itself.
+    The client is the load generator of `benchmarks.servers`: httpx itself takes over a millisecond a request.
     """
     port = client.base_url.port
     assert port is not None
@@ -73,7 +73,7 @@ def _percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
 
 
 class _Load:
-    """Documents that were posted, batch after batch, until it is stopped."""
+    """Posts documents in batches until it is stopped."""
 
     def __init__(self, base_url: httpx.URL, documents: Sequence[dict[str, Any]]) -> None:
         self._client = httpx.Client(base_url=base_url, timeout=600)
@@ -111,7 +111,7 @@ def measure_live(
 ) -> dict[str, Any]:
     """Return the milliseconds from the report of a training process to the first answer of the new version.
 
-    They are None where the gate refuses what was learned from these judgments.
+    The milliseconds are None if the gate rejects the trained model.
     """
     path = f"/v1/collections/{collection}"
     for first in range(0, len(judgments), BATCH):
@@ -125,7 +125,7 @@ def measure_live(
 
 
 def _watch(client: httpx.Client, path: str, run: str, report: Path, query: str) -> tuple[float | None, float | None]:
-    """Return when the report was written, and when a search was first answered by version 1; seconds of the epoch."""
+    """Return the times of the report and of the first answer by version 1, in seconds since the epoch."""
     until = time.monotonic() + TRAIN_SECONDS
     reported, asked, ended = None, time.monotonic(), False
     while time.monotonic() < until and not ended:

@@ -1,17 +1,15 @@
-"""Where the microseconds of one search go: processor time of each part, in the process that searches.
+"""The processor time of each part of one search, in microseconds, in the process that searches.
 
-    python -m benchmarks.microseconds --data ../shared/data
+    python -m benchmarks.microseconds --data ../shared/data --out benchmarks/results/microseconds.json
 
-The parts are functions of the path of a query, wrapped for the time of the run; a part counts what it calls, and the
-table shows the calls inside one another. Searches come one after the other on one thread, every text is new, and the
-encoder's converted model and 10,000 documents are those of `benchmarks.serving`. What HTTP adds is measured by the
-processor time of a service of its own under the same searches.
+The parts are functions on the path of a query, wrapped during the run. The time of a part includes the parts that it
+calls, and the table indents them. Searches run sequentially on one thread, and every text is new. The converted encoder
+and the 10,000 documents are the same as in `benchmarks.serving`. The cost of HTTP is the processor time of a separate
+service process under the same searches.
 """
 
 import argparse
-import json
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import faiss
-import httpx
 import orjson
 from rich.console import Console
 from rich.table import Table
@@ -29,8 +26,10 @@ from rich.table import Table
 import index.generation.generation
 import index.ranking.retrieval
 import index.ranking.search
+from benchmarks.loading import one_by_one
+from benchmarks.result_file import add_out, publish
 from benchmarks.servers.corpus import endless
-from benchmarks.serving import prepare, query_texts, serving
+from benchmarks.serving import SEARCH_SECONDS, prepare, query_texts, serving
 from benchmarks.vectors import converted_encoder
 from index.encoding.model_files import DEFAULT_MODEL
 from index.generation.generation import Generation
@@ -60,7 +59,7 @@ PARTS: tuple[tuple[int, str, Any, str], ...] = (
     (2, "stored fields", repository, "stored_fields"),
     (1, "impression", actions, "_impression"),
 )
-"""Depth, name, and where each function is."""
+"""Depth, name, owner and attribute of each function."""
 WARM = 400
 
 
@@ -68,7 +67,8 @@ def main() -> None:
     """Measure, print the table, and one last line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
-    parser.add_argument("--searches", type=int, default=600, help="searches that are counted")
+    parser.add_argument("--searches", type=int, default=600, help="number of counted searches")
+    add_out(parser)
     options = parser.parse_args()
     texts = list(islice(endless(query_texts(options.data)), WARM + options.searches))
     with tempfile.TemporaryDirectory() as folder:
@@ -76,12 +76,11 @@ def main() -> None:
         figures = measure_parts(Settings(data=Path(folder), log_level="error"), texts)
         figures["one request over HTTP"] = measure_requests(Path(folder), texts)
     show(figures)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    print(json.dumps({"commit": commit, "microseconds": figures}))
+    publish({"parts": [[depth, name, figures[name]] for depth, name in rows()]}, [], options.out)
 
 
 def measure_parts(settings: Settings, texts: list[str]) -> dict[str, float]:
-    """Return name -> mean microseconds of the processor per search; the first WARM texts are not counted."""
+    """Return name -> mean microseconds of the processor per search; the first WARM texts do not count."""
     spent: dict[str, int] = {name: 0 for _, name, _, _ in PARTS} | {"JSON": 0}
     faiss.omp_set_num_threads(1)
     runtime = Runtime.open(settings)
@@ -101,14 +100,17 @@ def measure_parts(settings: Settings, texts: list[str]) -> dict[str, float]:
 
 
 def measure_requests(data: Path, texts: list[str]) -> float:
-    """Return microseconds of the processor per search of a service, all its threads: HTTP and impressions too."""
+    """Return processor microseconds per search of a service, over all its threads, HTTP and impressions included."""
     with serving(data) as client:
-        for text in texts[:WARM]:
-            _ask(client, text)
+        one_by_one(client, texts[:WARM], SEARCH_SECONDS)
         before = _processor_seconds(data)
-        for text in texts[WARM:]:
-            _ask(client, text)
-        return round(1e6 * (_processor_seconds(data) - before) / (len(texts) - WARM), 1)
+        answers = one_by_one(client, texts[WARM:], SEARCH_SECONDS)
+        return round(1e6 * (_processor_seconds(data) - before) / len(answers), 1)
+
+
+def rows() -> list[tuple[int, str]]:
+    """Return depth and name of every row of the table."""
+    return [*((depth, name) for depth, name, _, _ in PARTS), (0, "JSON"), (0, "one request over HTTP")]
 
 
 def show(figures: dict[str, float]) -> None:
@@ -116,16 +118,14 @@ def show(figures: dict[str, float]) -> None:
     table = Table(title="microseconds of the processor, mean of a search")
     table.add_column("part")
     table.add_column("µs", justify="right")
-    for depth, name, _, _ in PARTS:
+    for depth, name in rows():
         table.add_row("  " * depth + name, f"{figures[name]:.0f}")
-    for name in ("JSON", "one request over HTTP"):
-        table.add_row(name, f"{figures[name]:.0f}")
     Console(width=100).print(table)
 
 
 @contextmanager
 def _timed(owner: Any, attribute: str, name: str, spent: dict[str, int]) -> Iterator[None]:
-    """Count the thread's processor time of every call of a function, nanoseconds, until the end."""
+    """Add the thread's processor time of every call of a function to `spent[name]`, in nanoseconds."""
     function: Callable[..., Any] = getattr(owner, attribute)
 
     def timed(*arguments: Any, **named: Any) -> Any:
@@ -142,12 +142,8 @@ def _timed(owner: Any, attribute: str, name: str, spent: dict[str, int]) -> Iter
         setattr(owner, attribute, function)
 
 
-def _ask(client: httpx.Client, text: str) -> None:
-    client.post("/v1/collections/default/search", json={"q": text}).raise_for_status()
-
-
 def _processor_seconds(data: Path) -> float:
-    """Return what the service on a directory has used of the processor, by the PID that its lock names."""
+    """Return the processor seconds of the service on a directory. Its lock file names the PID."""
     pid = (data / LOCK_FILE).read_text()
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

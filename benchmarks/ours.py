@@ -1,4 +1,4 @@
-"""Our own search, measured through the service: untrained, with the judgments remembered, and trained."""
+"""Our search, measured through the service: untrained, with the judgments in memory, and trained."""
 
 import resource
 import time
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from benchmarks.collections import TestSet, post_train_judgments
-from benchmarks.results import Found
+from benchmarks.measurements import Found
 from service.runtime.collection import CollectionState
 from service.runtime.model_registry import promote
 from service.runtime.runtime import Runtime
@@ -21,7 +21,7 @@ POLL_SECONDS = 0.2
 
 
 def ours(runtime: Runtime, state: CollectionState, one: TestSet, seeds: Sequence[int]) -> Iterator[Found]:
-    """Yield every state of our search; each seed's training starts from the untrained champion."""
+    """Yield every state of our search. The training of each seed starts from the untrained champion."""
     nothing = {"learn_seconds": 0.0, "live_seconds": 0.0}
     yield Found("untrained", None, searched(runtime, state, one), nothing, {})
     started = time.perf_counter()
@@ -33,7 +33,7 @@ def ours(runtime: Runtime, state: CollectionState, one: TestSet, seeds: Sequence
     for seed in seeds:
         yield _trained(runtime, state, one, seed)
         if state.serving.version != before:
-            promote(runtime, state, before, "the next seed starts anew", rollback=True)
+            promote(runtime, state, before, "the next seed starts from the untrained model", rollback=True)
 
 
 def _trained(runtime: Runtime, state: CollectionState, one: TestSet, seed: int) -> Found:
@@ -47,7 +47,7 @@ def _trained(runtime: Runtime, state: CollectionState, one: TestSet, seed: int) 
 
 
 def searched(runtime: Runtime, state: CollectionState, one: TestSet, model: int | None = None) -> dict[str, list[str]]:
-    """Return what the service's own search path answers the test queries, by the champion or a version."""
+    """Return the rankings of the test queries by the service's search path, by the champion or by a version."""
     run = {}
     chosen: dict[str, Any] = {} if model is None else {"model": model}
     for query in sorted(one.test):
@@ -59,7 +59,7 @@ def searched(runtime: Runtime, state: CollectionState, one: TestSet, model: int 
 def train(
     runtime: Runtime, state: CollectionState, seed: int, promote: Literal["auto", "never"] = "auto"
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """Return the record of a training run of the service that has ended, and its cost, {} where it made no model."""
+    """Run a training run of the service; return its record, and its cost ({} if it made no model)."""
     started, spent = time.perf_counter(), _children_seconds()
     record = training.start(runtime, state, TrainingIn(seed=seed, promote=promote))
     while record["status"] not in training.ENDED:
@@ -74,6 +74,6 @@ def train(
 
 
 def _children_seconds() -> float:
-    """Return the processor time of this process's children that have ended, the training process among them."""
+    """Return the processor time of the ended children of this process, the training process included."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

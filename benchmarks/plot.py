@@ -1,4 +1,4 @@
-"""Small plots as SVG, written by hand: one panel for each measure, a dot for each size, sizes on a logarithmic axis."""
+"""Small SVG plots: one panel per measure, one dot per size, sizes on a logarithmic axis."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,33 @@ STYLE = (
 
 @dataclass(frozen=True)
 class Panel:
-    """A measure and what it is called."""
+    """A measure and its title."""
 
     measure: str
     title: str
 
 
+GROWTH = (
+    Panel("build_seconds", "seconds to build"),
+    Panel("build_cpu_seconds", "processor seconds to build"),
+    Panel("start_seconds", "seconds to start"),
+    Panel("disk_bytes_per_key", "bytes per key on disk"),
+    Panel("memory_bytes_per_key", "bytes per key in memory"),
+    Panel("recall", "recall@100"),
+    Panel("p50_ms", "p50 of candidates, ms"),
+    Panel("p50_cpu_ms", "p50 of candidates, processor ms"),
+    Panel("p99_ms", "p99 of candidates, ms"),
+    Panel("queries_per_second", "queries per second, 2 threads"),
+    Panel("insert_ms", "insert to visible, ms"),
+    Panel("fold_seconds", "seconds to fold a tail in"),
+    Panel("compact_seconds", "seconds to compact"),
+    Panel("compact_wait_ms", "longest write meanwhile, ms"),
+)
+"""The panels of docs/growth.svg: measures of benchmarks/growth.py."""
+
+
 def draw(axis: str, sizes: Sequence[int], figures: Sequence[Mapping[str, Any]], panels: Sequence[Panel]) -> str:
-    """Return an SVG document with a panel for each measure of `figures`, one of which belongs to each size."""
+    """Return an SVG document with a panel per measure. `figures` has an entry per size."""
     rows = -(-len(panels) // COLUMNS)
     drawn = [
         f'<g transform="translate({number % COLUMNS * WIDTH},{number // COLUMNS * HEIGHT})">'
@@ -41,9 +60,9 @@ def _panel(axis: str, sizes: Sequence[int], values: Sequence[float], title: str)
     low, high = math.log10(min(sizes)), math.log10(max(sizes))
     top = max(values) or 1.0
     inner_width, inner_height = WIDTH - MARGIN - 24, HEIGHT - TOP - 40
-    base, room = TOP + inner_height, inner_width - 2 * INSET
+    base, width = TOP + inner_height, inner_width - 2 * INSET
     share = [(math.log10(size) - low) / (high - low) if high > low else 0.5 for size in sizes]
-    across = [MARGIN + INSET + room * one for one in share]
+    across = [MARGIN + INSET + width * one for one in share]
     points = [(x, base - inner_height * value / top) for x, value in zip(across, values, strict=True)]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     parts = [
@@ -61,7 +80,7 @@ def _panel(axis: str, sizes: Sequence[int], values: Sequence[float], title: str)
 
 
 def short(size: int) -> str:
-    """Return a number as people write it: 10k, 1M."""
+    """Return a number in short form: 10k, 1M."""
     for unit, name in ((1_000_000, "M"), (1_000, "k")):
         if size >= unit:
             return f"{size / unit:g}{name}"

@@ -1,20 +1,17 @@
-"""Whether values that answer are any good: fields predicted from a query by all attended documents.
+"""Metadata fields predicted from a query by the attention weights of all candidates, beside simpler predictions.
 
-    python -m benchmarks.prediction --data ../shared/data
+    python -m benchmarks.prediction --data ../shared/data --out benchmarks/results/prediction.json
 
-No set has metadata, so fields are made from what is there: `group`, the title of a document where titles repeat (the
-article of a paragraph), the first word of the title where they do not (mostly a brand); `words`, the number of words of
-its text. The truth of a query is the value of its relevant documents: their distribution where there are several, with
-grades as weights, and the mean for the number. Beside the prediction: the commonest value of the collection (for the
-number, the mean), and an equal vote of the ten best of a dense search. Reported are accuracy (the first value is one
-that a relevant document has), the Brier score of the distribution (0 best, 2 worst) and the mean absolute error. The
-model is untrained; nothing is chosen here. Vectors come from a cache after the first run (benchmarks/vectors.py).
+The sets have no metadata, so the benchmark makes fields. `group` is the title of a document where titles repeat (the
+article of a paragraph), else the first word of the title (mostly a brand). `words` is the number of words of the text.
+The truth of a query is the distribution of the field over its relevant documents, weighted by grade, and the mean for
+the number. Compared systems: the most common value of the collection (the mean for the number), an equal vote of the
+ten best of a dense search, and attention. Reported are accuracy (the first value belongs to a relevant document), the
+Brier score of the distribution (0 best, 2 worst) and the mean absolute error. The model is untrained. Vectors come from
+a cache after the first run (benchmarks/vectors.py).
 """
 
 import argparse
-import json
-import os
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.collections import TestSet, ingest, read_set
+from benchmarks.result_file import add_out, publish
 from benchmarks.vectors import CachedEncoder, converted_encoder
 from index.encoding.encoder import Encoder
 from service.runtime.collection import CollectionState
@@ -43,9 +42,10 @@ def main() -> None:
     """Run the benchmark on the sets asked for; print a table, and one last line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
-    parser.add_argument("--sets", default="squad_dev,chorus,crowdflower", help="comma-separated; those with titles")
-    parser.add_argument("--queries", type=int, default=400, help="of the test split, at most")
+    parser.add_argument("--sets", default="squad_dev,chorus,crowdflower", help="comma-separated; sets with titles")
+    parser.add_argument("--queries", type=int, default=400, help="number of test queries, at most")
     parser.add_argument("--seed", type=int, default=0)
+    add_out(parser)
     options = parser.parse_args()
     encoder = CachedEncoder(converted_encoder(Settings().encoder))
     results = {
@@ -53,8 +53,7 @@ def main() -> None:
         for name in options.sets.split(",")
     }
     print_table(Console(width=140), results)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    print(json.dumps({"commit": commit, "seed": options.seed, "cores": os.cpu_count(), "sets": results}))
+    publish({"sets": results}, [options.seed], options.out)
 
 
 def measure_set(one: TestSet, encoder: Encoder, queries: int, seed: int) -> dict[str, Any]:
@@ -73,20 +72,20 @@ def measure_set(one: TestSet, encoder: Encoder, queries: int, seed: int) -> dict
         finally:
             runtime.close()
     groups = Counter(field["group"] for field in fields.values())
-    common = {"commonest": {value: count / len(fields) for value, count in groups.items()}}
-    mean = {"commonest": float(np.mean([field["words"] for field in fields.values()]))}
+    common = {"most common": {value: count / len(fields) for value, count in groups.items()}}
+    mean = {"most common": float(np.mean([field["words"] for field in fields.values()]))}
     rows = [(true, common | guessed, mean | number) for true, guessed, number, _ in found]
     sizes = [size for *_, size in found]
     return {
         "queries": len(names),
         "groups": len(groups),
         "effective_sample_size": round(float(np.median(sizes)), 1),
-        "systems": {name: measures(name, rows) for name in ("commonest", "nearest ten", "attention")},
+        "systems": {name: measures(name, rows) for name in ("most common", "nearest ten", "attention")},
     }
 
 
 def fields_of(documents: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return document -> made-up metadata."""
+    """Return document id -> its generated metadata."""
     titles = [document["title"] or "" for document in documents]
     whole = len(set(titles)) < len(titles) / 4
     groups = [title if whole else (title.split() or [""])[0].lower() for title in titles]
@@ -118,7 +117,7 @@ def _predicted(
     grades = {document: grade for document, grade in one.test[name].items() if grade > 0 and document in fields}
     attended = answer(runtime, state, SearchIn(q=q, log=False, predict=predict))["predictions"]
     nearest = answer(runtime, state, SearchIn(q=q, log=False, mode="dense", limit=NEIGHBOURS))["hits"]
-    ten = [hit["metadata"] for hit in nearest]
+    ten = [orjson.loads(orjson.dumps(hit["metadata"])) for hit in nearest]  # metadata is a fragment of JSON
     distributions = {
         "attention": {each["value"]: each["weight"] for each in attended["group"]["distribution"]},
         "nearest ten": _shares([(hit["group"], 1.0) for hit in ten]),

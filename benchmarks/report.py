@@ -1,7 +1,7 @@
-"""Tables for people and one summary for machines: quality with intervals against ours, and what it cost.
+"""Summaries and terminal tables of ranking quality, with intervals against ours, and of cost.
 
-Seeds are averaged per query before systems are compared; the interval is over queries. That of the mean over sets is a
-bootstrap stratified by set: queries are drawn within every set, and each set counts alike.
+Seeds are averaged per query before systems are compared. An interval is a bootstrap over queries. The interval of the
+mean over sets is stratified: queries are drawn within each set, and every set has the same weight.
 """
 
 import json
@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.results import MEASURES, Found, Results
+from benchmarks.measurements import MEASURES, Found, Measurements
 from benchmarks.workbench import mean_over_sets
 from index.evaluation.significance import compare
 
@@ -21,16 +21,19 @@ MEAN = "mean of sets"
 COSTS = ("learn_seconds", "live_seconds", "cpu_seconds", "peak_mib")
 
 
-def summary(results: Results, names: Sequence[str], systems: Sequence[str], ours: str = OURS) -> dict[str, Any]:
-    """Return set -> system -> means, their spread over seeds, ours minus the system with its interval, cost, facts."""
+def summary(results: Measurements, names: Sequence[str], systems: Sequence[str], ours: str = OURS) -> dict[str, Any]:
+    """Return set -> system -> figures: means, spread over seeds, ours minus the system with its interval, cost, facts.
+
+    `ours_is` is "better" or "worse" where that interval excludes 0, else "".
+    """
     return {
         name: {system: _of(results, name, system, ours) for system in _measured(results, [name], systems)}
         for name in names
     }
 
 
-def over_sets(results: Results, names: Sequence[str], systems: Sequence[str], ours: str = OURS) -> dict[str, Any]:
-    """Return system -> mean over sets, and ours minus it with its interval; only systems measured on all sets."""
+def over_sets(results: Measurements, names: Sequence[str], systems: Sequence[str], ours: str = OURS) -> dict[str, Any]:
+    """Return system -> mean over sets, and ours minus it with its interval, for systems measured on all sets."""
     found: dict[str, dict[str, Any]] = {}
     for system in _measured(results, names, systems):
         means = [results.values(name, system).mean() for name in names]
@@ -49,7 +52,7 @@ def print_quality(
     ours: str = OURS,
     title: str = "nDCG@10 on the test split",
 ) -> None:
-    """Print nDCG@10 of each system (rows) on each set (columns); below it, in points, ours minus it."""
+    """Print nDCG@10 of each system (rows) on each set (columns), and below it ours minus the system, in points."""
     table = Table(title=f"{title}; below: {ours} minus the system, in points, with its 95 % interval")
     for column in ("system", *sets, MEAN):
         table.add_column(column)
@@ -60,17 +63,17 @@ def print_quality(
     console.print(table)
 
 
-def tell(console: Console, name: str, found: Found, values: Mapping[str, Mapping[str, float]]) -> None:
-    """Print what was measured of one system, as soon as it is."""
+def print_found(console: Console, name: str, found: Found, values: Mapping[str, Mapping[str, float]]) -> None:
+    """Print the mean, the cost and the facts of one measured system."""
     mean = np.mean(list(values[MEASURES[0]].values()))
-    told = f"{name} {found.system}{'' if found.seed is None else f' seed {found.seed}'} {mean:.4f}"
+    label = f"{name} {found.system}{'' if found.seed is None else f' seed {found.seed}'} {mean:.4f}"
     rounded = {cost: round(value, 2) for cost, value in found.cost.items()}
-    console.print(told, json.dumps(rounded), json.dumps(found.facts), markup=False, soft_wrap=True)
+    console.print(label, json.dumps(rounded), json.dumps(found.facts), markup=False, soft_wrap=True)
 
 
 def print_cost(console: Console, sets: dict[str, Any], systems: Sequence[str]) -> None:
-    """Print what each system's learning cost on each set, the mean over seeds."""
-    table = Table(title="seconds to learn / until live / of processor time / peak MiB of the process that learns")
+    """Print the cost of each system's learning on each set, the mean over seeds."""
+    table = Table(title="seconds to learn / until live / of processor time / peak MiB of the learning process")
     for column in ("system", *sets):
         table.add_column(column)
     for system in systems:
@@ -80,7 +83,7 @@ def print_cost(console: Console, sets: dict[str, Any], systems: Sequence[str]) -
     console.print(table)
 
 
-def _of(results: Results, name: str, system: str, ours: str) -> dict[str, Any]:
+def _of(results: Measurements, name: str, system: str, ours: str) -> dict[str, Any]:
     entries = results.entries(name, system)
     one: dict[str, Any] = {}
     for measure in MEASURES:
@@ -88,30 +91,37 @@ def _of(results: Results, name: str, system: str, ours: str) -> dict[str, Any]:
         one[measure] = round(float(by_seed.mean()), 4)
         if measure == MEASURES[0]:
             one["by_seed"] = [round(float(mean), 4) for mean in by_seed]
+            if len(by_seed) > 1:
+                one["spread"] = round(float(np.std(by_seed, ddof=1)), 4)
     if system != ours and results.entries(name, ours):
         queries = results.sets[name]["queries"]
         theirs, mine = (dict(zip(queries, _per_query(results, name, which), strict=True)) for which in (system, ours))
         against = compare(MEASURES[0], theirs, mine)
         one["ours_minus"] = [round(value, 4) for value in (against.difference, against.low, against.high)]
+        one["ours_is"] = "better" if against.low > 0 else "worse" if against.high < 0 else ""
     for cost in COSTS:
         values = [entry["cost"][cost] for entry in entries.values() if cost in entry["cost"]]
         if values:
             one[cost] = round(float(np.mean(values)), 1)
-    return one | {"facts": {seed: entry["facts"] for seed, entry in entries.items() if entry["facts"]}}
+    facts = {seed: entry["facts"] for seed, entry in entries.items() if entry["facts"]}
+    promoted = [each["promoted"] for each in facts.values() if "promoted" in each]
+    if promoted:
+        one["promoted"] = [sum(promoted), len(promoted)]
+    return one | {"facts": facts}
 
 
-def _per_query(results: Results, name: str, system: str) -> Any:
+def _per_query(results: Measurements, name: str, system: str) -> Any:
     return results.values(name, system).mean(0)
 
 
-def _measured(results: Results, names: Sequence[str], systems: Sequence[str]) -> list[str]:
+def _measured(results: Measurements, names: Sequence[str], systems: Sequence[str]) -> list[str]:
     return [system for system in systems if names and all(results.entries(name, system) for name in names)]
 
 
 def _quality(one: dict[str, Any] | None) -> str:
     if one is None:
         return ""
-    spread = np.std(one["by_seed"], ddof=1) if len(one.get("by_seed", [])) > 1 else 0.0
+    spread = one.get("spread")
     text = f"{one['nDCG@10']:.3f}" + (f" ±{spread:.3f}" if spread else "")
     if "ours_minus" in one:
         text += "\n{:+.1f} \\[{:+.1f}, {:+.1f}]".format(*(100 * value for value in one["ours_minus"]))

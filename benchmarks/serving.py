@@ -1,21 +1,19 @@
-"""How fast documents go in and searches come out, over HTTP, beside the encoder alone in the same run.
+"""The speed of ingestion and search over HTTP, beside the encoder alone in the same run.
 
-    python -m benchmarks.serving --data ../shared/data
-    python -m benchmarks.serving --keys 10k,100k,1M
-    python -m benchmarks.serving --peers --data ../shared/data
+    python -m benchmarks.serving --data ../shared/data --out benchmarks/results/serving.json
+    python -m benchmarks.serving --peers --data ../shared/data --out benchmarks/results/servers.json
+    python -m benchmarks.serving --keys 10k,100k,1M --out benchmarks/results/growth.json
 
-Ingestion: documents of one set posted to a running service in batches, against sentence-transformers encoding the same
-passages by itself, and against our encoder doing so. Search: text searches over HTTP at concurrency 1 on 10,000
-documents, encoding included; every query text is new, so nothing comes from the query cache. The service is a process
-of its own on 127.0.0.1, ended by its PID. Repetitions are bounded in count. Under load: the same searches while another
-connection posts documents; live: how soon a trained model answers (benchmarks/loading.py). With --keys, what grows with
-the number of keys (benchmarks/growth.py). With --peers, other servers beside ours, and nothing else
-(benchmarks/servers).
+Ingestion: documents of one set are posted to a running service in batches. Beside it, sentence-transformers and our
+encoder encode the same passages in process. Search: one client searches 10,000 documents over HTTP, encoding included;
+every query text is new, so the query cache never answers. The service is a separate process on 127.0.0.1. Load: the
+same searches while another connection posts documents, and the delay until a trained model answers
+(benchmarks/loading.py). `--keys` measures candidates against the number of keys (benchmarks/growth.py). `--peers`
+measures other servers beside ours (benchmarks/servers).
 """
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -34,6 +32,7 @@ from rich.table import Table
 from benchmarks.collections import ingest, read_set
 from benchmarks.growth import measure_growth, parse_sizes
 from benchmarks.loading import measure_live, measure_under_load, one_by_one
+from benchmarks.result_file import add_out, publish
 from benchmarks.servers import launch as servers
 from benchmarks.servers.launch import chosen, measure_servers
 from benchmarks.servers.measure import Plan
@@ -54,7 +53,7 @@ LEARNED_SET = "cosqa"
 BATCH = 200
 SEARCH_SECONDS = 120
 FIRST = 8
-"""Documents that are not timed with the others."""
+"""The first documents after a start, timed separately."""
 START_SECONDS = 120
 
 
@@ -63,34 +62,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, help="folder with one folder per test set")
     parser.add_argument("--keys", type=parse_sizes, help="sizes, such as 10k,100k,1M: see benchmarks/growth.py")
-    parser.add_argument("--plot", type=Path, default=Path("growth.svg"), help="where --keys draws its figures")
-    parser.add_argument("--documents", type=int, default=800, help="documents posted in the ingestion part")
-    parser.add_argument("--searches", type=int, default=400, help="searches of the search part")
+    parser.add_argument("--documents", type=int, default=800, help="number of documents of the ingestion part")
+    parser.add_argument("--searches", type=int, default=400, help="number of searches of the search part")
     servers.add_options(parser)
+    add_out(parser)
     options = parser.parse_args()
     if options.peers and not options.data:
-        parser.error("--peers wants --data")
-    if not options.data and not options.keys:
-        parser.error("--data or --keys is wanted")
-    figures: dict[str, Any] = {"cores": os.cpu_count()}
-    if options.peers:
+        parser.error("--peers requires --data")
+    if bool(options.data) == bool(options.keys):
+        parser.error("either --data or --keys is required")
+    figures: dict[str, Any] = {}
+    if options.keys:
+        figures["sizes"] = measure_growth(options.keys)
+        show_growth(figures["sizes"])
+    elif options.peers:
         plan = Plan(timed=options.timed, seconds=options.seconds)
         figures |= measure_servers(options.data, SEARCH_SETS, options.size, chosen(options.only), plan)
         show_servers(figures)
         figures["goals"] = [asdict(goal) for goal in goals(figures)]
-    elif options.data:
+    else:
         encoder = converted_encoder(DEFAULT_MODEL)
-        figures |= {
+        figures = {
             "ingest": measure_ingest(options.data, options.documents, encoder),
             "search": measure_search(options.data, options.searches, encoder),
             "load": measure_load(options.data, encoder),
         }
         show(figures)
-    if options.keys:
-        figures["growth"] = measure_growth(options.keys, options.plot)
-        show_growth(figures["growth"])
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    print(json.dumps({"commit": commit, **figures}))
+    publish(figures, [], options.out)
 
 
 def measure_ingest(data: Path, count: int, encoder: Encoder) -> dict[str, Any]:
@@ -115,12 +113,12 @@ def measure_ingest(data: Path, count: int, encoder: Encoder) -> dict[str, Any]:
     encode_documents(encoder, records, {KeyKind.TITLE, KeyKind.PASSAGE})
     rates["our encoder alone, same texts"] = len(documents) / (time.perf_counter() - started)
     rates["sentence-transformers encode, passages"] = _sentence_transformers(records, encoder)
-    told = {"first documents, seconds": round(first_seconds, 2), "documents": len(documents), "set": INGEST_SET}
-    return {name: round(rate, 1) for name, rate in rates.items()} | told
+    facts = {"first documents, seconds": round(first_seconds, 2), "documents": len(documents), "set": INGEST_SET}
+    return {name: round(rate, 1) for name, rate in rates.items()} | facts
 
 
 def _first_documents(client: httpx.Client, documents: list[dict[str, Any]]) -> float:
-    """Return the seconds of the first documents after a start, which the encoder's runtime is opened for."""
+    """Return the seconds of the first documents after a start. They include the opening of the encoder's runtime."""
     started = time.perf_counter()
     client.post("/v1/collections/default/documents?wait=600", json={"documents": documents}).raise_for_status()
     return time.perf_counter() - started
@@ -148,8 +146,8 @@ def measure_search(data: Path, searches: int, encoder: Encoder) -> dict[str, Any
             ready = time.perf_counter() - started
             answers = one_by_one(client, texts, SEARCH_SECONDS)
     milliseconds = np.asarray([1000 * one.seconds for one in answers])
-    warm, told = milliseconds[20:], [json.loads(one.body)["timings_ms"] for one in answers[20:]]
-    parts = {name: [one[name] for one in told] for name in told[0]}
+    warm, timings = milliseconds[20:], [json.loads(one.body)["timings_ms"] for one in answers[20:]]
+    parts = {name: [one[name] for one in timings] for name in timings[0]}
     return {
         "documents": count,
         "searches": len(warm),
@@ -162,7 +160,7 @@ def measure_search(data: Path, searches: int, encoder: Encoder) -> dict[str, Any
 
 
 def measure_load(data: Path, encoder: Encoder) -> dict[str, Any]:
-    """Return what searches on SEARCH_DOCUMENTS documents take during a load, and how soon a trained model answers."""
+    """Return search times on SEARCH_DOCUMENTS documents during a load, and the delay until a trained model answers."""
     with tempfile.TemporaryDirectory() as folder:
         prepare(data, Path(folder), encoder)
         with serving(Path(folder)) as client:
@@ -174,7 +172,7 @@ def measure_load(data: Path, encoder: Encoder) -> dict[str, Any]:
 
 
 def _judgments(data: Path) -> list[dict[str, Any]]:
-    """Return what raters said of the train queries of LEARNED_SET, as judgments of the documents that were prepared."""
+    """Return the train split of LEARNED_SET as judgments of the prepared documents."""
     one = read_set(data / LEARNED_SET)
     return [
         {"query": one.queries[query], "document_id": f"{one.name}-{document}", "rating": grade}
@@ -184,7 +182,7 @@ def _judgments(data: Path) -> list[dict[str, Any]]:
 
 
 def prepare(data: Path, folder: Path, encoder: Encoder, names: Sequence[str] = SEARCH_SETS) -> int:
-    """Make a data directory of SEARCH_DOCUMENTS documents from vectors that are kept; return how many there are."""
+    """Fill a data directory with SEARCH_DOCUMENTS documents from cached vectors; return their number."""
     sets = [read_set(data / name) for name in names]
     documents = [one | {"id": f"{part.name}-{one['id']}"} for part in sets for one in part.documents][:SEARCH_DOCUMENTS]
     runtime = Runtime.open(Settings(data=folder), CachedEncoder(encoder))
@@ -194,13 +192,13 @@ def prepare(data: Path, folder: Path, encoder: Encoder, names: Sequence[str] = S
 
 
 def query_texts(data: Path) -> list[str]:
-    """Return the query texts of SEARCH_SETS, each once, in the order of the alphabet."""
+    """Return the distinct query texts of SEARCH_SETS, sorted."""
     return sorted({text for name in SEARCH_SETS for text in read_set(data / name).queries.values()})
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[httpx.Client]:
-    """Run the service on a directory in a process of its own; end it by its PID."""
+    """Run the service on a directory in a separate process; end it by its PID."""
     command = [sys.executable, "-c", "from service.cli import main; main()", "serve"]
     process = subprocess.Popen(
         [*command, "--data", str(folder), "--port", "0", "--json"],

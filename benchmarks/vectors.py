@@ -1,7 +1,4 @@
-"""Vectors of benchmark texts, encoded once and kept: the same encoder, so the same numbers, without the wait.
-
-Used where quality is measured. Where speed is measured, nothing is taken from here.
-"""
+"""A cache of the vectors of benchmark texts, for benchmarks of quality. Benchmarks of speed do not use it."""
 
 import hashlib
 import sqlite3
@@ -18,12 +15,12 @@ DOCUMENTS, QUERIES = "vectors", "query_vectors"
 
 
 def converted_encoder(model: str) -> Encoder:
-    """Return the encoder as a service has it, converted where benchmarks keep what they make."""
+    """Return the encoder of a service, converted into the cache of the benchmarks."""
     return load_encoder(model, cache=CACHE / "encoders")
 
 
 class CachedEncoder:
-    """An encoder that asks another one only for texts that it has not seen in any run."""
+    """An encoder that asks another encoder only for texts that no earlier run has encoded."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder

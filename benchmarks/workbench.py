@@ -1,14 +1,13 @@
-"""A test set as learning sees it, laid open in this process: one generation, its feedback, and test queries to ask.
+"""A test set loaded into this process: its generation, its feedback, and its test queries.
 
-Documents and judgments go through the service; what is fitted and searched from there on is the library's own, on one
-thread, so that one thing at a time can be changed. A test query never sees memory of its own text.
+The service ingests documents and judgments. Fitting and searching then use the library directly, on one thread, so
+that a benchmark can change one part at a time. A test query never sees memory of its own text.
 """
 
 import argparse
-import subprocess
-import tempfile
+import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from sqlalchemy import select
+from rich.console import Console
 
-from benchmarks.collections import TestSet, ingest, post_train_judgments, read_set
+from benchmarks.collections import TestSet, document_ids, opened, post_train_judgments, read_set
+from benchmarks.measurements import MEASURES
 from benchmarks.ours import LIMIT, MAX_QUERY_CHARACTERS
-from benchmarks.results import MEASURES
+from benchmarks.result_file import add_out
 from index.encoding.encoder import Encoder
 from index.evaluation.measures import measure_run
 from index.evaluation.significance import CONFIDENCE, RESAMPLES
@@ -33,11 +33,8 @@ from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead
 from index.records import Floats
 from service.runtime.collection import CollectionState
-from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.runtime import Runtime
-from service.settings import Settings
-from service.storage.tables import Document
 from service.training.schemas import TrainingIn
 
 KEYS = ("title", "passage", "sentence")
@@ -47,21 +44,21 @@ Values = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class Bench:
-    """A set whose train judgments are remembered and not yet trained on."""
+    """A set whose train judgments are in memory. No model is trained yet."""
 
     one: TestSet
     generation: Generation
     champion: AttentionHead
-    """Untrained."""
+    """The untrained head."""
     feedback: list[Feedback]
-    """Of the train queries."""
+    """Feedback of the train queries."""
     asked: dict[str, Feedback]
-    """Test query -> text, vector and source; nothing of what is judged."""
+    """Test query -> text, vector and query key, without its judgments."""
     ids: dict[str, str]
-    """Row, as `ranked_rows` prints it -> document."""
+    """Row, as `ranked_rows` returns it -> document id."""
 
     def measured(self, generation: Generation, head: AttentionHead) -> Values:
-        """Return how a head ranks the whole collection for the test queries."""
+        """Return the measures of a head's rankings of the whole collection for the test queries."""
         run = {
             query: [self.ids[row] for row in ranked_rows(generation, head, one, LIMIT)]
             for query, one in self.asked.items()
@@ -70,36 +67,29 @@ class Bench:
 
 
 def sets(data: Path, wanted: str) -> Iterator[TestSet]:
-    """Yield the test sets in a folder, or those of these names, comma-separated."""
+    """Yield the test sets in a folder; `wanted` restricts them to these names, comma-separated."""
     for folder in sorted(folder for folder in data.iterdir() if (folder / "corpus.jsonl").is_file()):
         if not wanted or folder.name in wanted.split(","):
             yield read_set(folder)
 
 
 def asked_queries(one: TestSet, most: int) -> list[str]:
-    """Return the test queries to ask, at most so many, always the same ones."""
+    """Return at most `most` test queries, always the same ones."""
     return sample(sorted(one.test), most, 0)
 
 
 @contextmanager
-def laid_open(one: TestSet, encoder: Encoder, queries: Sequence[str]) -> Iterator[Bench]:
-    """Give a set to the service, documents and judgments of the train split; yield what learning works with."""
-    with tempfile.TemporaryDirectory() as folder:
-        runtime = Runtime.open(Settings(data=Path(folder)), encoder)
-        try:
-            state = runtime.create_collection("set", CollectionSettings(keys=list(KEYS)))
-            ingest(runtime, state, one.documents)
-            post_train_judgments(runtime, state, one)
-            yield _bench(runtime, state, one, queries)
-        finally:
-            runtime.close()
+def loaded(one: TestSet, encoder: Encoder, queries: Sequence[str]) -> Iterator[Bench]:
+    """Post the documents and train judgments of a set to a service; yield the bench."""
+    with opened(one, encoder, KEYS) as (runtime, state):
+        post_train_judgments(runtime, state, one)
+        yield _bench(runtime, state, one, queries)
 
 
 def _bench(runtime: Runtime, state: CollectionState, one: TestSet, queries: Sequence[str]) -> Bench:
     with runtime.database.read() as connection:
         feedback = gather_feedback(connection, state.id)
-        found = connection.execute(select(Document.row, Document.id).where(Document.collection_id == state.id))
-        ids = {str(row.row): row.id for row in found}
+    ids = {str(row): name for row, name in document_ids(runtime, state).items()}
     texts = [one.queries[query][:MAX_QUERY_CHARACTERS] for query in queries]
     vectors = runtime.encoder.encode_queries(texts)
     asked = {
@@ -110,12 +100,12 @@ def _bench(runtime: Runtime, state: CollectionState, one: TestSet, queries: Sequ
 
 
 def run_config(seed: int) -> FitConfig:
-    """Return how a training run of the service fits, where nothing else is asked for."""
+    """Return the default fit configuration of a training run of the service."""
     return FitConfig(seed=seed, cost_budget=TrainingIn().budget_seconds)
 
 
 def finished(steps: Steps) -> tuple[Fitted, float]:
-    """Return what a fit comes to, and its seconds; raises what it raises, NotEnoughFeedback first of all."""
+    """Run a fit to its end; return its result and seconds. Raises the errors of the fit, such as NotEnoughFeedback."""
     started = time.perf_counter()
     while True:
         try:
@@ -126,9 +116,9 @@ def finished(steps: Steps) -> tuple[Fitted, float]:
 
 
 def mean_over_sets(gaps: Sequence[Floats]) -> list[float]:
-    """Return mean, low and high of the mean over sets of the mean difference; gaps: per set (queries,).
+    """Return mean, low and high of the mean over sets of the mean difference. gaps: (queries,) per set.
 
-    Each set counts alike; the bootstrap draws queries within every set.
+    Every set has the same weight. The bootstrap draws queries within each set.
     """
     draws = np.random.default_rng(0)
     total = np.zeros(RESAMPLES)
@@ -140,27 +130,34 @@ def mean_over_sets(gaps: Sequence[Floats]) -> list[float]:
 
 
 def rounded(*values: Any) -> list[float]:
-    """Return plain numbers, to four digits."""
+    """Return floats rounded to four digits."""
     return [round(float(value), 4) for value in values]
 
 
 def on_one_thread() -> None:
-    """Compute as the training process does: one thread, the same bits each time."""
+    """Compute as the training process does: one thread, deterministic operations."""
     torch.set_num_threads(1)
     torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, without importing its compiler
 
 
-def commit() -> str:
-    """Return the commit that is measured, "" outside a checkout."""
-    return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+def print_measured(console: Console, label: str, values: Values, facts: Mapping[str, Any]) -> None:
+    """Print the mean of the first measure of one measurement, with its facts."""
+    mean = np.mean(list(values[MEASURES[0]].values()))
+    console.print(f"{label}: {mean:.4f}", json.dumps(facts), markup=False, soft_wrap=True)
 
 
 def options_of(description: str, queries: int, seeds: str) -> argparse.ArgumentParser:
-    """Return a parser with the options that benchmarks on the bench share."""
+    """Return a parser with the options that the benchmarks on a Bench share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
     parser.add_argument("--sets", default="", help="comma-separated; default: all")
-    parser.add_argument("--queries", type=int, default=queries, help="of the test split, at most")
+    parser.add_argument("--queries", type=int, default=queries, help="number of test queries, at most")
     parser.add_argument("--seeds", default=seeds, help="comma-separated")
-    parser.add_argument("--out", type=Path, help="file of results; what is in it is not measured again")
+    add_resume(parser)
+    add_out(parser)
     return parser
+
+
+def add_resume(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--resume`."""
+    parser.add_argument("--resume", type=Path, help="file of per-query measures; entries in it are not measured again")

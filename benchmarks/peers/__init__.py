@@ -1,7 +1,7 @@
-"""Other ways to learn from the same judgments, each in a file and a process of its own.
+"""Other ways to learn from the same judgments, each in a separate file and process.
 
-A peer learns from train queries with their grades, and then ranks the whole collection for the test queries, whose
-grades never reach it (benchmarks/peers/material.py). What a peer chooses, it chooses inside the train queries.
+A peer learns from train queries with their grades, and then ranks the whole collection for the test queries. It never
+sees the grades of test queries (benchmarks/peers/material.py), and makes its choices within the train queries.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from benchmarks.peers.material import Material
 from index.records import Ints
 
 DEPTH = 100
-"""Documents that a peer returns per query."""
+"""Number of documents that a peer returns per query."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a peer is given besides the material: a seed, the encoder's name, and a limit for fine-tuning.
+    """The parameters of a peer: a seed, the encoder's name, and a limit for fine-tuning.
 
-    fine_tuning_pairs: most pairs per epoch, 0 for all of them.
+    fine_tuning_pairs: maximum number of pairs per epoch, 0 for all.
     """
 
     seed: int = 0
@@ -27,26 +27,26 @@ class Task:
 
 
 class Peer(Protocol):
-    """What every peer does, in this order. The first two are timed: together they are the seconds until it is live."""
+    """The steps of a peer, in this order. The time of `learn` and `publish` is the time until it is live."""
 
     def __init__(self, material: Material, task: Task) -> None: ...
 
     def learn(self) -> dict[str, Any]:
-        """Fit on the train queries; return what was chosen, for the report."""
+        """Fit on the train queries; return the choices, for the report."""
         ...
 
     def publish(self) -> None:
-        """Do what has to be done to the collection before the first search, such as embedding it anew."""
+        """Prepare the collection for the first search, for example encode it anew."""
         ...
 
     def rank(self) -> dict[str, Ints]:
-        """Return system -> places of documents (S, DEPTH) for the S test queries, best first."""
+        """Return system -> doc indices (S, DEPTH) for the S test queries, best first."""
         ...
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A peer by name: its class, the systems that it reports, whether a seed moves it, whether it learns, threads."""
+    """A registered peer: its class, its systems, whether it depends on a seed, whether it learns, its threads."""
 
     where: str
     """module:class"""
@@ -57,7 +57,7 @@ class Listed:
 
 
 PEERS = {
-    "bm25s": Listed("words:Words", ("bm25s",), seeded=False, learns=False),
+    "bm25s": Listed("bm25_library:Bm25Library", ("bm25s",), seeded=False, learns=False),
     "lambdamart": Listed("lambdamart:LambdaMart", ("lambdamart",), seeded=True),
     "lambdamart-sequence": Listed("lambdamart:InSequence", ("lambdamart-sequence",), seeded=True),
     "lambdamart-uncounted": Listed("lambdamart:Uncounted", ("lambdamart-uncounted",), seeded=True),

@@ -1,8 +1,9 @@
-"""A linear adapter of the query alone: q' = unit(q + W q), documents' vectors frozen.
+"""A linear adapter of the query vector: q' = unit(q + W q); document vectors are frozen.
 
-W is full or of low rank, zero at first. InfoNCE over the batch's passages and hard negatives, AdamW, stopped by nDCG@10
-over the whole collection on a fifth of the train queries; form and rate are chosen there, then all train queries are
-fitted again for as many epochs. Dense alone or fused with words by the best weight: whichever validates better.
+W is full or of low rank, initially zero. Training uses InfoNCE over the passages of the batch and hard negatives, with
+AdamW. A fifth of the train queries validates: nDCG@10 over the whole collection stops the training and chooses rank and
+learning rate. Then all train queries are fitted for the same number of epochs. The scores are dense alone or fused with
+words, whichever validates better.
 """
 
 from collections.abc import Iterator
@@ -20,18 +21,18 @@ from benchmarks.peers.ranking import Ndcg, best, best_fusion, fused
 from index.records import Floats, Ints
 
 RANKS = (16, 64, 0)
-"""0 is the full matrix."""
+"""Ranks that are tried; 0 is the full matrix."""
 RATES = (1e-4, 3e-4, 1e-3)
 EPOCHS, PATIENCE = 30, 3
 BATCH_PAIRS = 64
 NEGATIVES, NEGATIVE_POOL = 4, 50
-"""Hard negatives drawn per pair, out of the query's nearest passages of documents not judged relevant."""
+"""Hard negatives drawn per pair, from the query's nearest passages of documents without a relevant judgment."""
 SCALE = 20.0
 VALIDATION_QUERIES = 600
 
 
-class Turn(nn.Module):
-    """unit(q + W q), W (D, D) of a rank or full."""
+class QueryMap(nn.Module):
+    """unit(q + W q), with W (D, D) of low rank or full."""
 
     def __init__(self, dim: int, rank: int) -> None:
         super().__init__()
@@ -53,7 +54,7 @@ class Pairs:
 
 
 class Adapter:
-    """Turns queries; documents stay as they are."""
+    """Maps query vectors; document vectors stay unchanged."""
 
     def __init__(self, material: Material, task: Task) -> None:
         torch.set_num_threads(1)
@@ -71,66 +72,66 @@ class Adapter:
         for rank, rate in product(RANKS, RATES):
             found[rank, rate] = self._stopped(pairs, grown, held_out, ndcg, rank, rate)
         rank, rate = max(found, key=lambda one: found[one][0])
-        alone, epochs, turned = found[rank, rate]
+        alone, epochs, mapped = found[rank, rate]
         words = np.asarray(self._material.train.words[held_out])
-        fusion, together = best_fusion(self._dense(turned), words, ndcg)
+        fusion, together = best_fusion(self._dense(mapped), words, ndcg)
         self._fusion = fusion if together > alone else None
-        self._turn = self._fitted(pairs, np.arange(len(self._queries)), rank, rate, epochs)
+        self._query_map = self._fitted(pairs, np.arange(len(self._queries)), rank, rate, epochs)
         facts = {"rank": rank or "full", "rate": rate, "epochs": epochs, "fusion": self._fusion}
         return facts | {"validation_dense": round(alone, 4), "validation_fused": round(together, 4)}
 
     def publish(self) -> None:
-        """Nothing to do: only queries are turned."""
+        """Nothing to do: only query vectors change."""
 
     def rank(self) -> dict[str, Ints]:
         test = self._material.test
-        dense = self._dense(self._turned(self._turn, test))
+        dense = self._dense(self._mapped(self._query_map, test))
         scores = fused(self._fusion, dense, test.words) if self._fusion else dense
         return {"adapter": best(scores, DEPTH)}
 
     def _stopped(
         self, pairs: Pairs, grown: Ints, held_out: Ints, ndcg: Ndcg, rank: int, rate: float
     ) -> tuple[float, int, Floats]:
-        """Return the best measure on held-out queries, the epoch it was reached after, and those queries turned."""
+        """Return the best measure on held-out queries, its epoch, and the mapped vectors of these queries."""
         queries = np.array(self._material.train.vectors[held_out])
         best_found = (ndcg.mean(self._dense(queries)), 0, queries)
-        for epoch, query_projection in enumerate(self._epochs(pairs, grown, rank, rate), 1):
+        for epoch, query_map in enumerate(self._epochs(pairs, grown, rank, rate), 1):
             with torch.no_grad():
-                turned = query_projection(torch.from_numpy(queries)).numpy()
-            measured = ndcg.mean(self._dense(turned))
+                mapped = query_map(torch.from_numpy(queries)).numpy()
+            measured = ndcg.mean(self._dense(mapped))
             if measured > best_found[0]:
-                best_found = (measured, epoch, turned)
+                best_found = (measured, epoch, mapped)
             if epoch - best_found[1] >= PATIENCE:
                 break
         return best_found
 
-    def _fitted(self, pairs: Pairs, rows: Ints, rank: int, rate: float, epochs: int) -> Turn:
-        query_projection = Turn(self._queries.shape[1], rank)
+    def _fitted(self, pairs: Pairs, rows: Ints, rank: int, rate: float, epochs: int) -> QueryMap:
+        query_map = QueryMap(self._queries.shape[1], rank)
         for after_epoch in islice(self._epochs(pairs, rows, rank, rate), epochs):
-            query_projection = after_epoch
-        return query_projection
+            query_map = after_epoch
+        return query_map
 
-    def _epochs(self, pairs: Pairs, rows: Ints, rank: int, rate: float) -> Iterator[Turn]:
+    def _epochs(self, pairs: Pairs, rows: Ints, rank: int, rate: float) -> Iterator[QueryMap]:
         """Yield the adapter after every epoch over the pairs of these train rows."""
         torch.manual_seed(self._task.seed)
         draws = np.random.default_rng(self._task.seed)
-        query_projection = Turn(self._queries.shape[1], rank)
-        optimizer = torch.optim.AdamW(query_projection.parameters(), lr=rate, weight_decay=0.01)
+        query_map = QueryMap(self._queries.shape[1], rank)
+        optimizer = torch.optim.AdamW(query_map.parameters(), lr=rate, weight_decay=0.01)
         mine = np.flatnonzero(np.isin(pairs.rows, rows))
         for _ in range(EPOCHS):
             order = draws.permutation(mine)
             for first in range(0, len(order), BATCH_PAIRS):
-                loss = self._loss(query_projection, pairs, order[first : first + BATCH_PAIRS], draws)
+                loss = self._loss(query_map, pairs, order[first : first + BATCH_PAIRS], draws)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-            yield query_projection
+            yield query_map
 
-    def _loss(self, query_projection: Turn, pairs: Pairs, batch: Ints, draws: np.random.Generator) -> Tensor:
+    def _loss(self, query_map: QueryMap, pairs: Pairs, batch: Ints, draws: np.random.Generator) -> Tensor:
         rows, positives = pairs.rows[batch], pairs.positives[batch]
         drawn = draws.integers(0, pairs.pool.shape[1], (len(batch), NEGATIVES))
         columns = np.r_[positives, pairs.pool[rows[:, None], drawn].ravel()]
-        logits = SCALE * query_projection(self._queries[rows]) @ self._passages[columns].T
+        logits = SCALE * query_map(self._queries[rows]) @ self._passages[columns].T
         forbidden = self._relevant[rows][:, self._material.passages.doc_indices[columns]]
         forbidden[np.arange(len(batch)), np.arange(len(batch))] = False
         logits = logits.masked_fill(torch.from_numpy(forbidden), -torch.inf)
@@ -143,19 +144,19 @@ class Adapter:
         held = first[doc_indices + 1] > first[doc_indices]
         positives, pool = [], np.empty((len(self._queries), NEGATIVE_POOL), np.int64)
         vectors = self._material.train.vectors
-        for row, place in zip(rows[held], doc_indices[held], strict=True):
-            own = passages.vectors[first[place] : first[place + 1]]
-            positives.append(first[place] + int(np.argmax(own @ vectors[row])))
+        for row, doc_index in zip(rows[held], doc_indices[held], strict=True):
+            own = passages.vectors[first[doc_index] : first[doc_index + 1]]
+            positives.append(first[doc_index] + int(np.argmax(own @ vectors[row])))
         for row in range(len(pool)):
             scores = passages.vectors @ vectors[row]
             scores[self._relevant[row][passages.doc_indices]] = -np.inf
             pool[row] = np.argpartition(-scores, NEGATIVE_POOL)[:NEGATIVE_POOL]
         return Pairs(rows[held], np.asarray(positives), pool)
 
-    def _turned(self, query_projection: Turn, split: Split) -> Floats:
+    def _mapped(self, query_map: QueryMap, split: Split) -> Floats:
         with torch.no_grad():
-            turned: Floats = query_projection(torch.from_numpy(np.array(split.vectors))).numpy()
-        return turned
+            mapped: Floats = query_map(torch.from_numpy(np.array(split.vectors))).numpy()
+        return mapped
 
     def _dense(self, queries: Floats) -> Floats:
         return self._material.passages.best(queries, len(self._material.ids))

@@ -1,8 +1,8 @@
-"""The process of one peer: reads the material, learns, publishes, ranks, and writes rankings and cost.
+"""The process of a peer: it reads the material, learns, publishes, ranks, and writes rankings and cost.
 
     python -m benchmarks.peers.child '{"peer": ..., "material": FOLDER, "out": FOLDER, "task": {...}}'
 
-It is a process of its own so that its peak memory is its own.
+A separate process has a peak memory of its own.
 """
 
 import importlib
@@ -36,7 +36,7 @@ def main(specification: str) -> None:
 
 
 def peak_mib() -> int:
-    """Return the most memory that this process ever held, in MiB, as the kernel counts it (VmHWM)."""
+    """Return the peak resident memory of this process in MiB (VmHWM)."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     kibibytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
     return int(kibibytes) // 1024

@@ -1,4 +1,4 @@
-"""The features of query-document pairs that trees are grown on."""
+"""The features of query-document pairs for the trees of LambdaMART."""
 
 import re
 from dataclasses import dataclass, replace
@@ -21,12 +21,12 @@ FEATURES = (
     *COUNTS,
 )
 IN_SEQUENCE = Matches._fields
-"""What our search reads of a pair beyond these; the last columns, where wanted."""
+"""The word signals that our search reads besides FEATURES; the last columns, if included."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Candidates of a block of queries: rows in the block and places (M,), values (M, F); fusion (B, N) of all."""
+    """Candidates of a block of queries: rows in the block and doc indices (M,), values (M, F); fusion (B, N) of all."""
 
     rows: Ints
     doc_indices: Ints
@@ -35,12 +35,12 @@ class Pairs:
 
 
 class Features:
-    """Computes features of one collection's pairs: FEATURES, and then IN_SEQUENCE where wanted."""
+    """Computes the features of a collection's pairs: FEATURES, then IN_SEQUENCE if included."""
 
     def __init__(self, material: Material, in_sequence: bool = False) -> None:
         self._material = material
         self._in_sequence = in_sequence
-        self._tokens = np.asarray(material.tokens)  # plain views: slices of mapped arrays are slow to make
+        self._tokens = np.asarray(material.tokens)  # plain views: slicing mapped arrays is slow
         self._first_token = np.asarray(material.first_token)
         self._stemmer = Stemmer.Stemmer("english")
         self._vocabulary: dict[str, int] = {}
@@ -52,7 +52,7 @@ class Features:
         self._totals = [np.asarray(one.sum(0)).ravel() for one in (self._judged, self._relevant, self._gains)]
 
     def of(self, split: Split, block: Ints, depth: int, training: bool) -> Pairs:
-        """Return the union of the best `depth` by dense and by words; training: leave the queries' judgments out."""
+        """Return the union of the best `depth` by dense and by words. training: counts exclude own judgments."""
         signals = {name: np.asarray(getattr(split, name)[block]) for name in SIGNALS}
         signals["fusion"] = fused(self._material.fusion, signals["dense"], signals["words"])
         chosen = np.zeros(signals["dense"].shape, bool)
@@ -90,7 +90,7 @@ class Features:
         return [np.concatenate(column) for column in zip(*found, strict=True)]
 
     def _title_share(self, texts: list[Ints]) -> Floats:
-        """Return the share (B, N) of each query's distinct words that stand in each title."""
+        """Return the share (B, N) of each query's distinct words that occur in each title."""
         queries, titles = self._bag(texts), self._bag(self._title_words)
         shared = (queries @ titles.T).toarray()
         share: Floats = shared / np.maximum([[len(words)] for words in texts], 1)

@@ -1,8 +1,9 @@
-"""Full fine-tuning of the encoder with sentence-transformers, then every document embedded anew.
+"""Full fine-tuning of the encoder with sentence-transformers; then every document is encoded anew.
 
-MultipleNegativesRankingLoss over (query, its nearest passage of a good document), three epochs, batches of 32, rate
-2e-5 with a tenth of warm-up. The best state, the untouched one among them, is kept by nDCG@10 on a fifth of the train
-queries over a part of the collection: what they were judged on, and 1,000 documents drawn at random.
+The loss is MultipleNegativesRankingLoss over pairs of a query and its nearest passage of a good document: three
+epochs, batches of 32, learning rate 2e-5 with a tenth of warm-up. The best state is kept, the untouched state
+included, by nDCG@10 on a fifth of the train queries over a part of the collection: their judged documents and 1,000
+random documents.
 """
 
 import tempfile
@@ -30,12 +31,12 @@ THREADS = 2
 EPOCHS, BATCH_PAIRS, RATE, WARMUP_SHARE = 3, 32, 2e-5, 0.1
 RANDOM_DOCUMENTS = 1000
 VALIDATION_QUERIES = 300
-"""Queries of the fifth that are measured after each epoch, at most."""
+"""Number of validation queries that are measured after each epoch, at most."""
 BATCH_DOCUMENTS = 256
 
 
 class FineTuning:
-    """Changes the encoder itself: the one peer whose documents change with it."""
+    """Changes the encoder itself, so document vectors change too."""
 
     def __init__(self, material: Material, task: Task) -> None:
         torch.set_num_threads(THREADS)
@@ -65,8 +66,8 @@ class FineTuning:
         return facts | {"validation": [round(value, 4) for value in states.measured], "kept": states.kept}
 
     def publish(self) -> None:
-        """Embed every document anew, as the service does it, and choose the fusion with words for these vectors."""
-        self._passages = embedded(self._encoder, self._material, np.arange(len(self._material.ids)))
+        """Encode every document anew, as the service does, and choose the fusion with words for the new vectors."""
+        self._passages = encoded(self._encoder, self._material, np.arange(len(self._material.ids)))
         train, rows = self._material.train, self._held_out
         ndcg = Ndcg(self._material.gains[rows].toarray())
         dense = self._dense([train.texts[row] for row in rows])
@@ -101,38 +102,38 @@ class FineTuning:
         return self._passages.best(self._encoder.encode(texts), len(self._material.ids))
 
     def _pairs(self) -> list[dict[str, str]]:
-        """Return the train pairs: a query, and the passage of a good document that is nearest to it at birth."""
+        """Return the train pairs: a query, and the passage of a good document that is nearest to it before training."""
         material, texts = self._material, {}
         rows, doc_indices = material.positives()
         mine = np.isin(rows, self._grown)
         passages = material.passages
         first = np.searchsorted(passages.doc_indices, np.arange(len(material.ids) + 1))
         pairs = []
-        for row, place in zip(rows[mine], doc_indices[mine], strict=True):
-            if place not in texts:
-                texts[place] = self._cutter.passages(material.texts[place], material.titles[place])
-            own = passages.vectors[first[place] : first[place + 1]]
+        for row, at in zip(rows[mine], doc_indices[mine], strict=True):
+            if at not in texts:
+                texts[at] = self._cutter.passages(material.texts[at], material.titles[at])
+            own = passages.vectors[first[at] : first[at + 1]]
             if len(own):
-                nearest = texts[place][int(np.argmax(own @ material.train.vectors[row]))]
+                nearest = texts[at][int(np.argmax(own @ material.train.vectors[row]))]
                 pairs.append({"query": material.train.texts[row], "passage": nearest.encoded_text})
         return pairs
 
 
 class KeepBest(BaseEvaluator):
-    """Measures every state of the model on held-out queries, as the encoder that would go live, and keeps the best."""
+    """Measures every state of the model on held-out queries, with the encoder of serving, and keeps the best state."""
 
     def __init__(self, material: Material, rows: Ints, seed: int, folder: Path) -> None:
         super().__init__()
         judged = np.unique(material.gains[rows].nonzero()[1])
         drawn = np.random.default_rng(seed).permutation(len(material.ids))[:RANDOM_DOCUMENTS]
-        self._material, self._folder, self._places = material, folder, np.union1d(judged, drawn)
+        self._material, self._folder, self._doc_indices = material, folder, np.union1d(judged, drawn)
         self._texts = [material.train.texts[row] for row in rows]
-        self._ndcg = Ndcg(material.gains[rows].toarray()[:, self._places])
+        self._ndcg = Ndcg(material.gains[rows].toarray()[:, self._doc_indices])
         self.measured: list[float] = []
 
     @property
     def kept(self) -> int:
-        """The state that measured best: 0 is the untouched model."""
+        """The best state; 0 is the untouched model."""
         return int(np.argmax(self.measured))
 
     def __call__(
@@ -141,19 +142,19 @@ class KeepBest(BaseEvaluator):
         folder = self._folder / str(len(self.measured))
         model.save(str(folder), create_model_card=False)
         encoder = SentenceTransformerEncoder(str(folder))
-        passages = embedded(encoder, self._material, self._places)
-        part = replace(passages, doc_indices=np.searchsorted(self._places, passages.doc_indices))
-        self.measured.append(self._ndcg.mean(part.best(encoder.encode(self._texts), len(self._places))))
+        passages = encoded(encoder, self._material, self._doc_indices)
+        part = replace(passages, doc_indices=np.searchsorted(self._doc_indices, passages.doc_indices))
+        self.measured.append(self._ndcg.mean(part.best(encoder.encode(self._texts), len(self._doc_indices))))
         return {"ndcg@10": self.measured[-1]}
 
 
-def embedded(encoder: Encoder, material: Material, doc_indices: Ints) -> Keys:
-    """Return the passages of these documents."""
+def encoded(encoder: Encoder, material: Material, doc_indices: Ints) -> Keys:
+    """Return the passage keys of these documents."""
     vectors, owners = [], []
     for first in range(0, len(doc_indices), BATCH_DOCUMENTS):
         block = doc_indices[first : first + BATCH_DOCUMENTS]
         documents = [Document(material.ids[at], material.texts[at], material.titles[at] or None) for at in block]
-        for place, made in zip(block, encode_documents(encoder, documents, {KeyKind.PASSAGE}), strict=True):
+        for doc_index, made in zip(block, encode_documents(encoder, documents, {KeyKind.PASSAGE}), strict=True):
             vectors += [key.vector for key in made.keys]
-            owners += [place] * len(made.keys)
+            owners += [doc_index] * len(made.keys)
     return Keys(np.stack(vectors), np.full(len(owners), int(KeyKind.PASSAGE)), np.asarray(owners, np.int64))

@@ -1,9 +1,9 @@
-"""Memory alone: Nadaraya-Watson regression of the grades over train queries' vectors, added to the best fixed fusion.
+"""Nadaraya-Watson regression of the grades over train query vectors, added to the best fixed fusion.
 
     m(q, n) = sum_i K(q . q_i) g_in / (sum_i K(q . q_i) + K(floor)),   K(s) = exp(t (s - 1))
 
-K(floor) is the weight of "nothing is remembered": without it the nearest query decides however far it is. Sharpness t,
-floor and the weight of m are chosen by leave-one-out cross-validation over the train queries. Source: Watson 1964.
+K(floor) is the weight of an empty memory: without it the nearest train query decides at any distance. Leave-one-out
+cross-validation over the train queries chooses sharpness t, floor and the weight of m. Source: Watson 1964.
 """
 
 from itertools import product
@@ -20,11 +20,11 @@ SHARPNESS = (5.0, 10.0, 20.0, 40.0, 80.0)
 FLOORS = (-np.inf, 0.3, 0.5, 0.7)
 MIXES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 SAMPLE = 1500
-"""Train queries left out one by one, at most; each is answered by all others."""
+"""Number of train queries that are left out in turn, at most. All others answer each of them."""
 
 
 class Kernel:
-    """Remembers train queries; learning is the choice of three numbers."""
+    """Stores train queries. Learning chooses three numbers."""
 
     def __init__(self, material: Material, task: Task) -> None:
         self._material = material
@@ -52,7 +52,7 @@ class Kernel:
         }
 
     def publish(self) -> None:
-        """Nothing to do: the train queries' vectors are there."""
+        """Nothing to do: the vectors of train queries are stored."""
 
     def rank(self) -> dict[str, Ints]:
         sharpness, floor, mix = self._chosen

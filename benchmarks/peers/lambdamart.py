@@ -1,8 +1,8 @@
-"""LightGBM's LambdaMART over candidates, on the signals that our search reads and on what the judgments counted.
+"""LightGBM's LambdaMART over candidates, on the signals of our search and on counts of judgments.
 
-Trees are grown on the train queries' candidates, stopped by nDCG@10 on a fifth of the queries; a small grid of tree
-sizes and rates, and how deep to rerank, are chosen there too; then all train queries are fitted again. Counts of a
-document leave the query's own judgments out. Source: Burges 2010.
+Trees are fitted to the candidates of train queries. A fifth of the queries validates: nDCG@10 stops the boosting, and
+chooses tree size, learning rate and reranking depth from a small grid. Then all train queries are fitted. The counts of
+a document exclude the query's own judgments. Source: Burges 2010.
 """
 
 from collections.abc import Iterator
@@ -24,16 +24,16 @@ RATES = (0.05, 0.1)
 ROUNDS, PATIENCE = 500, 40
 TRAIN_DEPTH = 100
 DEPTHS = (100, 1000)
-"""Candidates taken of dense and of words each: the rest of the collection follows in the order of the fixed fusion."""
+"""Candidates by dense and by words each. The rest of the collection follows in the order of the fixed fusion."""
 GRID_QUERIES = 1500
-"""Train queries that the grid is run on, at most."""
+"""Number of train queries for the grid, at most."""
 BLOCK = 128
 TIES = 1e-9
-"""Weight of the fixed fusion among candidates: it orders those that few and small trees leave alike."""
+"""Weight of the fixed fusion among candidates: it orders candidates with equal scores of the trees."""
 
 
 class LambdaMart:
-    """Reranks the union of the nearest and the best by words."""
+    """Reranks the union of the best candidates by dense and by words."""
 
     system = "lambdamart"
     columns: tuple[str, ...] = FEATURES
@@ -64,7 +64,7 @@ class LambdaMart:
         return facts | {"validation": round(measured, 4), "importance": self._importance()}
 
     def publish(self) -> None:
-        """Nothing to do: the signals are there at query time."""
+        """Nothing to do: the signals are computed at query time."""
 
     def rank(self) -> dict[str, Ints]:
         test = self._material.test
@@ -82,7 +82,7 @@ class LambdaMart:
         return means[self._depth]
 
     def _scored(self, split: Split, rows: Ints, depth: int, training: bool) -> Iterator[NDArray[np.float64]]:
-        """Yield scores (block, N): what is no candidate comes after all candidates, in the order of the fusion."""
+        """Yield scores (block, N). Other documents come after all candidates, in the order of the fusion."""
         for first in range(0, len(rows), BLOCK):
             block = rows[first : first + BLOCK]
             features = self._features.of(split, block, depth, training)
@@ -131,7 +131,7 @@ class LambdaMart:
 
 
 class InSequence(LambdaMart):
-    """LambdaMART on all that our search reads of a pair: how the document holds the query's words in sequence, too."""
+    """LambdaMART on all signals of our search, coverage, proximity and phrase included."""
 
     system = "lambdamart-sequence"
     columns = (*FEATURES, *IN_SEQUENCE)
@@ -139,10 +139,10 @@ class InSequence(LambdaMart):
 
 
 class Uncounted(LambdaMart):
-    """LambdaMART without the counts of a document's judgments, which come last.
+    """LambdaMART without the counts of a document's judgments, which are the last columns.
 
-    Where each document was collected and judged for one query, "judged for no other query" gives away which documents
-    belong to a query, on the test split too. Without the counts a set cannot be answered that way.
+    If each document was collected and judged for a single query, "judged for no other query" reveals the documents of
+    a query, on the test split too. Without the counts this information is hidden.
     """
 
     system = "lambdamart-uncounted"

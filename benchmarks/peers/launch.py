@@ -1,4 +1,4 @@
-"""Starts peers from the benchmark that measures them: their options, their processes, and what they found and cost."""
+"""Starts peers: their options, their processes, their rankings and their cost."""
 
 import argparse
 import json
@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measurements import Found
 from benchmarks.peers import PEERS, Task
 from benchmarks.peers.material import Material
-from benchmarks.results import Found
 from index.records import Ints
 
 
 def run_peers(
     material: Material, peers: Sequence[tuple[str, int | None]], task: Task
 ) -> Iterator[tuple[str, list[Found]]]:
-    """Yield each peer with what its systems found; those that learn bear the seconds that the material took."""
+    """Yield each peer with the rankings of its systems. The cost of a learning peer includes the shared seconds."""
     with tempfile.TemporaryDirectory() as folder:
         material.save(Path(folder))
         for peer, seed in peers:
@@ -35,7 +35,7 @@ def run_peers(
 
 
 def run_peer(peer: str, material: Path, task: Task) -> tuple[dict[str, Ints], dict[str, Any]]:
-    """Run a peer in a process of its own; return system -> places (S, depth), and its cost with facts."""
+    """Run a peer in a separate process; return system -> doc indices (S, depth), and its cost with facts."""
     threads = str(PEERS[peer].threads)
     environment = os.environ | {
         "OMP_NUM_THREADS": threads,
@@ -53,10 +53,10 @@ def run_peer(peer: str, material: Path, task: Task) -> tuple[dict[str, Ints], di
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options by which peers are chosen."""
-    parser.add_argument("--peers", action="store_true", help="measure other ways to learn too")
-    parser.add_argument("--only-peers", default="", help=f"these peers alone, comma-separated: {', '.join(PEERS)}")
+    parser.add_argument("--peers", action="store_true", help="also measure other ways to learn")
+    parser.add_argument("--only-peers", default="", help=f"only these peers, comma-separated: {', '.join(PEERS)}")
     parser.add_argument("--skip-peers", default="", help="without these peers, comma-separated")
-    parser.add_argument("--fine-tuning-pairs", type=int, default=1000, help="most pairs per epoch; 0: all of them")
+    parser.add_argument("--fine-tuning-pairs", type=int, default=1000, help="maximum number of pairs per epoch; 0: all")
 
 
 def chosen_peers(options: argparse.Namespace) -> list[str]:

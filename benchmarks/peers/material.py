@@ -1,6 +1,6 @@
-"""What peers learn from and rank: one collection with its signals, computed once and shared, as plain files.
+"""The data of peers: a collection with its signals, computed once and shared as plain files.
 
-It holds the grades of train queries and none of test queries, so that no peer can choose anything on them.
+It holds the grades of train queries only, so that no peer can make a choice on test queries.
 Letters: Q queries (T to learn from, S to rank for), N documents, P keys, D key width.
 """
 
@@ -18,7 +18,7 @@ from index.records import Floats, Ints, KeyKind
 from index.words.term_matching import Words
 
 NOTHING = -1.0
-"""The cosine of a document that has no key of a kind."""
+"""The cosine of a document without a key of a kind."""
 BLOCK = 256
 VALIDATION_SHARE = 0.2
 SIGNALS = ("dense", "sentence", "title", "words")
@@ -27,7 +27,7 @@ SPLIT_ARRAYS = ("vectors", *SIGNALS, "query_words", "query_weights", "first_quer
 
 @dataclass(frozen=True)
 class Keys:
-    """Unit vectors (P, D), their kinds (P,), and the places of the documents that own them (P,), ascending."""
+    """Unit vectors (P, D), their kinds (P,), and the doc indices of their documents (P,), ascending."""
 
     vectors: Floats
     kinds: Ints
@@ -54,8 +54,8 @@ class Keys:
 class Split:
     """Queries with their vectors (Q, D) and signals (Q, N): nearest passage, sentence and title by cosine, BM25.
 
-    query_words and query_weights: the words of all queries as numbers, one query after the other, and their idf;
-    first_query_word (Q + 1,): where each query begins.
+    query_words and query_weights: the words of all queries as numbers, concatenated by query, and their idf;
+    first_query_word (Q + 1,): the start of each query.
     """
 
     queries: list[str]
@@ -77,7 +77,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Grades:
-    """Judgments of train queries, three arrays of equal length: the query's row, the document's place, the grade."""
+    """Judgments of train queries, three arrays of equal length: the query's row, the doc index, the grade."""
 
     rows: Ints
     doc_indices: Ints
@@ -91,10 +91,10 @@ class Grades:
 
 @dataclass(frozen=True)
 class Material:
-    """One collection: documents by place, their keys, and both splits. `fusion` is the best fixed one on train.
+    """A collection: documents by doc index, their keys, and both splits. `fusion` is the best fixed fusion on train.
 
-    tokens: the words of all documents as numbers, document after document; first_token (N + 1,): where each begins.
-    shared_seconds: what the train queries' signals and the choice of the fusion took, part of every peer's learning.
+    tokens: the words of all documents as numbers, concatenated; first_token (N + 1,): the start of each document.
+    shared_seconds: the cost of the train signals and of the choice of the fusion, part of every peer's learning.
     """
 
     ids: list[str]
@@ -111,7 +111,7 @@ class Material:
 
     @cached_property
     def passages(self) -> Keys:
-        """The keys that dense search reads."""
+        """The passage keys, which dense search reads."""
         return self.keys.of(KeyKind.PASSAGE)
 
     @cached_property
@@ -120,21 +120,21 @@ class Material:
         return self.grades.matrix(len(self.train.queries), len(self.ids))
 
     def positives(self) -> tuple[Ints, Ints]:
-        """Return rows and places of the pairs to pull together: at least half of the best grade there is."""
+        """Return rows and doc indices of positive pairs: their grade is at least half of the highest grade."""
         good = (self.grades.grades > 0) & (2 * self.grades.grades >= self.grades.grades.max())
         return self.grades.rows[good], self.grades.doc_indices[good]
 
     def divided(self, seed: int) -> tuple[Ints, Ints]:
-        """Return the train rows to learn from and a fifth to validate on; equal texts stay on one side."""
+        """Return the train rows to learn from, and a fifth to validate on. Equal texts are in the same part."""
         texts, group = np.unique(self.train.texts, return_inverse=True)
         drawn = np.random.default_rng(seed).permutation(len(texts))
         held_out = np.isin(group, drawn[: max(1, round(VALIDATION_SHARE * len(texts)))])
         return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
     def run(self, doc_indices: Ints) -> dict[str, list[str]]:
-        """Return test query -> documents, best first, from the places (S, depth) that a system ranks first."""
+        """Return test query -> document ids, best first, from ranked doc indices (S, depth)."""
         rows = zip(self.test.queries, doc_indices.tolist(), strict=True)
-        return {query: [self.ids[place] for place in row] for query, row in rows}
+        return {query: [self.ids[doc_index] for doc_index in row] for query, row in rows}
 
     def save(self, folder: Path) -> None:
         """Write everything to a folder: arrays as .npy, the rest as JSON."""
@@ -150,7 +150,7 @@ class Material:
 
     @classmethod
     def load(cls, folder: Path) -> "Material":
-        """Read what `save` wrote; arrays are mapped, so that a peer's memory counts only what it touches."""
+        """Read the files of `save`. Arrays are mapped, so that a peer's memory counts only the pages that it reads."""
         plain = json.loads((folder / "plain.json").read_text(encoding="utf-8"))
         splits: dict[str, Any] = {
             name: Split(**plain.pop(name), **_load(folder, name, SPLIT_ARRAYS)) for name in ("train", "test")

@@ -1,4 +1,4 @@
-"""Rankings as arrays: the best places, ranks, nDCG@10 of many queries at once, and fixed fusions of two scores."""
+"""Rankings as arrays: best doc indices, ranks, nDCG@10 of many queries at once, and fixed fusions of two scores."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ FORMS = ("cosine", "minmax")
 
 
 def best(scores: Floats, depth: int) -> Ints:
-    """Return the places of the best documents (Q, depth), best first; ties go to the lower place."""
+    """Return the doc indices of the best documents (Q, depth), best first; ties go to the lower doc index."""
     depth = min(depth, scores.shape[1])
     if depth == scores.shape[1]:
         return np.argsort(-scores, axis=1, kind="stable")
@@ -30,7 +30,7 @@ def ranks(scores: Floats) -> Ints:
 
 
 class Ndcg:
-    """nDCG@10 of scores against gains (Q, N), with the grade itself as gain, as trec_eval measures it."""
+    """nDCG@10 of scores against gains (Q, N), with the grade itself as gain, as in trec_eval."""
 
     def __init__(self, gains: Floats) -> None:
         self._gains = gains
@@ -42,7 +42,7 @@ class Ndcg:
         return self.of(best(scores, CUT))
 
     def of(self, doc_indices: Ints) -> Floats:
-        """Return the measure of each query (Q,) from ranked places (Q, at least CUT)."""
+        """Return the measure of each query (Q,) from ranked doc indices (Q, at least CUT)."""
         found = self._sum(np.take_along_axis(self._gains, doc_indices[:, :CUT], axis=1))
         return np.divide(found, self._ideal, out=np.zeros_like(found), where=self._ideal > 0)
 
@@ -62,7 +62,7 @@ def fused(name: str, dense: Floats, words: Floats) -> Floats:
 
 
 def fusions(dense: Floats, words: Floats) -> Iterator[tuple[str, Floats]]:
-    """Yield every fixed fusion tried: cosine or min-max dense, plus a weight times BM25 over its maximum."""
+    """Yield every fixed fusion: cosine or min-max dense, plus a weight times BM25 over its maximum."""
     share = _share(words)
     for form in FORMS:
         scaled = _scaled(form, dense)

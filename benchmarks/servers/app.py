@@ -1,8 +1,9 @@
-"""Text in, text out over HTTP for a store that has no such server: `python -m benchmarks.servers.app '{...}'`.
+"""An HTTP server that takes and returns text, for a store without such a server.
 
-Runs in the environment of its store. POST /documents takes `{"documents": [{"id", "text"}], "vectors": [[...]]?}`,
-POST /settle ends a bulk load, POST /search takes `{"q", "limit"}` and answers `{"hits": [{"id", "text", "score"}]}`.
-Texts are embedded by worker processes, each with a model and a connection: threads would wait for one interpreter.
+`python -m benchmarks.servers.app '{...}'` runs in the environment of its store. POST /documents takes `{"documents":
+[{"id", "text"}], "vectors": [[...]]?}`, POST /settle ends a bulk load, POST /search takes `{"q", "limit"}` and answers
+`{"hits": [{"id", "text", "score"}]}`. Worker processes encode the texts, each with its own model and connection,
+because threads would share an interpreter lock.
 """
 
 import asyncio
@@ -27,12 +28,13 @@ STORES = {
     "lancedb": ("lance", "LanceStore"),
     "milvus": ("milvus_standalone", "MilvusStore"),
     "pgvector": ("postgres", "PostgresStore"),
+    "pgvector-same-encoder": ("postgres", "SameEncoderPostgresStore"),
 }
 
 
 @dataclass(frozen=True)
 class Start:
-    """How an app is started: so many workers, each with so many of torch's threads (0: torch's default)."""
+    """The start of an app: the number of workers, and of torch threads in each (0: torch's default)."""
 
     store: str
     folder: str
@@ -48,7 +50,7 @@ def main(specification: str) -> None:
     backend = _module(start.store).serve(Path(start.folder))
     context = multiprocessing.get_context("spawn")
     workers = [ProcessPoolExecutor(1, context, _open, (start, backend.address)) for _ in range(start.workers)]
-    for ready in [worker.submit(_ready) for worker in workers]:  # a pool starts its process when there is work
+    for ready in [worker.submit(_ready) for worker in workers]:  # a pool starts its process with its first work
         ready.result()
 
     def close() -> None:
@@ -60,7 +62,7 @@ def main(specification: str) -> None:
 
 
 def create_app(workers: Sequence[Executor], close: Callable[[], None]) -> FastAPI:
-    """Return the app; a request waits for the worker that was free last, whose caches are warm; close ends them."""
+    """Return the app. A request takes the worker that became free last: its caches are warm. close ends the workers."""
     free: asyncio.LifoQueue[Executor] = asyncio.LifoQueue()
     for worker in workers:
         free.put_nowait(worker)
@@ -97,7 +99,7 @@ def create_app(workers: Sequence[Executor], close: Callable[[], None]) -> FastAP
 
 
 _opened: dict[str, Any] = {}
-"""The store of a worker's process."""
+"""The store of this worker process."""
 
 
 def _open(start: Start, address: str) -> None:

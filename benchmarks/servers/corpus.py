@@ -1,4 +1,4 @@
-"""What every system is given: the same documents in the same order, the same query texts; and the true neighbours."""
+"""The data of all systems: the same documents in the same order, the same query texts, and the true neighbours."""
 
 import hashlib
 import random
@@ -16,24 +16,24 @@ from index.storage.files import sha256_file
 
 SEED = 0
 TIE = 1e-4
-"""Scores so near the last place are as good: equal texts are frequent, and stores count in float32."""
+"""Scores this near to the last rank count as equal: equal texts are frequent, and stores compute in float32."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents with id, title and text, shuffled, so that the first ones are like the others; and queries."""
+    """Shuffled documents with id, title and text, so that the first documents are like the others; and queries."""
 
     documents: list[dict[str, Any]]
     queries: list[str]
 
     @property
     def texts(self) -> list[str]:
-        """Title and text of each document, as a peer gets them."""
+        """Title and text of each document, in the form for peers."""
         return [f"{one['title'] or ''}\n{one['text']}".strip() for one in self.documents]
 
 
 def gather(sets: Sequence[TestSet], count: int) -> Corpus:
-    """Return the first `count` documents of the sets, and all their query texts, each once."""
+    """Return the first `count` documents of the sets, and all distinct query texts."""
     named = [one | {"id": f"{part.name}-{one['id']}"} for part in sets for one in part.documents][:count]
     queries = sorted({text for part in sets for text in part.queries.values()})
     random.Random(SEED).shuffle(named)
@@ -42,7 +42,7 @@ def gather(sets: Sequence[TestSet], count: int) -> Corpus:
 
 
 def endless(queries: Sequence[str]) -> Iterator[str]:
-    """Yield the texts, then ever new ones of their length: the first half of one with the second half of another."""
+    """Yield the texts, then new texts of similar length: the first half of a text with the second half of another."""
     seen = set(queries)
     yield from queries
     words = [text.split() for text in queries]
@@ -56,15 +56,15 @@ def endless(queries: Sequence[str]) -> Iterator[str]:
 
 
 def taken(texts: Iterator[str], count: int) -> list[str]:
-    """Return the next `count` texts; raises ValueError where so many are not left."""
+    """Return the next `count` texts; raises ValueError if fewer are left."""
     found = list(islice(texts, count))
     if len(found) < count:
-        raise ValueError(f"{count} new query texts are wanted, and {len(found)} are left")
+        raise ValueError(f"{count} new query texts are needed, and {len(found)} are left")
     return found
 
 
 def cached_vectors(texts: Sequence[str], model: Any, weights: Path, cache: Path) -> Floats:
-    """Return unit vectors (len(texts), D) by SentenceTransformer.encode, kept in a file for the next run."""
+    """Return unit vectors (len(texts), D) by SentenceTransformer.encode, cached in a file."""
     digest = hashlib.sha256(f"{sha256_file(weights)}\n".encode())
     for text in texts:
         digest.update(f"{len(text)}\n{text}".encode("utf-8", "replace"))
@@ -77,9 +77,9 @@ def cached_vectors(texts: Sequence[str], model: Any, weights: Path, cache: Path)
 
 
 def recall(scores: Floats, found: Iterable[Sequence[int]], depth: int) -> float:
-    """Return the mean share of the `depth` best places that were found; scores (Q, N) are exact, found is per query.
+    """Return the mean share of the `depth` best documents that were found. scores (Q, N) are exact; found is per query.
 
-    A place whose score is within TIE of the last one counts as one of the best, and no query counts for more than all.
+    A document whose score is within TIE of the last of the best counts as found. A query counts at most 1.
     """
     shares = []
     for row, doc_indices in zip(scores, found, strict=True):

@@ -1,4 +1,4 @@
-"""A virtual environment per peer, made under benchmarks/.cache/servers at first, kept while its list is the same."""
+"""A virtual environment per peer under benchmarks/.cache/servers, rebuilt when its list of requirements changes."""
 
 import json
 import subprocess
@@ -10,16 +10,16 @@ from benchmarks.vectors import CACHE
 REQUIREMENTS = Path(__file__).parent / "requirements"
 ENVIRONMENTS = CACHE / "servers"
 TORCH = "torch==2.13.0"
-"""Installed before anything else: a range would bring CUDA's packages along."""
+"""Installed first, pinned: a version range would install CUDA packages too."""
 INSTALL_SECONDS = 1800
 
 
 class NotInstalled(Exception):
-    """The environment of a peer could not be made."""
+    """The environment of a peer cannot be built."""
 
 
 def python_of(name: str, environments: Path = ENVIRONMENTS) -> Path:
-    """Return the python of a peer's environment, making it first where it is not there; raises NotInstalled."""
+    """Return the Python of a peer's environment, and build the environment if needed; raises NotInstalled."""
     folder, wanted = environments / name, (REQUIREMENTS / f"{name}.txt").read_text(encoding="utf-8")
     python, installed = folder / "venv" / "bin" / "python", folder / "installed.txt"
     if installed.is_file() and installed.read_text(encoding="utf-8") == wanted and python.exists():
@@ -33,12 +33,12 @@ def python_of(name: str, environments: Path = ENVIRONMENTS) -> Path:
 
 
 def versions(python: Path, packages: list[str]) -> dict[str, str]:
-    """Return the installed versions of packages in an environment, without those that are not there."""
+    """Return the versions of those packages that an environment has."""
     code = (
         "import importlib.metadata as m, json, sys; print(json.dumps({d.name: d.version for d in m.distributions()}))"
     )
-    told = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True).stdout
-    found = {name.lower().replace("_", "-"): version for name, version in json.loads(told).items()}
+    listed = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True).stdout
+    found = {name.lower().replace("_", "-"): version for name, version in json.loads(listed).items()}
     return {name: found[name] for name in packages if name in found}
 
 
@@ -52,5 +52,5 @@ def _run(command: list[str]) -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        told = str(error.stderr or error).strip().splitlines()
-        raise NotInstalled(told[-1] if told else str(error)) from error
+        lines = str(error.stderr or error).strip().splitlines()
+        raise NotInstalled(lines[-1] if lines else str(error)) from error

@@ -1,7 +1,6 @@
-"""HTTP/1.1 as far as a load generator needs it: requests as bytes made beforehand, answers read off a kept connection.
+"""The part of HTTP/1.1 that a load generator needs: prepared requests as bytes, answers from a kept connection.
 
-Sees bytes, never what they mean. It is our own because a full client costs more than some of the servers that it would
-measure.
+A full HTTP client takes more processor time than some of the measured servers.
 """
 
 import asyncio
@@ -11,16 +10,16 @@ from typing import Any
 
 HOST = "127.0.0.1"
 LIMIT_BYTES = 1 << 20
-"""Of a head."""
+"""Limit of a head."""
 
 
 class BrokenAnswer(Exception):
-    """What came is no answer in HTTP/1.1."""
+    """The received bytes are not an HTTP/1.1 answer."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """status, body, and whether the server keeps the connection."""
+    """Status and body of an answer, and whether the server keeps the connection."""
 
     status: int
     body: bytes
@@ -35,7 +34,7 @@ def request(method: str, path: str, content: Any = None) -> bytes:
 
 
 async def read_answer(reader: asyncio.StreamReader) -> Answer:
-    """Read one answer; raises BrokenAnswer, and IncompleteReadError where the connection ended within it."""
+    """Read one answer; raises BrokenAnswer, and IncompleteReadError if the connection ends within it."""
     status, headers = _head(await reader.readuntil(b"\r\n\r\n"))
     kept = headers.get("connection", "").lower() != "close"
     if headers.get("transfer-encoding", "").lower() == "chunked":
@@ -57,7 +56,7 @@ def _head(head: bytes) -> tuple[int, dict[str, str]]:
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
-    """Read a chunked body to its end (RFC 9112, 7.1); what trails after it is passed over."""
+    """Read a chunked body to its end (RFC 9112, 7.1); trailers are skipped."""
     parts = []
     while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
         parts.append(await reader.readexactly(size))

@@ -1,6 +1,6 @@
-"""Runs what `python -m benchmarks.serving --peers` asks for: all systems one after the other, and the encoders alone.
+"""Runs `python -m benchmarks.serving --peers`: all systems sequentially, and the encoders alone.
 
-A system that cannot be installed or run is reported with the reason, and the others go on.
+A system that cannot be installed or run is reported with the reason; the other systems continue.
 """
 
 import argparse
@@ -45,12 +45,16 @@ OUR_PACKAGES = [
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options by which systems and sizes are chosen."""
-    parser.add_argument("--peers", action="store_true", help="other servers beside ours: see benchmarks/servers")
-    parser.add_argument("--only", default="", help=f"with --peers, these systems alone: {', '.join(SYSTEMS)}")
-    parser.add_argument("--size", type=int, default=10_000, help="with --peers, documents in all")
-    parser.add_argument("--timed", type=int, default=2000, help="with --peers, documents taken in as text and timed")
-    parser.add_argument("--seconds", type=float, default=15, help="with --peers, the most seconds of one load")
+    """Add the options that choose systems and sizes."""
+    parser.add_argument(
+        "--peers", action="store_true", help="measure other servers beside ours: see benchmarks/servers"
+    )
+    parser.add_argument("--only", default="", help=f"with --peers, only these systems: {', '.join(SYSTEMS)}")
+    parser.add_argument("--size", type=int, default=10_000, help="with --peers, number of documents")
+    parser.add_argument(
+        "--timed", type=int, default=2000, help="with --peers, number of documents that are loaded as text and timed"
+    )
+    parser.add_argument("--seconds", type=float, default=15, help="with --peers, maximum seconds of a load")
 
 
 def chosen(only: str) -> list[str]:
@@ -81,14 +85,14 @@ def measure_servers(data: Path, sets: tuple[str, ...], count: int, names: list[s
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
-    """End in order, so that no system stays behind."""
+    """End in order, so that no system keeps running."""
     raise SystemExit(128 + number)
 
 
 def _measured(
     name: str, corpus: Corpus, vectors: Floats, exact: Floats, model: Path, plan: Plan, encoder: Encoder
 ) -> dict[str, Any]:
-    """Return the figures of a system with its versions, or why there are none."""
+    """Return the figures of a system with its versions, or the reason of its failure."""
     system = SYSTEMS[name]
     try:
         if name in INGEST_ONLY:
@@ -97,7 +101,7 @@ def _measured(
             checked = lambda data: {"candidates_recall_at_100": candidates_recall(data, corpus, encoder)}  # noqa: E731
             return measure(system, corpus, vectors, exact, model, plan, checked) | _versions(None)
         return measure(system, corpus, vectors, exact, model, plan) | _versions(system.requirements)
-    except Exception as error:  # of whatever kind: the others go on
+    except Exception as error:  # any error: the other systems continue
         return {"failed": f"{type(error).__name__}: {error}"[:1000]}
 
 
@@ -108,7 +112,7 @@ def _versions(requirements: str | None) -> dict[str, Any]:
 
 
 def candidates_recall(data: Path, corpus: Corpus, encoder: Encoder, count: int = CANDIDATES) -> float:
-    """Return the share of the `count` documents with the nearest keys that our index gives, of the first queries."""
+    """Return the share of the `count` documents with the nearest keys that our index finds, for the first queries."""
     runtime = Runtime.open(Settings(data=data), encoder)
     try:
         generation = runtime.collection("default").generation
@@ -140,7 +144,7 @@ def encoders_alone(corpus: Corpus, reference: Any, encoder: Encoder, plan: Plan)
         "our encoder, one query, p50 ms": _median_ms(lambda text: encoder.encode_queries([text]), queries),
     }
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as in the peers: one query is too little for two
+    torch.set_num_threads(1)  # as in the peers: a query is too small for two threads
     found["SentenceTransformer.encode, one query, p50 ms"] = _median_ms(plain, queries)
     torch.set_num_threads(threads)
     return found

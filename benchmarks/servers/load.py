@@ -1,7 +1,7 @@
-"""Asks a server as so many clients do, each its next question as soon as it has its answer, and says how that went.
+"""A closed-loop load generator: each client sends its next request as soon as it has its answer.
 
-Bounded in requests and in seconds. One process, one connection per client; bodies are kept as they came and looked at
-when the clock has stopped, so that the generator takes as little of the processor as it can.
+A load is bounded in requests and in seconds. There is a single process, with a connection per client. Bodies are kept
+unread until the load ends, so that the generator uses little of the processor.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ import numpy as np
 from benchmarks.servers.http1 import HOST, LIMIT_BYTES, BrokenAnswer, read_answer
 
 TIMEOUT_SECONDS = 120.0
-"""Of one search."""
+"""Timeout of a search."""
 NO_CONNECTION = 0
-"""The status of a request that got no answer."""
+"""The status of a request without an answer."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: its place in the list, the seconds until its answer was there, status (0: none) and body."""
+    """A request: its position in the list, the seconds until its answer, status (0: none) and body."""
 
     place: int
     seconds: float
@@ -40,7 +40,7 @@ class Round:
 
 
 def ask(port: int, requests: Sequence[bytes], clients: int, seconds: float, patience: float = TIMEOUT_SECONDS) -> Round:
-    """Send the requests by so many clients; none is begun after so many seconds, or waited for longer than patience."""
+    """Send the requests by this many clients. None starts after `seconds`; `patience` is the timeout of a request."""
     return asyncio.run(_ask(port, requests, clients, seconds, patience))
 
 
@@ -95,9 +95,9 @@ class _Connection:
 
 
 def summary(done: Round, hits: Callable[[bytes], Sequence[str]]) -> dict[str, Any]:
-    """Return percentiles and the rate of good answers, and why others are not: a status, or no hits.
+    """Return percentiles and the rate of good answers, and the failures by reason.
 
-    hits: the ids in a body; raises where the body is not an answer to a search.
+    hits: returns the ids in a body; raises if the body is not an answer to a search.
     """
     failures: Counter[str] = Counter()
     good = []
@@ -107,10 +107,10 @@ def summary(done: Round, hits: Callable[[bytes], Sequence[str]]) -> dict[str, An
             failures[fault] += 1
         else:
             good.append(1000 * one.seconds)
-    told: dict[str, Any] = {"answers": len(good), "failures": dict(failures)}
+    found: dict[str, Any] = {"answers": len(good), "failures": dict(failures)}
     if good:
-        told |= {"qps": len(good) / done.seconds, "p50_ms": percentile(good, 50), "p99_ms": percentile(good, 99)}
-    return told
+        found |= {"qps": len(good) / done.seconds, "p50_ms": percentile(good, 50), "p99_ms": percentile(good, 99)}
+    return found
 
 
 def _fault(one: Asked, hits: Callable[[bytes], Sequence[str]]) -> str | None:

@@ -1,4 +1,4 @@
-"""Measures one system: it takes documents in, ends, is started anew over them, and is searched by ever more clients."""
+"""Measures a system: it loads documents, ends, starts again over them, and is searched by 1, 8 and 32 clients."""
 
 import sys
 import tempfile
@@ -25,14 +25,14 @@ POLL_SECONDS = 0.02
 
 
 class NotRunning(Exception):
-    """A system ended, did not start in time, or did not take documents in."""
+    """A system ended, did not start in time, or did not load documents."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is asked: documents that are timed, requests and seconds at most for each number of clients.
+    """The size of a run: timed documents, and maximum requests and seconds for each number of clients.
 
-    warm_up: searches before each load, which do not count.
+    warm_up: searches before each load that do not count.
     """
 
     timed: int = 2000
@@ -51,9 +51,9 @@ def measure(
     plan: Plan,
     checked: Callable[[Path], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Return the figures of one system on all documents.
+    """Return the figures of a system on all documents.
 
-    exact (Q, N) are the scores of the first queries, for its recall@10; checked looks at the data folder instead.
+    exact (Q, N): the scores of the first queries, for recall@10. checked: measures the data folder instead.
     """
     python = python_of(system.requirements) if system.requirements else Path(sys.executable)
     with tempfile.TemporaryDirectory() as name:
@@ -69,7 +69,7 @@ def measure(
 
 
 def measure_ingest(system: System, corpus: Corpus, model: Path, plan: Plan) -> dict[str, Any]:
-    """Return documents per second alone, on the documents that are timed."""
+    """Return only documents per second, on the timed documents."""
     with tempfile.TemporaryDirectory() as name:
         folder, log = Path(name) / "data", Path(name) / "log"
         folder.mkdir()
@@ -79,21 +79,21 @@ def measure_ingest(system: System, corpus: Corpus, model: Path, plan: Plan) -> d
 
 
 def load(system: System, corpus: Corpus, vectors: Floats, place: Place, log: Path, plan: Plan) -> dict[str, Any]:
-    """Take all documents in, the first ones timed and as text; return documents per second."""
+    """Load all documents, the first documents timed and as text; return documents per second."""
     command, environment = system.start(place)
     with running(command, environment, place.folder, log) as one:
         _wait(system.ready, place.port, one)
         posted = [*_posts(system, corpus.documents[: plan.timed], None), *system.ends()]
-        seconds = _take_in(place.port, posted, one)
+        seconds = _load_documents(place.port, posted, one)
         rest = corpus.documents[plan.timed :]
         if rest:
             known = vectors[plan.timed :] if system.takes_vectors else None
-            _take_in(place.port, [*_posts(system, rest, known), *system.ends()], one)
+            _load_documents(place.port, [*_posts(system, rest, known), *system.ends()], one)
     return {"documents_per_second": min(plan.timed, len(corpus.documents)) / seconds}
 
 
 def search(system: System, corpus: Corpus, exact: Floats, place: Place, log: Path, plan: Plan) -> dict[str, Any]:
-    """Start anew over what is there; return seconds to the first answer, a summary per load, memory, recall."""
+    """Start over the loaded data; return seconds to the first answer, a summary per load, memory, recall."""
     texts = endless(corpus.queries)
     rounds = [taken(texts, count) for count in plan.requests]
     warm = [system.search(text) for text in taken(texts, plan.warm_up * len(rounds) + 1)]
@@ -123,18 +123,18 @@ def _posts(system: System, documents: Sequence[dict[str, Any]], vectors: Floats 
     return found
 
 
-def _take_in(port: int, requests: list[bytes], one: Running) -> float:
-    """Send requests one after the other; return their seconds. Raises NotRunning where one is refused."""
+def _load_documents(port: int, requests: list[bytes], one: Running) -> float:
+    """Send requests sequentially; return their seconds. Raises NotRunning if a request is refused."""
     done = ask(port, requests, 1, INGEST_SECONDS, INGEST_SECONDS)
     refused = [asked for asked in done.asked if asked.status != 200]
     if refused or len(done.asked) < len(requests):
-        told = refused[0].body[:300] if refused else b"it took too long"
-        raise NotRunning(f"documents were refused: {told!r}; {one.last_words()}")
+        reason = refused[0].body[:300] if refused else b"it took too long"
+        raise NotRunning(f"documents were refused: {reason!r}; {one.last_words()}")
     return done.seconds
 
 
 def _wait(request: bytes, port: int, one: Running, system: System | None = None) -> None:
-    """Ask until the answer is 200 and, of a system that is given, has hits; raises NotRunning."""
+    """Repeat a request until its answer is 200 and, if a system is given, has hits; raises NotRunning."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if one.process.poll() is not None:

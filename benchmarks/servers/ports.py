@@ -1,10 +1,10 @@
-"""Free ports. Apart from the rest, because a store's environment imports it and has none of our libraries."""
+"""Free ports. A separate file, because environments of stores import it without our libraries."""
 
 import socket
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listened on just now."""
+    """Return a port of 127.0.0.1 without a listener."""
     with socket.socket() as asked:
         asked.bind(("127.0.0.1", 0))
         port: int = asked.getsockname()[1]

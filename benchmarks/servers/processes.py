@@ -1,6 +1,6 @@
-"""Processes of a system: found by a mark in their environment, which a process that leaves its parent still carries.
+"""Processes of a system, found by a mark in their environment, which detached processes keep.
 
-Reads /proc, so Linux alone.
+Reads /proc, so it needs Linux.
 """
 
 import os
@@ -16,27 +16,27 @@ from pathlib import Path
 MARK = "MEASURED_SYSTEM"
 STOP_SECONDS = 60
 END_SECONDS = 10
-"""For what is left after the first process has ended."""
+"""Grace period of the remaining processes after the first process has ended."""
 PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
 class Running:
-    """A system that was started: its first process, the mark of all of them, and where their output goes."""
+    """A started system: its first process, the mark of all its processes, and the file of their output."""
 
     process: subprocess.Popen[bytes]
     mark: str
     log: Path
 
     def last_words(self) -> str:
-        """Return the end of what it wrote."""
+        """Return the last lines of its output."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return " | ".join(line.strip()[:300] for line in lines[-4:])
 
 
 @contextmanager
 def running(command: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path) -> Iterator[Running]:
-    """Run a system's command; at the end stop it, and by their ids whatever processes of it are left."""
+    """Run a system's command; at the end stop its first process, and then its remaining processes by their ids."""
     mark = uuid.uuid4().hex
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -66,7 +66,7 @@ def _end(mark: str) -> None:
 
 
 def marked(mark: str) -> set[int]:
-    """Return the ids of living processes with this mark, and of their descendants, which may have hidden it."""
+    """Return the ids of living processes with this mark, and of their descendants, which may lack the mark."""
     wanted = f"{MARK}={mark}".encode()
     parents = {int(path.name): _parent(path) for path in PROC.iterdir() if path.name.isdigit()}
     found = {process for process in parents if wanted in _read(PROC / str(process) / "environ").split(b"\0")}
@@ -76,7 +76,7 @@ def marked(mark: str) -> set[int]:
 
 
 def memory(mark: str) -> dict[str, int]:
-    """Return bytes that processes with this mark hold: shared pages divided among sharers (pss), and not (rss)."""
+    """Return the memory of processes with this mark in bytes: shared pages divided (pss), and counted fully (rss)."""
     total = {"Pss": 0, "Rss": 0}
     for process in marked(mark):
         for line in _read(PROC / str(process) / "smaps_rollup").decode().splitlines():
@@ -87,7 +87,7 @@ def memory(mark: str) -> dict[str, int]:
 
 
 def disk_bytes(folder: Path, without: Sequence[str] = ()) -> int:
-    """Return the bytes that the files of a folder take on disk, without some of its folders."""
+    """Return the disk usage of a folder in bytes, without some of its folders."""
     total = 0
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink() and path.relative_to(folder).parts[0] not in without:
@@ -96,13 +96,13 @@ def disk_bytes(folder: Path, without: Sequence[str] = ()) -> int:
 
 
 def _parent(folder: Path) -> int:
-    """Return the id of a process's parent, 0 for one that has ended."""
+    """Return the id of a process's parent, 0 for an ended process."""
     state, parent, *_ = (_read(folder / "stat").rpartition(b")")[2].split() or [b"Z", b"0"])[:2]
     return 0 if state == b"Z" else int(parent)
 
 
 def _read(path: Path) -> bytes:
-    """Return a file of a process, nothing where the process has ended or is not ours."""
+    """Return a file of a process, b"" if the process has ended or belongs to another user."""
     try:
         return path.read_bytes()
     except OSError:

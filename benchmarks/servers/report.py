@@ -1,4 +1,4 @@
-"""What the figures come to: a row per system, and ours against the best of the others, measure by measure."""
+"""The report of the servers: a row per system, and ours against the best peer by measure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ NONE = "-"
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure of ours, and what it should at least or at most be; best: of which system the peer's figure is."""
+    """A figure of ours and its goal. best: the system with the best figure of the peers."""
 
     name: str
     value: float
@@ -25,7 +25,7 @@ class Goal:
 
 
 def goals(figures: Mapping[str, Any]) -> list[Goal]:
-    """Return ours against the best peer, and against our encoder alone, as far as they were measured."""
+    """Return ours against the best peer, and against our encoder alone, where both are measured."""
     systems = figures["systems"]
     found = [
         *_against(systems, OURS, "p50 at 1 client", lambda one: one["clients"][1]["p50_ms"], min, 0.4),
@@ -52,9 +52,9 @@ def _against(
     best: Callable[[Any], tuple[float, str]],
     goal: float,
 ) -> list[Goal]:
-    """Return our figure over the best peer's: at most the goal where least is best, else at least."""
+    """Return our figure over the best peer's. The goal is an upper bound if `best` is min, else a lower bound."""
     mine = _figure(systems.get(ours, {}), figure)
-    peers = {peer: _figure(told, figure) for peer, told in systems.items() if peer not in (OURS, INT8)}
+    peers = {peer: _figure(one, figure) for peer, one in systems.items() if peer not in (OURS, INT8)}
     theirs = [(value, peer) for peer, value in peers.items() if value is not None]
     if mine is None or not theirs:
         return []
@@ -64,15 +64,15 @@ def _against(
     return [Goal(name, ratio, f"{'<=' if least else '>='} {goal:g}", ratio <= goal if least else ratio >= goal, peer)]
 
 
-def _figure(told: Mapping[str, Any], figure: Callable[[Any], float]) -> float | None:
+def _figure(one: Mapping[str, Any], figure: Callable[[Any], float]) -> float | None:
     try:
-        return figure(told)
+        return figure(one)
     except KeyError:
         return None
 
 
 def show(figures: Mapping[str, Any]) -> None:
-    """Print a row per system, why others have none, and the ratios."""
+    """Print a row per system, the reasons of failures, and the ratios."""
     console = Console(width=150)
     table = Table(title=f"{figures['documents']:,} documents")
     names = ["documents/s", "p50, p99 ms, 1 client", "searches/s", "at 8 (p99 ms)", "at 32 (p99 ms)"]
@@ -116,5 +116,5 @@ def _recall(one: Mapping[str, Any]) -> str:
     return NONE
 
 
-def _number(told: Mapping[str, Any], name: str, unit: float, shape: str) -> str:
-    return format(told[name] / unit, shape) if name in told else NONE
+def _number(one: Mapping[str, Any], name: str, unit: float, shape: str) -> str:
+    return format(one[name] / unit, shape) if name in one else NONE

@@ -1,7 +1,10 @@
-"""The systems by name: how each is started over a folder, fed, asked, and what its answers say.
+"""The systems by name: how each is started over a folder, loaded, searched, and how its answers are read.
 
-`loading` processes take documents in, on all cores; `searching` ones are started anew over what is there, with the
-settings that gave most searches per second at 8 clients (docs/performance.md, "Beside other servers").
+Loading processes use all cores. Searching processes start over the loaded data, with the settings that gave the most
+searches per second at 8 clients (docs/performance/serving.md).
+
+A peer encodes with its own default runtime. The systems named `-same-encoder` encode with our converted encoder
+(benchmarks/servers/stores/same_encoder.py), which separates the engine from the runtime of the encoder.
 """
 
 import json
@@ -17,14 +20,16 @@ from index.records import Floats
 
 ROOT = Path(__file__).parents[2]
 WANTED = 10
-"""Hits of a search."""
+"""Number of hits of a search."""
+TXTAI_VECTORS = "benchmarks.servers.stores.txtai_vectors.TxtaiVectors"
+"""The class that txtai loads for our encoder."""
 WORKERS = 2
-"""Processes of a peer that embed queries, one torch thread each: one per core answered most searches per second."""
+"""Processes of a peer that encode queries, one torch thread each. One per core gave the most searches per second."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a system runs: its data, its port, the weights, and the python of its environment."""
+    """The data folder of a system, its port, the weights, and the Python of its environment."""
 
     folder: Path
     port: int
@@ -34,27 +39,27 @@ class Place:
 
 
 class System(Protocol):
-    """What the benchmark has to know of a system."""
+    """A system that the benchmark can start, load and search."""
 
     requirements: str | None
-    """The file of what it needs, under requirements/; None: it runs in our own environment."""
+    """The name of its file under requirements/; None: it runs in our own environment."""
     takes_vectors: bool
-    """Whether documents may come with their vectors, which shortens the untimed part of a load."""
+    """Whether documents may be loaded with their vectors, which shortens the untimed part of a load."""
     not_data: tuple[str, ...]
-    """Folders in its data folder that hold programs, logs or models."""
+    """Folders in its data folder that hold programs, logs or models, and no data."""
     ready: bytes
-    """A request that is answered 200 as soon as the system is up."""
+    """A request whose answer is 200 as soon as the system is up."""
 
     def start(self, place: Place) -> tuple[list[str], dict[str, str]]:
         """Return the command and its environment."""
         ...
 
     def posts(self, documents: Sequence[dict[str, Any]], vectors: Floats | None) -> list[bytes]:
-        """Return the requests that take a batch of documents in."""
+        """Return the requests that load a batch of documents."""
         ...
 
     def ends(self) -> list[bytes]:
-        """Return the requests after which all documents taken in are searchable."""
+        """Return the requests after which all loaded documents are searchable."""
         ...
 
     def search(self, text: str) -> bytes:
@@ -62,12 +67,12 @@ class System(Protocol):
         ...
 
     def hits(self, body: bytes) -> list[str]:
-        """Return the ids in an answer; raises KeyError where a hit has no text."""
+        """Return the ids in an answer; raises KeyError if a hit has no text."""
         ...
 
 
 class Softseek:
-    """Our own: `softseek serve` with its default settings. Titles and passages are keys; words, memory, attention."""
+    """`softseek serve` with default settings: keys of titles and passages, words, memory, attention."""
 
     requirements: str | None = None
     takes_vectors = False
@@ -97,7 +102,7 @@ class Softseek:
         return [hit["id"] for hit in json.loads(body)["hits"] if hit["text"] is not None]
 
 
-class Behind:
+class StoreApp:
     """A store behind benchmarks/servers/app.py."""
 
     takes_vectors = True
@@ -137,18 +142,18 @@ class Behind:
 
 
 class Txtai:
-    """txtai's own API server, in several processes for searches: one of them searches under a lock.
+    """txtai's own API server, in several processes for searches, because a single process searches under a lock.
 
-    The exact index in the place of its default, which finds 84 of 100 neighbours: that saves nothing beside encoding.
+    It has the exact index. The default index finds 84 of 100 neighbours and saves no time beside encoding.
     """
 
-    requirements: str | None = "txtai"
     takes_vectors = False
     not_data: tuple[str, ...] = ()
     ready = request("GET", "/openapi.json")
 
-    def __init__(self, workers: int) -> None:
-        self._workers = workers
+    def __init__(self, workers: int, same_encoder: bool = False) -> None:
+        self.requirements: str | None = "txtai-same-encoder" if same_encoder else "txtai"
+        self._workers, self._same_encoder = workers, same_encoder
 
     def start(self, place: Place) -> tuple[list[str], dict[str, str]]:
         embeddings = {
@@ -157,12 +162,15 @@ class Txtai:
             "maxlength": 256,
             "faiss": {"components": "IDMap,Flat"},
         }
-        configuration = place.folder / "app.yml"
-        # JSON is YAML
+        environment = {"PYTHONPATH": ""}
+        if self._same_encoder:
+            embeddings["method"] = TXTAI_VECTORS
+            environment["PYTHONPATH"] = str(ROOT)
+        configuration = place.folder / "app.yml"  # JSON is YAML
         settings = {"path": str(place.folder / "index"), "writable": True, "embeddings": embeddings}
         configuration.write_text(json.dumps(settings), encoding="utf-8")
         command = [str(place.python), "-m", "uvicorn", "txtai.api:app", "--no-access-log", "--host", "127.0.0.1"]
-        environment = {"CONFIG": str(configuration), "PYTHONPATH": ""}
+        environment["CONFIG"] = str(configuration)
         if place.searching:
             command += ["--workers", str(self._workers)]
             environment["OMP_NUM_THREADS"] = "1"
@@ -187,10 +195,12 @@ SYSTEMS: dict[str, System] = {
     OURS: Softseek(),
     INT8: Softseek("int8"),
     "txtai": Txtai(WORKERS),
-    "chroma": Behind("chroma", workers=WORKERS),
-    "lancedb": Behind("lancedb", workers=WORKERS),
-    "pgvector": Behind("pgvector", workers=WORKERS),
-    "milvus": Behind("milvus", workers=WORKERS, not_data=("bin", "logs")),
+    "txtai-same-encoder": Txtai(WORKERS, same_encoder=True),
+    "chroma": StoreApp("chroma", workers=WORKERS),
+    "lancedb": StoreApp("lancedb", workers=WORKERS),
+    "pgvector": StoreApp("pgvector", workers=WORKERS),
+    "pgvector-same-encoder": StoreApp("pgvector-same-encoder", workers=WORKERS),
+    "milvus": StoreApp("milvus", workers=WORKERS, not_data=("bin", "logs")),
 }
 INGEST_ONLY = {INT8}
 

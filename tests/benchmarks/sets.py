@@ -1,4 +1,4 @@
-"""A test set small enough to read: what a few animals do, asked in words that their documents share in part."""
+"""A small test set: documents about animals, and queries that share some of their words."""
 
 from benchmarks.collections import TestSet
 
@@ -7,7 +7,7 @@ DOINGS = ("sleeps", "hunts", "drinks", "hides", "wanders")
 
 
 def animals() -> TestSet:
-    """Return 30 documents, each with a title; four questions of five are train queries, every fifth a test query."""
+    """Return 30 documents, each with a title; every fifth query is a test query, the others are train queries."""
     documents, queries, train, test = [], {}, {}, {}
     for number, (animal, doing) in enumerate((animal, doing) for animal in ANIMALS for doing in DOINGS):
         name = f"{animal}-{doing}"

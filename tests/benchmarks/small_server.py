@@ -1,4 +1,4 @@
-"""A search server of a few lines, for tests: `python small_server.py FOLDER PORT`. Finds documents by shared words."""
+"""A small search server for tests: `python small_server.py FOLDER PORT`. It finds documents by shared words."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Handler(BaseHTTPRequestHandler):
-    """POST /documents appends to a file, POST /search reads it anew, whatever process wrote it."""
+    """POST /documents appends to a file, POST /search reads it again."""
 
     protocol_version = "HTTP/1.1"
     documents: Path

@@ -1,5 +1,6 @@
-"""A variant lacks its part and nothing else, and what was measured is not measured again."""
+"""A variant lacks only its own part, and stored measurements are not repeated."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from benchmarks import quality_tables
 from benchmarks.ablations import (
     STATES,
+    UNTRAINED,
     VARIANTS,
     WHOLE,
     Plan,
@@ -22,9 +25,9 @@ from benchmarks.ablations import (
     without_sequence,
     without_words,
 )
-from benchmarks.results import Results
-from benchmarks.workbench import Bench, asked_queries, laid_open
-from index.encoding.hashing_encoder import HashingEncoder
+from benchmarks.measurements import Measurements
+from benchmarks.workbench import Bench, asked_queries, loaded
+from index.encoding.encoder import HashingEncoder
 from index.generation.generation import Generation
 from index.ranking.attention import EVIDENCE
 from index.ranking.retrieval import Query
@@ -37,7 +40,7 @@ QUERY = "q-cat-sleeps"
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    with laid_open(animals(), HashingEncoder(), [QUERY]) as bench:
+    with loaded(animals(), HashingEncoder(), [QUERY]) as bench:
         yield bench
 
 
@@ -48,13 +51,13 @@ def parts(bench: Bench, generation: Generation) -> dict[str, Floats]:
     return dict(zip(EVIDENCE, ranking.parts.T, strict=True))
 
 
-def test_the_whole_has_every_part(bench: Bench) -> None:
+def test_the_whole_has_every_part_of_the_evidence(bench: Bench) -> None:
     whole = parts(bench, bench.generation)
     assert {name for name, part in whole.items() if not part.any()} == set()
     assert set(bench.generation.columns.key_kind.tolist()) >= {KeyKind.TITLE, KeyKind.PASSAGE}
 
 
-def test_without_words_none_is_evidence_and_none_finds_a_candidate(bench: Bench) -> None:
+def test_without_words_they_are_no_evidence_and_find_no_candidate(bench: Bench) -> None:
     generation = without_words(bench.generation)
     found = parts(bench, generation)
     assert {name for name, part in found.items() if part.any()} == {"title", "passage", "sentence", "memory"}
@@ -66,57 +69,57 @@ def test_without_words_none_is_evidence_and_none_finds_a_candidate(bench: Bench)
     assert counts[1] > 3
 
 
-def test_without_sequence_words_still_count_one_by_one(bench: Bench) -> None:
+def test_without_sequence_bm25_stays(bench: Bench) -> None:
     found = parts(bench, without_sequence(bench.generation))
     assert {name for name, part in found.items() if not part.any()} == {"coverage", "proximity", "phrase"}
     assert np.array_equal(np.sort(found["words"]), np.sort(parts(bench, bench.generation)["words"]))
 
 
-def test_without_memory_no_past_query_counts(bench: Bench) -> None:
+def test_without_memory_past_queries_add_no_evidence(bench: Bench) -> None:
     found = parts(bench, without_memory(bench.generation))
     assert {name for name, part in found.items() if not part.any()} == {"memory"}
 
 
 @pytest.mark.parametrize("kind", [KeyKind.TITLE, KeyKind.SENTENCE])
-def test_without_a_kind_documents_keep_their_other_keys_as_they_were(bench: Bench, kind: KeyKind) -> None:
+def test_without_a_kind_the_other_keys_of_documents_are_unchanged(bench: Bench, kind: KeyKind) -> None:
     whole, generation = bench.generation, without_kind(kind, bench.generation)
-    assert kind in whole.key_kind
+    assert kind in whole.columns.key_kind
     assert kind not in generation.columns.key_kind
     for place in range(len(whole.rows)):
         before, after = (slice(*one.first_key[place : place + 2].tolist()) for one in (whole, generation))
-        kept = whole.key_kind[before] != kind
+        kept = whole.columns.key_kind[before] != kind
         assert np.array_equal(whole.keys[before][kept], generation.keys[after])
-        assert np.array_equal(whole.key_end[before][kept], generation.columns.key_end[after])
+        assert np.array_equal(whole.columns.key_end[before][kept], generation.columns.key_end[after])
     assert search(generation, bench.champion, Query("", bench.asked[QUERY].vector)).doc_indices.size
 
 
-def test_every_variant_but_the_whole_changes_something(bench: Bench) -> None:
+def test_every_variant_except_the_whole_changes_something(bench: Bench) -> None:
     untouched = [one.name for one in VARIANTS if one.of(bench.generation) is bench.generation and not one.config]
     assert untouched == [WHOLE]
     assert len({one.name for one in VARIANTS}) == len(VARIANTS)
 
 
 class NeverAsked(HashingEncoder):
-    """An encoder for runs that have nothing left to measure."""
+    """An encoder that fails: a complete run must not use it."""
 
     def encode(self, texts: object) -> Floats:
-        raise AssertionError("a set was laid open again")
+        raise AssertionError("a set was loaded again")
 
 
-def test_an_interrupted_run_goes_on_where_it_was_and_gaps_are_to_the_whole(tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_and_differences_are_to_the_whole(tmp_path: Path) -> None:
     one, console = animals(), Console(quiet=True)
-    untrained = {"recipes": ("initial",), "hops": ()}
+    untrained = UNTRAINED
     whole = Variant(WHOLE, config=untrained)
     variants = [whole, *(Variant(each.name, each.of, untrained) for each in VARIANTS[1:])]
     queries = asked_queries(one, 4)
     first, plan = Plan(variants[:1], [0], {}), Plan(variants, [0], {})
-    measure_set(one, HashingEncoder(), queries, first, Results(tmp_path / "out.json"), console)
-    with pytest.raises(AssertionError, match="laid open"):
-        measure_set(one, NeverAsked(), queries, plan, Results(tmp_path / "out.json"), console)
-    measure_set(one, HashingEncoder(), queries, plan, Results(tmp_path / "out.json"), console)
-    results = Results(tmp_path / "out.json")
+    measure_set(one, HashingEncoder(), queries, first, Measurements(tmp_path / "out.json"), console)
+    with pytest.raises(AssertionError, match="loaded again"):
+        measure_set(one, NeverAsked(), queries, plan, Measurements(tmp_path / "out.json"), console)
+    measure_set(one, HashingEncoder(), queries, plan, Measurements(tmp_path / "out.json"), console)
+    results = Measurements(tmp_path / "out.json")
     measure_set(one, NeverAsked(), queries, plan, results, console)
-    found = summary(results, [one.name])
+    found = summary(results, [one.name], [variant.name for variant in variants])
     for state in STATES:
         for variant in variants:
             system = system_of(variant.name, state)
@@ -124,3 +127,5 @@ def test_an_interrupted_run_goes_on_where_it_was_and_gaps_are_to_the_whole(tmp_p
             gap = found["mean"][system]["nDCG@10"]["minus_whole"][0]
             all_of_it = found["sets"][one.name][system_of(WHOLE, state)]["nDCG@10"]["mean"]
             assert gap == pytest.approx(mean - all_of_it, abs=2e-4)
+    shown = quality_tables.variants("served")(json.loads(json.dumps(found)))
+    assert [line.split(" | ")[0].strip("| ") for line in shown.splitlines()[2:]] == [each.name for each in variants]

@@ -1,5 +1,6 @@
-"""Everyone learns from the same log: as long as it was asked for, of no test query, and read as each reading says."""
+"""All systems learn from the same log. It has the wanted size and no test query, and each interpretation is applied."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,12 +9,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from benchmarks import quality_tables
 from benchmarks.click_log import ClickLog, Traffic, as_judged, graded, naive
 from benchmarks.click_systems import Log, logs, ours_from, theirs_from
 from benchmarks.clicks import Measuring, Plan, measure_set, parser, plan_of, shares, summary
 from benchmarks.collections import document_ids, opened
+from benchmarks.measurements import Measurements
 from benchmarks.peers import Task
-from benchmarks.results import Results
 from benchmarks.simulator import Searchers
 from index.encoding.hashing_encoder import HashingEncoder
 from index.learning.examples import Feedback
@@ -43,7 +45,7 @@ def log() -> Iterator[Log]:
 
 
 def grown(sizes: list[int], seed: int = 0) -> list[tuple[object, ...]]:
-    """Return what a log that grew to these sizes says of every query."""
+    """Return the feedback of a log that grew to these sizes."""
     with opened(animals(), HashingEncoder(), KEYS) as (runtime, state):
         log = ClickLog(runtime, state, animals(), TRAFFIC, seed)
         for size in sizes:
@@ -53,35 +55,35 @@ def grown(sizes: list[int], seed: int = 0) -> list[tuple[object, ...]]:
     return [(one.query_key, one.shown, one.clicks, one.gains) for one in feedback]
 
 
-def test_a_log_that_grew_in_parts_is_the_log_that_grew_at_once_and_seeds_differ() -> None:
+def test_a_log_is_the_same_however_many_parts_it_grows_in_and_seeds_differ() -> None:
     assert grown([50, 51, 90]) == grown([90])
     assert grown([90]) != grown([90], seed=1)
 
 
-def test_a_log_has_its_size_and_no_test_query(log: Log) -> None:
+def test_a_log_has_its_size_and_contains_no_test_query(log: Log) -> None:
     one = animals()
     asked = {each.query_key for each in log.feedback}
     assert asked <= {as_query_key(one.queries[query]) for query in one.train}
     assert not asked & {as_query_key(one.queries[query]) for query in one.test}
     firsts = sum(showings.get(1, 0) for each in log.feedback for showings in (each.shown or {}).values())
-    assert 150 < firsts <= 200  # queries that nobody clicked for are not in the feedback
+    assert 150 < firsts <= 200  # queries without clicks are not in the feedback
     assert sum(sum(each.gains.values()) for each in log.feedback) == log.clicks
 
 
 def clicked(source: str, wanted: int, by_chance: int, passed_over: int) -> Feedback:
-    """Return feedback of 20 lists: two documents took turns at the top, one is clicked wherever it is, one was once."""
+    """Return feedback of 20 lists: two documents alternate at the top, one is always clicked, the other once."""
     shown = {wanted: {1: 10, 2: 10}, by_chance: {1: 10, 2: 10}, passed_over: {3: 20}}
     clicks = {wanted: {1: 9, 2: 7}, by_chance: {1: 1}}
     return Feedback(source, source, VECTOR, {wanted: 16.0, by_chance: 1.0}, shown, clicks)
 
 
-def test_naive_grades_are_one_for_any_click_and_graded_ones_tell_chance_from_worth() -> None:
+def test_naive_grades_are_one_for_any_click_and_model_grades_separate_noise_from_relevance() -> None:
     feedback = [clicked(f"query {number}", 3 * number, 3 * number + 1, 3 * number + 2) for number in range(20)]
     assert naive(feedback)["query 1"] == {3: 1, 4: 1, 5: 0}
     assert graded(feedback)["query 1"] == {3: 4, 4: 0, 5: 0}
 
 
-def test_grades_replace_judgments_and_queries_without_a_good_document_are_left_out() -> None:
+def test_grades_replace_judgments_and_queries_without_a_positive_grade_are_left_out() -> None:
     one = animals()
     ids = {row: document["id"] for row, document in enumerate(one.documents)}
     judged = as_judged(one, {"when the cat hunts": {7: 2, 8: 0}, "when the cat drinks": {9: 0}}, ids)
@@ -103,7 +105,7 @@ def test_peers_learn_from_the_log_and_not_from_the_judgments(log: Log) -> None:
             assert one.cost["learn_seconds"] > log.read_seconds
 
 
-def test_too_short_a_log_leaves_ours_at_memory_and_teaches_peers_nothing(
+def test_after_a_short_log_ours_is_memory_alone_and_peers_do_not_learn(
     service: tuple[Runtime, CollectionState],
 ) -> None:
     log = next(logs(*service, animals(), TRAFFIC, 0, [3]))
@@ -114,7 +116,7 @@ def test_too_short_a_log_leaves_ours_at_memory_and_teaches_peers_nothing(
     assert not list(theirs_from(log, "naive", ["kernel"], Task(encoder="hashing")))
 
 
-def test_a_reading_is_searched_by_its_own_head_and_untrained_serves_again_afterwards(log: Log) -> None:
+def test_an_interpretation_is_searched_with_its_own_head_and_the_untrained_head_serves_afterwards(log: Log) -> None:
     champion = log.state.serving
     (found,) = ours_from(log, ["naive"])
     assert found.run.keys() == log.one.test.keys()
@@ -123,45 +125,49 @@ def test_a_reading_is_searched_by_its_own_head_and_untrained_serves_again_afterw
 
 
 class NeverAsked(HashingEncoder):
-    """An encoder for runs that have nothing left to measure."""
+    """An encoder that fails: a complete run must not use it."""
 
     def encode(self, texts: object) -> Floats:
-        raise AssertionError("a set was laid open again")
+        raise AssertionError("a set was loaded again")
 
 
-def test_an_interrupted_run_goes_on_where_it_was_and_ours_stands_beside_its_peers(tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_and_ours_is_compared_with_peers(tmp_path: Path) -> None:
     one, console, out = animals(), Console(quiet=True), tmp_path / "out.json"
     plan = Plan(TRAFFIC, (150,), (0,), (), ("kernel",), KEYS, Task(encoder="hashing"))
-    measure_set(Measuring(one, plan, Results(out), console), HashingEncoder())
+    measure_set(Measuring(one, plan, Measurements(out), console), HashingEncoder())
     theirs = {"best fixed fusion, graded", "best fixed fusion, naive", "kernel, graded", "kernel, naive"}
-    assert set(Results(out).sets["animals after 150"]["systems"]) == theirs
+    assert set(Measurements(out).sets["animals after 150"]["systems"]) == theirs
 
     both = replace(plan, ours=("chosen", "served"))
-    kept = Results(out).sets["animals after 150"]["systems"]
-    measure_set(Measuring(one, both, Results(out), console), HashingEncoder())
-    results = Results(out)
+    kept = Measurements(out).sets["animals after 150"]["systems"]
+    measure_set(Measuring(one, both, Measurements(out), console), HashingEncoder())
+    results = Measurements(out)
     assert {name: results.sets["animals after 150"]["systems"][name] for name in theirs} == kept
     measure_set(Measuring(one, both, results, console), NeverAsked())
     other = replace(both, traffic=replace(TRAFFIC, searchers=Searchers(eta=0.5)))
-    with pytest.raises(AssertionError, match="laid open"):
+    with pytest.raises(AssertionError, match="loaded again"):
         measure_set(Measuring(one, other, results, console), NeverAsked())
 
-    found = summary(Results(out), ["animals"], 150)["sets"]["animals"]
+    figures = summary(Measurements(out), ["animals"], 150)
+    found = figures["sets"]["animals"]
     assert {"bm25", "dense", "rrf", "untrained", "judgments", "chosen", "served", *theirs} == set(found)
     gap = found["chosen"]["nDCG@10"] - found["kernel, naive"]["nDCG@10"]
     assert found["kernel, naive"]["ours_minus"][0] == pytest.approx(gap, abs=2e-4)
     assert "promoted" in found["chosen"]["facts"]["0"]
     assert {"learn_seconds", "live_seconds", "cpu_seconds", "peak_mib"} <= found["chosen"].keys()
+    shown = quality_tables.clicks(json.loads(json.dumps({"impressions": {150: figures}})))
+    assert "150 impressions" in shown
+    assert all(f"| {name} |" in shown for name in theirs)
 
 
-def test_a_share_is_of_what_the_judgments_gain() -> None:
+def test_a_share_is_relative_to_the_gain_from_judgments() -> None:
     means = {"untrained": 0.5, "judgments": 0.7, "bm25": 0.4, "chosen": 0.6, "kernel, naive": 0.45}
     systems = {name: {"nDCG@10": mean} for name, mean in means.items()}
     assert shares(systems) == {"chosen": 0.5, "kernel, naive": -0.25}
     assert shares(systems | {"judgments": {"nDCG@10": 0.5}}) == {}
 
 
-def test_fine_tuning_learns_only_where_it_is_named() -> None:
+def test_fine_tuning_runs_only_if_it_is_named() -> None:
     every, named = (plan_of(parser().parse_args(["--data", ".", *more])) for more in (["--peers"], NAMED))
     assert {"lambdamart", "kernel"} <= set(every.peers)
     assert "fine-tuning" not in every.peers

@@ -1,4 +1,4 @@
-"""What is told of growth is true where it can be checked: the truth is brute force, filters leave what they say."""
+"""The benchmark of growth agrees with brute force, and its filters keep the rows that they name."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from benchmarks.growth import DIM, QUERIES, SHARES, WANTED, Truth, blocks, kept, measure_growth, parse_sizes, queries
-from benchmarks.plot import Panel, draw, short
+from benchmarks.plot import GROWTH, Panel, draw, short
+from benchmarks.speed_tables import growth, growth_plot
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_sizes_are_read_as_people_write_them() -> None:
+def test_sizes_are_parsed_with_their_units() -> None:
     assert parse_sizes("500,10k,1M,2.5M") == [500, 10_000, 1_000_000, 2_500_000]
 
 
@@ -24,7 +25,7 @@ def test_parts_of_a_collection_are_always_the_same_vectors() -> None:
     assert np.allclose(np.linalg.norm(parts[0][1], axis=1), 1, atol=1e-5)
 
 
-def test_the_truth_of_parts_is_that_of_the_whole() -> None:
+def test_the_nearest_rows_of_parts_are_those_of_the_whole() -> None:
     asked, truth = queries(), Truth(queries())
     parts = list(blocks(1_500, size=400))
     for first, part in parts:
@@ -38,16 +39,17 @@ def test_the_truth_of_parts_is_that_of_the_whole() -> None:
             assert set(expected) <= set(found)
 
 
-def test_a_size_is_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_is_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
-    (figures,) = measure_growth([600], tmp_path / "growth.svg")
+    (figures,) = measure_growth([600])
     assert (figures["keys"], figures["index"]) == (600, "Int8Index")
     assert figures["recall"] > 0.99
     assert figures["half_recall"] > 0.99
     assert figures["disk_bytes_per_key"] > 4 * DIM
     assert json.loads(json.dumps(figures)) == figures
     assert len(queries()) == QUERIES
-    assert "<svg" in (tmp_path / "growth.svg").read_text()
+    assert growth_plot({"sizes": [figures]}).count("<g ") == len(GROWTH)
+    assert "8 bits, refined" in growth({"sizes": [figures]})
 
 
 def test_a_plot_has_a_panel_for_each_measure_and_a_dot_for_each_size() -> None:

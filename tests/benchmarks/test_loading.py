@@ -1,4 +1,4 @@
-"""The benchmark of searches under load and of models going live, on a service that is small."""
+"""The benchmark of searches under load and of models going live, on a small service."""
 
 import os
 from pathlib import Path
@@ -14,10 +14,10 @@ HERBS = (
     "basil oregano thyme rosemary sage parsley dill mint chives fennel tarragon marjoram coriander lavender lovage "
     "sorrel chervil borage hyssop rue savory verbena nettle yarrow dandelion arnica valerian camomile"
 ).split()
-"""Learned at once: the right document has its herb as the title, another one twice in its text."""
+"""Easy to learn: the right document has the herb in its title, another document twice in its text."""
 
 
-def test_searches_are_measured_at_rest_and_while_documents_are_loaded_and_a_trained_model_goes_live(
+def test_searches_are_measured_at_rest_and_during_a_load_and_the_trained_model_goes_live(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "SOFTSEEK_ENCODER", "hashing")
@@ -36,7 +36,7 @@ def test_searches_are_measured_at_rest_and_while_documents_are_loaded_and_a_trai
 
 
 def judged_herbs(client: httpx.Client) -> list[dict[str, Any]]:
-    """Make a collection in which untrained search is wrong; return judgments that put it right."""
+    """Create a collection in which untrained search is wrong; return judgments that correct it."""
     path = "/v1/collections/herbs"
     client.put(path, json={}).raise_for_status()
     right = [{"id": herb, "title": herb, "text": f"leaf {at}"} for at, herb in enumerate(HERBS)]

@@ -1,4 +1,4 @@
-"""The table of microseconds, by a clock that ticks when it is looked at: every part is there, within what calls it."""
+"""The table of microseconds, with a clock that advances at every reading: all parts are present and nested."""
 
 from itertools import count
 from pathlib import Path
@@ -29,13 +29,13 @@ def test_every_part_of_a_search_takes_its_time(figures: dict[str, float]) -> Non
     assert all(value > 0 for value in figures.values())
 
 
-def test_what_a_part_calls_is_within_it(figures: dict[str, float]) -> None:
+def test_the_time_of_a_part_includes_the_parts_that_it_calls(figures: dict[str, float]) -> None:
     above: list[str] = []
     for depth, name, _, _ in PARTS:
         above[depth:] = [name]
         assert not depth or figures[name] < figures[above[depth - 1]]
 
 
-def test_the_functions_are_afterwards_what_they_were(figures: dict[str, float]) -> None:
+def test_the_wrapped_functions_are_restored(figures: dict[str, float]) -> None:
     assert figures
     assert actions.answer.__module__ == "service.search.actions"

@@ -1,4 +1,4 @@
-"""Peers get what ours reads, through files; ours may be left to a later run, which adds what is missing."""
+"""Peers get the signals of our search through files. A later run may add the measurements that are missing."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from benchmarks import quality_tables, report
 from benchmarks.baselines import BASELINES, gather
 from benchmarks.collections import ingest
 from benchmarks.learning import Measuring, Plan, measure_set
+from benchmarks.markdown import share
+from benchmarks.measurements import Measurements
 from benchmarks.peers import Task
 from benchmarks.peers.material import SPLIT_ARRAYS, Material, Split
 from benchmarks.peers.ranking import best, fused
-from benchmarks.results import Results
-from index.encoding.hashing_encoder import HashingEncoder
+from index.encoding.encoder import HashingEncoder
 from index.records import Floats
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.runtime import Runtime
@@ -37,7 +39,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Material]:
         runtime.close()
 
 
-def test_what_a_peer_reads_is_what_was_gathered(material: Material, tmp_path: Path) -> None:
+def test_a_peer_reads_the_material_that_was_saved(material: Material, tmp_path: Path) -> None:
     material.save(tmp_path)
     read = Material.load(tmp_path)
     assert {field.name for field in fields(Split)} == {"queries", "texts", *SPLIT_ARRAYS}
@@ -50,7 +52,7 @@ def test_what_a_peer_reads_is_what_was_gathered(material: Material, tmp_path: Pa
     assert not [path for path in tmp_path.iterdir() if path.suffix not in {".npy", ".json"}]
 
 
-def test_features_in_sequence_follow_the_others_and_are_highest_where_words_are_together(
+def test_sequence_features_come_last_and_are_highest_for_adjacent_words(
     material: Material,
 ) -> None:
     pytest.importorskip("Stemmer", reason="of the extra `peers`")
@@ -62,7 +64,7 @@ def test_features_in_sequence_follow_the_others_and_are_highest_where_words_are_
     assert np.array_equal(pairs.values[:, : len(FEATURES)], plain.values)
     assert pairs.values.shape[1] == len(FEATURES) + len(IN_SEQUENCE)
     for row, query in enumerate(block):
-        (answer,) = animals().test[material.test.queries[query]]  # alone holds animal and doing, side by side
+        (answer,) = animals().test[material.test.queries[query]]  # the only document with animal and doing side by side
         mine = pairs.rows == row
         answers = pairs.doc_indices[mine] == material.ids.index(answer)
         coverage, proximity, phrase = pairs.values[mine, len(FEATURES) :].T
@@ -73,13 +75,13 @@ def test_features_in_sequence_follow_the_others_and_are_highest_where_words_are_
 
 
 class AllAlike:
-    """Trees that tell no document from another."""
+    """Trees that give every document the same score."""
 
     def predict(self, values: Floats, num_threads: int) -> Floats:
         return np.zeros(len(values), np.float32)
 
 
-def test_what_trees_leave_alike_stays_in_the_order_of_the_fixed_fusion(material: Material) -> None:
+def test_equal_scores_of_trees_keep_the_order_of_the_fixed_fusion(material: Material) -> None:
     pytest.importorskip("lightgbm", reason="of the extra `peers`")
     from benchmarks.peers.lambdamart import LambdaMart
 
@@ -91,13 +93,19 @@ def test_what_trees_leave_alike_stays_in_the_order_of_the_fixed_fusion(material:
     assert not np.array_equal(wanted, np.sort(wanted, axis=1))
 
 
-def test_ours_is_left_out_where_asked_and_measured_by_the_next_run_alone(tmp_path: Path) -> None:
+def test_ours_can_be_left_out_and_measured_by_a_later_run(tmp_path: Path) -> None:
     one, task = animals(), Task(encoder="hashing")
     console = Console(quiet=True)
-    first = Measuring(one, Plan(KEYS, [0, 1], ["kernel"], task, ours=False), Results(tmp_path / "out.json"), console)
+    first = Measuring(
+        one, Plan(KEYS, [0, 1], ["kernel"], task, ours=False), Measurements(tmp_path / "out.json"), console
+    )
     measure_set(first, HashingEncoder())
-    kept = Results(tmp_path / "out.json")
+    kept = Measurements(tmp_path / "out.json")
     assert set(kept.sets["animals"]["systems"]) == {*BASELINES, "kernel"}
+    systems = [*BASELINES, "kernel"]
+    figures = {"sets": report.summary(kept, ["animals"], systems), "mean": report.over_sets(kept, ["animals"], systems)}
+    shown = quality_tables.learning_peers(figures)
+    assert all(f"| {name} | {share(figures['mean'][name]['nDCG@10'])}" in shown for name in systems)
     later = Measuring(one, Plan(KEYS, [0, 1], ["kernel"], task), kept, console)
     assert later.missing_ours() == [0, 1]
     assert not later.missing_peers()

@@ -1,4 +1,4 @@
-"""The load generator asks each question once, by so many clients, and tells good answers from others."""
+"""The load generator sends each request once, by the wanted number of clients, and counts answers without hits."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ Speak = Callable[[str], bytes | None]
 
 
 class Listener:
-    """A server of a few lines: says what it is told to for a path, or hangs up where that is None."""
+    """A small server: it sends the answer of a path, or closes the connection if the answer is None."""
 
     def __init__(self, speak: Speak) -> None:
         self._speak = speak
@@ -33,7 +33,7 @@ class Listener:
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        while head := await reader.read(4096):  # requests without a body, which come one at a time
+        while head := await reader.read(4096):  # requests have no body and come sequentially
             path = head.split()[1].decode()
             self.asked[path] += 1
             said = self._speak(path)
@@ -76,11 +76,11 @@ def read(content: bytes) -> tuple[int, bytes, bool]:
     return asyncio.run(fed())
 
 
-def test_an_answer_ends_where_its_length_says() -> None:
+def test_an_answer_ends_after_its_content_length() -> None:
     assert read(said("four") + said("next")) == (200, b"four", True)
 
 
-def test_a_chunked_answer_is_put_together_without_extensions_and_trailers() -> None:
+def test_a_chunked_answer_is_joined_without_extensions_and_trailers() -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n"
     body = b"5;note=x\r\nred a\r\nB\r\npple and so\r\n0\r\nChecksum: 7\r\n\r\n"
     assert read(head + body) == (200, b"red apple and so", True)
@@ -94,24 +94,24 @@ def test_a_connection_that_the_server_closes_is_not_kept() -> None:
     assert read(b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 1\r\n\r\nx") == (200, b"x", False)
 
 
-def test_what_is_no_answer_is_refused() -> None:
+def test_bytes_that_are_no_http_answer_are_refused() -> None:
     with pytest.raises(BrokenAnswer):
         read(b"SSH-2.0-x\r\n\r\n")
 
 
-def test_an_answer_that_breaks_off_is_an_error() -> None:
+def test_a_truncated_answer_is_an_error() -> None:
     with pytest.raises(EOFError):
         read(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfour")
 
 
-def test_a_request_says_how_long_its_json_is() -> None:
+def test_a_request_has_the_length_of_its_json() -> None:
     head, _, body = request("POST", "/search", {"q": "größe"}).partition(b"\r\n\r\n")
     assert head.startswith(b"POST /search HTTP/1.1\r\n")
     assert f"Content-Length: {len(body)}".encode() in head
     assert orjson.loads(body) == {"q": "größe"}
 
 
-def test_every_request_is_asked_once_and_its_answer_keeps_its_place() -> None:
+def test_every_request_is_sent_once_and_its_answer_keeps_its_position() -> None:
     with listening(lambda path: said(path)) as listener:
         done = ask(listener.port, [request("GET", f"/{number}") for number in range(50)], 4, 60)
     assert listener.asked == {f"/{number}": 1 for number in range(50)}
@@ -119,13 +119,13 @@ def test_every_request_is_asked_once_and_its_answer_keeps_its_place() -> None:
     assert {one.place: one.body for one in done.asked} == {number: f"/{number}".encode() for number in range(50)}
 
 
-def test_no_request_is_begun_when_the_seconds_are_over() -> None:
+def test_no_request_starts_after_the_time_limit() -> None:
     with listening(lambda path: said("x")) as listener:
         done = ask(listener.port, [request("GET", "/")] * 50, 3, seconds=0)
     assert len(done.asked) == 3
 
 
-def test_a_connection_that_breaks_costs_its_request_and_no_other() -> None:
+def test_a_broken_connection_fails_only_its_own_request() -> None:
     paths = ["/good", "/breaks", "/good", "/good"]
     with listening(lambda path: None if path == "/breaks" else said("x")) as listener:
         done = ask(listener.port, [request("GET", path) for path in paths], 1, 60)
@@ -133,23 +133,23 @@ def test_a_connection_that_breaks_costs_its_request_and_no_other() -> None:
     assert listener.connections == 2
 
 
-def test_where_nobody_listens_requests_fail_and_are_counted() -> None:
+def test_without_a_listener_requests_fail_and_are_counted() -> None:
     with listening(lambda path: said("x")) as listener:
         port = listener.port
-    told = summary(ask(port, [request("GET", "/")] * 3, 1, 60), hits)
-    assert told == {"answers": 0, "failures": {"no answer": 3}}
+    found = summary(ask(port, [request("GET", "/")] * 3, 1, 60), hits)
+    assert found == {"answers": 0, "failures": {"no answer": 3}}
 
 
-def test_answers_that_are_no_hits_are_told_apart_and_not_timed() -> None:
+def test_answers_without_hits_are_counted_by_reason_and_not_timed() -> None:
     good, none, foreign = b'{"hits": [{"id": "a"}]}', b'{"hits": []}', b"<html>"
     answers = [(200, good), (503, good), (200, none), (200, foreign), (200, b"[]"), (NO_CONNECTION, b""), (200, good)]
     asked = [Asked(place, place + 1.0, status, body) for place, (status, body) in enumerate(answers)]
-    told = summary(Round(asked, seconds=4.0), hits)
-    assert (told["answers"], told["qps"], told["p50_ms"], told["p99_ms"]) == (2, 0.5, 1000.0, 7000.0)
-    assert told["failures"] == {"status 503": 1, "no hits": 1, "not an answer to a search": 2, "no answer": 1}
+    found = summary(Round(asked, seconds=4.0), hits)
+    assert (found["answers"], found["qps"], found["p50_ms"], found["p99_ms"]) == (2, 0.5, 1000.0, 7000.0)
+    assert found["failures"] == {"status 503": 1, "no hits": 1, "not an answer to a search": 2, "no answer": 1}
 
 
-def test_a_percentile_is_a_value_that_was_measured() -> None:
+def test_a_percentile_is_a_measured_value() -> None:
     values = [float(number) for number in range(100, 0, -1)]
     assert [percentile(values, share) for share in (50, 99, 100)] == [50.0, 99.0, 100.0]
     assert percentile([3.0, 1.0], 50) == 1.0

@@ -1,32 +1,32 @@
-"""Vector stores behind one small contract, each in a file that only the environment of that store can import."""
+"""Vector stores behind a small contract, each in a file that only the environment of the store can import."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 DIM = 384
-"""Numbers in a vector of all-MiniLM-L6-v2."""
+"""Width of a vector of all-MiniLM-L6-v2."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """What is started once for all workers: where they find it, and how it is stopped."""
+    """A process that all workers share: its address, and a function that stops it."""
 
     address: str
     stop: Callable[[], None]
 
 
 class Store(Protocol):
-    """What a worker asks of a store. `serve(folder)` beside it starts the Backend that its address is of."""
+    """The contract of a store. `serve(folder)` in the same file starts the Backend with its address."""
 
     def __init__(self, address: str, model: str) -> None: ...
 
     def add(self, ids: list[str], texts: list[str], vectors: Sequence[Any] | None) -> None:
-        """Take documents in; where vectors (n, DIM) are given, they are those that it would have made."""
+        """Add documents. vectors (n, DIM): precomputed vectors of the texts, or None."""
         ...
 
     def settle(self) -> None:
-        """Do what its users do once after a bulk load: compact, flush, build an index."""
+        """Finish a bulk load: compact, flush, build an index."""
         ...
 
     def search(self, text: str, limit: int) -> list[dict[str, Any]]:

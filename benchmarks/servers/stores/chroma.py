@@ -28,7 +28,7 @@ def serve(folder: Path) -> Backend:
         try:
             chromadb.HttpClient("127.0.0.1", port)
             return Backend(str(port), server.terminate)
-        except Exception:  # of whatever kind, until it listens
+        except Exception:  # any error, until it listens
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
@@ -46,7 +46,7 @@ class ChromaStore:
         self._collection.add(ids=ids, documents=texts, embeddings=given)
 
     def settle(self) -> None:
-        """It flushes by itself."""
+        """Nothing to do: Chroma flushes by itself."""
 
     def search(self, text: str, limit: int) -> list[dict[str, Any]]:
         found: Any = self._collection.query(query_texts=[text], n_results=limit, include=["documents", "distances"])

@@ -1,4 +1,4 @@
-"""LanceDB in the worker's process. No index: below 100,000 rows its documentation advises the exact scan."""
+"""LanceDB in the process of the worker. No index: its documentation advises the exact scan below 100,000 rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ TABLE = "documents"
 
 
 def serve(folder: Path) -> Backend:
-    """Nothing runs beside the workers."""
+    """Return a backend without a process: LanceDB runs in the workers."""
     return Backend(str(folder), lambda: None)
 
 
@@ -35,6 +35,6 @@ class LanceStore:
         self._table.optimize()
 
     def search(self, text: str, limit: int) -> list[dict[str, Any]]:
-        asked = self._table.search(self._encode([text])[0]).distance_type("dot").limit(limit)
+        asked = self._table.search(self._encode.query(text)).distance_type("dot").limit(limit)
         rows = asked.select(["id", "text", "_distance"]).to_list()
         return [{"id": row["id"], "text": row["text"], "score": 1 - row["_distance"]} for row in rows]

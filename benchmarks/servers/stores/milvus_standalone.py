@@ -1,4 +1,4 @@
-"""Milvus standalone: the real server with its etcd and its queue in one process, spoken to over gRPC."""
+"""Milvus standalone: the server with its etcd and its queue in a single process, reached over gRPC."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +13,11 @@ from benchmarks.servers.stores.embedding import Embedding
 COLLECTION = "documents"
 EF_SEARCH = 100
 MAX_BYTES = 65_535
-"""Of a VARCHAR."""
+"""Length limit of a VARCHAR."""
 
 
 def serve(folder: Path) -> Backend:
-    """Start the server over the folder, make the collection and have it loaded."""
+    """Start the server over the folder, create the collection and load it."""
     from milvus import MilvusServer
 
     server = MilvusServer(data_dir=str(folder))
@@ -28,7 +28,7 @@ def serve(folder: Path) -> Backend:
         _create(client)
     client.load_collection(COLLECTION)
     client.close()
-    return Backend(address, server.stop)  # kills it after a second: within 40 it does not end by itself
+    return Backend(address, server.stop)  # kills it after a second: it does not end by itself within 40
 
 
 class MilvusStore:
@@ -47,7 +47,7 @@ class MilvusStore:
     def search(self, text: str, limit: int) -> list[dict[str, Any]]:
         (hits,) = self._client.search(
             COLLECTION,
-            data=self._encode([text]),
+            data=[self._encode.query(text)],
             limit=limit,
             output_fields=["text"],
             search_params={"metric_type": "IP", "params": {"ef": EF_SEARCH}},

@@ -1,4 +1,4 @@
-"""BM25 by bm25s over an index of its own, with its tokenizer, its English stop words and the Snowball stemmer."""
+"""BM25 by the library bm25s over its own index, with its tokenizer, English stop words and the Snowball stemmer."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from index.records import Ints
 K1, B = 1.2, 0.75
 
 
-class Words:
-    """Learns nothing; until it is live, the collection is indexed."""
+class Bm25Library:
+    """A peer without learning. Publishing it indexes the collection."""
 
     def __init__(self, material: Material, task: Task) -> None:
         self._material = material

@@ -1,0 +1,130 @@
+"""Writes the tables of README.md and docs from the results in benchmarks/results.
+
+    python -m benchmarks.tables
+    python -m benchmarks.tables --check
+
+A table stands between two comments. Its name is the name of the result file, a dot, and a name in TABLES:
+
+    <!-- table: learning.peers -->
+    <!-- end -->
+
+Every result also has `NAME.measured`, which gives commit, date, command, note and remarks, and `NAME.note`, which gives
+commit, date and note. Without a stored result a block says so. `--check` writes nothing, and fails if a page or a plot
+differs from the results. No network and no test sets are needed.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import quality_tables as quality
+from benchmarks import speed_tables as speed
+from benchmarks.result_file import RESULTS, load_result
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+PROVENANCE = ("measured", "note")
+Renderer = Callable[[Mapping[str, Any]], str]
+
+TABLES: dict[str, Renderer] = {
+    "learning.readme": quality.learning_readme,
+    "learning.gain": quality.learning_gain,
+    "learning.peers": quality.learning_peers,
+    "learning.costs": quality.learning_costs,
+    "ablations.served": quality.variants("served"),
+    "ablations.trained": quality.variants("trained"),
+    "forms.served": quality.variants("served"),
+    "forms.trained": quality.variants("trained"),
+    "curves.points": quality.curves,
+    "clicks.systems": quality.clicks,
+    "examination.errors": quality.examination,
+    "null.measures": quality.null,
+    "prediction.measures": quality.prediction,
+    "serving.ingest": speed.serving_ingest,
+    "serving.search": speed.serving_search,
+    "serving.load": speed.serving_load,
+    "microseconds.parts": speed.microseconds,
+    "servers.readme": speed.servers_readme,
+    "servers.systems": speed.servers,
+    "servers.goals": speed.servers_goals,
+    "servers.encoders": speed.servers_encoders,
+    "growth.sizes": speed.growth,
+    "scans.ways": speed.scans,
+    "index_choice.ways": speed.scans,
+    "encoding.runtimes": speed.encoding,
+    "precisions.pairs": speed.precisions,
+}
+PLOTS: dict[str, tuple[str, Renderer]] = {"docs/growth.svg": ("growth", speed.growth_plot)}
+"""File -> result and renderer."""
+
+
+def main() -> None:
+    """Write the tables and plots, or check them."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page differs from the results")
+    options = parser.parse_args()
+    changed = {path: text for path, text in generated() if not path.is_file() or path.read_text("utf-8") != text}
+    for path, text in changed.items():
+        print(f"{path.relative_to(ROOT)} {'differs from the results' if options.check else 'written'}")
+        if not options.check:
+            path.write_text(text, encoding="utf-8")
+    if options.check and changed:
+        raise SystemExit("run python -m benchmarks.tables")
+
+
+def generated(root: Path = ROOT, results: Path = RESULTS) -> Iterator[tuple[Path, str]]:
+    """Yield every page and plot with the text that the results give."""
+    for path in pages(root):
+        yield path, with_tables(path.read_text(encoding="utf-8"), results)
+    for name, (result, renderer) in PLOTS.items():
+        if (results / f"{result}.json").is_file():
+            yield root / name, renderer(load_result(results / f"{result}.json")["figures"])
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """Return README.md and the pages under docs."""
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+
+
+def with_tables(text: str, results: Path = RESULTS) -> str:
+    """Return a page with its blocks filled from the results. Raises KeyError at an unknown table."""
+    return BLOCK.sub(lambda block: f"{block[1]}{block_text(block[2], results)}\n{block[4]}", text)
+
+
+def block_text(name: str, results: Path = RESULTS) -> str:
+    """Return the content of a block. Raises KeyError if no such table is known."""
+    stem, _, part = name.partition(".")
+    if part not in PROVENANCE:
+        renderer = TABLES[name]
+    elif stem not in {known.partition(".")[0] for known in TABLES}:
+        raise KeyError(name)
+    path = results / f"{stem}.json"
+    if not path.is_file():
+        return "No result is stored yet."
+    result = load_result(path)
+    if part not in PROVENANCE:
+        return renderer(result["figures"])
+    return conditions(result["measured"], result["remarks"]) if part == "measured" else note(result["measured"])
+
+
+def note(measured: Mapping[str, Any]) -> str:
+    """Return commit, date and note of a result."""
+    return f"Measured on {measured['date']} at commit {measured['commit'][:9]}. {measured['note']}".strip()
+
+
+def conditions(measured: Mapping[str, Any], remarks: Sequence[str]) -> str:
+    """Return how a result was measured, its note, and its remarks as a list."""
+    number = "seed" if len(measured["seeds"]) == 1 else "seeds"
+    seeds = f", {number} {', '.join(map(str, measured['seeds']))}" if measured["seeds"] else ""
+    cores = f"{measured['cores']} cores" if measured["cores"] else "an unknown number of cores"
+    first = (
+        f"Measured on {measured['date']} at commit {measured['commit'][:9]}{seeds}, {cores}, {measured['processor']}:"
+    )
+    lines = [f"{first} `{measured['command']}`.", *filter(None, [measured["note"]])]
+    return "\n".join([*lines, *([""] if remarks else []), *(f"- {one}" for one in remarks)])
+
+
+if __name__ == "__main__":
+    main()
