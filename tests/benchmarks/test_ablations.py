@@ -86,7 +86,7 @@ def test_without_a_kind_the_other_keys_of_documents_are_unchanged(bench: Bench, 
     assert kind in whole.columns.key_kind
     assert kind not in generation.columns.key_kind
     for place in range(len(whole.rows)):
-        before, after = (slice(*one.first_key[place : place + 2].tolist()) for one in (whole, generation))
+        before, after = (slice(*one.columns.first_key[place : place + 2].tolist()) for one in (whole, generation))
         kept = whole.columns.key_kind[before] != kind
         assert np.array_equal(whole.keys[before][kept], generation.keys[after])
         assert np.array_equal(whole.columns.key_end[before][kept], generation.columns.key_end[after])
