@@ -1,4 +1,4 @@
-"""Builds the index that suits the number of keys, and reads saved indexes; docs/performance.md has the measurements."""
+"""Builds the index that suits the number of keys, and reads saved ones (measured: docs/performance/growth.md)."""
 
 from pathlib import Path
 

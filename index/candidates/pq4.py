@@ -4,7 +4,7 @@ A filter needs a selector, which faiss's IndexPQFastScan does not accept. IndexI
 with a single list of all keys it is as fast. A product quantiser with 2 numbers per part and 16 centroids hardly
 depends on its training keys. It is trained on the keys up to the last power of four, and later keys are only added: the
 same keys give the same bits in any number of additions. Inverted lists do depend on their training keys
-(docs/performance.md).
+(docs/performance/growth.md).
 """
 
 from typing import Any

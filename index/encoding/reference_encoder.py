@@ -28,7 +28,7 @@ class SentenceTransformerEncoder:
         self._model = load_reference(path)
         self.precision = "fp32 (sentence-transformers)"
         if precision != "fp32" and processor_flags() & BFLOAT16:
-            self._model.bfloat16()  # nearly twice as fast; cosine to float32 above .999 (docs/performance.md)
+            self._model.bfloat16()  # nearly twice as fast; cosine to float32 above .999 (docs/performance/encoders.md)
             self.precision = "bf16 (sentence-transformers)"
         self._tokenizer_lock = threading.Lock()  # fast tokenizers raise "Already borrowed" when threads share one
         self.fingerprint = fingerprint_of(path)

@@ -17,6 +17,7 @@ TRAINING = (
     "index.learning.trial_cache",
     "index.learning.model_selection",
     "index.learning.fit",
+    "index.learning.held_out",
 )
 FOR_TENSORS = {"index.ranking.pair_gradient"}
 """Modules that `index.ranking.array_api` imports when it receives a tensor."""
