@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from index.learning.examples import Batch
-from index.ranking.attention import OF_FORM, AttentionHead, Candidates, HeadConfig, initial_parameters
+from index.ranking.attention import SCORE_PREFIX, AttentionHead, Candidates, HeadConfig, initial_parameters
 
 
 def trainable_head(config: HeadConfig) -> AttentionHead:
@@ -26,7 +26,7 @@ def as_arrays(head: AttentionHead) -> AttentionHead:
 def numbers_of_form(head: AttentionHead) -> list[Tensor]:
     """Return the parameters of the form that are not matrices: a few numbers per head."""
     matrices = {id(one) for one in head.score.low_rank()}
-    of_form = [one for name, one in head.parameters_by_name().items() if name.startswith(OF_FORM)]
+    of_form = [one for name, one in head.parameters_by_name().items() if name.startswith(SCORE_PREFIX)]
     return [one for one in of_form if id(one) not in matrices]
 
 

@@ -150,5 +150,5 @@ def test_parameters_of_another_head_are_refused() -> None:
     config = HeadConfig(DIM, rank=3)
     values = initial_parameters(config)
     for wrong in (values | {"beta": values["beta"][1:]}, values | {"unheard": values["beta"]}, {}):
-        with pytest.raises(ValueError, match="not those of such a head"):
+        with pytest.raises(ValueError, match="do not fit the configuration"):
             AttentionHead(config, wrong)
