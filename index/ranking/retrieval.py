@@ -89,8 +89,9 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
 def _best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
     """Return the doc indices of the allowed documents with the best BM25 scores, best first, PEAK_DEPTH or more."""
     rows, _ = generation.words.search(query.text, max(query.count, PEAK_DEPTH), _allowed_rows(generation, allowed))
-    doc_indices = generation.doc_indices(rows)
-    return doc_indices[doc_indices != MISSING]
+    found = generation.doc_indices(rows)
+    doc_indices: Ints = found[found != MISSING]
+    return doc_indices
 
 
 def _near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats, Ints]:

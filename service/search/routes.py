@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from sqlalchemy import select
 
-from index.learning.examples import ASSUMED, looks
+from index.learning.examples import ASSUMED_CURVE, expected_examinations
 from service.http.metrics import SEARCH_SECONDS
 from service.http.problems import not_found
 from service.http.requests import StrictRoute
@@ -49,7 +49,9 @@ def get_query(runtime: Running, collection: str, query_id: str) -> dict[str, Any
         "client_id": row.client_id,
         "session_id": row.session_id,
         "request": row.request,
-        "shown": [one | {"propensity": looks({one["position"]: 1}, ASSUMED)} for one in row.shown],
+        "shown": [
+            one | {"propensity": expected_examinations({one["position"]: 1}, ASSUMED_CURVE)} for one in row.shown
+        ],
         "null_weight": row.null_weight,
         "model": {"version": row.model_version},
         "generation": row.generation,

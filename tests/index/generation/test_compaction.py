@@ -43,10 +43,10 @@ class Gate:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than 100 keys are compacted behind the scenes, once 30 % of them and 20 are dead."""
-    for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "TENDED_HERE": 100, "CARRIED_AT_LAST": 4}.items():
+    for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "INLINE_KEYS": 100, "LAST_CARRIED": 4}.items():
         monkeypatch.setattr(f"index.generation.store.{name}", value)
-    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 20)
-    monkeypatch.setattr("index.generation.compaction.COPIED_AT_ONCE", 50)
+    monkeypatch.setattr("index.generation.compaction.LEAST_DEAD", 20)
+    monkeypatch.setattr("index.generation.compaction.COPY_DOCUMENTS", 50)
     monkeypatch.setattr("index.candidates.build.COMPRESSED_FROM", 150)
 
 

@@ -173,7 +173,7 @@ def test_an_old_generation_answers_as_before_whatever_comes_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", 6)  # seals and compacts every few steps
-    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 6)
+    monkeypatch.setattr("index.generation.compaction.LEAST_DEAD", 6)
     store = GenerationStore(tmp_path, 3, "none")
     query, held, row = unit(1, 2, 3), [], 1
     for step in range(12):
@@ -243,7 +243,7 @@ def test_compaction_drops_what_was_removed_and_keeps_every_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", 4)
-    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 4)
+    monkeypatch.setattr("index.generation.compaction.LEAST_DEAD", 4)
     documents = many(1, 20, seed=6)
     store = store_of(tmp_path, documents, 3)
     gone, left = list(range(2, 14)), [document for document in documents if not 2 <= document.row < 14]
@@ -264,7 +264,7 @@ def test_everything_may_be_removed_and_the_collection_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", 1)
-    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 1)
+    monkeypatch.setattr("index.generation.compaction.LEAST_DEAD", 1)
     store = store_of(tmp_path, ANIMALS, 3)
     assert nearest(store.apply(2, [], removed=[1, 2, 3]), X) == []
     assert len(store.current.rows) == 0

@@ -165,7 +165,7 @@ def test_a_state_whose_saving_was_cut_short_is_not_opened(tmp_path: Path, monkey
 def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a store that was saved with all of its keys sealed."""
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", 1)
-    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 1)
+    monkeypatch.setattr("index.generation.compaction.LEAST_DEAD", 1)
     directory = tmp_path / "sealed"
     store = store_of(directory, DOCUMENTS, 3)
     assert store.current.sealed.count == 12

@@ -43,7 +43,7 @@ class Gate:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tails of 20 keys are folded behind the scenes once there are more than 100."""
-    for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "TENDED_HERE": 100}.items():
+    for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "INLINE_KEYS": 100}.items():
         monkeypatch.setattr(f"index.generation.store.{name}", value)
     monkeypatch.setattr("index.candidates.build.COMPRESSED_FROM", 150)
 

@@ -10,7 +10,7 @@ import pytest
 from index.learning.click_model import (
     ASSUMED_ATTRACTION,
     BEST_GRADE,
-    PRIOR_LOOKS,
+    PRIOR_EXAMINATIONS,
     Attraction,
     ClickModel,
     Examination,
@@ -19,7 +19,7 @@ from index.learning.click_model import (
     estimate_clicks,
     held_out_gains,
 )
-from index.learning.examples import ASSUMED, POSITIONS, Feedback, Solved
+from index.learning.examples import ASSUMED_CURVE, POSITIONS, Feedback, Solved
 
 VECTOR = np.zeros(2, np.float32)
 FLAT = np.ones(POSITIONS, np.float32)
@@ -82,7 +82,7 @@ def log_posterior(log: Sequence[Feedback], rates: Attraction) -> float:
             clicks, looked = clicks + c, looked + e
     mean = clicks / looked
     for rate, start in ((rates.worth, 3 * mean), (rates.noise, mean / 2)):
-        total += PRIOR_LOOKS * (start * math.log(rate) - rate)
+        total += PRIOR_EXAMINATIONS * (start * math.log(rate) - rate)
     return total
 
 
@@ -188,7 +188,7 @@ def test_judgments_are_rounded_and_nothing_known_is_nothing_graded() -> None:
 
 def test_without_a_log_clicks_are_graded_by_what_is_assumed() -> None:
     one = on_top("query", {1: 20, 2: 20}, {1: 12.0, 2: 1.0})
-    assumed = ClickModel(Examination(ASSUMED, "assumed", 0, 0, 0), ASSUMED_ATTRACTION)
+    assumed = ClickModel(Examination(ASSUMED_CURVE, "assumed", 0, 0, 0), ASSUMED_ATTRACTION)
     assert held_out_gains(one) == held_out_gains(one, assumed) == {1: BEST_GRADE, 2: 0}
 
 

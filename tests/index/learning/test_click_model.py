@@ -7,14 +7,14 @@ import pytest
 
 from index.learning.click_model import (
     ENOUGH_CLICKS,
-    PRIOR_SHOWINGS,
+    PRIOR_IMPRESSIONS,
     count_clicks,
     estimate_examination,
     expectation_maximisation,
     harvest,
     non_increasing,
 )
-from index.learning.examples import ASSUMED, POSITIONS, Feedback
+from index.learning.examples import ASSUMED_CURVE, POSITIONS, Feedback
 from index.records import Floats
 
 VECTOR = np.zeros(2, np.float32)
@@ -85,7 +85,7 @@ def test_documents_that_keep_their_places_say_nothing_of_places() -> None:
         for query in range(50)
     ]
     assert len(count_clicks(still).swapped().pair) == 0
-    assert harvest(count_clicks(still)).tolist() == pytest.approx(ASSUMED.tolist())
+    assert harvest(count_clicks(still)).tolist() == pytest.approx(ASSUMED_CURVE.tolist())
     alone = expected_log(STEEP, [0.9, 0.5])
     both = harvest(count_clicks(still + alone))
     assert both.tolist() == pytest.approx(harvest(count_clicks(alone)).tolist(), rel=1e-4)
@@ -98,7 +98,7 @@ def test_the_estimator_is_chosen_by_how_much_the_log_says() -> None:
 
     assert estimate_examination([]).method == "assumed"
     assert estimate_examination(log(50, ENOUGH_CLICKS - 51)).method == "assumed"
-    assert estimate_examination(log(50, ENOUGH_CLICKS - 51)).curve.tolist() == ASSUMED.tolist()
+    assert estimate_examination(log(50, ENOUGH_CLICKS - 51)).curve.tolist() == ASSUMED_CURVE.tolist()
     assert estimate_examination(log(50, ENOUGH_CLICKS - 50)).method == "em"
     assert estimate_examination(log(ENOUGH_CLICKS - 1, 50)).method == "em"
     assert estimate_examination(log(ENOUGH_CLICKS, 0)).method == "harvest"
@@ -108,7 +108,7 @@ def test_the_estimator_is_chosen_by_how_much_the_log_says() -> None:
 def test_em_comes_nearer_than_what_is_assumed(eta: float) -> None:
     found = expectation_maximisation(count_clicks(sampled_log(eta, 60, seed=6)))[:8]
     truth = np.log(np.arange(1, 9) ** -eta)
-    assert np.abs(np.log(found) - truth).mean() < np.abs(np.log(ASSUMED[:8]) - truth).mean() / 1.5
+    assert np.abs(np.log(found) - truth).mean() < np.abs(np.log(ASSUMED_CURVE[:8]) - truth).mean() / 1.5
     assert (np.diff(found) <= 0).all()
 
 
@@ -117,8 +117,8 @@ def test_em_agrees_with_its_equations_by_hand() -> None:
     counts = count_clicks([clicked("query", {0: {1: 4, 2: 6}}, {0: {1: 2, 2: 1}})])
     look, attraction = [1.0, 2**-0.7], 0.2
     after = [
-        (clicks + (shown - clicks) * one * (1 - attraction) / (1 - one * attraction) + PRIOR_SHOWINGS * one)
-        / (shown + PRIOR_SHOWINGS)
+        (clicks + (shown - clicks) * one * (1 - attraction) / (1 - one * attraction) + PRIOR_IMPRESSIONS * one)
+        / (shown + PRIOR_IMPRESSIONS)
         for one, shown, clicks in zip(look, [4, 6], [2, 1], strict=True)
     ]
     assert float(expectation_maximisation(counts, steps=1)[1]) == pytest.approx(after[1] / after[0])
@@ -128,7 +128,7 @@ def test_the_prior_decides_where_swaps_are_silent() -> None:
     flat = np.ones(POSITIONS, np.float32)
     none = count_clicks([])
     assert harvest(none, flat).tolist() == pytest.approx(flat.tolist())
-    assert harvest(none).tolist() == pytest.approx(ASSUMED.tolist())
+    assert harvest(none).tolist() == pytest.approx(ASSUMED_CURVE.tolist())
 
 
 def test_where_the_log_is_silent_the_assumed_curve_goes_on() -> None:
@@ -137,7 +137,7 @@ def test_where_the_log_is_silent_the_assumed_curve_goes_on() -> None:
     assert float(curve[0]) == 1.0
     assert (np.diff(curve) <= 0).all()
     assert (curve > 0).all()
-    assert float(curve[49] / curve[19]) == pytest.approx(float(ASSUMED[49] / ASSUMED[19]), rel=0.05)
+    assert float(curve[49] / curve[19]) == pytest.approx(float(ASSUMED_CURVE[49] / ASSUMED_CURVE[19]), rel=0.05)
 
 
 def test_showings_and_clicks_of_queries_are_counted_apart() -> None:

@@ -17,8 +17,8 @@ from index.learning.examples import (
     Example,
     Feedback,
     Solved,
+    expected_examinations,
     fold_of,
-    looks,
     make_batch,
     make_example,
     make_examples,
@@ -115,7 +115,7 @@ def test_showings_of_several_lists_add_up_to_expected_looks(generation: Generati
     curve = np.asarray([1.0, 0.5, 0.2], np.float32)
     shown = {1: {1: 3, 2: 2}, 3: {2: 1, 3: 5}, 4: {9: 10}}  # 4 looks, 1.5, and 10 of the last known place: 2
     example = make_example(generation, replace(CLICKED, shown=shown), CLICKED.vector[None], 2, curve)
-    assert looks(shown[1], curve) == pytest.approx(4.0)
+    assert expected_examinations(shown[1], curve) == pytest.approx(4.0)
     expected = [math.log(one / 4) for one in (4.0, 1.5, 2.0)]
     assert example.log_propensity.tolist() == pytest.approx(expected, abs=1e-6)
 

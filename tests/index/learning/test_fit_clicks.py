@@ -8,7 +8,7 @@ import pytest
 
 from index.generation.generation import Generation
 from index.learning.click_model import BEST_GRADE, ClickModel, estimate_clicks, held_out_qrels
-from index.learning.examples import ASSUMED, Feedback
+from index.learning.examples import ASSUMED_CURVE, Feedback
 from index.learning.fit import _interpret
 from index.learning.held_out import ranked_rows
 from index.learning.model_selection import ClickInterpretations
@@ -30,7 +30,7 @@ def clicked(one: Feedback, rows: Sequence[int]) -> Feedback:
     """Return the clicks of searchers who want one document and click it whenever they look at its place."""
     (wanted,) = one.gains
     shown = {row: {place: TIMES} for place, row in enumerate(dict.fromkeys(rows), 1)}
-    looked = TIMES * float(ASSUMED[next(iter(shown[wanted])) - 1])
+    looked = TIMES * float(ASSUMED_CURVE[next(iter(shown[wanted])) - 1])
     return replace(one, gains={wanted: float(round(looked))}, shown=shown)
 
 
