@@ -103,7 +103,7 @@ def assert_holds(generation: Generation, documents: list[IndexedDocument]) -> No
     assert found(generation) == by_hand(documents)
 
 
-def test_a_write_does_not_wait_for_the_compaction_that_it_makes_due(
+def test_a_write_does_not_wait_for_the_compaction_that_it_starts(
     store: GenerationStore, gate: Gate, folder: Path
 ) -> None:
     before = key_files(folder)
@@ -119,7 +119,7 @@ def test_a_write_does_not_wait_for_the_compaction_that_it_makes_due(
     assert_holds(store.current, DOCUMENTS[100:205])
 
 
-def test_what_is_added_removed_and_remembered_meanwhile_is_carried_over(store: GenerationStore, gate: Gate) -> None:
+def test_documents_and_memory_changed_during_a_compaction_are_carried_over(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, [], removed=range(100))
     assert gate.copied.wait(30)
     store.apply(3, DOCUMENTS[200:215], removed=[100, 150])  # of those that were copied
@@ -135,7 +135,7 @@ def test_what_is_added_removed_and_remembered_meanwhile_is_carried_over(store: G
     assert_holds(store.current, left)
 
 
-def test_what_was_compacted_behind_has_the_bits_of_what_is_built_without_the_dead(
+def test_a_background_compaction_gives_the_bits_of_a_store_built_without_the_removed_documents(
     store: GenerationStore, gate: Gate, tmp_path: Path
 ) -> None:
     store.apply(2, [], removed=range(100))
@@ -154,7 +154,7 @@ def test_what_was_compacted_behind_has_the_bits_of_what_is_built_without_the_dea
     other.close()
 
 
-def test_everything_may_be_removed_behind_the_scenes(store: GenerationStore, gate: Gate) -> None:
+def test_all_documents_may_be_removed_during_a_compaction(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, [], removed=range(200))
     gate.let.set()
     store.settle()
@@ -163,7 +163,7 @@ def test_everything_may_be_removed_behind_the_scenes(store: GenerationStore, gat
     assert_holds(store.current, DOCUMENTS[200:203])
 
 
-def test_a_generation_that_a_search_holds_answers_as_before(store: GenerationStore, gate: Gate) -> None:
+def test_a_generation_held_by_a_search_answers_as_before(store: GenerationStore, gate: Gate) -> None:
     held = store.apply(2, [], removed=range(100))
     gate.let.set()
     store.settle()
@@ -172,7 +172,7 @@ def test_a_generation_that_a_search_holds_answers_as_before(store: GenerationSto
     assert_holds(held, DOCUMENTS[100:200])
 
 
-def test_a_write_waits_when_too_many_new_keys_have_gathered_meanwhile(store: GenerationStore, gate: Gate) -> None:
+def test_a_write_waits_when_the_tail_is_too_long(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, [], removed=range(100))
     assert gate.copied.wait(30)
     store.apply(3, DOCUMENTS[200:230])
@@ -189,7 +189,7 @@ def test_a_write_waits_when_too_many_new_keys_have_gathered_meanwhile(store: Gen
 # --- Files ---
 
 
-def test_the_old_file_of_keys_goes_when_the_compacted_ones_are_published(
+def test_the_old_key_file_is_removed_when_the_compacted_files_are_published(
     store: GenerationStore, gate: Gate, folder: Path
 ) -> None:
     store.apply(2, [], removed=range(100))
@@ -217,7 +217,7 @@ def test_a_compaction_that_failed_leaves_no_file_and_is_tried_again_at_the_next_
     assert_holds(store.current, DOCUMENTS[100:201])
 
 
-def test_saving_waits_for_the_compaction_and_what_is_opened_is_compact(
+def test_saving_waits_for_the_compaction_and_saves_the_compacted_state(
     store: GenerationStore, gate: Gate, folder: Path
 ) -> None:
     store.apply(2, [], removed=range(100))

@@ -76,7 +76,7 @@ def by_hand(documents: list[IndexedDocument]) -> list[list[int]]:
     return [[documents[at].row for at in np.argsort(-(keys @ query))[:10]] for query in VECTORS[:20]]
 
 
-def test_a_write_does_not_wait_for_the_folding_that_it_makes_due(store: GenerationStore, gate: Gate) -> None:
+def test_a_write_does_not_wait_for_the_sealing_that_it_starts(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, DOCUMENTS[200:230])
     assert gate.began.wait(30)
     store.apply(3, DOCUMENTS[230:235], removed=[7])
@@ -90,7 +90,7 @@ def test_a_write_does_not_wait_for_the_folding_that_it_makes_due(store: Generati
     assert found(store) == by_hand(left)
 
 
-def test_a_write_does_not_wait_while_all_is_folded_in_before_it_is_saved(store: GenerationStore, gate: Gate) -> None:
+def test_a_write_does_not_wait_while_all_keys_are_sealed_before_saving(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, DOCUMENTS[200:205])
     saving = threading.Thread(target=store.seal_tail)
     saving.start()
@@ -103,7 +103,7 @@ def test_a_write_does_not_wait_while_all_is_folded_in_before_it_is_saved(store: 
     assert found(store) == by_hand(DOCUMENTS[:210])
 
 
-def test_memory_that_came_meanwhile_is_not_lost(store: GenerationStore, gate: Gate) -> None:
+def test_memory_that_changes_during_sealing_is_kept(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, DOCUMENTS[200:230])
     memory = store.remember(9, []).memory
     gate.let.set()
@@ -111,7 +111,7 @@ def test_memory_that_came_meanwhile_is_not_lost(store: GenerationStore, gate: Ga
     assert (store.current.watermark, store.current.memory, store.current.sealed.count) == (9, memory, 230)
 
 
-def test_a_tail_that_grows_too_long_is_waited_for(store: GenerationStore, gate: Gate) -> None:
+def test_a_write_waits_for_sealing_when_the_tail_is_too_long(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, DOCUMENTS[200:270])
     store.apply(3, DOCUMENTS[270:280])
     assert store.current.sealed.count == 200
@@ -125,12 +125,12 @@ def test_a_tail_that_grows_too_long_is_waited_for(store: GenerationStore, gate: 
     assert found(store) == by_hand(DOCUMENTS[:281])
 
 
-def test_more_keys_at_once_than_are_borne_are_sealed_where_the_write_stands(store: GenerationStore) -> None:
+def test_a_write_with_too_many_keys_seals_them_itself(store: GenerationStore) -> None:
     generation = store.apply(2, DOCUMENTS[200:290])
     assert (generation.sealed.count, len(generation.keys)) == (290, 290)
 
 
-def test_what_is_saved_is_the_same_however_long_folding_took(
+def test_the_saved_state_does_not_depend_on_the_duration_of_sealing(
     store: GenerationStore, gate: Gate, tmp_path: Path
 ) -> None:
     store.apply(2, DOCUMENTS[200:230])
@@ -144,7 +144,7 @@ def test_what_is_saved_is_the_same_however_long_folding_took(
     assert found(again) == by_hand(DOCUMENTS[:230])
 
 
-def test_a_folding_that_failed_is_tried_again_at_the_next_write(
+def test_a_failed_sealing_is_tried_again_at_the_next_write(
     store: GenerationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index.generation.store, "seal", seal_no_more)
@@ -158,7 +158,7 @@ def test_a_folding_that_failed_is_tried_again_at_the_next_write(
     assert store.current.sealed.count == 231
 
 
-def test_an_index_that_was_folded_into_the_next_is_not_kept(store: GenerationStore) -> None:
+def test_an_index_that_was_replaced_is_not_kept_in_memory(store: GenerationStore) -> None:
     store.apply(2, DOCUMENTS[200:230])
     store.settle()
     before = weakref.ref(store.current.sealed)
@@ -171,7 +171,7 @@ def test_an_index_that_was_folded_into_the_next_is_not_kept(store: GenerationSto
     assert before() is None
 
 
-def test_one_piece_of_work_is_under_way_at_a_time_and_closing_waits_for_it() -> None:
+def test_one_background_task_runs_at_a_time_and_closing_waits_for_it() -> None:
     folding, let, done = Background(), threading.Event(), []
 
     def work(name: str) -> Callable[[], None]:

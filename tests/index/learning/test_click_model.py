@@ -65,13 +65,13 @@ def curve_of(*chances: float) -> Floats:
 # --- How much each place is looked at ---
 
 
-def test_the_curve_is_found_whatever_the_documents_are_worth() -> None:
+def test_the_curve_is_recovered_for_any_attractions() -> None:
     counts = count_clicks(expected_log(STEEP, [0.9, 0.5, 0.05]))
     assert harvest(counts, prior_clicks=1e-3)[:3].tolist() == pytest.approx(STEEP, rel=1e-2)
 
 
 @pytest.mark.parametrize("eta", [0.0, 0.5, 1.0, 1.5, 2.0])
-def test_the_curve_of_a_sampled_log_is_found_though_good_documents_stand_high(eta: float) -> None:
+def test_the_curve_is_recovered_when_good_documents_are_ranked_high(eta: float) -> None:
     examination = estimate_examination(sampled_log(eta, 200, seed=4))
     truth = np.arange(1, 9) ** -eta
     assert examination.method == "harvest"
@@ -79,7 +79,7 @@ def test_the_curve_of_a_sampled_log_is_found_though_good_documents_stand_high(et
     assert np.abs(examination.curve[:8] - truth).max() < 0.1
 
 
-def test_documents_that_keep_their_places_say_nothing_of_places() -> None:
+def test_documents_that_keep_their_positions_do_not_change_the_curve() -> None:
     still = [
         clicked(str(query), {row: {row + 1: 100} for row in range(3)}, {0: {1: 90}, 1: {2: 1}, 2: {3: 1}})
         for query in range(50)
@@ -91,7 +91,7 @@ def test_documents_that_keep_their_places_say_nothing_of_places() -> None:
     assert both.tolist() == pytest.approx(harvest(count_clicks(alone)).tolist(), rel=1e-4)
 
 
-def test_the_estimator_is_chosen_by_how_much_the_log_says() -> None:
+def test_the_estimator_depends_on_the_number_of_clicks() -> None:
     def log(swapped: int, still: int) -> list[Feedback]:
         shown = {0: {1: 100, 2: 100}, 1: {3: 200}}
         return [clicked("query", shown, {0: {1: swapped - 9, 2: 9}, 1: {3: still}})]
@@ -105,7 +105,7 @@ def test_the_estimator_is_chosen_by_how_much_the_log_says() -> None:
 
 
 @pytest.mark.parametrize("eta", [0.0, 1.0, 2.0])
-def test_em_comes_nearer_than_what_is_assumed(eta: float) -> None:
+def test_em_is_closer_to_the_truth_than_the_assumed_curve(eta: float) -> None:
     found = expectation_maximisation(count_clicks(sampled_log(eta, 60, seed=6)))[:8]
     truth = np.log(np.arange(1, 9) ** -eta)
     assert np.abs(np.log(found) - truth).mean() < np.abs(np.log(ASSUMED_CURVE[:8]) - truth).mean() / 1.5
@@ -124,14 +124,14 @@ def test_em_agrees_with_its_equations_by_hand() -> None:
     assert float(expectation_maximisation(counts, steps=1)[1]) == pytest.approx(after[1] / after[0])
 
 
-def test_the_prior_decides_where_swaps_are_silent() -> None:
+def test_the_prior_determines_the_curve_where_no_document_changed_positions() -> None:
     flat = np.ones(POSITIONS, np.float32)
     none = count_clicks([])
     assert harvest(none, flat).tolist() == pytest.approx(flat.tolist())
     assert harvest(none).tolist() == pytest.approx(ASSUMED_CURVE.tolist())
 
 
-def test_where_the_log_is_silent_the_assumed_curve_goes_on() -> None:
+def test_below_the_last_shown_position_the_curve_falls_as_the_assumed_curve() -> None:
     curve = estimate_examination(expected_log(STEEP, [0.9, 0.5, 0.05])).curve
     assert curve.shape == (POSITIONS,)
     assert float(curve[0]) == 1.0
@@ -140,7 +140,7 @@ def test_where_the_log_is_silent_the_assumed_curve_goes_on() -> None:
     assert float(curve[49] / curve[19]) == pytest.approx(float(ASSUMED_CURVE[49] / ASSUMED_CURVE[19]), rel=0.05)
 
 
-def test_showings_and_clicks_of_queries_are_counted_apart() -> None:
+def test_impressions_and_clicks_are_counted_per_query() -> None:
     log = [
         clicked("a", {7: {1: 3, 500: 2}, 8: {2: 1}}, {7: {1: 2}}),
         clicked("b", {7: {1: 4}}, {7: {1: 9}}),
@@ -159,14 +159,14 @@ def test_the_same_log_gives_the_same_bits() -> None:
     assert one.curve.tobytes() == other.curve.tobytes()
 
 
-def test_a_curve_that_rises_is_levelled_by_the_weights_of_its_places() -> None:
+def test_a_rising_curve_is_averaged_by_the_weights_of_its_positions() -> None:
     rising = np.asarray([1.0, 0.25, 0.5, 0.1])
     level = 2 ** -((2 * 3 + 1) / 4)  # of logs to the base 2: -2 with weight 3, -1 with weight 1
     found = non_increasing(rising, np.asarray([1.0, 3.0, 1.0, 1.0]))
     assert found.tolist() == pytest.approx([1.0, level, level, 0.1])
 
 
-def test_the_record_of_a_run_says_what_the_curve_rests_on() -> None:
+def test_the_record_of_a_run_has_the_facts_of_the_curve() -> None:
     said = estimate_examination(expected_log(STEEP, [0.9, 0.5])).as_dict()
     assert (said["method"], said["swapped_pairs"], said["swapped_clicks"], said["clicks"]) == ("harvest", 2, 2100, 2100)
     assert said["curve"][0] == 1.0

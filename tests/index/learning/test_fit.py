@@ -58,7 +58,7 @@ def arrays(generation: Generation) -> str:
 # --- Learning ---
 
 
-def test_a_turn_of_the_query_is_learned_and_proven_on_held_out_queries(learned: Run) -> None:
+def test_a_query_projection_is_learned_and_improves_held_out_queries(learned: Run) -> None:
     fitted, _ = learned
     held_out = fitted.report["held_out"]["nDCG@10"]
     assert fitted.report["recipe"]["recipe"] == "projection"
@@ -85,7 +85,7 @@ def test_the_loss_falls_from_epoch_to_epoch(learned: Run) -> None:
     assert losses[-1] < losses[0] / 4
 
 
-def test_a_wrong_weight_between_titles_and_passages_is_put_right(tmp_path: Path) -> None:
+def test_a_wrong_weight_between_titles_and_passages_is_corrected(tmp_path: Path) -> None:
     titles = random_vectors(COUNT, DIM, seed=9)
     documents = [
         IndexedDocument(row, "", [Key(KeyKind.TITLE, titles[row]), Key(KeyKind.PASSAGE, VECTORS[row])])
@@ -119,7 +119,7 @@ def test_training_stops_when_validation_no_longer_improves(collection: Generatio
 
 
 @pytest.mark.parametrize("mislabeled", [0.0, 0.3])
-def test_birth_is_kept_where_it_is_already_right(collection: Generation, mislabeled: float) -> None:
+def test_initial_parameters_are_kept_if_they_already_rank_correctly(collection: Generation, mislabeled: float) -> None:
     random = np.random.default_rng(4)
     feedback = [
         replace(one, gains={int(random.integers(COUNT)): 1.0}) if random.random() < mislabeled else one
@@ -135,7 +135,7 @@ def test_birth_is_kept_where_it_is_already_right(collection: Generation, mislabe
             assert np.array_equal(fitted.head.parameters_by_name()[name], value), name
 
 
-def test_labels_at_random_validate_no_better_than_chance(tmp_path: Path) -> None:
+def test_random_labels_validate_no_better_than_chance(tmp_path: Path) -> None:
     """A ranking of 200 documents at random scores .02.
 
     A judged document that its judgment alone made a candidate is the odd one out among hard negatives: a head can learn
@@ -152,7 +152,7 @@ def test_labels_at_random_validate_no_better_than_chance(tmp_path: Path) -> None
     assert max(fitted.report["recipe"]["validation_ndcg"].values()) < 0.15
 
 
-def test_decay_pulls_towards_birth_and_not_towards_zero(collection: Generation) -> None:
+def test_decay_is_towards_the_initial_parameters_and_not_towards_zero(collection: Generation) -> None:
     all_the_way_back = [replace(recipe, learning_rate=0.01, decay=100.0) for recipe in QUICK]
     slow, champion = replace(CONFIG, scalar_learning_rate=0.01), AttentionHead(INITIAL)
     fitted, steps = run(collection, asked(turned=True), slow, champion, recipes=all_the_way_back)
@@ -164,7 +164,7 @@ def test_decay_pulls_towards_birth_and_not_towards_zero(collection: Generation) 
 
 
 @pytest.mark.parametrize("count", [0, 1, 19])
-def test_too_little_feedback_is_an_error_that_says_how_much_is_needed(collection: Generation, count: int) -> None:
+def test_too_little_feedback_is_an_error_that_names_the_required_number(collection: Generation, count: int) -> None:
     with pytest.raises(NotEnoughFeedback) as caught:
         run(collection, asked(turned=True)[:count])
     assert (caught.value.have, caught.value.need) == (count, 20)
@@ -185,7 +185,7 @@ def test_without_queries_on_either_side_of_the_split_there_is_no_fit(collection:
         run(collection, feedback)
 
 
-def test_documents_that_are_all_gone_teach_nothing_and_do_no_harm(collection: Generation) -> None:
+def test_feedback_on_removed_documents_changes_nothing(collection: Generation) -> None:
     feedback = [replace(one, gains={1000 + number: 1.0}) for number, one in enumerate(asked(turned=True))]
     fitted, _ = run(collection, feedback)
     assert fitted.report["recipe"]["recipe"] == "initial"
@@ -220,14 +220,14 @@ def test_held_out_queries_never_enter_training(learned: Run, collection: Generat
     assert fitted.report["held_out"]["nDCG@10"]["b"] < 0.5 < learned[0].report["held_out"]["nDCG@10"]["b"]
 
 
-def test_queries_to_learn_from_do_enter_training(learned: Run, collection: Generation) -> None:
+def test_training_queries_enter_training(learned: Run, collection: Generation) -> None:
     feedback = asked(turned=True)
     at = next(number for number, one in enumerate(feedback) if fold_of(one.query_key) >= TEST_FOLDS)
     feedback[at] = replace(feedback[at], gains={(next(iter(feedback[at].gains)) + 7) % COUNT: 1.0})
     assert bits(run(collection, feedback)[0].head) != bits(learned[0].head)
 
 
-def test_training_touches_no_key_and_not_the_champion(tmp_path: Path) -> None:
+def test_training_changes_neither_keys_nor_the_champion(tmp_path: Path) -> None:
     feedback = asked(turned=True)
     memory = [
         remembered(number, next(iter(one.gains)), one.vector, query_key=one.query_key)
@@ -256,7 +256,7 @@ def test_weights_of_evidence_never_fall_below_zero(collection: Generation) -> No
 # --- The report ---
 
 
-def test_the_report_says_what_was_done_and_what_came_of_it(learned: Run) -> None:
+def test_the_report_describes_the_run_and_its_result(learned: Run) -> None:
     fitted, _ = learned
     report = fitted.report
     test_queries = sum(fold_of(one.query_key) < TEST_FOLDS for one in asked(turned=True))
@@ -270,7 +270,7 @@ def test_the_report_says_what_was_done_and_what_came_of_it(learned: Run) -> None
     assert json.loads(json.dumps(report)) == report | {"config": json.loads(json.dumps(report["config"]))}
 
 
-def test_steps_say_how_far_a_run_is(learned: Run) -> None:
+def test_steps_report_the_progress_of_a_run(learned: Run) -> None:
     _, steps = learned
     assert list(dict.fromkeys(step.phase for step in steps)) == ["examples", "choose", "hop", "evaluate"]
     assert all(0 <= step.done <= step.total for step in steps)

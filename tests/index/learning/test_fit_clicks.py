@@ -48,14 +48,14 @@ def read(collection: Generation, feedback: Sequence[Feedback]) -> ClickInterpret
 # --- What is learned from them ---
 
 
-def test_clicks_teach_as_judgments_do(collection: Generation) -> None:
+def test_training_learns_from_clicks_as_from_judgments(collection: Generation) -> None:
     fitted, _ = run(collection, shuffled())
     assert fitted.report["recipe"]["reading"] == "graded"
     assert fitted.report["held_out"]["nDCG@10"]["difference"] > 0.3
     assert fitted.report["examination"]["attraction"]["noise"] < fitted.report["examination"]["attraction"]["worth"]
 
 
-def test_lists_that_were_shown_once_each_teach_too(collection: Generation) -> None:
+def test_training_learns_from_lists_shown_once(collection: Generation) -> None:
     once = [replace(one, shown={row: {1 + row % 10: 1} for row in range(10)} | {next(iter(one.gains)): {1: 1}})
             for one in asked(turned=True)]  # fmt: skip
     fitted, _ = run(collection, once)
@@ -63,7 +63,7 @@ def test_lists_that_were_shown_once_each_teach_too(collection: Generation) -> No
     assert fitted.report["held_out"]["nDCG@10"]["difference"] > 0.3
 
 
-def test_where_a_document_was_shown_enters_the_debiased_reading(collection: Generation) -> None:
+def test_the_debiased_interpretation_depends_on_positions(collection: Generation) -> None:
     by_place = [
         clicked(one, [*one.gains, *((7 * number + at) % COUNT for at in range(9))])
         for number, one in enumerate(asked(turned=True))
@@ -75,14 +75,14 @@ def test_where_a_document_was_shown_enters_the_debiased_reading(collection: Gene
     assert any(not np.array_equal(value, other[name]) for name, value in one.items() if name != "null")
 
 
-def test_a_run_with_the_naive_reading_alone_makes_no_other_trial(collection: Generation) -> None:
+def test_a_run_with_only_the_naive_interpretation_makes_no_other_trial(collection: Generation) -> None:
     fitted, _ = run(collection, shuffled(), replace(CONFIG, interpretations=("naive",)), recipes=RECIPES)
     tried = fitted.report["recipe"]
     assert tried["reading"] == "naive"
     assert list(tried["validation_ndcg"]) == ["initial, naive", "projection, learning_rate 0.02, naive"]
 
 
-def test_with_judgments_alone_there_is_one_reading_whatever_is_asked_for(collection: Generation) -> None:
+def test_with_only_judgments_there_is_one_interpretation(collection: Generation) -> None:
     feedback = asked(turned=True)
     plain, _ = run(collection, feedback, recipes=RECIPES)
     naive, _ = run(collection, feedback, replace(CONFIG, interpretations=("naive",)), recipes=RECIPES)
@@ -96,14 +96,14 @@ def test_with_judgments_alone_there_is_one_reading_whatever_is_asked_for(collect
 # --- How they are read ---
 
 
-def test_judgments_are_read_once_and_as_they_are(collection: Generation) -> None:
+def test_judgments_have_the_same_examples_in_all_interpretations(collection: Generation) -> None:
     feedback = asked(turned=True)[:10]
     interpretations = read(collection, feedback)
     assert list(interpretations.examples) == ["graded"]
     assert [one.feedback for one in interpretations.examples["graded"]] == feedback
 
 
-def test_graded_clicks_choose_among_all_that_is_found_the_other_readings_among_what_was_shown(
+def test_graded_clicks_have_all_candidates_and_other_interpretations_only_shown_documents(
     collection: Generation,
 ) -> None:
     clicks, judged = shuffled()[:30], asked(turned=True)[30:40]
@@ -126,7 +126,7 @@ def test_graded_clicks_choose_among_all_that_is_found_the_other_readings_among_w
 # --- What held-out queries count ---
 
 
-def test_of_a_query_with_clicks_only_what_was_shown_is_ranked(collection: Generation) -> None:
+def test_only_shown_documents_of_a_query_with_clicks_are_ranked(collection: Generation) -> None:
     judged = asked(turned=True)[0]
     everything = ranked_rows(collection, AttentionHead(INITIAL), judged, COUNT)
     assert len(everything) == COUNT

@@ -44,7 +44,7 @@ def test_few_queries_prove_a_gain_over_an_untrained_champion(collection: Generat
     assert fitted.decision.promote
 
 
-def test_over_a_trained_champion_the_test_queries_alone_decide(collection: Generation) -> None:
+def test_only_test_queries_are_compared_with_a_trained_champion(collection: Generation) -> None:
     """The champion may have learned from any of the others."""
     feedback = asked(turned=True, count=60)
     test = sum(fold_of(one.query_key) < TEST_FOLDS for one in feedback)
@@ -53,19 +53,19 @@ def test_over_a_trained_champion_the_test_queries_alone_decide(collection: Gener
     assert fitted.report["held_out"]["nDCG@10"]["queries"] == test
 
 
-def test_where_one_fold_validated_no_other_query_was_left_out_and_none_joins(collection: Generation) -> None:
+def test_training_queries_are_not_compared_if_only_one_fold_validated(collection: Generation) -> None:
     fitted, _ = run(collection, asked(turned=True), CONFIG)
     assert fitted.report["recipe"]["recipe"] != "initial"
     assert fitted.report["held_out_queries"]["cross_fitted"] == 0
 
 
-def test_where_nothing_was_learned_there_is_nothing_to_prove(collection: Generation) -> None:
+def test_training_queries_are_not_compared_if_nothing_was_learned(collection: Generation) -> None:
     fitted, _ = run(collection, asked(turned=False, noise=0.1), CROSS)
     assert fitted.report["recipe"]["recipe"] == "initial"
     assert fitted.report["held_out_queries"]["cross_fitted"] == 0
 
 
-def test_the_head_that_a_query_is_searched_by_did_not_learn_from_it(
+def test_a_cross_fitted_query_is_searched_by_a_head_that_did_not_learn_from_it(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
@@ -97,7 +97,7 @@ def test_the_head_that_a_query_is_searched_by_did_not_learn_from_it(
     assert choices[0].head_for(query_key) is choices[0].trials[fold_of(query_key)].head
 
 
-def test_what_choosing_flatters_is_taken_off_for_the_queries_that_join(
+def test_the_optimism_is_subtracted_for_cross_fitted_queries(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feedback = asked(turned=True, count=60)
@@ -111,7 +111,7 @@ def test_what_choosing_flatters_is_taken_off_for_the_queries_that_join(
     assert plain["a"] == lowered["a"]
 
 
-def test_a_lowered_comparison_is_lower_by_so_much() -> None:
+def test_a_lowered_comparison_is_lower_by_the_given_amount() -> None:
     before = compare("RR", {"x": 0.1, "y": 0.5, "z": 0.3}, {"x": 0.4, "y": 0.6, "z": 0.9})
     after = before.lowered(0.05)
     assert (before.b - after.b, before.difference - after.difference) == pytest.approx((0.05, 0.05))
@@ -135,7 +135,7 @@ def random_feedback(count: int, seed: int, rows: int, dim: int) -> list[Feedback
 
 @pytest.mark.parametrize("count", [20, 40, 60])
 @pytest.mark.parametrize("seed", range(3))
-def test_feedback_at_random_changes_nothing_that_is_served(tmp_path: Path, count: int, seed: int) -> None:
+def test_random_feedback_does_not_change_the_ranking(tmp_path: Path, count: int, seed: int) -> None:
     rows, dim = 120, 16
     vectors = random_vectors(rows, dim, seed=0)
     generation = generation_of(tmp_path, [passages(row, f"word{row}", vectors[row]) for row in range(rows)], dim=dim)
@@ -146,7 +146,7 @@ def test_feedback_at_random_changes_nothing_that_is_served(tmp_path: Path, count
 
 
 @pytest.mark.parametrize("count", [20, 40, 60])
-def test_a_search_that_is_right_already_is_kept_as_it_was_born(collection: Generation, count: int) -> None:
+def test_initial_parameters_are_kept_if_the_search_is_already_right(collection: Generation, count: int) -> None:
     fitted, _ = run(collection, asked(turned=False, count=count, noise=0.1), replace(FitConfig(), min_queries=10))
     assert fitted.report["recipe"]["recipe"] == "initial"
     assert not fitted.decision.promote

@@ -40,7 +40,7 @@ def test_a_query_is_evaluated_without_its_own_memory(tmp_path: Path) -> None:
     assert ranks[one.query_key] == ranks["nothing"] > ranks["another query"] == 0
 
 
-def test_gains_become_grades_and_none_that_is_above_zero_is_lost() -> None:
+def test_gains_become_grades_and_positive_gains_stay_positive() -> None:
     one = replace(asked(turned=True)[0], gains={3: 0.2, 4: 0.0, 5: 2.6})
     assert held_out_qrels([one]) == {one.query_key: {"3": 1, "4": 0, "5": 3}}
 
@@ -62,7 +62,7 @@ def null_weights(
 
 
 @pytest.mark.parametrize("born_with", [(-30.0, 1.0, 0.0), (12.0, 1.0, 0.0), (90.0, 0.2, 5.0)])
-def test_the_calibrated_null_slot_tells_queries_with_an_answer_from_those_without(
+def test_the_calibrated_null_slot_separates_queries_with_and_without_an_answer(
     collection: Generation, born_with: tuple[float, float, float]
 ) -> None:
     feedback = asked(turned=False, noise=0.1)
@@ -102,5 +102,5 @@ def test_calibration_changes_no_ranking_and_no_other_parameter(collection: Gener
     assert ranked_rows(collection, before, one, 20) == ranked_rows(collection, calibrated, one, 20)
 
 
-def test_without_examples_the_null_slot_stays_as_it_was(collection: Generation) -> None:
+def test_without_examples_the_null_slot_is_unchanged(collection: Generation) -> None:
     assert calibrate_null(collection, AttentionHead(INITIAL), []).null.tolist() == list(INITIAL.null)

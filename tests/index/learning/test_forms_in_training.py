@@ -61,7 +61,7 @@ def tried(generation: Generation, form: str, recipe: Recipe, epochs: int) -> Tri
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_trial_turns_queries_towards_what_answers_them(generation: Generation, form: str) -> None:
+def test_a_trial_learns_the_query_projection_to_the_answers(generation: Generation, form: str) -> None:
     before = tried(generation, form, Recipe("initial", weights=False), 0)
     after = tried(generation, form, TURN, EPOCHS)
     assert after.head.config.form == form

@@ -56,7 +56,7 @@ def examples_of(collection: Generation, feedback: Sequence[Feedback], count: int
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 2.0])
-def test_a_gain_counts_from_a_share_of_its_standard_error_on(share: float) -> None:
+def test_a_gain_counts_above_a_share_of_its_standard_error(share: float) -> None:
     gains = [0.3, -0.1, 0.2, 0.0, 0.1]
     mean = sum(gains) / 5
     error = math.sqrt(sum((gain - mean) ** 2 for gain in gains) / 4) / math.sqrt(5)
@@ -67,12 +67,12 @@ def test_a_gain_counts_from_a_share_of_its_standard_error_on(share: float) -> No
 
 
 @pytest.mark.parametrize("gains", [[], [0.5], [0.0, 0.0, 0.0]])
-def test_no_gain_or_one_query_proves_nothing(gains: list[float]) -> None:
+def test_no_gain_or_a_single_query_is_not_better(gains: list[float]) -> None:
     assert not beats(np.asarray(gains, np.float64), 0.5)
 
 
 @pytest.mark.parametrize(("share", "chosen"), [(0.5, "projection"), (1e6, "initial")])
-def test_a_richer_recipe_must_be_better_by_its_share_of_error(
+def test_a_richer_recipe_must_be_better_by_a_share_of_the_standard_error(
     collection: Generation, share: float, chosen: str
 ) -> None:
     ladder = [QUICK[0], QUICK[2]]
@@ -88,9 +88,7 @@ def price_of(recipe: Recipe, examples: int, config: FitConfig) -> float:
 
 
 @pytest.mark.parametrize("afforded", range(3))
-def test_the_budget_leaves_out_what_it_has_no_room_for_whatever_the_clock_says(
-    collection: Generation, afforded: int
-) -> None:
+def test_recipes_above_the_cost_budget_are_skipped_at_any_speed(collection: Generation, afforded: int) -> None:
     examples = examples_of(collection, asked(turned=True)[:40])
     config = replace(SHORT, cross_validation_queries=ALL_FOLDS)
     budget = sum(price_of(recipe, len(examples), config) for recipe in RECIPES[: afforded + 1])
@@ -104,13 +102,13 @@ def test_the_budget_leaves_out_what_it_has_no_room_for_whatever_the_clock_says(
     assert list(choice.skipped)[: len(left_out)] == left_out
 
 
-def test_without_any_budget_birth_is_kept(collection: Generation) -> None:
+def test_without_any_budget_the_initial_parameters_are_kept(collection: Generation) -> None:
     fitted, _ = run(collection, asked(turned=True), replace(CONFIG, cost_budget=0.0))
     assert fitted.report["recipe"]["recipe"] == "initial"
     assert len(fitted.report["recipe"]["skipped"]) == len(QUICK) - 1
 
 
-def test_variants_are_tried_where_a_turn_was_chosen_and_the_budget_has_room(
+def test_variants_are_tried_after_a_query_projection_while_the_budget_lasts(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
@@ -132,7 +130,7 @@ def test_variants_are_tried_where_a_turn_was_chosen_and_the_budget_has_room(
     assert all(trial.head.config.rank == choice.recipe.rank for trial in choice.trials.values())
 
 
-def test_every_variant_changes_something_of_the_recipes() -> None:
+def test_every_variant_changes_the_recipe() -> None:
     for change in VARIANTS:
         assert replace(QUICK[2], **change) != QUICK[2]  # type: ignore[arg-type]
         assert label(replace(RECIPES[2], **change), RECIPES[2].rank) != label(RECIPES[2], RECIPES[2].rank)  # type: ignore[arg-type]
@@ -156,14 +154,14 @@ def noise(recipes: int, queries: int, seed: int) -> list[dict[str, float]]:
     return [{f"query {at}": float(value) for at, value in enumerate(row)} for row in drawn]
 
 
-def test_without_a_choice_nothing_is_flattered() -> None:
+def test_without_a_selection_there_is_no_optimism() -> None:
     (one,) = noise(1, 40, seed=0)
     assert _optimism([one], 0, CONFIG) == 0.0
     assert _optimism([one, dict(one), dict(one)], 0, CONFIG) == 0.0
     assert _optimism([{"alone": 0.5}, {"alone": 0.9}], 1, CONFIG) == 0.0
 
 
-def test_what_is_chosen_from_noise_is_not_believed_to_gain() -> None:
+def test_the_optimism_removes_the_gain_of_a_selection_from_noise() -> None:
     seen, corrected = [], []
     for seed in range(12):
         values = noise(12, 30, seed)
@@ -177,13 +175,13 @@ def test_what_is_chosen_from_noise_is_not_believed_to_gain() -> None:
     assert abs(np.mean(corrected)) < 0.25 * np.mean(seen)
 
 
-def test_a_gain_that_is_there_is_hardly_taken_off() -> None:
+def test_the_optimism_of_a_real_gain_is_small() -> None:
     (initial,) = noise(1, 60, seed=0)
     richer = {query: value + 0.3 for query, value in initial.items()}
     assert _optimism([initial, richer], 1, CONFIG) < 0.02
 
 
-def test_optimism_is_the_same_bits_twice() -> None:
+def test_the_optimism_has_the_same_bits_twice() -> None:
     values = noise(6, 30, seed=3)
     assert _optimism(values, climbed(values), CONFIG) == _optimism(values, climbed(values), CONFIG)
 
@@ -192,7 +190,7 @@ def test_optimism_is_the_same_bits_twice() -> None:
 
 
 @pytest.mark.parametrize("refresh", [0, 2])
-def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collection: Generation, refresh: int) -> None:
+def test_hard_negatives_are_retrieved_again_with_the_current_head(collection: Generation, refresh: int) -> None:
     examples = examples_of(collection, asked(turned=True), count=20)
     head = trainable_head(INITIAL)
     config = replace(CONFIG, candidates=20, refresh=refresh)
@@ -212,7 +210,7 @@ def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collec
     assert changed > len(examples) // 4 if refresh else changed == 0
 
 
-def test_what_was_shown_stays_what_clicks_choose_among(collection: Generation) -> None:
+def test_the_candidates_of_clicks_stay_the_documents_shown(collection: Generation) -> None:
     clicked = [
         replace(
             one,
@@ -255,7 +253,7 @@ def shown_first(one: Feedback, others: Sequence[int]) -> Feedback:
     return replace(one, shown={other: {place: 1} for place, other in enumerate(rows, 1)})
 
 
-def test_the_naive_reading_is_taken_where_all_was_looked_at_and_the_curve_is_wrong(
+def test_the_naive_interpretation_is_selected_if_all_was_examined_and_the_curve_is_wrong(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
@@ -274,7 +272,7 @@ def test_the_naive_reading_is_taken_where_all_was_looked_at_and_the_curve_is_wro
     assert choice.validation[name] > choice.validation[name.removesuffix("naive") + "debiased"]
 
 
-def test_all_readings_are_measured_by_what_was_shown(collection: Generation) -> None:
+def test_all_interpretations_are_validated_on_the_documents_shown(collection: Generation) -> None:
     """The naive one leaves out what was surely passed over: measured without it, any head would look better."""
     clicked = [
         replace(one, examined=frozenset(one.gains))
@@ -302,7 +300,7 @@ def test_all_readings_are_measured_by_what_was_shown(collection: Generation) -> 
     assert [len(one.gains) for one in naive.train] != [len(one.gains) for one in debiased.train]
 
 
-def test_the_naive_reading_is_not_taken_where_it_is_no_better(
+def test_the_naive_interpretation_is_not_selected_if_it_is_no_better(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
@@ -321,7 +319,7 @@ def test_the_naive_reading_is_not_taken_where_it_is_no_better(
     ]  # with the chosen recipe alone
 
 
-def test_where_one_reading_proves_nothing_the_next_is_tried(
+def test_if_the_first_interpretation_proves_no_gain_the_next_is_tried(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
@@ -337,7 +335,7 @@ def test_where_one_reading_proves_nothing_the_next_is_tried(
 
 
 @pytest.mark.parametrize("interpretation", ["debiased", "naive"])
-def test_recipes_are_tried_with_the_first_reading_asked_for(
+def test_recipes_are_tried_with_the_first_interpretation(
     collection: Generation, monkeypatch: pytest.MonkeyPatch, interpretation: str
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
