@@ -1,4 +1,4 @@
-"""Exact scores: the same pair has the same bits, whatever other rows are scored in the same call."""
+"""Exact scores: a pair has the same bits in every call, independent of the other rows in the call."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_the_word_evidence_of_a_document_does_not_depend_on_other_documents() ->
     query, weight = np.arange(7, dtype=np.uint32), random.random(7).astype(np.float32) + np.float32(0.1)
     found = find_words(query, words, first, np.arange(40))
     scores, matches = bm25(found, weight, 25.0), match(found, weight)
-    for place in range(40):
-        alone = find_words(query, words, first, np.asarray([place]))
-        assert bm25(alone, weight, 25.0)[0] == scores[place]
-        assert [one[0] for one in match(alone, weight)] == [one[place] for one in matches]
+    for doc_index in range(40):
+        alone = find_words(query, words, first, np.asarray([doc_index]))
+        assert bm25(alone, weight, 25.0)[0] == scores[doc_index]
+        assert [one[0] for one in match(alone, weight)] == [one[doc_index] for one in matches]

@@ -1,4 +1,4 @@
-"""Generations: what a search reads never changes, whatever is added, removed, sealed, compacted, saved or opened."""
+"""Generations: adding, removing, sealing, compacting, saving and opening never change what a search reads."""
 
 import hashlib
 import threading
@@ -36,10 +36,10 @@ def fingerprint(generation: Generation) -> str:
     return hashlib.sha256(b"|".join(array.tobytes() for array in arrays)).hexdigest()
 
 
-def words_of(generation: Generation, place: int) -> list[int]:
-    """Return the words of a document, as numbers."""
+def words_of(generation: Generation, doc_index: int) -> list[int]:
+    """Return the word numbers of a document."""
     return generation.columns.tokens[
-        generation.columns.first_token[place] : generation.columns.first_token[place + 1]
+        generation.columns.first_token[doc_index] : generation.columns.first_token[doc_index + 1]
     ].tolist()
 
 
@@ -56,7 +56,7 @@ def nearest_by_hand(documents: list[IndexedDocument], query: Floats) -> list[int
     return [row for _, row in sorted(scored)]
 
 
-# --- What is found ---
+# --- Searches ---
 
 
 def test_documents_are_found_by_their_nearest_key_and_by_their_words(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_document_with_many_near_keys_does_not_crowd_out_the_others(tmp_path: 
 def test_the_number_of_retrieved_keys_follows_the_keys_per_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each key more is read and scored: where documents have one each, as many keys are documents enough."""
+    """Each retrieved key costs time: if documents have one key each, `count` keys are enough."""
     asked: list[int] = []
     store = store_of(
         tmp_path, [passages(row, "", vector) for row, vector in enumerate(random_vectors(50, 3, seed=4))], 3
@@ -137,7 +137,9 @@ def test_the_words_of_every_document_are_kept_in_their_order(tmp_path: Path) -> 
     store = store_of(tmp_path, [passages(1, "Cat, dog; cat!", X), passages(2, ""), passages(5, "copper")], 3)
     generation = store.apply(2, [passages(6, "dog cat")], removed=[1])
     expected = [["cat", "dog", "cat"], [], ["copper"], ["dog", "cat"]]
-    assert [words_of(generation, place) for place in range(4)] == [number_words(words).tolist() for words in expected]
+    assert [words_of(generation, doc_index) for doc_index in range(4)] == [
+        number_words(words).tolist() for words in expected
+    ]
 
 
 def test_an_unknown_or_removed_row_has_no_doc_index(tmp_path: Path) -> None:
@@ -250,11 +252,11 @@ def test_compaction_drops_removed_documents_and_keeps_all_results(
     generation = store.apply(2, [], removed=gone)
     assert generation.rows.tolist() == [document.row for document in left]
     assert len(generation.keys) == sum(len(document.keys) for document in left)
-    for place, document in enumerate(left):
-        own = slice(generation.columns.first_key[place], generation.columns.first_key[place + 1])
+    for doc_index, document in enumerate(left):
+        own = slice(generation.columns.first_key[doc_index], generation.columns.first_key[doc_index + 1])
         assert np.array_equal(generation.keys[own], [key.vector for key in document.keys])
         assert generation.columns.key_start[own].tolist() == [key.start for key in document.keys]
-        assert words_of(generation, place) == number_words([document.words]).tolist()
+        assert words_of(generation, doc_index) == number_words([document.words]).tolist()
     assert nearest(generation, X) == nearest_by_hand(left, X)[:10]
     added = many(21, 3, seed=7)
     assert nearest(store.apply(3, added), X, 20) == nearest_by_hand(left + added, X)

@@ -1,4 +1,4 @@
-"""Saved generations: what is opened is what was saved, or it is not opened."""
+"""Saved generations: opening returns the saved state, or fails."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ def opened(directory: Path, watermark: int = 2, dim: int = 3, language: str = "n
 
 
 def test_an_opened_generation_equals_the_saved_generation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("index.generation.store.TAIL_KEYS", 3)  # so that there is something sealed to save
+    monkeypatch.setattr("index.generation.store.TAIL_KEYS", 3)  # so that the saved index has sealed keys
     store = store_of(tmp_path, DOCUMENTS[:5], 3)
     store.apply(2, DOCUMENTS[5:], removed=[1])
     store.save("none", 2)
@@ -83,7 +83,7 @@ def test_an_empty_store_can_be_saved(tmp_path: Path) -> None:
     assert opened(tmp_path, watermark=0).current.count == 0
 
 
-# --- What is not opened ---
+# --- States that are not opened ---
 
 
 def test_the_first_write_removes_the_manifest(saved: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_flipped_bit_in_any_file_is_found(saved: Path) -> None:
     assert len(names) > len(arrays_of(opened(saved).current)) + 2
     for name, facts in names.items():
         body = bytearray((saved / name).read_bytes())
-        if not facts["bytes"] or name.startswith(("keys-", "values-")):  # these are compared when they are read
+        if not facts["bytes"] or name.startswith(("keys-", "values-")):  # vectors are compared when they are read
             continue
         body[len(body) // 2] ^= 1
         (saved / name).write_bytes(body)
@@ -158,7 +158,7 @@ def test_an_incompletely_saved_state_is_not_opened(tmp_path: Path, monkeypatch: 
     assert opened(tmp_path, watermark=1).current.count == 6
 
 
-# --- Keys, which are read when a search wants them ---
+# --- Keys, which are read by searches ---
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_new_keys_are_sealed_when_they_are_saved(tmp_path: Path) -> None:
 
 
 def test_a_state_with_keys_that_are_not_sealed_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is scanned whole would be read without having been compared."""
+    """An exact scan would read these keys without comparing their checksums."""
     store = store_of(tmp_path, DOCUMENTS, 3)
     monkeypatch.setattr(store, "seal_tail", lambda: None)
     store.save("none", 2)
@@ -236,7 +236,7 @@ def test_damaged_keys_are_not_copied_by_compaction_or_sealing(sealed: Path) -> N
     store = opened(sealed)
     with pytest.raises(DamagedKeys):
         store.apply(3, [], removed=[0, 1])
-    damage_key(sealed, 7)  # the same bit again: it is whole
+    damage_key(sealed, 7)  # flips the bit back
     assert store.apply(4, [], removed=[0, 1]).keys.tolist() == VECTORS[4:].tolist()
 
 

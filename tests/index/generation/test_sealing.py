@@ -1,4 +1,4 @@
-"""Folding behind the scenes: neither searches nor writes wait for it, and what is found is the same."""
+"""Sealing in the background: neither searches nor writes wait for it, and results are the same."""
 
 import gc
 import threading
@@ -29,7 +29,7 @@ def seal_no_more(*_: object) -> SealedIndex:
 
 @dataclass
 class Gate:
-    """Stands in for `seal`: what it began, it ends when it is let."""
+    """Replaces `seal`: it ends when the test allows it."""
 
     began: threading.Event
     let: threading.Event
@@ -42,7 +42,7 @@ class Gate:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tails of 20 keys are folded behind the scenes once there are more than 100."""
+    """Tails of 20 keys are sealed in the background once there are more than 100."""
     for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "INLINE_KEYS": 100}.items():
         monkeypatch.setattr(f"index.generation.store.{name}", value)
     monkeypatch.setattr("index.candidates.build.COMPRESSED_FROM", 150)
@@ -115,7 +115,9 @@ def test_a_write_waits_for_sealing_when_the_tail_is_too_long(store: GenerationSt
     store.apply(2, DOCUMENTS[200:270])
     store.apply(3, DOCUMENTS[270:280])
     assert store.current.sealed.count == 200
-    writing = threading.Thread(target=store.apply, args=(4, DOCUMENTS[280:281]))  # more than 4 tails
+    writing = threading.Thread(
+        target=store.apply, args=(4, DOCUMENTS[280:281])
+    )  # the tail is more than 4 times too long
     writing.start()
     writing.join(0.05)
     assert len(store.current.keys) == 280
@@ -172,16 +174,16 @@ def test_an_index_that_was_replaced_is_not_kept_in_memory(store: GenerationStore
 
 
 def test_one_background_task_runs_at_a_time_and_closing_waits_for_it() -> None:
-    folding, let, done = Background(), threading.Event(), []
+    background, let, done = Background(), threading.Event(), []
 
     def work(name: str) -> Callable[[], None]:
         return lambda: done.append(name) if let.wait(30) else None
 
-    folding.settle()
-    folding.start(work("first"))
-    folding.start(work("second"))
+    background.settle()
+    background.start(work("first"))
+    background.start(work("second"))
     let.set()
-    folding.settle()
-    folding.start(work("third"))
-    folding.close()
+    background.settle()
+    background.start(work("third"))
+    background.close()
     assert done == ["first", "third"]

@@ -1,4 +1,4 @@
-"""What clicks are worth: two rates found in the whole log, and grades by them instead of by the best of each list."""
+"""Grades from clicks: two click rates are estimated from the whole log, and documents are graded by them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,12 +31,12 @@ def clicked(query_key: str, shown: Mapping[int, Mapping[int, int]], gains: Mappi
 
 
 def on_top(query_key: str, shown: Mapping[int, int], gains: Mapping[int, float]) -> Feedback:
-    """Return a query whose documents were all shown at the first place, each so many times."""
+    """Return a query whose documents were all shown at the first position, each this many times."""
     return clicked(query_key, {row: {1: times} for row, times in shown.items()}, gains)
 
 
 def drawn_log(rates: Attraction, queries: int = 200, lists: int = 20, seed: int = 0) -> list[Feedback]:
-    """Return queries of ten documents, each wanted with chance `share`; their clicks are Poisson draws."""
+    """Return queries of ten documents, each relevant with probability `share`; clicks are Poisson."""
     random = np.random.default_rng(seed)
     log = []
     for query in range(queries):
@@ -72,7 +72,7 @@ def test_clicks_are_divided_by_expected_examinations_and_not_by_impressions() ->
 
 
 def log_posterior(log: Sequence[Feedback], rates: Attraction) -> float:
-    """Return the log likelihood of all counts, up to what no rate changes, with the looks that rates start with."""
+    """Return the log likelihood of all counts, up to a constant, with the prior of the initial rates."""
     total, clicks, looked = 0.0, 0.0, 0.0
     for one in log:
         for row, showings in (one.shown or {}).items():
@@ -121,7 +121,7 @@ def test_the_record_of_a_run_has_the_rates_and_the_curve() -> None:
     assert said["attraction"]["noise"] < 0.1 < 0.5 < said["attraction"]["worth"]
 
 
-# --- What a document is worth ---
+# --- The worth of a document ---
 
 
 @pytest.mark.parametrize("rates", [RATES, ASSUMED_ATTRACTION, Attraction(0.3, 2.5, 0.001)])
@@ -136,7 +136,7 @@ def test_worth_rises_with_clicks_falls_with_examinations_and_is_between_0_and_1(
 
 
 def test_few_examinations_are_weak_evidence() -> None:
-    """Two clicks in two looks are a rate of 1, as twenty in twenty are; two looks at the noise rate join both."""
+    """2 clicks in 2 examinations and 20 in 20 are a rate of 1; both get 2 examinations at the noise rate."""
     worth = RATES.worth_of(np.asarray([2.0, 20.0]), np.asarray([2.0, 20.0]))
     chance = RATES.posterior(np.asarray([2.0, 20.0]), np.asarray([2.0, 20.0]))
     assert worth.tolist() == pytest.approx([chance[0] * (2 + 2 * 0.05) / (2 + 2) / 0.6, 1.0])
@@ -173,7 +173,7 @@ def test_a_single_click_on_an_often_examined_document_gives_no_grade() -> None:
 
 
 def test_a_click_at_a_rarely_examined_position_is_weak_evidence() -> None:
-    """Without a least look a single showing at the third place would be no look at all, and its click a certainty."""
+    """Without LEAST_EXAMINATION an impression at the third position would count nothing, and its click be certain."""
     one = clicked("query", {1: {3: 40}, 2: {1: 2}}, {1: 1.0, 2: 2.0})
     grades = held_out_gains(one, model_of(RATES, 1.0, 0.1, 1e-6))
     assert grades[1] < 2 <= grades[2]
@@ -197,7 +197,7 @@ def test_a_click_without_an_impression_counts_as_one_examination() -> None:
     assert held_out_gains(one, model_of(RATES, 1.0)) == {1: 0, 9: BEST_GRADE}
 
 
-# --- Clicks read as judgments ---
+# --- Clicks as judgments ---
 
 
 def test_as_judged_does_not_change_judgments() -> None:

@@ -1,4 +1,4 @@
-"""What a log of clicks says of places: they are told apart by documents that changed them."""
+"""The examination of positions, estimated from documents that changed positions."""
 
 from collections.abc import Sequence
 
@@ -24,24 +24,24 @@ STEEP = (1.0, 0.4, 0.1)
 def clicked(
     query_key: str, shown: dict[int, dict[int, int]], clicks: dict[int, dict[int, int]], grade: float = 1.0
 ) -> Feedback:
-    """Return the feedback of a query, every click being worth the same."""
+    """Return the feedback of a query with equal gains for all clicks."""
     gains = {row: grade * sum(at.values()) for row, at in clicks.items()}
     return Feedback(query_key, query_key, VECTOR, gains, shown, clicks)
 
 
 def expected_log(curve: Sequence[float], attractions: Sequence[float], lists: int = 1000) -> list[Feedback]:
-    """Return the expected clicks of a query whose documents stand at each place equally often."""
-    doc_indices = range(1, len(curve) + 1)
-    shown = {row: dict.fromkeys(doc_indices, lists) for row in range(len(attractions))}
+    """Return the expected clicks of a query whose documents are shown at each position equally often."""
+    positions = range(1, len(curve) + 1)
+    shown = {row: dict.fromkeys(positions, lists) for row in range(len(attractions))}
     clicks = {
-        row: {place: round(lists * curve[place - 1] * attraction) for place in doc_indices}
+        row: {position: round(lists * curve[position - 1] * attraction) for position in positions}
         for row, attraction in enumerate(attractions)
     }
     return [clicked("query", shown, clicks)]
 
 
 def sampled_log(eta: float, lists: int, seed: int) -> list[Feedback]:
-    """Return a log of 50 queries, 8 documents each, sampled from the model; good documents mostly stand high."""
+    """Return a log of 50 queries, 8 documents each, sampled from the model; good documents are mostly on top."""
     random = np.random.default_rng(seed)
     log = []
     for query in range(50):
@@ -50,10 +50,10 @@ def sampled_log(eta: float, lists: int, seed: int) -> list[Feedback]:
         clicks: dict[int, dict[int, int]] = {row: {} for row in range(8)}
         for _ in range(lists):
             order = np.argsort(np.arange(8) + 1.5 * random.normal(size=8)).tolist()
-            for place, row in enumerate(order, 1):
-                shown[row][place] = shown[row].get(place, 0) + 1
-                if random.random() < place**-eta * attraction[row]:
-                    clicks[row][place] = clicks[row].get(place, 0) + 1
+            for position, row in enumerate(order, 1):
+                shown[row][position] = shown[row].get(position, 0) + 1
+                if random.random() < position**-eta * attraction[row]:
+                    clicks[row][position] = clicks[row].get(position, 0) + 1
         log.append(clicked(str(query), shown, clicks))
     return log
 
@@ -62,7 +62,7 @@ def curve_of(*chances: float) -> Floats:
     return np.asarray(chances, np.float32)
 
 
-# --- How much each place is looked at ---
+# --- Examination ---
 
 
 def test_the_curve_is_recovered_for_any_attractions() -> None:
@@ -113,7 +113,7 @@ def test_em_is_closer_to_the_truth_than_the_assumed_curve(eta: float) -> None:
 
 
 def test_em_agrees_with_its_equations_by_hand() -> None:
-    """One step from the start: attraction 1/5, looks 1 and 2^-.7; 4 shown and 2 clicked, then 6 and 1."""
+    """One EM step: attraction 1/5, examination 1 and 2^-.7; 4 shown and 2 clicked, then 6 and 1."""
     counts = count_clicks([clicked("query", {0: {1: 4, 2: 6}}, {0: {1: 2, 2: 1}})])
     look, attraction = [1.0, 2**-0.7], 0.2
     after = [
@@ -161,7 +161,7 @@ def test_the_same_log_gives_the_same_bits() -> None:
 
 def test_a_rising_curve_is_averaged_by_the_weights_of_its_positions() -> None:
     rising = np.asarray([1.0, 0.25, 0.5, 0.1])
-    level = 2 ** -((2 * 3 + 1) / 4)  # of logs to the base 2: -2 with weight 3, -1 with weight 1
+    level = 2 ** -((2 * 3 + 1) / 4)  # weighted mean of base 2 logarithms: -2 with weight 3, -1 with weight 1
     found = non_increasing(rising, np.asarray([1.0, 3.0, 1.0, 1.0]))
     assert found.tolist() == pytest.approx([1.0, level, level, 0.1])
 

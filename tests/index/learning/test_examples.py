@@ -1,4 +1,4 @@
-"""Training examples: who is in them, what they know, and above all what they must not know."""
+"""Training examples: their candidates, gains and propensities, and the memory that they must not see."""
 
 import math
 from collections import Counter
@@ -113,7 +113,11 @@ def test_the_propensity_of_a_click_falls_with_its_position(generation: Generatio
 
 def test_impressions_of_several_lists_add_up_to_expected_examinations(generation: Generation) -> None:
     curve = np.asarray([1.0, 0.5, 0.2], np.float32)
-    shown = {1: {1: 3, 2: 2}, 3: {2: 1, 3: 5}, 4: {9: 10}}  # 4 looks, 1.5, and 10 of the last known place: 2
+    shown = {
+        1: {1: 3, 2: 2},
+        3: {2: 1, 3: 5},
+        4: {9: 10},
+    }  # 4 examinations, 1.5, and 10 impressions at the last position: 2
     example = make_example(generation, replace(CLICKED, shown=shown), CLICKED.vector[None], 2, curve)
     assert expected_examinations(shown[1], curve) == pytest.approx(4.0)
     expected = [math.log(one / 4) for one in (4.0, 1.5, 2.0)]
@@ -161,7 +165,7 @@ def test_a_confirmed_document_that_was_not_shown_counts_as_examined(generation: 
 
 
 def test_an_example_from_clicks_has_the_same_word_evidence_as_a_search(generation: Generation) -> None:
-    """Learning from a share of BM25 that is counted differently from what serves would learn the wrong weight."""
+    """Training on word evidence that differs from the evidence of searches would learn the wrong weight."""
     one = replace(CLICKED, text="delete a folder list", gains={3: 1.0}, shown={1: {1: 1}, 3: {2: 1}})
     served = retrieve(generation, Query(one.text, one.vector, count=len(TEXTS)), one.vector[None])
     example = example_of(generation, one)

@@ -1,4 +1,4 @@
-"""Training: it learns what can be learned, keeps birth where there is nothing, and never looks at what is held out."""
+"""Training: it learns from feedback, keeps the initial head without a gain, and never reads held-out queries."""
 
 import hashlib
 import json
@@ -40,8 +40,8 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
 
 @pytest.fixture(scope="module")
 def learned(collection: Generation) -> Run:
-    """A fit to turned queries, which most tests look at."""
-    return run(collection, asked(turned=True))
+    """A fit to shifted queries, which most tests use."""
+    return run(collection, asked(shifted=True))
 
 
 def bits(head: AttentionHead) -> str:
@@ -68,9 +68,9 @@ def test_a_query_projection_is_learned_and_improves_held_out_queries(learned: Ru
 
 
 def test_with_few_queries_every_fold_validates_once_and_the_head_is_fitted_to_all(collection: Generation) -> None:
-    fitted, steps = run(collection, asked(turned=True), replace(CONFIG, cross_validation_queries=ALL_FOLDS))
+    fitted, steps = run(collection, asked(shifted=True), replace(CONFIG, cross_validation_queries=ALL_FOLDS))
     choosing = [step.figures["fold"] for step in steps if step.phase == "choose"]
-    assert sorted(set(choosing)) == list(range(TEST_FOLDS, TEST_FOLDS + CONFIG.folds))  # each stands for two
+    assert sorted(set(choosing)) == list(range(TEST_FOLDS, TEST_FOLDS + CONFIG.folds))  # each group has two folds
     assert fitted.report["recipe"]["validation_queries"] == fitted.report["queries"]["train"]
     epochs = [step for step in steps if step.phase == "train"]
     assert len(epochs) == fitted.report["recipe"]["epochs"] > 0
@@ -93,7 +93,7 @@ def test_a_wrong_weight_between_titles_and_passages_is_corrected(tmp_path: Path)
     ]
     generation = generation_of(tmp_path, documents, dim=DIM)
     champion = AttentionHead(replace(INITIAL, beta=only(title=0.8, passage=0.3)))
-    fitted, _ = run(generation, asked(turned=False, noise=0.8), champion=champion)
+    fitted, _ = run(generation, asked(shifted=False, noise=0.8), champion=champion)
     beta = fitted.report["head"]["beta"]
     assert fitted.report["recipe"]["recipe"] != "initial"
     assert beta["passage"] > beta["title"]
@@ -102,7 +102,7 @@ def test_a_wrong_weight_between_titles_and_passages_is_corrected(tmp_path: Path)
 
 @pytest.mark.parametrize("gain", [0.3, 1.0, 7.0])
 def test_only_the_shares_of_the_gains_matter(learned: Run, collection: Generation, gain: float) -> None:
-    feedback = [replace(one, gains=dict.fromkeys(one.gains, gain)) for one in asked(turned=True)]
+    feedback = [replace(one, gains=dict.fromkeys(one.gains, gain)) for one in asked(shifted=True)]
     fitted, _ = run(collection, feedback)
     assert fitted.report["recipe"] == learned[0].report["recipe"]
     assert fitted.report["held_out"]["nDCG@10"]["b"] > 0.8
@@ -112,7 +112,7 @@ def test_only_the_shares_of_the_gains_matter(learned: Run, collection: Generatio
 
 
 def test_training_stops_when_validation_no_longer_improves(collection: Generation) -> None:
-    feedback = asked(turned=False, noise=0.1)  # birth finds everything: no epoch is better than the first
+    feedback = asked(shifted=False, noise=0.1)  # the initial head finds all: no epoch is better than the first
     for patience in (1, 3):
         _, steps = run(collection, feedback, replace(CONFIG, patience=patience))
         assert [step.done for step in steps if step.figures.get("recipe") == "weights"] == list(range(1, patience + 2))
@@ -123,7 +123,7 @@ def test_initial_parameters_are_kept_if_they_already_rank_correctly(collection: 
     random = np.random.default_rng(4)
     feedback = [
         replace(one, gains={int(random.integers(COUNT)): 1.0}) if random.random() < mislabeled else one
-        for one in asked(turned=False, noise=0.8)
+        for one in asked(shifted=False, noise=0.8)
     ]
     champion = AttentionHead(INITIAL)
     fitted, _ = run(collection, feedback, replace(CONFIG, cross_validation_queries=ALL_FOLDS), champion)
@@ -136,10 +136,10 @@ def test_initial_parameters_are_kept_if_they_already_rank_correctly(collection: 
 
 
 def test_random_labels_validate_no_better_than_chance(tmp_path: Path) -> None:
-    """A ranking of 200 documents at random scores .02.
+    """A random ranking of 200 documents scores 0.02.
 
-    A judged document that its judgment alone made a candidate is the odd one out among hard negatives: a head can learn
-    to see that, and validation must not reward it, since no search will.
+    A judged document that is a candidate only because of its judgment differs from the hard negatives. A head can learn
+    this difference, and validation must not reward it, because a search does not have it.
     """
     vectors, queries = random_vectors(200, DIM, seed=5), random_vectors(120, DIM, seed=6)
     generation = generation_of(tmp_path, [passages(row, "", vectors[row]) for row in range(200)], dim=DIM)
@@ -155,7 +155,7 @@ def test_random_labels_validate_no_better_than_chance(tmp_path: Path) -> None:
 def test_decay_is_towards_the_initial_parameters_and_not_towards_zero(collection: Generation) -> None:
     all_the_way_back = [replace(recipe, learning_rate=0.01, decay=100.0) for recipe in QUICK]
     slow, champion = replace(CONFIG, scalar_learning_rate=0.01), AttentionHead(INITIAL)
-    fitted, steps = run(collection, asked(turned=True), slow, champion, recipes=all_the_way_back)
+    fitted, steps = run(collection, asked(shifted=True), slow, champion, recipes=all_the_way_back)
     losses = {step.figures["recipe"]: step.figures["loss"] for step in steps if step.phase == "choose"}
     assert losses["projection"] == pytest.approx(losses["weights"], rel=0.1)
     for name, value in champion.parameters_by_name().items():
@@ -166,12 +166,12 @@ def test_decay_is_towards_the_initial_parameters_and_not_towards_zero(collection
 @pytest.mark.parametrize("count", [0, 1, 19])
 def test_too_little_feedback_is_an_error_that_names_the_required_number(collection: Generation, count: int) -> None:
     with pytest.raises(NotEnoughFeedback) as caught:
-        run(collection, asked(turned=True)[:count])
+        run(collection, asked(shifted=True)[:count])
     assert (caught.value.have, caught.value.need) == (count, 20)
 
 
 def test_feedback_without_a_confirmed_document_does_not_count(collection: Generation) -> None:
-    feedback = [replace(one, gains=dict.fromkeys(one.gains, 0.0)) for one in asked(turned=True)]
+    feedback = [replace(one, gains=dict.fromkeys(one.gains, 0.0)) for one in asked(shifted=True)]
     with pytest.raises(NotEnoughFeedback) as caught:
         run(collection, feedback)
     assert caught.value.have == 0
@@ -179,14 +179,14 @@ def test_feedback_without_a_confirmed_document_does_not_count(collection: Genera
 
 @pytest.mark.parametrize("held_out", [True, False])
 def test_without_queries_on_either_side_of_the_split_there_is_no_fit(collection: Generation, held_out: bool) -> None:
-    feedback = [one for one in asked(turned=True) if (fold_of(one.query_key) < TEST_FOLDS) == held_out]
+    feedback = [one for one in asked(shifted=True) if (fold_of(one.query_key) < TEST_FOLDS) == held_out]
     assert len(feedback) > 20
     with pytest.raises(NotEnoughFeedback):
         run(collection, feedback)
 
 
 def test_feedback_on_removed_documents_changes_nothing(collection: Generation) -> None:
-    feedback = [replace(one, gains={1000 + number: 1.0}) for number, one in enumerate(asked(turned=True))]
+    feedback = [replace(one, gains={1000 + number: 1.0}) for number, one in enumerate(asked(shifted=True))]
     fitted, _ = run(collection, feedback)
     assert fitted.report["recipe"]["recipe"] == "initial"
     assert not fitted.decision.promote
@@ -196,24 +196,24 @@ def test_feedback_on_removed_documents_changes_nothing(collection: Generation) -
 
 
 def test_the_same_feedback_and_seed_give_the_same_bits(learned: Run, collection: Generation) -> None:
-    again, steps = run(collection, asked(turned=True))
+    again, steps = run(collection, asked(shifted=True))
     assert bits(again.head) == bits(learned[0].head)
     assert [step.figures for step in steps] == [step.figures for step in learned[1]]
     assert again.report == learned[0].report
 
 
 def test_the_order_of_the_feedback_does_not_matter(learned: Run, collection: Generation) -> None:
-    assert bits(run(collection, asked(turned=True)[::-1])[0].head) == bits(learned[0].head)
+    assert bits(run(collection, asked(shifted=True)[::-1])[0].head) == bits(learned[0].head)
 
 
 def test_another_seed_gives_other_bits(learned: Run, collection: Generation) -> None:
-    assert bits(run(collection, asked(turned=True), replace(CONFIG, seed=1))[0].head) != bits(learned[0].head)
+    assert bits(run(collection, asked(shifted=True), replace(CONFIG, seed=1))[0].head) != bits(learned[0].head)
 
 
 def test_held_out_queries_never_enter_training(learned: Run, collection: Generation) -> None:
     poisoned = [
         replace(one, gains={(next(iter(one.gains)) + 7) % COUNT: 5.0}) if fold_of(one.query_key) < TEST_FOLDS else one
-        for one in asked(turned=True)
+        for one in asked(shifted=True)
     ]
     fitted, _ = run(collection, poisoned)
     assert bits(fitted.head) == bits(learned[0].head)
@@ -221,14 +221,14 @@ def test_held_out_queries_never_enter_training(learned: Run, collection: Generat
 
 
 def test_training_queries_enter_training(learned: Run, collection: Generation) -> None:
-    feedback = asked(turned=True)
+    feedback = asked(shifted=True)
     at = next(number for number, one in enumerate(feedback) if fold_of(one.query_key) >= TEST_FOLDS)
     feedback[at] = replace(feedback[at], gains={(next(iter(feedback[at].gains)) + 7) % COUNT: 1.0})
     assert bits(run(collection, feedback)[0].head) != bits(learned[0].head)
 
 
 def test_training_changes_neither_keys_nor_the_champion(tmp_path: Path) -> None:
-    feedback = asked(turned=True)
+    feedback = asked(shifted=True)
     memory = [
         remembered(number, next(iter(one.gains)), one.vector, query_key=one.query_key)
         for number, one in enumerate(feedback)
@@ -243,7 +243,7 @@ def test_training_changes_neither_keys_nor_the_champion(tmp_path: Path) -> None:
 
 def test_weights_of_evidence_never_fall_below_zero(collection: Generation) -> None:
     away = []
-    for one in asked(turned=False):  # of ten documents that were looked at, the farthest is the right one
+    for one in asked(shifted=False):  # the farthest of ten examined documents is relevant
         order = np.argsort(VECTORS @ one.vector)
         shown = {int(row): {1: 10} for row in [order[0], *order[-9:]]}
         away.append(replace(one, gains={int(order[0]): 10.0}, shown=shown))
@@ -259,7 +259,7 @@ def test_weights_of_evidence_never_fall_below_zero(collection: Generation) -> No
 def test_the_report_describes_the_run_and_its_result(learned: Run) -> None:
     fitted, _ = learned
     report = fitted.report
-    test_queries = sum(fold_of(one.query_key) < TEST_FOLDS for one in asked(turned=True))
+    test_queries = sum(fold_of(one.query_key) < TEST_FOLDS for one in asked(shifted=True))
     assert report["queries"] == {"train": 140 - test_queries, "test": test_queries}
     assert report["config"]["candidates"] == CONFIG.candidates
     pace = ", learning_rate 0.02"
@@ -278,7 +278,7 @@ def test_steps_report_the_progress_of_a_run(learned: Run) -> None:
 
 
 def test_a_run_may_be_stopped_between_steps(collection: Generation) -> None:
-    steps = fit(collection, asked(turned=True), AttentionHead(INITIAL), CONFIG)
+    steps = fit(collection, asked(shifted=True), AttentionHead(INITIAL), CONFIG)
     next(steps)
     steps.close()
     assert list(steps) == []

@@ -1,4 +1,4 @@
-"""The listwise loss: it is what a slow loop gives, its gradient is right, propensities take out what place explains."""
+"""The losses: they agree with slow loops, their gradients are right, and propensities remove the effect of position."""
 
 import math
 
@@ -15,7 +15,7 @@ LOG_PROPENSITY = torch.tensor([[0.0, -0.5, -0.8], [-0.5, 0.0, 0.0], [0.0, -0.5, 
 
 
 def loss_by_hand(logits: Tensor, gains: Tensor, log_propensity: Tensor) -> float:
-    """Mean over queries that have a gain of -sum_n y_n log alpha_n."""
+    """Return the mean of -sum_n y_n log alpha_n over queries with a gain."""
     losses = []
     for row, gain, shift in zip(logits.tolist(), gains.tolist(), log_propensity.tolist(), strict=True):
         if sum(gain) > 0:
@@ -76,10 +76,10 @@ def test_an_empty_slot_has_gradient_zero_and_not_nan() -> None:
 
 
 def learned(aware: bool) -> list[float]:
-    """Return the shares that three documents learn from a click log with a strong bias towards the first place.
+    """Return the shares that three documents learn from a click log with a strong bias towards the first position.
 
-    Their true shares are 1/6, 2/6, 3/6; a place is looked at with chance 1, .4, .1. Nine of ten times they were shown
-    worst first, else best first. Gains are the clicks to be expected: chance of a look times relevance.
+    Their true shares are 1/6, 2/6, 3/6; positions are examined with probability 1, .4, .1. Nine of ten times they were
+    shown worst first, else best first. Gains are the expected clicks: examination times relevance.
     """
     relevance, examination = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.4, 0.1])
     worst_first, best_first = examination, examination.flip(0)
@@ -108,14 +108,14 @@ def test_without_propensities_the_same_log_gives_the_logged_order() -> None:
 
 
 def test_clicks_of_several_lists_pooled_by_their_examinations_recover_relevance() -> None:
-    """Nine lists worst first and one best first, as one example: expected clicks are looks times relevance."""
+    """Nine lists worst first and one best first, as one example: expected clicks are examinations times relevance."""
     relevance, examination = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.4, 0.1])
-    looks = 9 * examination + examination.flip(0)
+    examined = 9 * examination + examination.flip(0)
     logits = relevance.log()[None].requires_grad_()
-    (gradient,) = torch.autograd.grad(listwise_loss(logits, (looks * relevance)[None], looks.log()[None]), logits)
+    (gradient,) = torch.autograd.grad(listwise_loss(logits, (examined * relevance)[None], examined.log()[None]), logits)
     assert gradient.abs().max() < 1e-6
-    (biased,) = torch.autograd.grad(listwise_loss(logits, (looks * relevance)[None]), logits)
-    assert float(biased[0, 0]) < -0.1  # the worst would be pushed up, for having stood on top
+    (biased,) = torch.autograd.grad(listwise_loss(logits, (examined * relevance)[None]), logits)
+    assert float(biased[0, 0]) < -0.1  # the worst document, shown on top, would be raised
 
 
 # --- Sessions ---

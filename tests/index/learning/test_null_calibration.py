@@ -1,4 +1,4 @@
-"""How far a probability can be trusted, each measure against a slow loop, and the fit of the null weight."""
+"""Measures of calibration, each compared with a slow loop, and the fit of the null weight."""
 
 from itertools import product
 from typing import Any
@@ -96,7 +96,7 @@ def test_without_candidates_the_null_weight_is_1(fit: NullFit) -> None:
 
 
 def drawn(fit: NullFit, count: int, seed: int = 0) -> tuple[Any, Any]:
-    """Return evidence of queries with and without an answer, in the shares that a fit says."""
+    """Return evidence of queries with and without an answer, in the proportions of a fit."""
     draw = np.random.default_rng(seed)
     evidence = np.column_stack([draw.normal(10, 3, count), draw.random(count)])
     missing = draw.random(count) < fit.null_weight(evidence)

@@ -1,4 +1,4 @@
-"""A run that was killed goes on where it was, to the bit, and takes nothing from a journal that is not its own."""
+"""The trial cache: a killed run resumes with the same bits, and never uses the cache of another run."""
 
 from collections.abc import Generator
 from dataclasses import replace
@@ -18,9 +18,9 @@ from index.ranking.checkpoint import head_bytes
 from tests.index.fixtures import remembered
 from tests.index.learning_fixtures import ALL_FOLDS, CONFIG, INITIAL, QUICK, asked, collection_of, finished, run
 
-FEEDBACK = asked(turned=True)
+FEEDBACK = asked(shifted=True)
 ALL = replace(CONFIG, cross_validation_queries=ALL_FOLDS, folds=2, epochs=2)
-"""Two folds and a final fit: every kind of work that a run does."""
+"""Two folds and a final fit: all kinds of steps of a run."""
 HEAD = HeadConfig(dim=3, rank=2)
 
 
@@ -31,7 +31,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
 
 @pytest.fixture(scope="module")
 def uninterrupted(collection: Generation) -> tuple[bytes, dict, int]:
-    """The bits of the final head, the report, and the number of steps of a run that nobody disturbed."""
+    """The bits of the final head, the report, and the number of steps of an uninterrupted run."""
     fitted, steps = run(collection, FEEDBACK, ALL)
     return head_bytes(fitted.head), fitted.report, len(steps)
 
@@ -43,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def killed_after(count: int, collection: Generation, cache: Path) -> None:
-    """Begin a run and drop it after so many steps."""
+    """Start a run and stop it after this many steps."""
     steps = fit(collection, FEEDBACK, AttentionHead(INITIAL), ALL, cache=cache)
     for _ in range(count):
         if next(steps, None) is None:
@@ -88,7 +88,7 @@ def test_a_finished_run_is_not_repeated(collection: Generation, tmp_path: Path) 
 
 
 def test_the_cache_of_other_inputs_is_not_used(collection: Generation, tmp_path: Path) -> None:
-    run(collection, FEEDBACK, ALL, cache=tmp_path / "journal")
+    run(collection, FEEDBACK, ALL, cache=tmp_path / "cache")
     at = next(number for number, one in enumerate(FEEDBACK) if fold_of(one.query_key) >= TEST_FOLDS)
     other = [*FEEDBACK]
     other[at] = replace(other[at], gains={(next(iter(other[at].gains)) + 7) % 60: 1.0})
@@ -100,7 +100,7 @@ def test_the_cache_of_other_inputs_is_not_used(collection: Generation, tmp_path:
         (collection, FEEDBACK, ALL, AttentionHead(replace(INITIAL, inverse_temperature=11.0))),
         (remembering, FEEDBACK, ALL, None),
     ):
-        _, steps = run(generation, feedback, config, champion, cache=tmp_path / "journal")
+        _, steps = run(generation, feedback, config, champion, cache=tmp_path / "cache")
         assert resumed(steps) == 0
 
 

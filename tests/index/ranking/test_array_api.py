@@ -1,4 +1,4 @@
-"""What numpy and torch do alike: reductions by segment, softmax, and the whole of attention."""
+"""numpy and torch give the same results: reductions by segment, softmax, and the whole of attention."""
 
 import math
 from collections.abc import Callable
@@ -30,7 +30,7 @@ segmentings = pytest.mark.parametrize("segment", SEGMENTINGS.values(), ids=SEGME
 
 
 def by_loop(values: Floats, segment: list[int], of_column: Callable[[list[float]], float]) -> list[list[float]]:
-    """Return one number per segment and column, from what falls into it."""
+    """Return one number per segment and column, computed from the values of the segment."""
     return [
         [of_column([float(row[h]) for row, s in zip(values, segment, strict=True) if s == at]) for h in range(2)]
         for at in range(SEGMENTS)
@@ -89,7 +89,7 @@ DIM = 6
 
 
 def head_of(form: str, heads: int, hop: float, seed: int, normaliser: str = "softmax") -> AttentionHead:
-    """Return a head whose every parameter has moved away from birth."""
+    """Return a head with all parameters changed from their initial values."""
     config = HeadConfig(DIM, rank=3, heads=heads, form=form, normaliser=normaliser, inverse_temperature=3.0)
     return AttentionHead(config, moved(initial_parameters(config), 0.3, seed)).changed(hop=hop)
 

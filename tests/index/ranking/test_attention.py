@@ -1,4 +1,4 @@
-"""The ranking function: it is what is written by hand, its weights are attention weights, its gradients are right."""
+"""The ranking function: it agrees with a slow loop, its weights are a distribution, its gradients are right."""
 
 import math
 from dataclasses import replace
@@ -54,12 +54,12 @@ E = np.asarray([random_unit(np.random.default_rng(seed), DIM) for seed in (4, 5,
 
 
 def trained(config: HeadConfig, seed: int = 0) -> AttentionHead:
-    """Return a head whose every parameter, but the null slot, has moved away from birth."""
+    """Return a head with all parameters but the null slot changed from their initial values."""
     values = initial_parameters(config)
     return AttentionHead(config, moved(values, 0.3, seed) | {"null": values["null"]})
 
 
-# --- At birth ---
+# --- Initial parameters ---
 
 
 @each_library
@@ -173,7 +173,7 @@ def test_a_document_above_the_offset_of_the_null_slot_outweighs_it(by: By) -> No
 
 @each_library
 def test_absorbing_the_projection_into_the_query_equals_projecting_every_key(by: By) -> None:
-    """(W_q e).(W_k k) = (W_k^T W_q e).k, so keys can stay as they were encoded."""
+    """(W_q e).(W_k k) = (W_k^T W_q e).k, so stored keys need not change."""
     head = trained(replace(CONFIG, heads=2))
     keys = np.random.default_rng(1).normal(size=(6, DIM))
     for h in range(2):
@@ -323,7 +323,7 @@ def test_the_gradient_of_attention_is_the_covariance_of_its_keys() -> None:
 
 
 def remembering(by: By, *memory: tuple[float, float], gain: float = 1.0) -> Floats:
-    """Return the logits of two documents without other evidence, the first of which has this memory, and of null."""
+    """Return the logits of two documents without other evidence, the first with this memory, and of the null slot."""
     config = replace(CONFIG, memory_gain=gain)
     documents = [ToyDocument([], memory=memory), ToyDocument([])]
     logits: Floats = by(AttentionHead(config))(E[:1], flatten([documents], DIM)).logits[0]

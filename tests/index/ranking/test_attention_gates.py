@@ -1,4 +1,4 @@
-"""What a head learns about queries: which evidence counts for which, which head, how sharply keys are pooled."""
+"""The gates of a head: weights per kind of evidence, weights per head, and the sharpness of pooling."""
 
 import math
 from dataclasses import replace
@@ -42,7 +42,7 @@ FACT = st.tuples(*[SHARE] * len(FACTS))
 
 
 def gated(scale: float, config: HeadConfig = HEAD) -> AttentionHead:
-    """Return a head whose gates were set at random."""
+    """Return a head with random gates."""
     at_random = np.random.default_rng(0).normal(size=(len(FACTS), len(EVIDENCE)))
     return AttentionHead(config).changed(kind_gate=scale * at_random)
 
@@ -100,7 +100,7 @@ def test_the_gradient_of_the_gates_is_right() -> None:
     assert torch.autograd.gradcheck(weights, (gate, facts.requires_grad_()))
 
 
-# --- What is known of a query ---
+# --- The facts of a query ---
 
 
 def test_the_facts_of_a_query_are_its_length_its_rarest_word_and_its_peak() -> None:

@@ -1,4 +1,4 @@
-"""What the theory of attention says of the parts that this search is made of; `docs/math.md` names each equation."""
+"""Properties of attention from theory that the parts of this search must have; `docs/math.md` names each equation."""
 
 import math
 from typing import Any
@@ -27,7 +27,7 @@ def initial(form: type[Score], dim: int = DIM, rank: int = 3, heads: int = 1) ->
 
 
 def moved(form: type[Score], heads: int = 1) -> Score:
-    """Return a score whose every parameter has moved away from birth."""
+    """Return a score with all parameters changed from their initial values."""
     return form(**moved_away(vars(initial(form, heads=heads)), 0.4, seed=1))
 
 
@@ -37,20 +37,20 @@ def rows(count: int, seed: int, unit: bool = False) -> Floats:
 
 
 def scored(score: Any, query: Any, keys: Any) -> Any:
-    """Return the scores (K, H) of one query (D,) with every key, as tensors where these are tensors."""
+    """Return the scores (K, H) of one query (D,) with every key, as tensors for tensors."""
     pairs = np.zeros(len(keys), np.int64), np.arange(len(keys))
     return score(query[None], keys, *(tensors(pairs) if isinstance(query, Tensor) else pairs))
 
 
 def attended(by: By, logits: Floats, normaliser: str = "softmax") -> Floats:
-    """Return the weights (1, K+1) of logits (K,), the null slot last and shut, so that only keys are attended to."""
+    """Return the weights (1, K+1) of logits (K,), the null slot last and masked, so that only keys get weight."""
     mask = np.asarray([[True] * len(logits) + [False]])
     weights: Floats = by(NORMALISERS[normaliser])(np.append(logits, 0.0).astype(logits.dtype)[None], mask)
     return weights
 
 
 def attended_in_torch(logits: Tensor) -> Tensor:
-    """Return the same, with gradients."""
+    """Return the weights of `attended` as tensors with gradients."""
     mask = torch.tensor([[True] * len(logits) + [False]])
     weights: Tensor = NORMALISERS["softmax"](torch.cat([logits, logits.new_zeros(1)])[None], mask)
     return weights
@@ -148,7 +148,7 @@ def matrices(score: Score) -> tuple[Floats, Floats]:
 
 @each_library
 def test_absorbing_the_projection_into_the_query_equals_projecting_every_key(by: By) -> None:
-    """(W_q e).(W_k k) = (W_k^T W_q e).k, so keys can stay as they were encoded."""
+    """(W_q e).(W_k k) = (W_k^T W_q e).k, so stored keys need not change."""
     score, query, keys = moved(Dot), rows(1, 2)[0], rows(KEYS, 3)
     of_query, of_key = matrices(score)
     both_sides = (keys @ of_key.T) @ (of_query @ query)
@@ -160,7 +160,7 @@ def test_absorbing_the_projection_into_the_query_equals_projecting_every_key(by:
 @each_library
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 20.0])
 def test_the_gaussian_kernel_of_unit_keys_is_dot_product_attention(by: By, temperature: float) -> None:
-    """-|q - k|^2 / 2 = q.k - |q|^2/2 - |k|^2/2, and what is the same for all keys leaves a softmax as it is."""
+    """-|q - k|^2 / 2 = q.k - |q|^2/2 - |k|^2/2; terms that are equal for all keys do not change a softmax."""
     query, keys = rows(1, 2)[0], rows(KEYS, 3, unit=True)
     kernel = np.exp(-temperature * ((query - keys) ** 2).sum(1) / 2)
     for form in (Gaussian, Dot, Bilinear):
@@ -179,7 +179,7 @@ def test_for_keys_of_different_lengths_gaussian_and_dot_attention_differ(by: By)
 
 @each_library
 def test_gaussian_attention_is_nadaraya_watson_regression(by: By) -> None:
-    """f(x) = sum_j K(x - x_j) y_j / sum_j K(x - x_j) (d2l.ai 11.2), the temperature being the kernel's precision."""
+    """f(x) = sum_j K(x - x_j) y_j / sum_j K(x - x_j) (d2l.ai 11.2); T is the precision of the kernel."""
     points, precision = np.linspace(0, 5, 20), 4.0
     answers, asked = 2 * np.sin(points) + points, 2.3
     score = initial(Gaussian, dim=1)
@@ -227,7 +227,7 @@ ASKED = 1
 
 
 def projections() -> tuple[Floats, Floats, Floats]:
-    """Return W_query, W_key, W_value (3, 2), drawn in this order from seed 123."""
+    """Return W_query, W_key, W_value (3, 2), sampled in this order with seed 123."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(123)
         of_query, of_key, of_value = (torch.rand(3, WIDTH) for _ in range(3))
@@ -240,7 +240,7 @@ def through(token: Vector, matrix: Floats) -> list[float]:
 
 
 def self_attention_by_hand() -> tuple[list[float], list[float], list[float]]:
-    """Return the scores, weights and context vector of the second token, one number after the other."""
+    """Return the scores, weights and context vector of the second token, computed by loops."""
     of_query, of_key, of_value = projections()
     query = through(TOKENS[ASKED], of_query)
     omega = [dot(query, through(token, of_key)) for token in TOKENS]

@@ -1,4 +1,4 @@
-"""Values that answer: what the attended documents say about a field."""
+"""Field estimates: the distribution of a field's values under attention."""
 
 from typing import Any
 
@@ -94,8 +94,8 @@ def test_booleans_are_categories_and_not_numbers() -> None:
 def test_mixed_types_are_categories_and_equal_values_of_different_types_differ() -> None:
     found = predict(equal(4), [1, True, "1", 1.0])
     assert found["type"] == "categories"
-    told = [(type(one["value"]), one["weight"]) for one in found["distribution"]]
-    assert told == [(int, 0.5), (bool, 0.25), (str, 0.25)]
+    values = [(type(one["value"]), one["weight"]) for one in found["distribution"]]
+    assert values == [(int, 0.5), (bool, 0.25), (str, 0.25)]
 
 
 def test_ties_are_ordered_by_value_and_the_rest_is_summed() -> None:

@@ -1,4 +1,4 @@
-"""A search with any form of attention: what is explained is what was scored."""
+"""A search with any form of attention: the explanation agrees with the scores."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The normalisers: whatever makes weights of logits, they are a distribution over the candidates and the null slot."""
+"""The normalisers: their weights are a distribution over the candidates and the null slot."""
 
 import math
 
@@ -13,11 +13,11 @@ every_normaliser = pytest.mark.parametrize("name", NORMALISERS)
 
 LOGITS = np.asarray([[1.0, 3.0, -2.0, 0.5], [9.0, 9.0, -1.0, -4.0]])
 MASK = np.asarray([[True, True, False, True], [False, True, True, True]])
-"""Two queries with two candidates each; the null slot stands last, and what is padding differs."""
+"""Two queries with two candidates each; the null slot is last, and the padding differs."""
 
 
 def by_hand(name: str, logits: list[float], mask: list[bool]) -> list[float]:
-    """Return the weights of one query, one number after the other."""
+    """Return the weights of one query, computed by loops."""
     doc_indices = [at for at, real in enumerate(mask) if real]
     share = dict.fromkeys(range(len(logits)), 0.0)
     if name == "softmax":
@@ -110,6 +110,6 @@ def test_softmax_learns_the_right_candidate() -> None:
 
 @pytest.mark.parametrize("normaliser", [one_hot, uniform])
 def test_one_hot_and_uniform_have_no_gradient(normaliser: Normaliser) -> None:
-    """So training always goes through softmax, whatever makes the weights that are shown."""
+    """Training therefore always uses softmax."""
     weights = normaliser(tensors(LOGITS).requires_grad_(), tensors(MASK))
     assert not weights.requires_grad

@@ -1,4 +1,4 @@
-"""The null slot inside the head: the weight that was calibrated is the one that is served; no ranking hangs on it."""
+"""The null slot of the head: its weight agrees with the calibration, and no ranking depends on it."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Candidates: what is retrieved by keys, by words and by memory, and what attention is handed of it."""
+"""Candidates: retrieval by keys, by words and by memory, and the arrays assembled for attention."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -57,7 +57,7 @@ def rows(generation: Generation, candidates: CandidateSet) -> list[int]:
     return generation.rows[candidates.doc_indices].tolist()
 
 
-# --- Who is a candidate ---
+# --- Candidates ---
 
 
 def test_candidates_are_those_with_near_keys_and_those_with_the_words(generation: Generation) -> None:
@@ -73,7 +73,7 @@ def test_a_mode_uses_its_own_evidence_only(generation: Generation) -> None:
     assert words.words.tolist() == [[1.0, 1.0, 1.0, 0.0]]  # one word has no neighbour
     dense = found(generation, X, "cat", mode=Mode.DENSE)
     assert not dense.words.any()
-    assert dense.facts.tolist() == [0.5, 0.5, 0.5]  # of a query whose words are not looked at nothing is known
+    assert dense.facts.tolist() == [0.5, 0.5, 0.5]  # neutral facts: a dense search ignores the words
 
 
 def test_candidates_are_distinct_and_ascending(generation: Generation) -> None:
@@ -225,7 +225,7 @@ def test_memory_of_an_absent_document_is_left_out(tmp_path: Path) -> None:
     assert found(empty, X, "cat").doc_indices.tolist() == []
 
 
-# --- What attention is handed ---
+# --- Assembled arrays ---
 
 
 def test_every_candidate_has_all_its_keys(generation: Generation) -> None:

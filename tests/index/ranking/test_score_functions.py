@@ -1,4 +1,4 @@
-"""The forms of attention: each is what is written by hand, is e . k at birth, learns, and says what to ask an index."""
+"""The forms of attention: they agree with a slow loop, are e . k initially, learn, and have search vectors."""
 
 from typing import Any
 
@@ -23,13 +23,13 @@ def initial(form: str, heads: int = 1, dim: int = DIM, seed: int = 0) -> Score:
 
 
 def trained(form: str, heads: int = 1, dim: int = DIM, seed: int = 0) -> Score:
-    """Return a score whose every parameter has moved away from birth, in float64."""
+    """Return a score with all parameters changed from their initial values, in float64."""
     values = {name: value.astype(float) for name, value in vars(initial(form, heads, dim)).items()}
     return FORMS[form](**moved(values, 0.4, seed))
 
 
 def vectors(count: int, seed: int, dim: int = DIM, length: float = 1.0) -> Floats:
-    """Return float64 rows of this length, or of lengths of their own where it is 0."""
+    """Return float64 rows of this length, or of random lengths if it is 0."""
     rows = np.random.default_rng(seed).normal(size=(count, dim))
     return rows / np.linalg.norm(rows, axis=1, keepdims=True) * length if length else rows
 
@@ -39,7 +39,7 @@ def all_pairs(queries: int, keys: int) -> tuple[Ints, Ints]:
 
 
 def scored(score: Any, query: Any, keys: Any) -> Any:
-    """Return the scores (B, K, H) of every query with every key, as tensors where these are tensors."""
+    """Return the scores (B, K, H) of every query with every key, as tensors for tensors."""
     pairs = all_pairs(len(query), len(keys))
     scores = score(query, keys, *(tensors(pairs) if isinstance(query, Tensor) else pairs))
     return scores.reshape(len(query), len(keys), -1)
@@ -78,7 +78,7 @@ def test_no_pairs_give_no_scores(by: By, form: str) -> None:
     assert by(trained(form, 2))(vectors(1, 1), vectors(0, 2), none, none).shape == (0, 2)
 
 
-# --- At birth ---
+# --- Initial parameters ---
 
 
 @each_library
@@ -167,11 +167,11 @@ def test_zero_vectors_give_finite_scores_and_gradients(form: str) -> None:
 # --- Learning ---
 
 SHIFTED = 6
-"""A toy: query i is answered by key i + 1, while its nearest key is key i."""
+"""A toy: key i + 1 is relevant for query i, whose nearest key is key i."""
 
 
 def fitted(form: str, heads: int, steps: int) -> tuple[list[float], Tensor, Score]:
-    """Return the losses, the final scores (B, K) and the form after steps of Adam on the toy."""
+    """Return the losses, the final scores (B, K) and the form after this many steps of Adam on the toy."""
     keys = tensors(vectors(SHIFTED, 5, 12)).float()
     query = torch.nn.functional.normalize(keys + 0.1 * tensors(vectors(SHIFTED, 6, 12)).float(), dim=1)
     gains = torch.eye(SHIFTED).roll(1, dims=1)
@@ -209,7 +209,7 @@ def test_the_scale_of_a_form_is_learned(form: str, name: str) -> None:
     assert float(np.abs(after - before).item()) > 0.01
 
 
-# --- What an index is asked ---
+# --- Search vectors ---
 
 
 @each_library
@@ -237,7 +237,7 @@ def test_search_vectors_of_the_gaussian_leave_out_terms_of_the_query_or_the_key_
 
 
 def key_lengths(score: Score, keys: Floats) -> Floats:
-    """Return |W_k k| (K, H), every key being projected."""
+    """Return |W_k k| (K, H), computed from projected keys."""
     change = np.einsum("hdr,her->hde", score.key_up, score.key_down)
     return np.stack([np.linalg.norm(keys @ (np.eye(DIM) + one).T, axis=1) for one in change], axis=1)
 

@@ -1,4 +1,4 @@
-"""One search: the ranking, its weights, and an explanation that adds up."""
+"""A search: the ranking, its weights, and an explanation that adds up to the logit."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -67,7 +67,7 @@ def same_bits(one: Ranking, other: Ranking) -> bool:
 
 
 def trained(heads: int = 1) -> AttentionHead:
-    """Return a head that has learned something."""
+    """Return a head with changed parameters."""
     head = AttentionHead(HeadConfig(dim=ENCODER.dim, rank=4, heads=heads, sharpness=CONFIG.sharpness))
     up = 0.3 * np.random.default_rng(1).standard_normal(head.score.up.shape, np.float32)
     return AttentionHead(head.config, head.parameters_by_name() | {"score.up": up})
@@ -189,11 +189,11 @@ def test_memory_raises_the_document_that_was_confirmed(tmp_path: Path) -> None:
     without = search(remembering(tmp_path / "without"), HEAD, query())
     generation = remembering(tmp_path / "with", remembered(1, 6, TEXT))
     with_memory = search(generation, HEAD, query())
-    place = int(generation.doc_indices(np.asarray([6]))[0])
-    gained = with_memory.logits[with_memory.doc_indices == place] - without.logits[without.doc_indices == place]
+    doc_index = int(generation.doc_indices(np.asarray([6]))[0])
+    gained = with_memory.logits[with_memory.doc_indices == doc_index] - without.logits[without.doc_indices == doc_index]
     assert gained.tolist() == pytest.approx([10.0 * 0.4 * math.log(2)], abs=1e-4)
     others = [dict(zip(r.doc_indices.tolist(), r.logits.tolist(), strict=True)) for r in (without, with_memory)]
-    assert all(one.pop(place) for one in others)
+    assert all(one.pop(doc_index) for one in others)
     assert others[0] == pytest.approx(others[1], abs=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""The second hop: what a query found draws it on. Off at birth, right in its gradient, chosen where it finds more."""
+"""The second hop: the query moves towards the values of its candidates. Off initially, selected if it finds more."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +40,7 @@ def hopping(config: HeadConfig, hop: float) -> AttentionHead:
 def test_a_hop_of_zero_gives_the_bits_of_a_single_hop(by: By) -> None:
     head, candidates = by(hopping(HEAD, 0.0)), flatten(QUERIES, DIM)
     once = head.attend(head.dense(E, candidates), candidates)
-    twice = head(E, candidates)  # in torch its hop may be trained, so the second pass is made
+    twice = head(E, candidates)  # a second pass with g = 0
     assert np.array_equal(head.hopped(E, once, candidates), E)
     assert np.array_equal(twice.logits, once.logits)
     assert np.array_equal(twice.weights, once.weights)
@@ -53,7 +53,7 @@ def test_the_query_moves_towards_the_weighted_unit_means_of_passages(by: By) -> 
     drawn = head.hopped(E, attention, candidates)
     for b, documents in enumerate(QUERIES):
         expected = E[b].astype(float)
-        shares = softmax(attention.logits[b, : len(documents)])  # of the candidates alone
+        shares = softmax(attention.logits[b, : len(documents)])  # over the candidates without the null slot
         for n, document in enumerate(documents):
             keys = [np.asarray(key) for kind, key in document.keys if kind == PASSAGE]
             if keys:
@@ -82,7 +82,7 @@ def test_the_stored_values_are_pooled_and_not_the_keys(by: By) -> None:
 
 @each_library
 def test_the_null_slot_does_not_move_the_query(by: By) -> None:
-    """The slot is calibrated after the hop was chosen; what it learns must not move what the hop finds."""
+    """The null slot is calibrated after the hop is selected; calibration must not change the results of the hop."""
     candidates = flatten(QUERIES, DIM)
     logits = [
         by(hopping(replace(HEAD, null=null), 0.4))(E, candidates).logits for null in ((16.0, 1, 0), (-9.0, 0.5, 3))
@@ -127,7 +127,7 @@ def test_the_gradient_with_respect_to_the_hop_is_right(hop: float) -> None:
 X = unit(1, 0, 0, 0)
 FIRST = unit(1, 1, 0, 0)
 BESIDE_IT = unit(0.2, 1, 0, 0)
-"""Near the first answer, and farther from the query X than what is not wanted."""
+"""Near the first answer, and farther from the query X than irrelevant documents."""
 OTHERS = [unit(0.3, 0, 1, 0), unit(0.3, 0, 0, 1), unit(0.3, 0, -1, 0), unit(0.3, 0, 0, -1)]
 
 
@@ -168,9 +168,9 @@ def test_the_keys_of_a_hit_are_explained_by_the_moved_query(generation: Generati
     head = hopping(replace(INITIAL, dim=4, rank=2, beta=only(passage=1.0), inverse_temperature=1.0), 0.4)
     query = Query("", X, count=2)
     ranking = search(generation, head, query)
-    for position, place in enumerate(ranking.doc_indices.tolist()):
+    for position, doc_index in enumerate(ranking.doc_indices.tolist()):
         (key,) = explain_keys(generation, head, query, ranking, position)
-        assert key.score == pytest.approx(float(ranking.asked @ generation.keys[place]), abs=1e-5)
+        assert key.score == pytest.approx(float(ranking.asked @ generation.keys[doc_index]), abs=1e-5)
         assert key.score == pytest.approx(ranking.logits[position], abs=1e-5)
 
 
@@ -180,7 +180,7 @@ WIDTH, CLUSTERS, CROWD = 48, 30, 240
 
 
 def clustered(folder: Path) -> tuple[Generation, Floats]:
-    """Return clusters of an entry, near its query, and a document near it and far from the query; and a crowd."""
+    """Return clusters of a document near its query and a neighbour far from the query, and other documents."""
     queries, beside = random_vectors(CLUSTERS, WIDTH, seed=1), random_vectors(CLUSTERS, WIDTH, seed=2)
     entries = [unit(*(query + other)) for query, other in zip(queries, beside, strict=True)]
     far = [unit(*(other - 0.35 * query)) for query, other in zip(queries, beside, strict=True)]
