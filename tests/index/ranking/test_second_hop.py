@@ -40,7 +40,7 @@ def hopping(config: HeadConfig, hop: float) -> AttentionHead:
 def test_a_hop_of_zero_gives_the_bits_of_a_single_hop(by: By) -> None:
     head, candidates = by(hopping(HEAD, 0.0)), flatten(QUERIES, DIM)
     once = head.attend(head.dense(E, candidates), candidates)
-    twice = head(E, candidates)  # a second pass with g = 0
+    twice = head(E, candidates)
     assert np.array_equal(head.hopped(E, once, candidates), E)
     assert np.array_equal(twice.logits, once.logits)
     assert np.array_equal(twice.weights, once.weights)
