@@ -19,7 +19,7 @@ from rich.table import Table
 from benchmarks.result_file import add_out, publish
 from benchmarks.simulator import SEVERITIES, Searchers, attraction, clicked, examination
 from index.learning.click_model import count_clicks, estimate_examination, expectation_maximisation, harvest
-from index.learning.examples import ASSUMED, Feedback
+from index.learning.examples import ASSUMED_CURVE, Feedback
 
 ESTIMATORS = ("harvest on EM", "harvest", "EM", "assumed")
 PLACES = 10
@@ -57,7 +57,7 @@ def errors_of(feedback: list[Feedback], eta: float) -> list[float]:
     """Return the mean |log curve - log truth| over ranks 2 to PLACES of each of ESTIMATORS."""
     counts = count_clicks(feedback)
     maximised = expectation_maximisation(counts)
-    curves = (harvest(counts, maximised), harvest(counts), maximised, ASSUMED)
+    curves = (harvest(counts, maximised), harvest(counts), maximised, ASSUMED_CURVE)
     truth = np.log(examination(eta, PLACES)[1:])
     return [float(np.abs(np.log(curve[1:PLACES]) - truth).mean()) for curve in curves]
 

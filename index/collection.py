@@ -1,7 +1,7 @@
 """A collection without a service: documents, searches, feedback, training and evaluation in one object.
 
-The service keeps the same parts behind a database. Here documents and feedback are in memory, and the index lies in a
-temporary folder that goes with the collection. One thread at a time.
+The service stores the same data in a database. Here documents and feedback are in memory, and the index is in a
+temporary folder that `close` removes. A collection may be used by one thread at a time.
 """
 
 import tempfile
@@ -33,7 +33,7 @@ KINDS = (KeyKind.TITLE, KeyKind.PASSAGE)
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that a search found. Weights sum to 1 over all candidates and the null slot; parts add up to logit."""
+    """A result of a search. Weights sum to 1 over all candidates and the null slot; the parts add up to the logit."""
 
     document: Document
     weight: float
@@ -43,7 +43,7 @@ class Hit:
 
 @dataclass(frozen=True, eq=False)
 class _Judgment:
-    """A grade for a document and a query, whose vector is (D,)."""
+    """A grade for a document and a query with the vector (D,)."""
 
     number: int
     key: str
@@ -56,7 +56,7 @@ class _Judgment:
 class Collection:
     """Documents with the attention head that ranks them.
 
-    `head` is the head that answers; it is untrained at first, and `fit` replaces it when its gate passes.
+    `head` ranks the searches. It is untrained initially, and `fit` replaces it if the gate passes.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class Collection:
     ) -> None:
         """Create an empty collection.
 
-        config: the form of attention and its initial values, by default those of the hybrid search. language: of the
-        stemmer, `none` for no stemming. kinds: the keys that documents get; passages are always among them.
+        config: the form of attention and its initial values; the default is the hybrid search. language: the language
+        of the stemmer, `none` for no stemming. kinds: the kinds of keys per document; passages are always included.
         """
         self.encoder = encoder
         self.head = AttentionHead(config or HeadConfig(encoder.dim))
@@ -87,7 +87,7 @@ class Collection:
         return len(self._rows)
 
     def add(self, documents: Sequence[Document]) -> None:
-        """Add documents; a document whose id is known replaces the earlier one, and keeps its feedback."""
+        """Add documents. A document with a known id replaces the earlier document and keeps its feedback."""
         latest = list({document.id: document for document in documents}.values())
         encoded = encode_documents(self.encoder, latest, self._kinds)
         removed = [self._rows[document.id] for document in latest if document.id in self._rows]
@@ -125,7 +125,7 @@ class Collection:
         ]
 
     def judge(self, text: str, document_id: str, grade: float) -> None:
-        """Store a judgment: grade 1 to 4 for a good answer, below 0 for a bad one, 0 to take the judgment back.
+        """Store a judgment: grade 1 to 4 for a relevant document, below 0 for an irrelevant document, 0 to remove it.
 
         The next search uses it as memory; `fit` learns from it. Raises KeyError for an unknown document.
         """
@@ -169,7 +169,7 @@ class Collection:
     ) -> dict[str, float]:
         """Return the mean of each measure over the queries of qrels (query text -> document id -> grade).
 
-        A query does not see its own judgments in memory.
+        The memory of a query's own judgments is left out.
         """
         from index.evaluation.measures import measure_run
 
@@ -191,7 +191,7 @@ class Collection:
         return [self._documents[row].id for row in self._store.current.rows[ranking.doc_indices].tolist()]
 
     def _remember(self, added: "Sequence[_Judgment]", removed: "Sequence[_Judgment]" = ()) -> None:
-        """Publish a generation whose memory has these judgments added or renewed, and those removed."""
+        """Publish a generation with these judgments added to memory or updated, and others removed."""
         moment = int(1000 * time.time())
         confirmed = [
             Confirmation(

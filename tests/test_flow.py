@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from service.runtime.model_files import model_directory
 from service.storage.tables import Key
-from tests.service.client import DEADLINE_SECONDS, Spoken, create, good, opened, runtime_of
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, opened, runtime_of
 
 HERBS = (
     "basil oregano thyme rosemary sage parsley dill mint chives fennel tarragon marjoram coriander lavender lovage "
@@ -36,7 +36,7 @@ def client(data: Path) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def garden(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
+def garden(client: TestClient, request: pytest.FixtureRequest) -> CollectionClient:
     """A new collection with three nearly equal documents and a different document."""
     garden = create(client, request.node.name.replace("_", "-")[:100])
     garden.add(
@@ -51,7 +51,7 @@ def garden(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
 QUERY = "dry herbs for winter"
 
 
-def test_a_click_raises_its_document_in_the_next_search(garden: Spoken) -> None:
+def test_a_click_raises_its_document_in_the_next_search(garden: CollectionClient) -> None:
     shown = garden.search(QUERY, client_id="c1")
     last = shown["hits"][2]
     clicked = garden.act(last["id"], query_id=shown["query_id"], client_id="c1", position=3)
@@ -64,7 +64,7 @@ def test_a_click_raises_its_document_in_the_next_search(garden: Spoken) -> None:
     assert (past["query"], past["from"], past["query_id"]) == (QUERY, "event", shown["query_id"])
 
 
-def test_many_clicks_rank_a_document_first_only_for_their_query(garden: Spoken) -> None:
+def test_many_clicks_rank_a_document_first_only_for_their_query(garden: CollectionClient) -> None:
     elsewhere = garden.ranking("bicycle tyre")
     second = garden.ids(QUERY)[1]
     for _ in range(20):
@@ -73,7 +73,7 @@ def test_many_clicks_rank_a_document_first_only_for_their_query(garden: Spoken) 
     assert garden.ranking("bicycle tyre") == elsewhere
 
 
-def test_deleting_an_event_restores_the_ranking_exactly(garden: Spoken) -> None:
+def test_deleting_an_event_restores_the_ranking_exactly(garden: CollectionClient) -> None:
     garden.act("first", query_id=garden.search(QUERY)["query_id"], client_id="another client")
     before = garden.ranking(QUERY)
     shown = garden.search(QUERY)
@@ -84,7 +84,7 @@ def test_deleting_an_event_restores_the_ranking_exactly(garden: Spoken) -> None:
     assert garden.get()["counts"]["keys"]["query"] == 1
 
 
-def test_a_judgment_raises_its_document_by_its_rating(garden: Spoken) -> None:
+def test_a_judgment_raises_its_document_by_its_rating(garden: CollectionClient) -> None:
     before = {one: logit for one, logit, _ in garden.ranking(QUERY)}
     garden.judge(QUERY, "second", 1)
     clicked = {one: logit for one, logit, _ in garden.ranking(QUERY)}
@@ -93,7 +93,7 @@ def test_a_judgment_raises_its_document_by_its_rating(garden: Spoken) -> None:
     assert before["second"] < clicked["second"] < judged["second"]
 
 
-def herbarium(client: TestClient, name: str, decoys: bool) -> Spoken:
+def herbarium(client: TestClient, name: str, decoys: bool) -> CollectionClient:
     """Return a collection in which each herb has a document with its name as title, judged as relevant for its name.
 
     With decoys, other documents repeat the name in their text, so that an untrained search ranks them first: a model
@@ -130,7 +130,7 @@ class Stored:
     index: str
 
 
-def stored(herbs: Spoken, data: Path) -> Stored:
+def stored(herbs: CollectionClient, data: Path) -> Stored:
     keys = hashlib.sha256()
     with runtime_of(herbs.client).database.read() as connection:
         columns = select(Key.id, Key.document_row, Key.kind, Key.weight, Key.vector)
@@ -146,7 +146,7 @@ def stored(herbs: Spoken, data: Path) -> Stored:
 class Learned:
     """A collection in which training improves searches, and its training runs."""
 
-    herbs: Spoken
+    herbs: CollectionClient
     before: Stored
     after: Stored
     never: Any
@@ -171,7 +171,7 @@ def learned(client: TestClient, data: Path) -> Learned:
 
 
 @pytest.fixture(scope="module")
-def plain(client: TestClient) -> tuple[Spoken, Any]:
+def plain(client: TestClient) -> tuple[CollectionClient, Any]:
     """A collection in which an untrained search is already right, and its training run."""
     herbs = herbarium(client, "plain", decoys=False)
     return herbs, herbs.train()
@@ -275,7 +275,7 @@ def test_an_evaluation_on_stored_feedback_gives_the_figures_of_the_run(learned: 
     assert (compared["a"], compared["b"]) == (held_out["a"], held_out["b"])
 
 
-def test_a_model_that_failed_the_gate_is_promoted_only_by_force(plain: tuple[Spoken, Any]) -> None:
+def test_a_model_that_failed_the_gate_is_promoted_only_by_force(plain: tuple[CollectionClient, Any]) -> None:
     herbs, run = plain
     champion = f"{herbs.path}/models/aliases/champion"
     assert (run["status"], run["decision"]["promote"], run["decision"]["promoted"]) == ("succeeded", False, False)
@@ -311,7 +311,7 @@ def test_the_stream_of_a_run_has_all_steps_and_the_end(learned: Learned) -> None
 
 
 def test_a_run_canceled_before_its_process_started_leaves_no_model(
-    plain: tuple[Spoken, Any], monkeypatch: pytest.MonkeyPatch
+    plain: tuple[CollectionClient, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     herbs, _ = plain
     models = herbs.get("models")
@@ -344,9 +344,9 @@ def test_a_restart_keeps_documents_memory_and_champion(tmp_path: Path, learned: 
     shutil.copytree(data, copy)
     with opened(copy) as again:
         for spoken in (herbs, garden):
-            reopened = Spoken(again, spoken.name)
+            reopened = CollectionClient(again, spoken.name)
             counted = reopened.get()
             assert counted == spoken.get()
             for query in ("sowing herbs", "valerian tea", "harvest"):
                 assert reopened.ranking(query) == spoken.ranking(query)
-        assert Spoken(again, "decoys").search("sage")["model"]["version"] == 2
+        assert CollectionClient(again, "decoys").search("sage")["model"]["version"] == 2

@@ -42,26 +42,26 @@ def texts() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def query_keys(texts: dict[str, str]) -> dict[str, str]:
+def sources(texts: dict[str, str]) -> dict[str, str]:
     """Return the Python files: name -> content."""
     return {name: text for name, text in texts.items() if name.endswith(".py")}
 
 
-def test_no_file_loads_a_pickle(query_keys: dict[str, str]) -> None:
-    assert [name for name, text in query_keys.items() if PICKLES.search(text)] == []
+def test_no_file_loads_a_pickle(sources: dict[str, str]) -> None:
+    assert [name for name, text in sources.items() if PICKLES.search(text)] == []
 
 
 def test_nothing_is_left_undone(texts: dict[str, str]) -> None:
     assert [name for name, text in texts.items() if UNDONE.search(text)] == []
 
 
-def test_python_files_fit_the_eye(query_keys: dict[str, str]) -> None:
-    lengths = {name: len(text.splitlines()) for name, text in query_keys.items()}
+def test_python_files_have_at_most_400_lines(sources: dict[str, str]) -> None:
+    lengths = {name: len(text.splitlines()) for name, text in sources.items()}
     assert {name: length for name, length in lengths.items() if length > MAX_PYTHON_LINES} == {}
 
 
-def test_this_file_is_among_those_looked_at(query_keys: dict[str, str]) -> None:
-    assert "tests/test_house.py" in query_keys
+def test_this_file_is_checked_too(sources: dict[str, str]) -> None:
+    assert "tests/test_house.py" in sources
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Where the writer of a store appends: the files of keys and values, and the growable columns. Searches never see it."""
+"""The appendable storage of a store's writer: the files of keys and values, and the growable columns.
+
+Searches never read it directly.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +20,7 @@ from index.words.term_matching import Words
 
 @dataclass(frozen=True)
 class Block:
-    """n documents to append: their columns, the vectors (k, D) of their keys, values (n, V), and which are alive (n,)."""
+    """n documents to append: their columns, key vectors (k, D), values (n, V), and alive (n,)."""
 
     columns: Columns
     vectors: Floats
@@ -26,7 +29,7 @@ class Block:
 
     @classmethod
     def of(cls, documents: Sequence[IndexedDocument], tokens: Sequence[Words], dim: int) -> "Block":
-        """Return the block of documents and the words of each, as numbers."""
+        """Return the block of these documents; tokens are the word numbers of each document."""
         keys = [key for document in documents for key in document.keys]
         vectors = np.asarray([key.vector for key in keys], np.float32).reshape(len(keys), dim)
         values = np.asarray([_value(document, dim) for document in documents], np.float32).reshape(len(documents), dim)
@@ -61,7 +64,7 @@ class Appender:
 
     @property
     def columns(self) -> Columns:
-        """The columns of everything appended so far."""
+        """The columns of all documents appended so far."""
         return self._columns.columns
 
     @property
@@ -70,7 +73,7 @@ class Appender:
         return self.keys.path, self.values.path
 
     def append(self, state: Generation, block: Block) -> Generation:
-        """Return the generation with the documents of a block behind its own; both files hold its vectors already."""
+        """Return the generation with the documents of a block after its own. Its vectors must be in these files."""
         return replace(
             state,
             keys=self.keys.extended(len(state.keys), block.vectors),
@@ -85,6 +88,6 @@ class Appender:
         self.values.sync(len(state.rows))
 
     def remove_files(self) -> None:
-        """Remove the files' names. Generations that map the files stay readable."""
+        """Unlink the files. Generations that map the files stay readable."""
         for path in self.paths:
             path.unlink(missing_ok=True)

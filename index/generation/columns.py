@@ -1,4 +1,4 @@
-"""The columns of a generation: the numbers of documents and of their own keys that stand beside the vectors."""
+"""The columns of a generation: numbers per document, key and word; the vectors are stored separately."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -14,11 +14,12 @@ from index.words.term_matching import Words
 
 @dataclass(frozen=True)
 class Columns:
-    """N documents, their K keys and T words, one array per column. Arrays are never written once they are published.
+    """N documents, their K keys and T words, one array per column. Published arrays are never written.
 
-    rows (N,) ascending and value_checksums (N,): one per document. Document n has the keys first_key[n]:first_key[n + 1]
-    and the words first_token[n]:first_token[n + 1]; first_key and first_token are (N + 1,) and begin with 0. key_kind,
-    key_start, key_end (characters of the text) and key_checksums are (K,); tokens (T,) are words as numbers.
+    rows (N,), ascending, and value_checksums (N,) are per document. Document n has the keys first_key[n]:first_key[n +
+    1] and the words first_token[n]:first_token[n + 1]; first_key and first_token are (N + 1,) and begin with 0.
+    key_kind, key_start, key_end (character offsets in the text) and key_checksums are (K,); tokens (T,) are word
+    numbers.
     """
 
     rows: Ints
@@ -42,11 +43,11 @@ class Columns:
         return {name: getattr(self, name) for name in NAMES}
 
     def key_positions(self, doc_indices: Ints) -> Ints:
-        """Return the positions of the keys of these documents, document after document."""
+        """Return the positions of the keys of these documents, in the order of the documents."""
         return _spans(self.first_key, doc_indices)
 
     def taken(self, doc_indices: Ints) -> "Columns":
-        """Return the columns of these documents alone, in this order."""
+        """Return the columns of these documents, in this order."""
         keys, tokens = self.key_positions(doc_indices), _spans(self.first_token, doc_indices)
         return Columns(
             rows=self.rows[doc_indices],
@@ -66,7 +67,7 @@ OFFSETS = ("first_key", "first_token")
 
 
 class ColumnBuffers:
-    """The growable arrays behind the columns of successive generations; one writer appends to them."""
+    """The growable arrays that hold the columns of successive generations; a single writer appends to them."""
 
     def __init__(self, columns: Columns) -> None:
         """Copy the columns into arrays with spare capacity, so that the next append copies nothing."""
@@ -74,11 +75,11 @@ class ColumnBuffers:
 
     @property
     def columns(self) -> Columns:
-        """The columns of everything appended so far."""
+        """The columns of all documents appended so far."""
         return Columns(**{name: array.view for name, array in self._arrays.items()})
 
     def extended(self, columns: Columns, block: Columns) -> Columns:
-        """Return these columns with the documents of a block behind them. Readers of `columns` see no change."""
+        """Return these columns with the documents of a block appended. Readers of `columns` see no change."""
         for name, added in block.by_name().items():
             before = getattr(columns, name)
             if name in OFFSETS:
@@ -88,12 +89,12 @@ class ColumnBuffers:
 
 
 def _offsets(first: Ints, doc_indices: Ints) -> Ints:
-    """Return the offsets (n + 1,), beginning with 0, of these documents when they stand one after the other."""
+    """Return the offsets (n + 1,), beginning with 0, of these documents when they are stored contiguously."""
     return np.append(0, np.cumsum((first[1:] - first[:-1])[doc_indices]))
 
 
 def _spans(first: Ints, doc_indices: Ints) -> Ints:
-    """Return the positions first[n], ..., first[n + 1] - 1 of each document n, one after the other."""
+    """Return the positions first[n], ..., first[n + 1] - 1 of these documents n, concatenated."""
     starts, counts = first[doc_indices], first[doc_indices + 1] - first[doc_indices]
     before = np.cumsum(counts) - counts
     positions: Ints = np.arange(int(counts.sum())) + np.repeat(starts - before, counts)

@@ -1,8 +1,8 @@
-"""Compaction: the documents of a generation that are alive, copied together, followed by what was added since.
+"""Compaction: a contiguous copy of the living documents of a generation.
 
-A generation is copied while it is searched and while later generations are made from it. `carried_over` then brings
-the copy up to a later generation; its cost depends on what was added since, not on the size of the collection. Nothing
-here writes to what a search may read.
+A generation is copied while it is searched and while later generations are made from it. `carried_over` then brings the
+copy up to a later generation; its cost depends on the documents added since, not on the size of the collection.
+Compaction never writes to arrays that a search may read.
 """
 
 from dataclasses import dataclass, replace
@@ -17,18 +17,18 @@ from index.records import Ints
 from index.storage.checksum_guard import ChecksumGuard
 
 DEAD_SHARE = 0.3
-"""Share of removed keys from which on a generation is compacted."""
-DEAD_LEAST = 2048
-"""Removed keys from which on a generation is compacted."""
-COPIED_AT_ONCE = 8192
-"""Documents copied at a time. numpy holds Python's lock during a copy, and searches need that lock."""
+"""A generation is compacted when more than this share of its keys is removed, and at least LEAST_DEAD keys are."""
+LEAST_DEAD = 2048
+"""Least number of removed keys for a compaction."""
+COPY_DOCUMENTS = 8192
+"""Documents per copy step. numpy holds Python's global lock during a copy, and searches need that lock."""
 
 
 @dataclass(frozen=True)
 class Compaction:
     """The compact copy of the first `seen` documents of a generation.
 
-    doc_indices (n,) are the copied documents' indices in that generation; appender holds the files of the copy.
+    doc_indices (n,) are the doc indices of the copied documents in that generation; appender has the files of the copy.
     """
 
     state: Generation
@@ -38,15 +38,15 @@ class Compaction:
 
 
 def is_sparse(state: Generation) -> bool:
-    """Return whether enough keys belong to removed documents that a compaction is due."""
+    """Return whether a generation has enough keys of removed documents for a compaction."""
     dead = len(state.columns.key_positions(np.flatnonzero(~state.alive)))
-    return dead >= DEAD_LEAST and dead > DEAD_SHARE * len(state.keys)
+    return dead >= LEAST_DEAD and dead > DEAD_SHARE * len(state.keys)
 
 
 def compact(state: Generation, appender: Appender) -> Compaction:
-    """Copy the documents that are alive to an empty appender; no key of the copy is sealed.
+    """Copy the living documents to an empty appender; no key of the copy is sealed.
 
-    Raises DamagedKeys where a vector to copy differs from its checksum.
+    Raises DamagedKeys if a vector differs from its checksum.
     """
     doc_indices = np.flatnonzero(state.alive)
     keys = state.keys[:0]
@@ -60,13 +60,13 @@ def compact(state: Generation, appender: Appender) -> Compaction:
         key_guard=ChecksumGuard(),
         value_guard=ChecksumGuard(),
     )
-    for first in range(0, len(doc_indices), COPIED_AT_ONCE):
-        copy = appender.append(copy, _block(state, doc_indices[first : first + COPIED_AT_ONCE]))
+    for first in range(0, len(doc_indices), COPY_DOCUMENTS):
+        copy = appender.append(copy, _block(state, doc_indices[first : first + COPY_DOCUMENTS]))
     return Compaction(copy, appender, doc_indices, len(state.rows))
 
 
 def carried_over(done: Compaction, now: Generation) -> Compaction:
-    """Return the compaction brought up to a later generation: its added and removed documents, memory and words."""
+    """Return the compaction updated to a later generation: added and removed documents, memory and words."""
     added = np.arange(done.seen, len(now.rows))
     doc_indices = np.append(done.doc_indices, added)
     state = done.appender.append(done.state, _block(now, added))

@@ -1,8 +1,8 @@
-"""A generation: one immutable, searchable state of a collection. `generation.store` publishes one after the other.
+"""A generation: an immutable, searchable state of a collection. `generation.store` publishes successive generations.
 
-Sees row numbers, vectors and words; ids, SQL and HTTP are not known here. A search holds one generation from its first
-step to its last. Row numbers only grow: a replaced document comes back under a new row. The arrays of a generation are
-views of arrays that the writer appends to; nothing that a published generation shows is ever written again.
+Sees row numbers, vectors and words; never ids, SQL or HTTP. A search uses a single generation from start to end. Row
+numbers only grow: a replaced document gets a new row. The arrays of a generation are views of arrays that the writer
+appends to; the viewed part is never written again.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ from index.words.term_matching import Matches, Words, bm25, find_words, match
 
 @dataclass(frozen=True)
 class IndexedDocument:
-    """A document as the index stores it: its row, the text that words are found in, its own keys, its value (V,).
+    """A document of the index: its row, the text for term matching, its own keys, and its value (V,).
 
-    Without a value it gets the `document_value` of its keys.
+    Without a value, the document gets the `document_value` of its keys.
     """
 
     row: int
@@ -36,11 +36,11 @@ class IndexedDocument:
 
 @dataclass(frozen=True)
 class Generation:
-    """One searchable state of N documents with K keys. The doc index of a document is its position in `rows`.
+    """A searchable state of N documents with K keys. The doc index of a document is its position in `rows`.
 
-    keys (K, D) unit vectors and values (N, V), both mapped from files and read through `key_vectors` and
-    `value_vectors`, which compare checksums; columns: the numbers of documents and keys; alive (N,) bool, False for a
-    removed document. `sealed` indexes the first sealed.count keys; the other keys, the tail, are scanned exactly.
+    keys (K, D), unit vectors, and values (N, V) are mapped from files; `key_vectors` and `value_vectors` read them and
+    compare checksums. alive (N,) bool is False for removed documents. `sealed` indexes the first sealed.count keys; the
+    other keys, the tail, are scanned exactly.
     """
 
     watermark: int
@@ -61,89 +61,90 @@ class Generation:
 
     @property
     def dim(self) -> int:
-        """D."""
+        """D, the width of a key."""
         return int(self.keys.shape[1])
 
     @property
     def count(self) -> int:
-        """Documents that can be found."""
+        """The number of living documents."""
         return int(self.alive.sum())
 
     @cached_property
     def key_doc_index(self) -> Ints:
-        """The place of the document that owns each key (K,)."""
+        """The doc index of the document that owns each key (K,)."""
         return np.repeat(np.arange(len(self.rows)), np.diff(self.columns.first_key))
 
     @cached_property
     def mean_words(self) -> float:
-        """Words of a document in the mean of those that can be found, at least 1."""
+        """The mean number of words of the living documents, at least 1."""
         lengths = np.diff(self.columns.first_token)[self.alive]
         return max(1.0, float(lengths.mean())) if len(lengths) else 1.0
 
     def match(self, query: Words, weight: Floats, doc_indices: Ints) -> tuple[Floats, Matches]:
-        """Return BM25 (n,) and matches of a query's words (Q,), of this weight, in the documents at these places."""
+        """Return BM25 (n,) and the matches of a query's words (Q,) with weights (Q,) in the documents (n,)."""
         found = find_words(query, self.columns.tokens, self.columns.first_token, doc_indices)
         return bm25(found, weight, self.mean_words), match(found, weight)
 
     @cached_property
     def _living(self) -> tuple[Mask | None, int]:
-        """Return which keys (K,) are alive, None for all, and how many documents can be found by keys."""
+        """Return the mask (K,) of living keys, None if all are alive, and the number of living documents with keys."""
         counts = np.diff(self.columns.first_key)
         keys = None if self.alive.all() else np.repeat(self.alive, counts)
         return keys, int(np.count_nonzero(self.alive & (counts > 0)))
 
     def key_vectors(self, positions: Ints) -> Floats:
-        """Return the keys (n, D) at these positions; raises DamagedKeys where a key differs from its checksum."""
+        """Return the keys (n, D) at these positions. Raises DamagedKeys if a key differs from its checksum."""
         return self.key_guard.read(self.keys, positions)
 
     def value_vectors(self, doc_indices: Ints) -> Floats:
-        """Return the values (n, V) of these documents; raises DamagedKeys where a value differs from its checksum."""
+        """Return the values (n, V) of these documents. Raises DamagedKeys if a value differs from its checksum."""
         return self.value_guard.read(self.values, doc_indices)
 
     def doc_indices(self, rows: Ints) -> Ints:
-        """Return the places of these rows, MISSING for a row that is not here or not alive."""
+        """Return the doc indices of these rows, MISSING for a row that is absent or not alive."""
         if not len(self.rows):
             return np.full(len(rows), MISSING, np.int64)
         doc_index = np.searchsorted(self.rows, rows).clip(0, len(self.rows) - 1)
         return np.where((self.rows[doc_index] == rows) & self.alive[doc_index], doc_index, MISSING)
 
     def nearest(self, queries: Floats, count: int, allowed: Mask) -> list[Ints]:
-        """Return per query (H, D) the places of the `count` documents with the nearest keys, best first.
+        """Return for each query (H, D) the doc indices of the `count` documents with the nearest keys, best first.
 
-        allowed (N,) bool. Documents have several keys, so keys are asked for until enough documents are met.
+        allowed (N,) bool. A document has several keys, so the number of retrieved keys grows until there are enough
+        documents.
         """
         key_allowed, reachable = self._allowed(allowed)
         usable = len(self.keys) if key_allowed is None else int(np.count_nonzero(key_allowed))
-        wanted, asked = min(count, reachable), count * -(-usable // max(1, reachable))
+        enough, key_count = min(count, reachable), count * -(-usable // max(1, reachable))
         while True:
-            found = self._nearest_keys(queries, min(asked, usable), key_allowed)
-            doc_indices = [self._distinct_places(row) for row in found]
-            if min(map(len, doc_indices)) >= wanted or asked >= usable:
-                return [row[:count] for row in doc_indices]
-            asked *= 4
+            found = self._nearest_keys(queries, min(key_count, usable), key_allowed)
+            doc_indices = [self._distinct_doc_indices(keys) for keys in found]
+            if min(map(len, doc_indices)) >= enough or key_count >= usable:
+                return [nearest[:count] for nearest in doc_indices]
+            key_count *= 4
 
     def _allowed(self, allowed: Mask) -> tuple[Mask | None, int]:
-        """Return which keys (K,) belong to these documents, None for all, and how many of the documents have keys."""
+        """Return the mask (K,) of the keys of these documents, None for all, and the number of documents with keys."""
         if allowed is self.alive:
             return self._living
         return allowed[self.key_doc_index], int(np.count_nonzero(allowed & (np.diff(self.columns.first_key) > 0)))
 
-    def _distinct_places(self, keys: Ints) -> Ints:
+    def _distinct_doc_indices(self, keys: Ints) -> Ints:
         doc_indices = np.searchsorted(self.columns.first_key, keys[keys != MISSING], side="right") - 1
         _, first = np.unique(doc_indices, return_index=True)
         distinct: Ints = doc_indices[np.sort(first)]
         return distinct
 
     def _nearest_keys(self, queries: Floats, k: int, allowed: Mask | None) -> Ints:
-        """Return the positions (H, k) of the nearest allowed keys, sealed and tail together, best first."""
+        """Return the positions (H, k) of the nearest allowed keys among sealed keys and tail, best first."""
         if k == 0:
             return np.empty((len(queries), 0), np.int64)
-        cut = self.sealed.count
-        sealed, tail = (None, None) if allowed is None else (allowed[:cut], allowed[cut:])
+        first = self.sealed.count
+        sealed, tail = (None, None) if allowed is None else (allowed[:first], allowed[first:])
         scores, found = self.sealed.search(queries, k, None if sealed is None or sealed.all() else sealed)
-        if cut < len(self.keys):
-            tail_scores, tail_found = ExactIndex(self.keys[cut:]).search(queries, k, tail)
-            tail_found = np.where(tail_found == MISSING, MISSING, tail_found + cut)
+        if first < len(self.keys):
+            tail_scores, tail_found = ExactIndex(self.keys[first:]).search(queries, k, tail)
+            tail_found = np.where(tail_found == MISSING, MISSING, tail_found + first)
             scores, found = np.hstack([scores, tail_scores]), np.hstack([found, tail_found])
             order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
             return np.take_along_axis(found, order, axis=1)

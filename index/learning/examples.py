@@ -1,7 +1,7 @@
-"""Training examples from feedback: for each query its candidates, what was confirmed, and where things were shown.
+"""Training examples from feedback: for each query its candidates, their gains and their propensities.
 
-Sees rows and vectors, never events or SQL. An example's own memory keys are left out of its candidates and its
-evidence, since with them memory would look perfect and generalise badly.
+Sees rows and vectors, never events or SQL. The memory of an example's own query is left out of its candidates and its
+evidence: with it, memory would look perfect in training and generalise badly.
 """
 
 import hashlib
@@ -19,25 +19,25 @@ from index.records import Floats, Ints
 
 FOLDS = 10
 TEST_FOLDS = 2
-"""Of FOLDS: the share of queries that no model is ever trained on; the rest is split again to choose a recipe."""
+"""Folds whose queries no model is ever trained on. The other folds are split again to select a recipe."""
 EXAMINATION_DECAY = 0.7
-"""eta of the chance position^-eta that a shown place is looked at, until the log itself is asked (Joachims 2017)."""
+"""eta of the assumed examination probability position^-eta (Joachims 2017)."""
 POSITIONS = 100
-"""Length of a curve of examination; places further down are taken for the last one."""
+"""Length of an examination curve; positions further down count as the last."""
 SOLVED_UNCLICKED = 0.1
-"""Chance that a document which was looked at and not clicked solved a session that was solved: by what its hit said."""
+"""Probability that a document that was examined and not clicked solved a session, by the text of its hit."""
 
-ASSUMED: Floats = (np.arange(1, POSITIONS + 1) ** -EXAMINATION_DECAY).astype(np.float32)
-"""The curve taken for granted where a log says too little of its own: curve[p - 1] is the chance of a look at p."""
-ASSUMED.setflags(write=False)
+ASSUMED_CURVE: Floats = (np.arange(1, POSITIONS + 1) ** -EXAMINATION_DECAY).astype(np.float32)
+"""The examination curve of a log with too few clicks: curve[p - 1] is the examination probability of position p."""
+ASSUMED_CURVE.setflags(write=False)
 
 Showings = Mapping[int, Mapping[int, int]]
-"""Row -> 1-based position -> how many times."""
+"""Counts of impressions or clicks: row -> 1-based position -> count."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """A list whose searcher said that it solved the problem: row -> 1-based position, and the rows clicked."""
+    """A session that the user marked as solved: the list shown, row -> 1-based position, and the rows clicked."""
 
     shown: Mapping[int, int]
     clicked: frozenset[int]
@@ -45,13 +45,13 @@ class Solved:
 
 @dataclass(frozen=True)
 class Feedback:
-    """What is known of one query: gains of confirmed documents, and for clicks where all documents were shown.
+    """All feedback on one query: gains of documents, and for clicks also the impressions of all documents.
 
-    source is the unit of splitting and of memory: all feedback on one query text. gains are grades, of clicks their
-    sum over clients and lists. shown counts the showings of every document over all logged lists of the query, with a
-    click or without; None for judgments, where position plays no part. clicks counts the clicks among them. examined
-    are the rows that stood no deeper than one place below a click on their own list: what was surely looked at; None
-    where that is not told apart from shown. sessions are the lists that solved their searcher's problem.
+    query_key is the unit of splitting and of memory. gains are grades; the gain of clicks is their sum over clients and
+    lists. shown counts the impressions of every document over all logged lists of the query, with and without clicks;
+    it is None for judgments, for which positions do not matter. clicks counts the clicks on these impressions. examined
+    are the rows at most one position below the lowest click on their list, which were surely examined; None if unknown.
+    sessions are the sessions marked as solved.
     """
 
     query_key: str
@@ -66,7 +66,7 @@ class Feedback:
 
 @dataclass(frozen=True)
 class Example:
-    """One query as training sees it; gains, log_propensity and solved are (N,), aligned with its candidates."""
+    """One training query; gains, log_propensity and solved are (N,), aligned with its candidates."""
 
     feedback: Feedback
     candidates: CandidateSet
@@ -77,7 +77,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Batch:
-    """B examples as arrays: query (B, D), the flat candidates; gains, log_propensity and solved (B, N)."""
+    """B examples as arrays: query (B, D), flat candidates, and gains, log_propensity and solved (B, N)."""
 
     query: Array
     candidates: Candidates
@@ -86,13 +86,13 @@ class Batch:
     solved: Array
 
 
-def looks(showings: Mapping[int, int], curve: Floats) -> float:
-    """Return how often a document was looked at, to be expected: its showings (position -> times) times the curve."""
-    return sum(times * float(curve[min(position, len(curve)) - 1]) for position, times in showings.items())
+def expected_examinations(impressions: Mapping[int, int], curve: Floats) -> float:
+    """Return the expected examinations of a document: sum_p n_p curve[p - 1] over its impressions (position -> n_p)."""
+    return sum(times * float(curve[min(position, len(curve)) - 1]) for position, times in impressions.items())
 
 
 def fold_of(query_key: str) -> int:
-    """Return the fold in [0, FOLDS) of a query text: the same on every machine, for ever."""
+    """Return the fold in [0, FOLDS) of a query key: the same on every machine and in every release."""
     return int.from_bytes(hashlib.sha256(query_key.encode("utf-8", "replace")).digest()[:8], "big") % FOLDS
 
 
@@ -105,33 +105,34 @@ def split(feedback: Sequence[Feedback]) -> tuple[list[Feedback], list[Feedback]]
 
 
 def make_example(
-    generation: Generation, feedback: Feedback, projected: Floats, count: int, curve: Floats | None = ASSUMED
+    generation: Generation, feedback: Feedback, projected: Floats, count: int, curve: Floats | None = ASSUMED_CURVE
 ) -> Example:
-    """Return the example of one query: judged documents among retrieved ones, or clicked among those shown.
+    """Return the example of one query: judged documents among retrieved documents, or clicked among shown documents.
 
-    projected (H, D) is what keys are matched with; count candidates are retrieved by keys and by words each. A judged
-    document that was not retrieved is left out: put among hard negatives it is the odd one out, and what tells it from
-    them is how it got there. Documents that were never shown could not be clicked, and are no candidates of clicks.
+    projected (H, D) are the search vectors; `count` candidates are retrieved by keys and `count` by words. A judged
+    document that was not retrieved is left out: it would differ from the hard negatives only by being added. Documents
+    that were never shown could not be clicked, and are not candidates of a click example.
 
-    curve[p - 1] > 0 is the chance that position p is looked at: every document shown is a candidate, and its log
-    propensity is that of its expected looks. None is the naive reading: all that was examined was looked at alike.
+    curve[p - 1] > 0 is the examination probability of position p: every document shown is a candidate, and its log
+    propensity comes from its expected examinations. None is the naive interpretation: only the documents in `examined`
+    are candidates, all with the same propensity.
     """
     implicit = feedback.shown is not None
-    wanted = _click_candidates(feedback, curve is None) if implicit else []
-    shown = generation.doc_indices(np.asarray(wanted, np.int64))
+    rows = _click_candidates(feedback, curve is None) if implicit else []
+    shown = generation.doc_indices(np.asarray(rows, np.int64))
     shown = shown[shown != MISSING]
     query = Query(feedback.text, feedback.vector, count=0 if implicit else count, excluded_query=feedback.query_key)
     candidates = retrieve(generation, query, projected, required=shown)
     if implicit:
         candidates = _only(candidates, np.sort(shown))
-    rows = generation.rows[candidates.doc_indices]
-    gains = np.asarray([feedback.gains.get(row, 0.0) for row in rows.tolist()], np.float32)
-    log_propensity = _log_propensity(feedback.shown, curve, rows)
-    return Example(feedback, candidates, gains, log_propensity, _solved(feedback.sessions, curve, rows))
+    found = generation.rows[candidates.doc_indices]
+    gains = np.asarray([feedback.gains.get(row, 0.0) for row in found.tolist()], np.float32)
+    log_propensity = _log_propensity(feedback.shown, curve, found)
+    return Example(feedback, candidates, gains, log_propensity, _solved(feedback.sessions, curve, found))
 
 
 def make_batch(generation: Generation, examples: Sequence[Example], with_values: bool = False) -> Batch:
-    """Return the examples as arrays; values are gathered where a second hop reads them."""
+    """Return the examples as arrays; with_values gathers the values, which the second hop needs."""
     candidates = assemble(generation, [example.candidates for example in examples], with_values=with_values)
     shape = candidates.mask.shape
     return Batch(
@@ -148,9 +149,9 @@ def make_examples(
     feedback: Sequence[Feedback],
     project: Callable[[Floats], Floats],
     count: int,
-    curve: Floats | None = ASSUMED,
+    curve: Floats | None = ASSUMED_CURVE,
 ) -> list[Example]:
-    """Return the examples that have something to learn: a gain or a solved session, and another candidate."""
+    """Return the examples with a gain or a solved session, and at least two candidates."""
     examples = []
     for one in feedback:
         example = make_example(generation, one, project(one.vector), count, curve)
@@ -160,25 +161,25 @@ def make_examples(
 
 
 def _click_candidates(feedback: Feedback, naive: bool) -> list[int]:
-    """Return the rows that a click example chooses among."""
+    """Return the rows of the candidates of a click example."""
     shown = feedback.shown or {}
-    among = feedback.examined if naive and feedback.examined is not None else shown.keys()
+    examined = feedback.examined if naive and feedback.examined is not None else shown.keys()
     solved = {row for session in feedback.sessions for row in session.shown}
-    return sorted(set(feedback.gains) | set(among) | solved)
+    return sorted(set(feedback.gains) | set(examined) | solved)
 
 
 def _log_propensity(shown: Showings | None, curve: Floats | None, rows: Ints) -> Floats:
-    """Return (N,) log of the expected looks over the most of them, <= 0; what was never shown counts as the most."""
+    """Return (N,) log of the expected examinations relative to their maximum, <= 0; 0 for a document never shown."""
     if shown is None or curve is None or not len(rows):
         return np.zeros(len(rows), np.float32)
-    looked = np.asarray([looks(shown.get(row, {}), curve) for row in rows.tolist()])
-    most = looked.max()
-    relative = np.where(looked > 0, looked, most) / (most or 1.0)
+    examinations = np.asarray([expected_examinations(shown.get(row, {}), curve) for row in rows.tolist()])
+    largest = examinations.max()
+    relative = np.where(examinations > 0, examinations, largest) / (largest or 1.0)
     return np.log(np.where(relative > 0, relative, 1.0)).astype(np.float32)
 
 
 def _solved(sessions: Sequence[Solved], curve: Floats | None, rows: Ints) -> Floats:
-    """Return (N,) the chance that each document solved a session drawn from these; zeros where there is none."""
+    """Return (N,) P(solved | n) of each document, the mean over sessions; zeros without sessions."""
     chance = np.zeros(len(rows), np.float64)
     certain = np.ones(1, np.float32) if curve is None else curve
     for session in sessions:
@@ -186,12 +187,12 @@ def _solved(sessions: Sequence[Solved], curve: Floats | None, rows: Ints) -> Flo
             if row in session.clicked:
                 chance[n] += 1.0
             elif row in session.shown:
-                chance[n] += SOLVED_UNCLICKED * looks({session.shown[row]: 1}, certain)
+                chance[n] += SOLVED_UNCLICKED * expected_examinations({session.shown[row]: 1}, certain)
     return (chance / max(1, len(sessions))).astype(np.float32)
 
 
 def _only(candidates: CandidateSet, doc_indices: Ints) -> CandidateSet:
-    """Return the candidates restricted to these places."""
+    """Return the candidates restricted to these doc indices."""
     keep = np.isin(candidates.doc_indices, doc_indices)
     kept_memory = keep[candidates.memory_candidate]
     renumbered = np.cumsum(keep) - 1

@@ -1,7 +1,7 @@
 """Fits an attention head to feedback, and measures it on queries that the measured head was not trained on.
 
-Sees a generation and feedback; writes nothing but its trial cache. `fit` is a generator that yields one record per
-step, so that the caller can show, store or stop the work; its return value is the fitted head with its report.
+Reads a generation and feedback, and writes only its trial cache. `fit` is a generator that yields one record per step,
+so that the caller can show, store or stop the work. It returns the fitted head with its report.
 """
 
 from collections.abc import Generator, Sequence
@@ -73,7 +73,7 @@ def fit(
     selection = selection.with_hop(hop["chosen"])
     examples = interpretations.examples[selection.recipe.interpretation]
     head = calibrate_null(generation, head.changed(hop=hop["chosen"]), examples)
-    comparisons, asked = yield from compare_heads(generation, champion, head, selection, learn, test, clicks, config)
+    comparisons, counts = yield from compare_heads(generation, champion, head, selection, learn, test, clicks, config)
     report = {
         "queries": {"train": len(learn), "test": len(test)},
         "split": f"by query text into {FOLDS} folds: {TEST_FOLDS} test, the rest train and validation",
@@ -82,16 +82,16 @@ def fit(
         "examination": clicks.as_dict() if any(one.shown is not None for one in learn) else None,
         "hop": hop,
         "held_out": {name: comparison.as_dict() for name, comparison in comparisons.items()},
-        "held_out_queries": asked,
+        "held_out_queries": counts,
         "head": describe(head),
     }
     return Fitted(head, report, gate(comparisons["nDCG@10"], comparisons["R@100"]))
 
 
 def describe(head: AttentionHead) -> dict[str, Any]:
-    """Return a head's scalars for a report."""
+    """Return the scalars of a head for a report."""
     initial = AttentionHead(head.config).score.low_rank()
-    change = [float(np.linalg.norm(one - old)) for one, old in zip(head.score.low_rank(), initial, strict=True)]
+    change = [float(np.linalg.norm(new - old)) for new, old in zip(head.score.low_rank(), initial, strict=True)]
     return {
         "form": head.config.form,
         "heads": head.config.heads,
@@ -110,7 +110,7 @@ def describe(head: AttentionHead) -> dict[str, Any]:
 def calibrate_null(generation: Generation, head: AttentionHead, examples: Sequence[Example]) -> AttentionHead:
     """Return the head with its null slot calibrated: its weight separates answered queries from unanswered ones.
 
-    Every query counts twice, with its confirmed documents among the candidates and without them; `fit_null` fits a
+    Each query counts twice: with its confirmed documents among the candidates, and without them. `fit_null` fits a
     logistic regression to both. The ranking does not depend on the null slot.
     """
     answered, unanswered = [], []
@@ -128,17 +128,17 @@ def calibrate_null(generation: Generation, head: AttentionHead, examples: Sequen
 
 
 def _inputs(generation: Generation, learn: Sequence[Feedback], initial: HeadConfig, config: FitConfig) -> str:
-    """Return a checksum of everything that a trial depends on, memory included."""
+    """Return a checksum of all inputs of a trial, memory included."""
     vectors = np.stack([one.vector for one in learn])
     arrays = [vectors, generation.keys, generation.alive, *generation.columns.by_name().values()]
-    remembered = [(key.query_key, key.row, key.weight) for key in generation.memory.keys]
-    return fingerprint(config, initial, *(one.tobytes() for one in arrays), remembered, *learn)
+    memory = [(key.query_key, key.row, key.weight) for key in generation.memory.keys]
+    return fingerprint(config, initial, *(array.tobytes() for array in arrays), memory, *learn)
 
 
 def _interpret(
     generation: Generation, learn: Sequence[Feedback], initial: HeadConfig, clicks: ClickModel, config: FitConfig
 ) -> Generator[Step, None, ClickInterpretations]:
-    """Return the examples of the queries to learn from, per interpretation of clicks (`Recipe.interpretation`)."""
+    """Return the examples of the training queries for each interpretation of clicks (`Recipe.interpretation`)."""
     untrained = AttentionHead(initial)
     curve = clicks.examination.curve
 
@@ -166,7 +166,7 @@ def _final(
     initial: HeadConfig,
     config: FitConfig,
 ) -> Generator[Step, None, AttentionHead]:
-    """Return the head of the selected recipe: trained on all examples, or the trial's own where one fold validated."""
+    """Return the selected recipe's head: trained on all examples, or the head of the trial if there is only one."""
     if len(selection.trials) == 1:
         return next(iter(selection.trials.values())).head
     if not selection.recipe.weights:

@@ -1,4 +1,4 @@
-"""Heads on queries that they were not trained on: the second hop is selected there, and two heads are compared."""
+"""Evaluation on held-out queries: the selection of the second hop, and the comparison of two heads."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
@@ -18,37 +18,42 @@ from index.ranking.retrieval import Query
 from index.ranking.search import search
 
 HOP_QUERIES = 120
-"""Queries that the second hop is selected on, at most."""
+"""Maximum number of queries to select the second hop on."""
 FULL_RECALL = 0.99
-"""Recall@100 from which on a second hop has nothing to gain."""
+"""Recall@100 above which larger hops are not tried."""
 MAX_CROSS_FITTED = 600
-"""Train queries that join the comparison at most, each searched by the head of the fold that left it out."""
+"""Maximum number of training queries in the comparison, each searched by the head of the fold that left it out."""
 
 
 def select_hop(
     generation: Generation, selection: Selection, learn: Sequence[Feedback], clicks: ClickModel, config: FitConfig
 ) -> Generator[Step, None, dict[str, Any]]:
-    """Return g of the second hop, 0 unless held-out Recall@100 rises by more than its error and nDCG@10 does not fall.
+    """Return the selected g of the second hop with its measures.
+
+    g is 0 unless held-out Recall@100 rises by more than a share of its standard error and nDCG@10 does not fall.
 
     Each query is searched by the head of the fold that left it out.
     """
     known = [one for one in learn if selection.head_for(one.query_key) is not None]
-    asked = sample(known, HOP_QUERIES, config.seed)
-    qrels = held_out_qrels(asked, clicks)
+    queries = sample(known, HOP_QUERIES, config.seed)
+    qrels = held_out_qrels(queries, clicks)
     measured: dict[float, dict[str, dict[str, float]]] = {}
     chosen = 0.0
     for hop in (0.0, *config.hops):
-        measured[hop] = measure_run(_cross_searched(generation, selection.with_hop(hop), asked), qrels)
+        measured[hop] = measure_run(_cross_searched(generation, selection.with_hop(hop), queries), qrels)
         yield Step("hop", len(measured), 1 + len(config.hops))
         before, after = measured[chosen], measured[hop]
-        gains = np.asarray([after["R@100"][one] - before["R@100"][one] for one in before["R@100"]])
-        risen = beats(gains, config.error_share) and _mean(after["nDCG@10"]) >= _mean(before["nDCG@10"])
-        chosen = hop if risen else chosen
-        worse = _mean(after["nDCG@10"]) < _mean(before["nDCG@10"])  # a longer hop loses more
-        if worse or _mean(measured[0.0]["R@100"]) >= FULL_RECALL:
+        gains = np.asarray([after["R@100"][key] - before["R@100"][key] for key in before["R@100"]])
+        worse = _mean(after["nDCG@10"]) < _mean(before["nDCG@10"])
+        if beats(gains, config.error_share) and not worse:
+            chosen = hop
+        if worse or _mean(measured[0.0]["R@100"]) >= FULL_RECALL:  # larger hops lose more, or have nothing to gain
             break
-    tried = {f"{hop:g}": {name: round(_mean(of), 4) for name, of in one.items()} for hop, one in measured.items()}
-    return {"chosen": chosen, "queries": len(asked), "tried": tried}
+    tried = {
+        f"{hop:g}": {name: round(_mean(values), 4) for name, values in measures.items()}
+        for hop, measures in measured.items()
+    }
+    return {"chosen": chosen, "queries": len(queries), "tried": tried}
 
 
 def compare_heads(
@@ -61,38 +66,50 @@ def compare_heads(
     clicks: ClickModel,
     config: FitConfig,
 ) -> Generator[Step, None, tuple[dict[str, Comparison], dict[str, int]]]:
-    """Return the paired comparison on queries searched in full, each by a head that did not train on it.
+    """Return the paired comparison on full searches by heads that did not train on the query, and the query counts.
 
-    The challenger searches the test queries. Train queries join where the champion is untrained, so that it has learned
-    from no query, and every fold validated once: each is searched by the head of the fold that left it out. Few queries
-    then suffice to prove a gain. The overestimate that comes from the selection among recipes is subtracted for them.
+    The challenger searches the test queries. Cross-fitted training queries are added (`_cross_fitted`), so that few
+    queries suffice to prove a gain; for them, the overestimate from the selection among recipes is subtracted.
     """
     test = sample(test, config.max_test_queries, config.seed)
-    asked = [(one, challenger) for one in test]
-    cross_fitted: list[tuple[Feedback, AttentionHead]] = []
-    changed = selection.recipe.weights or challenger.hops
-    if changed and len(selection.trials) > 1 and is_untrained(champion):
-        known = [(one, selection.head_for(one.query_key)) for one in learn]
-        cross_fitted = [(one, head) for one, head in known if head is not None]
-        cross_fitted = sample(cross_fitted, MAX_CROSS_FITTED, config.seed)
-    asked += cross_fitted
+    cross_fitted = _cross_fitted(champion, challenger, selection, learn, config)
+    queries = [*((one, challenger) for one in test), *cross_fitted]
     runs: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
-    for at, (one, head) in enumerate(asked):
+    for done, (one, head) in enumerate(queries):
         runs[0][one.query_key] = ranked_rows(generation, champion, one, 100)
         runs[1][one.query_key] = ranked_rows(generation, head, one, 100)
-        if at % 50 == 0:
-            yield Step("evaluate", at, len(asked))
-    comparisons = compare_runs(*runs, held_out_qrels([one for one, _ in asked], clicks))
-    share = len(cross_fitted) / len(asked)
+        if done % 50 == 0:
+            yield Step("evaluate", done, len(queries))
+    comparisons = compare_runs(*runs, held_out_qrels([one for one, _ in queries], clicks))
+    share = len(cross_fitted) / len(queries)
     comparisons["nDCG@10"] = comparisons["nDCG@10"].lowered(share * selection.optimism)
     return comparisons, {"test": len(test), "cross_fitted": len(cross_fitted)}
 
 
-def is_untrained(head: AttentionHead) -> bool:
-    """Return whether a head ranks as with its initial parameters.
+def _cross_fitted(
+    champion: AttentionHead,
+    challenger: AttentionHead,
+    selection: Selection,
+    learn: Sequence[Feedback],
+    config: FitConfig,
+) -> list[tuple[Feedback, AttentionHead]]:
+    """Return training queries for the comparison, each with the head of the fold that left it out.
 
-    Its random directions are not compared: initially they are multiplied by 0, and earlier releases drew others.
-    Logarithms may differ in their last bit.
+    There are none unless the champion is untrained, so that it has learned from no query, and every fold validated
+    once.
+    """
+    changed = selection.recipe.weights or challenger.hops
+    if not changed or len(selection.trials) <= 1 or not is_untrained(champion):
+        return []
+    known = [(one, selection.head_for(one.query_key)) for one in learn]
+    return sample([(one, head) for one, head in known if head is not None], MAX_CROSS_FITTED, config.seed)
+
+
+def is_untrained(head: AttentionHead) -> bool:
+    """Return whether a head gives the same rankings as its initial parameters.
+
+    Its random directions are not compared: initially they are multiplied by 0, and earlier releases used other
+    directions. Logarithms may differ in their last bit.
     """
     initial = initial_parameters(head.config)
     other = initial_parameters(replace(head.config, seed=head.config.seed + 1))
@@ -102,10 +119,10 @@ def is_untrained(head: AttentionHead) -> bool:
 
 
 def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback, limit: int) -> list[str]:
-    """Return the rows found for a query as evaluation sees it: the whole collection, without the query's own memory.
+    """Return the rows of the best documents of a query for evaluation: a full search without the query's own memory.
 
-    A query with clicks keeps only documents that were shown, a condensed list (Sakai 2007). A document that was never
-    shown was never clicked, good or not: counted as bad, it would favour the model that made the lists.
+    For a query with clicks only documents that were shown are kept, a condensed list (Sakai 2007). A document that was
+    never shown could not be clicked; to count it as irrelevant would favour the model that made the lists.
     """
     ranking = search(generation, head, Query(one.text, one.vector, excluded_query=one.query_key))
     rows = generation.rows[ranking.doc_indices].tolist()
@@ -113,17 +130,17 @@ def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback, limi
 
 
 def sample(items: Sequence[Any], most: int, seed: int) -> list[Any]:
-    """Return at most `most` of the items, drawn without replacement, in their order."""
+    """Return a random sample without replacement of at most `most` items, in their original order."""
     if len(items) <= most:
         return list(items)
     chosen = np.sort(np.random.default_rng(seed).choice(len(items), most, replace=False))
     return [items[i] for i in chosen]
 
 
-def _cross_searched(generation: Generation, selection: Selection, asked: Sequence[Feedback]) -> dict[str, list[str]]:
+def _cross_searched(generation: Generation, selection: Selection, queries: Sequence[Feedback]) -> dict[str, list[str]]:
     """Return the run of queries, each searched by the head of the fold that left it out."""
     run = {}
-    for one in asked:
+    for one in queries:
         head = selection.head_for(one.query_key)
         assert head is not None
         run[one.query_key] = ranked_rows(generation, head, one, 100)

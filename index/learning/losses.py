@@ -1,7 +1,7 @@
-"""What training minimises: a listwise softmax over the candidates of a query, aware of where they were shown.
+"""The losses of training: a listwise softmax loss with propensities, and a loss for solved sessions.
 
 Sources: Cao et al. 2007 (listwise softmax); Joachims et al. 2017 and Agarwal et al. 2019 (propensities); Radlinski and
-Joachims 2005 (a whole session as evidence).
+Joachims 2005 (whole sessions as evidence).
 """
 
 import torch
@@ -11,10 +11,11 @@ from torch import Tensor
 def listwise_loss(logits: Tensor, gains: Tensor, log_propensity: Tensor | None = None) -> Tensor:
     """Return the mean over queries of -sum_n y_n log alpha_n, a scalar.
 
-    logits (B, N) of the documents, -inf where there is no candidate; gains (B, N) >= 0, y is gains scaled to sum to 1
-    per query; a query without gain is left out. log_propensity (B, N), the logarithm of the chance that the place
-    where a document was shown was looked at, is added to the logits of implicit feedback: what its place explains need
-    not be explained by relevance. None means that all were looked at. The null slot is calibrated apart (`train`).
+    logits (B, N): of the documents, -inf in empty slots. gains (B, N) >= 0: y is gains scaled to sum to 1 per query;
+    queries without gain are left out. log_propensity (B, N): logarithm of the examination probability of the positions
+    where a document was shown. It is added to the logits of implicit feedback, so that relevance need not explain the
+    effect of position. None means that all documents were examined. The null slot is calibrated separately
+    (`fit.calibrate_null`).
     """
     if log_propensity is not None:
         logits = logits + log_propensity
@@ -28,11 +29,12 @@ def listwise_loss(logits: Tensor, gains: Tensor, log_propensity: Tensor | None =
 
 
 def session_loss(logits: Tensor, solved: Tensor) -> Tensor:
-    """Return the mean over queries of -log sum_n alpha_n P(solved | n), a scalar: credit without a document.
+    """Return the mean over queries of -log sum_n alpha_n P(solved | n), a scalar, for sessions that name no document.
 
-    logits (B, N) of the documents, -inf where there is no candidate; solved (B, N) in [0, 1] the chance that a session
-    was solved if document n was what it looked for (`examples.Solved`); a row of zeros has no session and is left out.
-    alpha is the softmax of the logits as they are: where a document stood is in P(solved | n) already.
+    logits (B, N): of the documents, -inf in empty slots. solved (B, N) in [0, 1]: P(solved | n), the probability that a
+    session was solved if it searched for document n (`examples.Solved`); rows of zeros have no session and are left
+    out. alpha is the softmax of the logits without propensities, because P(solved | n) already contains the effect of
+    position.
     """
     counted = (solved > 0).any(1)
     if not bool(counted.any()):

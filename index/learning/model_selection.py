@@ -1,7 +1,7 @@
-"""Which recipe a run uses: trials on queries that were not trained on, within a cost budget.
+"""The selection of a run's recipe: trials validated on held-out queries, within a cost budget.
 
-From the simplest recipe to the richest, each must be better than the best simpler one by a share of the standard error
-of its gain (after Breiman et al. 1984). Little data therefore changes nothing, or little.
+Recipes are tried from the simplest to the richest. A recipe must be better than the selected simpler recipe by a share
+of the standard error of its gain (after Breiman et al. 1984). Little data therefore changes little or nothing.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -29,17 +29,18 @@ VARIANTS: tuple[Mapping[str, float], ...] = (
     {"rank": 8},
     {"decay": 1.0},
 )
-"""Changes that are tried in turn where a query projection was selected and half of the cost budget is left."""
+"""Changes that are tried after a recipe with a query projection was selected, while half of the cost budget is left."""
 COST = {False: 1e-4, True: 1.1e-3}
-"""Nominal seconds of an example in an epoch, without and with a query projection: about one core's time."""
+"""Nominal seconds per example and epoch, without and with a query projection: roughly the time of one core."""
 BOOTSTRAPS = 500
+"""Bootstrap samples for the estimate of the optimism."""
 
 Values = dict[str, float]
 
 
 @dataclass(frozen=True)
 class ClickInterpretations:
-    """Examples of all queries to learn from per interpretation of clicks; grades to validate by; examination curve."""
+    """The examples of all training queries per interpretation, the grades for validation, and the examination curve."""
 
     examples: Mapping[str, Sequence[Example]]
     qrels: Qrels
@@ -55,27 +56,27 @@ class Selection:
     validation: Mapping[str, float]
     queries: int
     optimism: float
-    """How much the selected recipe's nDCG@10 is overestimated, because it was selected on the same queries."""
+    """Overestimate of the selected recipe's nDCG@10, which comes from the selection on the same queries."""
     skipped: tuple[str, ...]
     """Recipes that exceeded the cost budget."""
 
     @property
     def epochs(self) -> int:
-        """The median number of epochs over the folds."""
+        """The median number of epochs over the folds, 0 without trials."""
         return round(float(np.median([trial.epochs for trial in self.trials.values()]))) if self.trials else 0
 
     def head_for(self, query_key: str) -> AttentionHead | None:
-        """Return the head of the fold that did not train on this query, None where all did."""
+        """Return the head of the fold that did not train on this query, or None if there is none."""
         trial = self.trials.get(fold_of(query_key))
         return trial.head if trial else None
 
     def with_hop(self, hop: float) -> "Selection":
-        """Return the selection with this g of the second hop in every head."""
+        """Return the selection with g of the second hop set to `hop` in all heads."""
         changed = {fold: replace(one, head=one.head.changed(hop=hop)) for fold, one in self.trials.items()}
         return replace(self, trials=changed)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the selection as a training record shows it."""
+        """Return the selection for a training record. `reading` is the interpretation of clicks."""
         return {
             "recipe": self.recipe.name,
             "learning_rate": self.recipe.learning_rate,
@@ -92,7 +93,7 @@ class Selection:
 
 @dataclass
 class _RecipeSearch:
-    """The trials of one selection: finished ones, the cost that is left, and the recipes that were skipped."""
+    """The state of a selection: its finished trials, the cost budget left, and the skipped recipes."""
 
     generation: Generation
     interpretations: ClickInterpretations
@@ -105,7 +106,7 @@ class _RecipeSearch:
     skipped: list[str] = field(default_factory=list)
 
     def attempt(self, recipe: Recipe) -> Generator[Step, None, bool]:
-        """Make the trials of a recipe on every fold, if the cost budget allows; return whether it did."""
+        """Run the trials of a recipe on all folds, if the cost budget allows it; return whether they ran."""
         cost = self._cost(recipe)
         if cost > self.left:
             self.skip(recipe)
@@ -124,11 +125,11 @@ class _RecipeSearch:
         return True
 
     def skip(self, recipe: Recipe) -> None:
-        """Note that a recipe exceeds the cost budget."""
+        """Record that a recipe exceeds the cost budget."""
         self.skipped.append(label(recipe, self.initial.rank))
 
     def values(self, recipe: Recipe) -> Values:
-        """Return query -> nDCG@10, each by the head that did not train on it."""
+        """Return query key -> nDCG@10 of the head that did not train on the query."""
         return {query: value for trial in self.made[recipe].values() for query, value in trial.measured.items()}
 
     def better(self, richer: Recipe, simpler: Recipe) -> bool:
@@ -144,11 +145,11 @@ class _RecipeSearch:
         return COST[recipe.query_projection] * examples * self.config.epochs * len(self.groups)
 
     def _split(self, interpretation: str, group: frozenset[int]) -> TrainingSplit:
-        """Return the training split of a fold. All interpretations are validated alike: clicks among all shown documents.
+        """Return the training split of a fold. All interpretations are validated on clicks among all shown documents.
 
-        A document that was never shown was never clicked, good or not: counted as bad, it would favour the model that
-        made the lists. A document that the naive interpretation leaves out was not clicked: validated without it, any
-        head would look better.
+        A document that was never shown could not be clicked; to count it as irrelevant would favour the model that made
+        the lists. A document that the naive interpretation leaves out was not clicked; without it, validation would
+        overestimate any head.
         """
         shown = self.interpretations.examples.get("debiased", self.interpretations.examples["graded"])
         train = [one for one in self.interpretations.examples[interpretation] if _fold(one) not in group]
@@ -163,7 +164,7 @@ def select(
     config: FitConfig,
     cache: TrialCache,
 ) -> Generator[Step, None, Selection]:
-    """Return the recipe that (cross-)validation selects: with few queries every fold validates once, with many one."""
+    """Return the recipe selected by cross-validation, or by validation on one fold if there are enough queries."""
     groups = _groups(interpretations.examples["graded"], config)
     search = _RecipeSearch(generation, interpretations, initial, config, cache, groups, config.cost_budget)
     tried = {RECIPES[0].name, *config.recipes}
@@ -171,29 +172,29 @@ def select(
     recipes = [replace(one, rank=initial.rank, interpretation=first) for one in RECIPES if one.name in tried]
     selected = yield from _climb(search, recipes, recipes[0])
     for interpretation in others:
-        if not selected.weights:  # the first interpretation proved no gain; another one may
+        if not selected.weights:  # another interpretation may prove a gain where the first did not
             again = [replace(recipe, interpretation=interpretation) for recipe in recipes[1:]]
             selected = yield from _climb(search, again, selected)
     climbed = list(search.made)
     optimism = _optimism([search.values(recipe) for recipe in climbed], climbed.index(selected), config)
     selected = yield from _try_variants(search, selected)
     selected = yield from _try_interpretations(search, selected, others)
-    values = {label(recipe, initial.rank): search.values(recipe) for recipe in search.made}
-    means = {name: float(np.mean(list(of.values()))) if of else 0.0 for name, of in values.items()}
+    values = {label(recipe, initial.rank): list(search.values(recipe).values()) for recipe in search.made}
+    means = {name: float(np.mean(measured)) if measured else 0.0 for name, measured in values.items()}
     queries = len(search.values(recipes[0]))
     return Selection(selected, search.made[selected], means, queries, optimism, tuple(search.skipped))
 
 
 def _groups(examples: Sequence[Example], config: FitConfig) -> list[frozenset[int]]:
-    """Return the groups of folds that validate in turn."""
+    """Return the groups of folds; each group is the validation set of one trial."""
     folds = sorted({_fold(one) for one in examples})
     if folds and len(examples) >= config.cross_validation_queries:
         return [frozenset(folds[:1])]
-    return [frozenset(folds[at :: config.folds]) for at in range(min(config.folds, len(folds)))]
+    return [frozenset(folds[first :: config.folds]) for first in range(min(config.folds, len(folds)))]
 
 
 def _climb(search: _RecipeSearch, recipes: Sequence[Recipe], selected: Recipe) -> Generator[Step, None, Recipe]:
-    """Return the last of these recipes that was better than the recipe selected before it."""
+    """Try recipes in order and return the selected one: each must be better than the recipe selected before it."""
     for recipe in recipes:
         made = yield from search.attempt(recipe)
         if made and search.better(recipe, selected):
@@ -202,7 +203,7 @@ def _climb(search: _RecipeSearch, recipes: Sequence[Recipe], selected: Recipe) -
 
 
 def _try_variants(search: _RecipeSearch, selected: Recipe) -> Generator[Step, None, Recipe]:
-    """Return the best variant of a recipe with a query projection, while half of the cost budget is left."""
+    """Try VARIANTS of a recipe with a query projection, while half of the cost budget is left; return the best."""
     for change in VARIANTS if selected.query_projection else ():
         variant = replace(selected, **change)  # type: ignore[arg-type]
         if variant in search.made:
@@ -231,9 +232,9 @@ def _try_interpretations(
 
 
 def label(recipe: Recipe, rank: int) -> str:
-    """Return a recipe's name and its settings that are not the default; rank is the initial rank."""
-    usual = {"learning_rate": Recipe.learning_rate, "decay": Recipe.decay, "rank": rank}
-    changed = [f"{key} {getattr(recipe, key):g}" for key, value in usual.items() if getattr(recipe, key) != value]
+    """Return a recipe's name with its non-default settings; rank is the default rank."""
+    defaults = {"learning_rate": Recipe.learning_rate, "decay": Recipe.decay, "rank": rank}
+    changed = [f"{key} {getattr(recipe, key):g}" for key, value in defaults.items() if getattr(recipe, key) != value]
     interpretation = [recipe.interpretation] if recipe.interpretation != Recipe.interpretation else []
     return ", ".join([recipe.name, *changed, *interpretation])
 
@@ -252,13 +253,13 @@ def _gains(before: Values, after: Values) -> Floats:
 
 
 def _optimism(values: Sequence[Values], selected: int, config: FitConfig) -> float:
-    """Return the overestimate, >= 0, of the selected recipe's gain that selecting on the same queries causes.
+    """Return the overestimate, >= 0, of the selected recipe's gain that comes from selecting on the same queries.
 
-    On each bootstrap sample of queries the selection is repeated, and the recipe that it selects is measured on the
-    queries left out (Tsamardinos et al. 2018, bootstrap bias corrected cross-validation). No trial is repeated.
+    Bootstrap bias corrected cross-validation (Tsamardinos et al. 2018): the selection is repeated on each bootstrap
+    sample of queries, and the recipe that it selects is measured on the queries left out. No trial is repeated.
     """
     queries = sorted(set(values[0]).intersection(*values))
-    table = np.asarray([[of[query] for query in queries] for of in values]).reshape(len(values), -1)
+    table = np.asarray([[measured[query] for query in queries] for measured in values]).reshape(len(values), -1)
     if table.shape[1] < 2 or len(values) < 2:
         return 0.0
     random = np.random.default_rng(config.seed)
@@ -267,10 +268,10 @@ def _optimism(values: Sequence[Values], selected: int, config: FitConfig) -> flo
         inside = random.integers(table.shape[1], size=table.shape[1])
         left_out = np.setdiff1d(np.arange(table.shape[1]), inside)
         best = 0
-        for at in range(1, len(table)):
-            if beats(table[at, inside] - table[best, inside], config.error_share):
-                best = at
+        for recipe in range(1, len(table)):
+            if beats(table[recipe, inside] - table[best, inside], config.error_share):
+                best = recipe
         if len(left_out):
             outside.append(float((table[best, left_out] - table[0, left_out]).mean()))
-    seen = float((table[selected] - table[0]).mean())
-    return max(0.0, seen - float(np.mean(outside))) if outside else 0.0
+    measured_gain = float((table[selected] - table[0]).mean())
+    return max(0.0, measured_gain - float(np.mean(outside))) if outside else 0.0

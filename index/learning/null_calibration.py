@@ -1,7 +1,7 @@
-"""How far a probability can be trusted, and the fit of the null weight's.
+"""Measures of calibration, and the calibration of the null weight.
 
 Sees probabilities, evidence and outcomes, never queries. Sources: Naeini et al. 2015 and Guo et al. 2017 (expected
-calibration error); Brier 1950; Geifman and El-Yaniv 2017 (risk and coverage); Platt 1999 (the logistic fit).
+calibration error); Brier 1950; Geifman and El-Yaniv 2017 (risk and coverage); Platt 1999 (logistic fit).
 """
 
 from dataclasses import dataclass
@@ -20,22 +20,22 @@ def expected_calibration_error(probability: ArrayLike, outcome: ArrayLike, bins:
     """Return sum_b |b|/n |mean outcome - mean probability| over bins of equal mass.
 
     probability (n,) in [0, 1]; outcome (n,) 0 or 1. Outcomes of equal probabilities are averaged first, so that the
-    order of the data does not count.
+    result does not depend on the order of the data.
     """
-    claimed, happened = np.asarray(probability, np.float64), np.asarray(outcome, np.float64)
-    order = np.argsort(claimed, kind="stable")
-    claimed, happened = claimed[order], _averaged_over_ties(claimed, happened)[order]
-    gaps = zip(np.array_split(claimed, bins), np.array_split(happened, bins), strict=True)
-    return float(sum(abs(float((one - other).sum())) for one, other in gaps) / len(claimed))
+    predicted, observed = np.asarray(probability, np.float64), np.asarray(outcome, np.float64)
+    order = np.argsort(predicted, kind="stable")
+    predicted, observed = predicted[order], _averaged_over_ties(predicted, observed)[order]
+    binned = zip(np.array_split(predicted, bins), np.array_split(observed, bins), strict=True)
+    return float(sum(abs(float((mean - rate).sum())) for mean, rate in binned) / len(predicted))
 
 
 def brier_score(probability: ArrayLike, outcome: ArrayLike) -> float:
-    """Return the mean squared difference of probability (n,) and outcome (n,) 0 or 1; .25 for a constant half."""
+    """Return the mean squared difference of probability (n,) and outcome (n,) 0 or 1; 0.25 for a constant 0.5."""
     return float(np.mean((np.asarray(probability, np.float64) - np.asarray(outcome, np.float64)) ** 2))
 
 
 def auroc(score: ArrayLike, outcome: ArrayLike) -> float:
-    """Return the chance that a positive (outcome 1) scores above a negative, ties counting half; nan without both."""
+    """Return the probability that a positive (outcome 1) scores above a negative; ties count half; nan without both."""
     positive = np.asarray(outcome, bool)
     ranks = rankdata(np.asarray(score, np.float64))
     pairs = int(positive.sum()) * int((~positive).sum())
@@ -44,9 +44,9 @@ def auroc(score: ArrayLike, outcome: ArrayLike) -> float:
 
 
 def risk_at_coverage(confidence: ArrayLike, correct: ArrayLike) -> Array:
-    """Return the risk (n,) when only the i+1 most confident of n are answered: the share of them that is not correct.
+    """Return the risk (n,): entry i is the share of wrong answers among the i+1 most confident of n answers.
 
-    confidence (n,), higher is surer; correct (n,) 0 or 1. Equally confident ones count as if in random order.
+    confidence (n,); correct (n,) 0 or 1. Equal confidences count as if in random order.
     """
     sure = -np.asarray(confidence, np.float64)
     wrong = _averaged_over_ties(sure, 1 - np.asarray(correct, np.float64))[np.argsort(sure, kind="stable")]
@@ -55,20 +55,21 @@ def risk_at_coverage(confidence: ArrayLike, correct: ArrayLike) -> Array:
 
 
 def area_under_risk(confidence: ArrayLike, correct: ArrayLike) -> float:
-    """Return the mean risk over all coverages. A random order has 1 - mean(correct), the best one that of `correct`."""
+    """Return the mean risk over all coverages: 1 - mean(correct) for random confidences."""
     return float(np.mean(risk_at_coverage(confidence, correct)))
 
 
 def null_evidence(logits: ArrayLike) -> Array:
-    """Return what the null weight is read off, (..., 2), for the logits (..., N) of the candidates, -inf where none is:
+    """Return the evidence (..., 2) for the null weight from the logits (..., N) of the candidates, -inf in empty slots.
 
-    the log-sum-exp, and the peak, the largest weight that a candidate has among candidates alone, in (0, 1]. How much
-    evidence there is counts, and whether one document has it or many share it. Without candidates it is (-inf, 0).
+    The evidence is the log-sum-exp of the logits and the peak, the largest weight of a candidate among the candidates
+    alone, in (0, 1]. The first is the amount of evidence; the second shows whether a single document or many documents
+    have it. Without candidates it is (-inf, 0).
     """
-    given = np.asarray(logits, np.float64)
-    top = given.max(axis=-1, initial=-np.inf)
+    rows = np.asarray(logits, np.float64)
+    top = rows.max(axis=-1, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0.0)
-    total = np.exp(given - shift[..., None]).sum(axis=-1)
+    total = np.exp(rows - shift[..., None]).sum(axis=-1)
     found = total > 0
     evidence = np.where(found, shift + np.log(np.where(found, total, 1.0)), -np.inf)
     return np.stack([evidence, np.where(found, 1 / np.where(found, total, 1.0), 0.0)], axis=-1)
@@ -78,8 +79,8 @@ def null_evidence(logits: ArrayLike) -> Array:
 class NullFit:
     """alpha_0 = sigmoid(offset - slope log sum_n exp logit_n - peak max_n p_n), p the weights of the candidates alone.
 
-    slope and peak are >= 0: neither more evidence nor a clearer winner makes "nothing here" likelier. A constant null
-    logit T b0 is offset T b0, slope 1, peak 0.
+    slope and peak are >= 0: more evidence or a higher peak never increases the null weight. A constant null logit T b0
+    is offset T b0, slope 1, peak 0.
     """
 
     offset: float
@@ -88,8 +89,8 @@ class NullFit:
 
     def null_weight(self, evidence: ArrayLike) -> Array:
         """Return alpha_0 (n,) for the evidence (n, 2) of n queries; 1 without candidates."""
-        given = np.asarray(evidence, np.float64)
-        weight: Array = np.where(np.isfinite(given[..., 0]), expit(self._odds(given)), 1.0)
+        rows = np.asarray(evidence, np.float64)
+        weight: Array = np.where(np.isfinite(rows[..., 0]), expit(self._odds(rows)), 1.0)
         return weight
 
     def _odds(self, evidence: Array) -> Array:
@@ -99,23 +100,23 @@ class NullFit:
 
 
 SPREAD = (1.0, 10.0)
-"""Standard deviations of the Gaussian prior that holds slope near 1 and peak near 0 where there are few queries."""
+"""Standard deviations of the Gaussian prior on slope (mean 1) and peak (mean 0), which matters with few queries."""
 
 
 def fit_null(answered: ArrayLike, unanswered: ArrayLike) -> NullFit:
-    """Return the logistic fit (Platt 1999) of "nothing here" to the evidence of queries, as `null_evidence` gives it.
+    """Return the logistic fit (Platt 1999) of the null weight to the evidence of queries (`null_evidence`).
 
-    answered (n, 2): with the documents that answer among the candidates; unanswered (m, 2): with them taken out. Rows
-    without candidates say nothing and are passed over. Both halves count the same: beforehand, either is as likely.
+    answered (n, 2): evidence with the relevant documents among the candidates; unanswered (m, 2): without them. Rows
+    without candidates are ignored. Both classes have equal prior probability.
     """
-    there, gone = (_finite(one) for one in (answered, unanswered))
-    if not len(there) or not len(gone):
-        return NullFit(_separating(there, gone))
-    centre = float(np.concatenate([there, gone])[:, 0].mean())  # offset and slope hardly depend on each other there
+    positive, negative = _finite(answered), _finite(unanswered)
+    if not len(positive) or not len(negative):
+        return NullFit(_separating(positive, negative))
+    centre = float(np.concatenate([positive, negative])[:, 0].mean())  # centring decorrelates offset and slope
     found = minimize(
         _loss,
         np.asarray([0.0, 1.0, 0.0]),
-        args=(_design(there, centre), _design(gone, centre)),
+        args=(_design(positive, centre), _design(negative, centre)),
         jac=True,
         method="L-BFGS-B",
         bounds=[(None, None), (0, None), (0, None)],
@@ -125,24 +126,27 @@ def fit_null(answered: ArrayLike, unanswered: ArrayLike) -> NullFit:
 
 
 def _design(evidence: Array, centre: float) -> Array:
-    """Return the rows (n, 3) whose product with (offset, slope, peak) are the log odds of the null slot."""
+    """Return the rows (n, 3) whose products with (offset, slope, peak) are the log odds of the null slot."""
     return np.column_stack([np.ones(len(evidence)), centre - evidence[:, 0], -evidence[:, 1]])
 
 
-def _loss(theta: Array, there: Array, gone: Array) -> tuple[float, Array]:
-    """Return the mean logarithmic loss of both halves with the prior as one query's worth, and its gradient (3,)."""
-    away = (theta - (0.0, 1.0, 0.0)) / (np.inf, *SPREAD)
-    share = 1 / (len(there) + len(gone))
-    loss = np.logaddexp(0, there @ theta).mean() + np.logaddexp(0, -gone @ theta).mean() + share * (away**2).sum() / 2
-    gradient: Array = expit(there @ theta) @ there / len(there) - expit(-gone @ theta) @ gone / len(gone)
-    return float(loss), gradient + share * away / (np.inf, *SPREAD)
+def _loss(theta: Array, positive: Array, negative: Array) -> tuple[float, Array]:
+    """Return the mean logarithmic loss of both classes and its gradient (3,). The prior has the weight of one query."""
+    distance = (theta - (0.0, 1.0, 0.0)) / (np.inf, *SPREAD)
+    share = 1 / (len(positive) + len(negative))
+    likelihood = np.logaddexp(0, positive @ theta).mean() + np.logaddexp(0, -negative @ theta).mean()
+    loss = likelihood + share * (distance**2).sum() / 2
+    gradient: Array = expit(positive @ theta) @ positive / len(positive) - expit(-negative @ theta) @ negative / len(
+        negative
+    )
+    return float(loss), gradient + share * distance / (np.inf, *SPREAD)
 
 
-def _separating(there: Array, gone: Array) -> float:
-    """Return the offset where only one half is known: below all that is answered, above all that is not."""
-    if len(there):
-        return float(there[:, 0].min()) - 2
-    return float(gone[:, 0].max()) + 2 if len(gone) else 0.0
+def _separating(positive: Array, negative: Array) -> float:
+    """Return an offset for a single class: below the evidence of all positives, or above that of all negatives."""
+    if len(positive):
+        return float(positive[:, 0].min()) - 2
+    return float(negative[:, 0].max()) + 2 if len(negative) else 0.0
 
 
 def _finite(evidence: ArrayLike) -> Array:
@@ -151,7 +155,7 @@ def _finite(evidence: ArrayLike) -> Array:
 
 
 def _averaged_over_ties(by: Array, values: Array) -> Array:
-    """Return the values (n,), each replaced by the mean over those with the same `by` (n,)."""
+    """Return the values (n,), each replaced by the mean of the values with the same `by` (n,)."""
     _, group = np.unique(by, return_inverse=True)
     averaged: Array = (np.bincount(group, values) / np.bincount(group))[group]
     return averaged

@@ -1,6 +1,7 @@
-"""The head as torch trains it: the formula of `ranking.attention` over tensors, whose parameters have gradients.
+"""The attention head over torch tensors, for training: the class of `ranking.attention`, whose parameters have
+gradients.
 
-The only module that knows both libraries. Training updates the tensors in place; a search uses a copy in arrays.
+Training updates the tensors in place; searches use a copy in numpy arrays.
 """
 
 from dataclasses import fields
@@ -9,30 +10,30 @@ import torch
 from torch import Tensor
 
 from index.learning.examples import Batch
-from index.ranking.attention import OF_FORM, AttentionHead, Candidates, HeadConfig, initial_parameters
+from index.ranking.attention import SCORE_PREFIX, AttentionHead, Candidates, HeadConfig, initial_parameters
 
 
 def trainable_head(config: HeadConfig) -> AttentionHead:
-    """Return an untrained head over tensors; none requires a gradient yet."""
+    """Return an untrained head over tensors; no parameter requires a gradient yet."""
     return AttentionHead(config, {name: torch.from_numpy(value) for name, value in initial_parameters(config).items()})
 
 
 def as_arrays(head: AttentionHead) -> AttentionHead:
-    """Return a copy of a head over tensors, to search with; further training does not change it."""
+    """Return a copy of a head over tensors as a head over arrays; further training does not change it."""
     tensors = head.parameters_by_name().items()
-    return AttentionHead(head.config, {name: one.detach().numpy().copy() for name, one in tensors})
+    return AttentionHead(head.config, {name: tensor.detach().numpy().copy() for name, tensor in tensors})
 
 
-def numbers_of_form(head: AttentionHead) -> list[Tensor]:
-    """Return the parameters of the form that are not matrices: a few numbers per head."""
-    matrices = {id(one) for one in head.score.low_rank()}
-    of_form = [one for name, one in head.parameters_by_name().items() if name.startswith(OF_FORM)]
-    return [one for one in of_form if id(one) not in matrices]
+def score_scalars(head: AttentionHead) -> list[Tensor]:
+    """Return the parameters of the form that are not matrices: a few scalars per head."""
+    matrices = {id(matrix) for matrix in head.score.low_rank()}
+    score = [value for name, value in head.parameters_by_name().items() if name.startswith(SCORE_PREFIX)]
+    return [value for value in score if id(value) not in matrices]
 
 
 def as_tensors(batch: Batch) -> Batch:
-    """Return a batch of arrays as tensors, which share their memory."""
-    names = [one.name for one in fields(Candidates) if getattr(batch.candidates, one.name) is not None]
+    """Return a batch of arrays as a batch of tensors that share their memory."""
+    names = [field.name for field in fields(Candidates) if getattr(batch.candidates, field.name) is not None]
     candidates = Candidates(**{name: torch.from_numpy(getattr(batch.candidates, name)) for name in names})
-    own = {one.name: torch.from_numpy(getattr(batch, one.name)) for one in fields(Batch) if one.name != "candidates"}
-    return Batch(candidates=candidates, **own)
+    names = [field.name for field in fields(Batch) if field.name != "candidates"]
+    return Batch(candidates=candidates, **{name: torch.from_numpy(getattr(batch, name)) for name in names})

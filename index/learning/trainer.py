@@ -1,10 +1,10 @@
-"""One trial: a head trained by a recipe on some queries and measured on others. A pure function of its arguments.
+"""A trial: a head trained by a recipe on some queries and measured on other queries.
 
-A run selects among trials (`model_selection`), and a resumed run finds the finished ones in the trial cache. Same
-examples, recipe and configuration: same bits.
+A run selects among trials (`model_selection`), and a resumed run reads finished trials from the trial cache. A trial is
+a pure function: the same examples, recipe and configuration give the same bits.
 
-AdamW (Loshchilov and Hutter 2019), with the decay towards the initial parameters instead of zero, so that little data
-changes little.
+The optimiser is AdamW (Loshchilov and Hutter 2019) with decay towards the initial parameters instead of zero, so that
+little data changes little.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -20,19 +20,20 @@ from index.generation.generation import Generation
 from index.learning.config import FitConfig, Recipe, Step
 from index.learning.examples import Batch, Example, make_batch, make_example
 from index.learning.losses import listwise_loss, session_loss
-from index.learning.torch_head import as_arrays, as_tensors, numbers_of_form, trainable_head
+from index.learning.torch_head import as_arrays, as_tensors, score_scalars, trainable_head
 from index.ranking.attention import AttentionHead, HeadConfig, without_keys
 from index.ranking.search import project
 from index.records import Floats
 
 SCALAR_STEPS = 24
-"""Least steps of an epoch that trains scalars alone: its evidence is in memory, and scalars need many small steps."""
+"""Least number of steps per epoch for a recipe without a query projection: scalars need many small steps."""
 VALIDATION_BATCH = 64
+"""Queries per batch in validation."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A head trained by a recipe, the epochs it took, and its nDCG@10 per validation query."""
+    """A trained head, its number of epochs, and its nDCG@10 per validation query."""
 
     head: AttentionHead
     epochs: int
@@ -41,7 +42,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrainingSplit:
-    """The data of one trial: examples to train on and to validate by, grades of the latter, an examination curve."""
+    """The data of one trial: training and validation examples, validation grades, and the examination curve."""
 
     train: Sequence[Example]
     validation: Sequence[Example]
@@ -53,27 +54,25 @@ class TrainingSplit:
 def run_trial(
     generation: Generation, data: TrainingSplit, initial: HeadConfig, recipe: Recipe, epochs: int, config: FitConfig
 ) -> Generator[Step, None, Trial]:
-    """Train from the initial parameters. With validation queries return the best epoch, without them the last."""
+    """Train from the initial parameters; return the best epoch on the validation queries, or the last without them."""
     initial = replace(initial, rank=recipe.rank)
     if not recipe.weights:
         untrained = AttentionHead(initial)
         return Trial(untrained, 0, validate(generation, untrained, data))
     head = trainable_head(initial)
-    groups = _parameter_groups(head, recipe, config)
-    optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
-    origin = [parameter.detach().clone() for group in groups for parameter in group["params"]]
+    optimiser = _Optimiser(head, recipe, config)
     batches = _Batches(generation, data, head, recipe, config)
     best, best_mean = Trial(as_arrays(head), epochs, {}), -1.0
     for epoch in range(1, epochs + 1):
-        losses = [_update(head, dense, batch, optimizer, origin, recipe) for dense, batch in batches.epoch()]
+        losses = [optimiser.step(dense, batch) for dense, batch in batches.epoch()]
         figures: dict[str, float | int | str] = {"loss": round(float(np.mean(losses)), 5), "recipe": recipe.name}
         if data.validation:
-            searched = as_arrays(head)
-            measured = validate(generation, searched, data)
+            copy = as_arrays(head)
+            measured = validate(generation, copy, data)
             mean = float(np.mean(list(measured.values())))
             figures |= {"nDCG@10": round(mean, 5), "fold": data.fold}
             if mean > best_mean:
-                best, best_mean = Trial(searched, epoch, measured), mean
+                best, best_mean = Trial(copy, epoch, measured), mean
         yield Step("choose" if data.validation else "train", epoch, epochs, figures)
         if data.validation and epoch - best.epochs >= config.patience:
             break
@@ -81,11 +80,11 @@ def run_trial(
 
 
 class _Batches:
-    """Yields (dense evidence or None, batch) for each step of an epoch.
+    """The batches of a trial: yields (dense evidence or None, batch) for each step of an epoch.
 
-    A recipe without a query projection has the same dense evidence in every epoch: it is computed once, and the key
-    vectors are freed. Otherwise each batch is made when it is needed, so that memory holds one at a time, and a share
-    of the hard negatives is retrieved again with the current head.
+    Without a query projection, the dense evidence is the same in every epoch: it is computed once, and the key vectors
+    are freed. With a query projection, each batch is made when it is needed, so that memory holds a single batch, and a
+    share of the hard negatives is retrieved again with the current head.
     """
 
     def __init__(
@@ -104,8 +103,8 @@ class _Batches:
         self._epochs += 1
         if self._fixed is not None:
             for _ in range(-(-SCALAR_STEPS // max(1, len(self._fixed)))):
-                for at in self._order.permutation(len(self._fixed)):
-                    yield self._fixed[at]
+                for index in self._order.permutation(len(self._fixed)):
+                    yield self._fixed[index]
         else:
             if self._epochs > 1 and self._config.refresh:
                 self._refresh()
@@ -126,49 +125,52 @@ class _Batches:
 
     def _refresh(self) -> None:
         head = as_arrays(self._head)
-        for at in range(self._epochs % self._config.refresh, len(self._examples), self._config.refresh):
-            one = self._examples[at].feedback
-            if one.shown is None:  # the candidates of clicks are the documents shown, and stay
-                projected = project(head, one.vector)
-                fresh = make_example(self._generation, one, projected, self._config.candidates, self._curve)
+        for index in range(self._epochs % self._config.refresh, len(self._examples), self._config.refresh):
+            feedback = self._examples[index].feedback
+            if feedback.shown is None:  # the candidates of clicks are always the documents shown
+                projected = project(head, feedback.vector)
+                fresh = make_example(self._generation, feedback, projected, self._config.candidates, self._curve)
                 if fresh.gains.any() and len(fresh.gains) > 1:
-                    self._examples[at] = fresh
+                    self._examples[index] = fresh
 
 
-def _update(
-    head: AttentionHead,
-    dense: Tensor | None,
-    batch: Batch,
-    optimizer: torch.optim.Optimizer,
-    origin: list[Tensor],
-    recipe: Recipe,
-) -> float:
-    """Take one step and the decay towards the initial parameters; return the loss before it."""
-    attention = head(batch.query, batch.candidates) if dense is None else head.attend(dense, batch.candidates)
-    logits = attention.logits[:, :-1]
-    loss = listwise_loss(logits, batch.gains, batch.log_propensity) + session_loss(logits, batch.solved)
-    optimizer.zero_grad()
-    if loss.requires_grad:
-        loss.backward()
-    optimizer.step()
-    at = 0
-    with torch.no_grad():
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                parameter.lerp_(origin[at], group["lr"] * recipe.decay)
-                at += 1
-        head.beta.clamp_(min=0.0)
-    return float(loss.detach())
+class _Optimiser:
+    """AdamW with decay towards the initial parameters, over the parameters that a recipe trains."""
+
+    def __init__(self, head: AttentionHead, recipe: Recipe, config: FitConfig) -> None:
+        groups = _parameter_groups(head, recipe, config)
+        self._head = head
+        self._adamw = torch.optim.AdamW(groups, weight_decay=0.0)
+        self._origin = [parameter.detach().clone() for group in groups for parameter in group["params"]]
+        self._decay = recipe.decay
+
+    def step(self, dense: Tensor | None, batch: Batch) -> float:
+        """Take one step on a batch, whose dense evidence may be given; return the loss before it."""
+        head, candidates = self._head, batch.candidates
+        attention = head(batch.query, candidates) if dense is None else head.attend(dense, candidates)
+        logits = attention.logits[:, :-1]
+        loss = listwise_loss(logits, batch.gains, batch.log_propensity) + session_loss(logits, batch.solved)
+        self._adamw.zero_grad()
+        if loss.requires_grad:
+            loss.backward()
+        self._adamw.step()
+        origin = iter(self._origin)
+        with torch.no_grad():
+            for group in self._adamw.param_groups:
+                for parameter in group["params"]:
+                    parameter.lerp_(next(origin), group["lr"] * self._decay)
+            head.beta.clamp_(min=0.0)
+        return float(loss.detach())
 
 
 def _parameter_groups(head: AttentionHead, recipe: Recipe, config: FitConfig) -> list[dict[str, Any]]:
-    """Return the parameters that a recipe trains, which require gradients from now on, with their learning rates."""
+    """Return the parameters that a recipe trains with their learning rates, and make them require gradients."""
     scalars: list[Tensor] = [
         head.beta, head.log_inverse_temperature, head.log_memory_gain, head.log_memory_sharpness
     ]  # fmt: skip
     groups: list[dict[str, Any]] = [{"params": scalars, "lr": config.scalar_learning_rate}]
     if recipe.query_projection:
-        scalars += [head.log_sharpness, head.head_gate, *numbers_of_form(head)]
+        scalars += [head.log_sharpness, head.head_gate, *score_scalars(head)]
         groups.append({"params": head.score.low_rank(), "lr": recipe.learning_rate})
     for group in groups:
         for parameter in group["params"]:
@@ -177,7 +179,7 @@ def _parameter_groups(head: AttentionHead, recipe: Recipe, config: FitConfig) ->
 
 
 def validate(generation: Generation, head: AttentionHead, data: TrainingSplit) -> dict[str, float]:
-    """Return query -> nDCG@10 over the candidates of each validation example."""
+    """Return query key -> nDCG@10 over the candidates of each validation example."""
     run: dict[str, list[str]] = {}
     for start in range(0, len(data.validation), VALIDATION_BATCH):
         part = data.validation[start : start + VALIDATION_BATCH]

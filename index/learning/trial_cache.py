@@ -1,7 +1,7 @@
-"""The trial cache of a run: every finished trial on disk, so that a killed run resumes without repeating it.
+"""The trial cache of a run: all finished trials on disk, so that a run that was killed resumes without repeating them.
 
-A trial is a pure function of the run's inputs, its recipe and its fold; these make its name. A run that finds a trial
-here gets the bits that it would have computed. Files are written atomically and checked when they are read.
+A trial is a pure function of the run's inputs, its recipe and its fold, which make its file name. A cached trial has
+the same bits as a new computation. Files are written atomically and checked when they are read.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from index.storage.files import write_atomically
 
 
 class TrialCache:
-    """Finished trials of one run in a folder; with None as the folder nothing is kept."""
+    """The finished trials of a run in a folder; without a folder nothing is stored."""
 
     def __init__(self, directory: Path | None, inputs: str = "") -> None:
         self._directory = directory
@@ -32,7 +32,7 @@ class TrialCache:
     def trial(
         self, name: str, config: HeadConfig, work: Callable[[], Generator[Step, None, Trial]]
     ) -> Generator[Step, None, Trial]:
-        """Return the trial of this name: from the cache, or by doing the work and storing it."""
+        """Return the trial with this name from the cache, or compute it with `work` and store it."""
         found = self._read(name, config)
         if found is not None:
             yield Step("resumed", 1, 1, {"trial": name})
@@ -42,7 +42,7 @@ class TrialCache:
         return trial
 
     def _read(self, name: str, config: HeadConfig) -> Trial | None:
-        """Return the stored trial; None where there is none, or a byte of it has changed."""
+        """Return the stored trial, or None if it is missing or damaged."""
         if self._directory is None:
             return None
         path = self._path(name)
@@ -76,7 +76,7 @@ def _checksum(epochs: int, measured: dict[str, float], tensors: bytes) -> str:
 
 
 def fingerprint(*parts: Any) -> str:
-    """Return a checksum of a run's inputs: bytes as they are, dataclasses by their fields, other objects by repr."""
+    """Return a checksum of a run's inputs: bytes directly, dataclasses by their fields, other objects by repr."""
     digest = hashlib.sha256()
     for part in parts:
         if not isinstance(part, bytes):

@@ -1,7 +1,7 @@
-"""What attention needs of numpy and of torch beyond the array API standard, so that its formula is written once.
+"""Array functions that attention needs beyond the array API standard, for numpy and for torch.
 
-numpy answers searches, torch trains. The standard has products, sums and exponentials; what it lacks are reductions by
-segment, and the softmax that stays a number.
+Searches use numpy and training uses torch, so that the formula of attention is written once. The standard has products,
+sums and exponentials; it lacks reductions by segment and a softmax that does not overflow.
 
 Source: the Python array API standard, 2024.12. Letters: P values, S segments, H columns.
 """
@@ -13,11 +13,11 @@ import numpy as np
 from index import inner_products
 
 Array = Any
-"""An array of numpy or a tensor of torch; functions return what they are given."""
+"""A numpy array or a torch tensor; functions return the type of their arguments."""
 
 
 def namespace(array: Array) -> Any:
-    """Return the module whose functions work on this array: numpy itself, or what makes torch like the standard."""
+    """Return the module whose functions work on this array: numpy, or the array API wrapper of torch."""
     if isinstance(array, np.ndarray | np.generic):
         return np
     import array_api_compat.torch  # here: a process that only searches never imports torch
@@ -26,12 +26,12 @@ def namespace(array: Array) -> Any:
 
 
 def number(scalar: Array) -> float:
-    """Return a scalar as a number, without its gradient."""
+    """Return a scalar as a Python float, without its gradient."""
     return float(scalar.detach()) if hasattr(scalar, "detach") else float(scalar)
 
 
 def softmax(logits: Array) -> Array:
-    """Return exp(logit) over its sum, by row (B, N); each row has a finite logit."""
+    """Return the softmax of each row (B, N). Each row needs a finite logit."""
     xp = namespace(logits)
     if xp is not np:
         return logits.softmax(dim=-1)
@@ -40,11 +40,11 @@ def softmax(logits: Array) -> Array:
 
 
 def logsumexp(logits: Array) -> Array:
-    """Return log of the summed exponentials by row: (B,) for (B, N), N > 0; -inf where all logits are."""
+    """Return the log-sum-exp of each row: (B,) for (B, N), N > 0; -inf if all logits are -inf."""
     if namespace(logits) is not np:
         return logits.logsumexp(dim=-1)
-    most = logits.max(axis=-1)
-    shift = np.where(np.isfinite(most), most, np.float32(0))
+    largest = logits.max(axis=-1)
+    shift = np.where(np.isfinite(largest), largest, np.float32(0))
     with np.errstate(divide="ignore"):
         return np.log(np.exp(logits - shift[:, None]).sum(axis=-1)) + shift
 
@@ -61,25 +61,26 @@ def pair_products(projected: Array, keys: Array, pair_query: Array, pair_key: Ar
 def project_rows(rows: Array, matrices: Array) -> Array:
     """Return rows @ matrices (H, K, R) for rows (1 or H, K, D) and matrices (H, D, R).
 
-    numpy sums each row by itself, so that the bits of a key's projection do not depend on the other keys.
+    numpy sums each row separately, so that the bits of a key's projection do not depend on the other keys.
     """
     if namespace(rows) is not np:
         return rows @ matrices
     by_head = np.broadcast_to(rows, (len(matrices), *rows.shape[1:]))
-    return np.stack([inner_products.row_products(one, matrix.T) for one, matrix in zip(by_head, matrices, strict=True)])
+    pairs = zip(by_head, matrices, strict=True)
+    return np.stack([inner_products.row_products(head_rows, matrix.T) for head_rows, matrix in pairs])
 
 
 def segment_sum(values: Array, segment: Array, segments: int) -> Array:
-    """Return the sums (S, H) of the values (P, H) that share a segment (P,) in [0, S); 0 where there is none."""
+    """Return the sums (S, H) of the values (P, H) of each segment (P,) in [0, S); 0 for an empty segment."""
     if namespace(values) is not np:
         return values.new_zeros((segments, *values.shape[1:])).index_add(0, segment, values)
     return _reduced(np.add, values, segment, segments, 0)
 
 
 def segment_max(values: Array, segment: Array, segments: int) -> Array:
-    """Return the largest (S, H) of the values (P, H) that share a segment (P,); -inf where there is none.
+    """Return the largest values (S, H) of each segment (P,) of values (P, H); -inf for an empty segment.
 
-    No gradient goes through it: what is subtracted from logits before a softmax changes nothing of it.
+    It has no gradient: a constant subtracted from all logits does not change their softmax.
     """
     if namespace(values) is not np:
         index = segment[:, None].expand(-1, values.shape[1])

@@ -1,12 +1,12 @@
 """The ranking function: one differentiable attention over the candidate documents of a query, and the null slot.
 
-Sees vectors and numbers, never text or ids. The same function serves (one query, arrays of numpy) and trains (a batch,
-tensors of torch: `trainable`): it is written once over the array API. Candidates are flat arrays, so a document with
-one key and a document with a thousand cost what they hold, and nothing is padded.
+Sees vectors and numbers, never text or ids. The same function serves a search (one query, numpy arrays) and training (a
+batch, torch tensors: `learning.torch_head`): it is written once over the array API. Candidates are flat arrays without
+padding: the cost of a document is proportional to its number of keys.
 
-Letters: B queries, N candidate documents of a query, K keys at hand, P (query, document, key) pairs, M memory pairs,
-D key width, V value width, H heads, R rank, E parts of the evidence. A slot is a document's place b * N + n in the
-flat (B, N) grid.
+Letters: B queries, N candidate documents of a query, K keys in the batch, P (query, document, key) pairs, M memory
+pairs, D key width, V value width, H heads, R rank, E parts of the evidence. The slot of document n of query b is its
+index b * N + n in the flat (B, N) grid.
 
 Source: Bahdanau et al. 2015 (soft attention); Khattab and Zaharia 2020 (several keys a document, pooled by their best);
 Jacobs et al. 1991 (gates); d2l.ai 11.1 (queries, keys and values). `docs/math.md` derives each line.
@@ -28,51 +28,51 @@ EVIDENCE = (*(kind.label for kind in OWN_KINDS), *LEXICAL, "memory")
 """The parts of a logit, in the order of the last axis of `Attention.parts`."""
 DENSE = len(OWN_KINDS)
 PASSAGE = EVIDENCE.index("passage")
-OF_FORM = "score."
-"""Begins the names of the parameters that belong to the form of attention."""
+SCORE_PREFIX = "score."
+"""Prefix of the names of the parameters that belong to the form of attention."""
 
 
 @dataclass(frozen=True)
 class HeadConfig:
-    """The shape of a head and its birth values, which are the zero-shot hybrid search.
+    """The shape of a head and its initial values, which give the zero-shot hybrid search.
 
-    The betas and the null slot were chosen once, on the train queries of six collections (docs/experiments.md).
+    The defaults of beta and null were chosen on the train queries of six collections (docs/experiments.md).
     """
 
     dim: int
     """D, the width of a key."""
     rank: int = 16
-    """R of the low-rank change of the query, U V^T."""
+    """R, the rank of the query projection's change U V^T."""
     heads: int = 1
     """H."""
     form: str = "bilinear"
-    """How a query is matched with a key: a name in `scoring.FORMS`."""
+    """The score function of a query and a key: a name in `score_functions.FORMS`."""
     normaliser: str = "softmax"
-    """What makes weights of logits: a name in `normalise.NORMALISERS`."""
+    """The function from logits to weights: a name in `normalisers.NORMALISERS`."""
     beta: tuple[float, ...] = (0.2, 0.6, 0.2, 0.2, 0.1, 0.15, 0.15, 0.12)
     """Weight of each part in EVIDENCE order, all >= 0."""
     inverse_temperature: float = 25.0
     """T: logits are T times the evidence."""
     null: tuple[float, float, float] = (3.8, 0.14, 0.5)
-    """Offset, slope and peak of the null slot (`calibration.NullFit`)."""
+    """Offset, slope and peak of the null slot (`null_calibration.NullFit`)."""
     sharpness: float = 20.0
     """tau of the soft maximum over a document's keys of one kind."""
     memory_gain: float = 10.0
     """c: how fast repeated confirmations add up."""
     memory_sharpness: float = 12.0
-    """t_m: how fast memory fades with the distance between the past query and this one."""
+    """t_m: how fast memory fades with the distance between the past query and this query."""
     seed: int = 0
-    """Of the random directions in which a form learns; they only start to matter once it leaves its birth."""
+    """Seed of the random directions in which a form learns. An untrained head does not depend on it."""
 
 
 @dataclass(frozen=True)
 class Candidates:
     """The candidates of B queries, as flat arrays.
 
-    keys (K, D) unit rows; pair_query, pair_key, pair_slot, pair_kind (P,) int64: a candidate's query, key, slot and the
-    kind of the key; words (B, N, len(LEXICAL)) in [0, 1]; facts (B, len(FACTS)) in [0, 1]; mask (B, N) bool, True = a
-    real candidate; memory_slot (M,) int64, memory_cosine (M,) between this query and the past query, memory_weight (M,)
-    signed; values (B, N, V), 0 where there is no candidate, or None where no second hop reads them.
+    keys (K, D): unit rows. pair_query, pair_key, pair_slot, pair_kind (P,) int64: query, key and slot of each pair, and
+    the kind of the key. words (B, N, len(LEXICAL)) and facts (B, len(FACTS)): in [0, 1]. mask (B, N) bool: True for a
+    candidate. memory_slot (M,) int64; memory_cosine (M,): cosine of the query and the past query; memory_weight (M,):
+    signed. values (B, N, V): 0 in empty slots; None if there is no second hop.
     """
 
     keys: Array
@@ -91,10 +91,10 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Attention:
-    """What attention returns: logits and weights (B, N+1), the null slot last, and the parts (B, N, len(EVIDENCE)).
+    """The result of attention: logits and weights (B, N+1), the null slot last, and the parts (B, N, len(EVIDENCE)).
 
     Weights are >= 0 and sum to 1 over the candidates and the null slot. The parts of a candidate add up to its logit.
-    A slot that is no candidate has logit -inf and weight 0.
+    An empty slot has logit -inf and weight 0.
     """
 
     logits: Array
@@ -103,25 +103,24 @@ class Attention:
 
 
 class AttentionHead:
-    """One attention function: keys are matched by a form of attention, pooled per kind, weighted, and normalised.
+    """One attention function: key scores by a form of attention, pooled per kind, weighted, and normalised.
 
-    The form never changes what is stored: training touches no key and no index. An untrained head is the hybrid search
-    of its betas: every form is the cosine, every gate is neutral, and the second hop is off.
+    Training changes no stored key and no index. An untrained head is the hybrid search of its betas: every form is the
+    cosine, every gate is neutral, and the second hop is off.
     """
 
     def __init__(self, config: HeadConfig, parameters: Mapping[str, Array] | None = None) -> None:
-        """Take parameters by name, those of the form prefixed with `score.`; None gives the initial parameters.
+        """Take parameters by name, with the prefix `score.` for those of the form; None gives the initial parameters.
 
-        Parameters are arrays of numpy, or tensors of torch where the head is trained. Raises ValueError where the
-        names or shapes are not those of such a head.
+        Parameters are numpy arrays for searching and torch tensors for training. Raises ValueError if a name or a shape
+        does not fit the configuration.
         """
         values = dict(initial_parameters(config) if parameters is None else parameters)
         if {name: tuple(value.shape) for name, value in values.items()} != parameter_shapes(config):
-            raise ValueError("the parameters are not those of such a head")
+            raise ValueError("the names or shapes of the parameters do not fit the configuration of the head")
         self.config = config
-        self.score: Score = FORMS[config.form](
-            **{name.removeprefix(OF_FORM): value for name, value in values.items() if name.startswith(OF_FORM)}
-        )
+        scored = [name for name in values if name.startswith(SCORE_PREFIX)]
+        self.score: Score = FORMS[config.form](**{name.removeprefix(SCORE_PREFIX): values[name] for name in scored})
         self.beta = values["beta"]
         self.log_inverse_temperature = values["log_inverse_temperature"]
         self.log_sharpness = values["log_sharpness"]
@@ -134,11 +133,11 @@ class AttentionHead:
         self._parameters = values
 
     def parameters_by_name(self) -> dict[str, Array]:
-        """Return the parameters by name, those of the form prefixed with `score.`."""
+        """Return the parameters by name, with the prefix `score.` for those of the form."""
         return dict(self._parameters)
 
     def changed(self, **values: Any) -> "AttentionHead":
-        """Return the head with other values of these parameters, such as `hop=0.5`."""
+        """Return a head with new values of these parameters, for example `hop=0.5`."""
         arrays = {name: np.asarray(value, np.float32) for name, value in values.items()}
         return AttentionHead(self.config, self._parameters | arrays)
 
@@ -148,21 +147,21 @@ class AttentionHead:
         return number(self.hop) != 0
 
     def search_vectors(self, query: Array) -> Array:
-        """Return (B, H, D) for queries (B, D): what the candidate index is asked with."""
+        """Return (B, H, D) for queries (B, D): the vectors that the candidate index is searched with."""
         return self.score.search_vectors(query)
 
     def __call__(self, query: Array, candidates: Candidates) -> Attention:
-        """Return the attention of queries (B, D) over their candidates, after the second hop where there is one."""
+        """Return the attention of queries (B, D) over their candidates, after the second hop if it is on."""
         attention = self.attend(self.dense(query, candidates), candidates)
         if not self.hops:
             return attention
         return self.attend(self.dense(self.hopped(query, attention, candidates), candidates), candidates)
 
     def hopped(self, query: Array, attention: Attention, candidates: Candidates) -> Array:
-        """Return e' = e + g answer (B, D): the query moved towards the values that it found (Rocchio 1971).
+        """Return e' = e + g answer (B, D): the query moved towards the values of its candidates (Rocchio 1971).
 
-        g is `hop`, initially 0. The answer is pooled over the candidates alone, because the null slot is calibrated
-        after g was chosen.
+        g is `hop`, initially 0. The answer is pooled over the candidates without the null slot, because the null slot
+        is calibrated after g is selected.
         """
         xp = namespace(query)
         if not candidates.mask.shape[1]:
@@ -171,11 +170,11 @@ class AttentionHead:
         logits = xp.where(found, attention.logits[:, :-1], 0.0)
         weights = NORMALISERS[self.config.normaliser](logits, candidates.mask | ~found)
         weights = xp.where(found, weights, 0.0)
-        assert candidates.values is not None, "a second hop reads values: assemble the candidates with them"
+        assert candidates.values is not None, "a second hop needs values: assemble the candidates with_values=True"
         return query + self.hop * pool_values(weights, candidates.values)
 
     def attend(self, dense: Array, candidates: Candidates) -> Attention:
-        """Return the attention for dense evidence (B, N, DENSE), as `dense` gives it: the part without key vectors."""
+        """Return the attention for dense evidence (B, N, DENSE) as returned by `dense`. Reads no key vectors."""
         xp = namespace(dense)
         evidence = xp.concat([dense, candidates.words, self._memory(candidates)[..., None]], axis=-1)
         weights = xp.exp(self.log_inverse_temperature) * self.kind_weights(candidates.facts)
@@ -188,15 +187,16 @@ class AttentionHead:
     def kind_weights(self, facts: Array) -> Array:
         """Return the weight of each part for queries with these facts: (B, E) for (B, len(FACTS)).
 
-        A gate multiplies its weight by something between 1/e and e; at birth by 1.
+        A gate multiplies a weight by a factor between 1/e and e, initially 1.
         """
         xp = namespace(facts)
         return self.beta * xp.exp(xp.tanh((2 * facts - 1) @ self.kind_gate))
 
     def dense(self, query: Array, candidates: Candidates) -> Array:
-        """Return the pooled score of each own kind (B, N, DENSE), over heads the mean that the query's gate makes.
+        """Return the pooled score of each own kind (B, N, DENSE), averaged over heads by the weights of the head gate.
 
-        A document without keys of a kind is scored there by its passages: having no title is no evidence against it.
+        A kind of which a document has no keys takes the score of its passages: a missing title is no evidence against
+        the document.
         """
         xp = namespace(query)
         scores = self.score(query, candidates.keys, candidates.pair_query, candidates.pair_key)
@@ -212,7 +212,7 @@ class AttentionHead:
     def _memory(self, candidates: Candidates) -> Array:
         """Return log(1 + c sum_i w_i exp(t_m (e . k_i - 1))) (B, N) over the query keys of each document.
 
-        A document whose dislikes outweigh its likes near this query gets the mirrored, negative value.
+        A negative sum gives -log(1 + c |sum|): dislikes that outweigh the likes near this query lower the logit.
         """
         xp = namespace(candidates.memory_cosine)
         near = xp.exp(xp.exp(self.log_memory_sharpness) * (candidates.memory_cosine - 1))
@@ -225,8 +225,8 @@ class AttentionHead:
     def _null_logit(self, scores: Array) -> Array:
         """Return the null slot's logit (B,): L + offset - slope L - peak p for L = logsumexp of the scores (B, N).
 
-        p is the largest weight among the candidates alone. The weight of the null slot is then
-        sigmoid(offset - slope L - peak p), as `calibration.fit_null` fits it; without candidates it is 1 in any case.
+        p is the largest weight among the candidates without the null slot. The weight of the null slot is then
+        sigmoid(offset - slope L - peak p), as `null_calibration.fit_null` fits it. Without candidates it is 1.
         """
         xp = namespace(scores)
         offset, slope, peak = self.null[0], self.null[1], self.null[2]
@@ -240,7 +240,10 @@ class AttentionHead:
 
 
 def initial_parameters(config: HeadConfig) -> dict[str, Floats]:
-    """Return the parameters of a head at birth by name, those of its form behind `score.`: same config, same bits."""
+    """Return the initial parameters of a head by name, with the prefix `score.` for those of its form.
+
+    The same config gives the same bits.
+    """
     values = {
         "beta": config.beta,
         "log_inverse_temperature": np.log(config.inverse_temperature),
@@ -252,13 +255,13 @@ def initial_parameters(config: HeadConfig) -> dict[str, Floats]:
         "hop": 0.0,
         "null": config.null,
     }
-    of_form = FORMS[config.form].initial(config.dim, config.rank, config.heads, np.random.default_rng(config.seed))
+    score = FORMS[config.form].initial(config.dim, config.rank, config.heads, np.random.default_rng(config.seed))
     own = {name: np.asarray(value, np.float32) for name, value in values.items()}
-    return own | {f"{OF_FORM}{name}": value for name, value in of_form.items()}
+    return own | {f"{SCORE_PREFIX}{name}": value for name, value in score.items()}
 
 
 def parameter_shapes(config: HeadConfig) -> Mapping[str, tuple[int, ...]]:
-    """Return the shape of each parameter of a head by name."""
+    """Return the shapes of the parameters of a head by name."""
     return _parameter_shapes(replace(config, seed=0))
 
 
@@ -268,19 +271,19 @@ def _parameter_shapes(config: HeadConfig) -> Mapping[str, tuple[int, ...]]:
 
 
 def without_keys(candidates: Candidates) -> Candidates:
-    """Return the candidates without key vectors, whose memory is freed: all that `AttentionHead.attend` reads."""
+    """Return the candidates without key vectors, to free their memory; `AttentionHead.attend` does not read them."""
     xp = namespace(candidates.keys)
-    none = xp.empty((0,), dtype=candidates.pair_key.dtype)  # a slice would keep alive what it is a slice of
+    none = xp.empty((0,), dtype=candidates.pair_key.dtype)  # a slice would keep the whole array in memory
     keys = xp.empty((0, candidates.keys.shape[1]), dtype=candidates.keys.dtype)
     return replace(candidates, keys=keys, pair_query=none, pair_key=none, pair_slot=none, pair_kind=none)
 
 
 def soft_maximum(scores: Array, segment: Array, segments: int, sharpness: Array | float) -> tuple[Array, Array]:
-    """Return sum_i softmax(tau s)_i s_i per segment (segments, H), 0 where it is empty, and which are not empty.
+    """Return sum_i softmax(tau s)_i s_i per segment (segments, H), 0 if it is empty, and a mask of non-empty segments.
 
-    scores (P, H); segment (P,) int64; sharpness tau, one or (P, 1). It is attention over the keys of one document:
-    never above the best key, equal to it as tau grows, and unchanged when keys are repeated, so that a document gains
-    nothing by its length alone. The logarithm of summed exponentials lacks that last property (decision 0002).
+    scores (P, H); segment (P,) int64; sharpness tau, a scalar or (P, 1). This is attention over the keys of a document.
+    The result is at most the best score, and tends to it as tau grows. Repeated keys do not change it, so that a
+    document gains nothing by its length alone; log-sum-exp lacks this property (decision 0002).
     """
     xp = namespace(scores)
     weight = xp.exp(sharpness * (scores - segment_max(scores, segment, segments)[segment]))
@@ -292,6 +295,6 @@ def soft_maximum(scores: Array, segment: Array, segments: int, sharpness: Array 
 def pool_values(weights: Array, values: Array) -> Array:
     """Return the answer sum_n alpha_n v_n (B, V) for weights (B, N) or (B, N+1), null slot last, and values (B, N, V).
 
-    The null slot's value is zero: the less is answered here, the shorter the answer (d2l.ai 11.1, eq. 11.1.1).
+    The value of the null slot is zero: a higher null weight gives a shorter answer vector (d2l.ai 11.1, eq. 11.1.1).
     """
     return (weights[:, None, : values.shape[1]] @ values)[:, 0]

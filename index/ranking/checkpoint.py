@@ -1,6 +1,6 @@
-"""Model files: a head as safetensors beside a JSON manifest with its sha256; never a pickle.
+"""Model files: a head as a safetensors file and a JSON manifest with its sha256; never a pickle.
 
-A damaged safetensors file often loads silently wrong, so the checksum is compared before the library opens it.
+A damaged safetensors file often loads without an error, so its checksum is compared before the library opens it.
 """
 
 from dataclasses import asdict
@@ -18,12 +18,15 @@ from index.storage.files import read_manifest, sync_directory, write_atomically,
 
 WEIGHTS = "head.safetensors"
 FORMAT = 2
-"""Of the tensors; 1 had five parts of evidence, one form of attention and a null slot of one number."""
+"""Version of the tensor layout. Version 1 has five parts of evidence, one form of attention and a scalar null slot."""
 EVIDENCE_OF_FORMAT_1 = ("title", "passage", "sentence", "words", "memory")
 
 
 def save_head(directory: Path, head: AttentionHead, lineage: dict[str, Any]) -> None:
-    """Write a head and its manifest into a new directory; it is complete once the manifest is there."""
+    """Write a head to a new directory. The manifest is written last: a directory with a manifest is complete.
+
+    Raises FileExistsError if the directory exists.
+    """
     directory.mkdir(parents=True)
     write_atomically(directory / WEIGHTS, head_bytes(head))
     write_manifest(directory, [WEIGHTS], {"format": FORMAT, "config": asdict(head.config), "lineage": lineage})
@@ -31,37 +34,37 @@ def save_head(directory: Path, head: AttentionHead, lineage: dict[str, Any]) -> 
 
 
 def load_head(directory: Path) -> AttentionHead:
-    """Return the head; raises DamagedFile when a byte differs from the manifest or the manifest makes no sense."""
+    """Return a saved head. Raises DamagedFile if a checksum differs or the manifest does not describe a head."""
     manifest = read_manifest(directory)
     try:
         config, tensors = manifest["config"], load((directory / WEIGHTS).read_bytes())
-        written = manifest.get("format", 1)
-        if written == 1:
+        version = manifest.get("format", 1)
+        if version == 1:
             config, tensors = _from_format_1(config, tensors)
-        elif written != FORMAT:
-            raise ValueError(f"format {written} is not known here")
+        elif version != FORMAT:
+            raise ValueError(f"unknown format {version}")
         if any(value.dtype != np.float32 for value in tensors.values()):
-            raise ValueError("the numbers of a head are float32")
+            raise ValueError("a tensor is not float32")
         for value in tensors.values():
-            value.flags.writeable = False  # searches share them
+            value.flags.writeable = False  # concurrent searches share the tensors
         return AttentionHead(HeadConfig(**{key: _tuple(value) for key, value in config.items()}), tensors)
     except (LookupError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe a head") from error
 
 
 def head_bytes(head: AttentionHead) -> bytes:
-    """Return a head's tensors as safetensors: same head, same bytes."""
-    return save({name: np.asarray(one, order="C") for name, one in sorted(head.parameters_by_name().items())})
+    """Return the tensors of a head in the safetensors format. The same head gives the same bytes."""
+    return save({name: np.asarray(value, order="C") for name, value in sorted(head.parameters_by_name().items())})
 
 
 def _from_format_1(config: dict[str, Any], tensors: dict[str, Floats]) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Return what a head of format 1 is in format 2: the same ranking, the new parts of the evidence at weight 0."""
-    place = [EVIDENCE.index(name) for name in EVIDENCE_OF_FORMAT_1]
+    """Return a head of format 1 in format 2: the same ranking, with weight 0 for the new parts of the evidence."""
+    part_indices = [EVIDENCE.index(name) for name in EVIDENCE_OF_FORMAT_1]
 
     def widened(values: Floats) -> Floats:
         wide = np.zeros(len(EVIDENCE), np.float32)
-        for at, value in zip(place, values, strict=True):
-            wide[at] = value
+        for index, value in zip(part_indices, values, strict=True):
+            wide[index] = value
         return wide
 
     temperature = np.exp(tensors["log_inverse_temperature"])

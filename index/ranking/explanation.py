@@ -1,4 +1,4 @@
-"""The explanation of a hit: the parts of its logit, and the keys behind them with their shares."""
+"""The explanation of a hit: the parts of its logit, and the keys that they come from with their shares."""
 
 from dataclasses import dataclass
 
@@ -17,10 +17,10 @@ LEAST_SHARE = np.float32(1e-30)
 
 @dataclass(frozen=True)
 class KeyShare:
-    """A key's part in a hit: the score that it was matched with and its share of its kind's pooled score.
+    """A key of a hit: its score and its share of the pooled score of its kind.
 
-    start and end are characters of the document's text, for its own keys. For a past query, query_key is its text and
-    confirmations the number of confirmations merged in it.
+    start and end are the character offsets of an own key in the document's text. For a past query, query_key is its
+    query key and confirmations is the number of confirmations merged in it.
     """
 
     kind: KeyKind
@@ -40,7 +40,7 @@ def explain_parts(ranking: Ranking, rank: int) -> dict[str, float]:
 def explain_keys(
     generation: Generation, head: AttentionHead, query: Query, ranking: Ranking, rank: int
 ) -> list[KeyShare]:
-    """Return the keys behind the hit at a 0-based rank: its own keys, then the past queries that confirm it."""
+    """Return the keys of the hit at a 0-based rank: its own keys, then the past queries that confirm it."""
     doc_index = int(ranking.doc_indices[rank])
     shares = [] if query.mode is Mode.WORDS else _own_keys(generation, head, ranking.asked, doc_index)
     return shares + _past_queries(generation, head, ranking, doc_index)
@@ -71,12 +71,12 @@ def _own_keys(generation: Generation, head: AttentionHead, asked: Floats, doc_in
     kinds = columns.key_kind[keys]
     shares = []
     for kind in np.unique(kinds):
-        of_kind = np.flatnonzero(kinds == kind)
-        weight = np.exp(sharpness[kind] * (scores[of_kind] - scores[of_kind].max(axis=0)))
+        same_kind = np.flatnonzero(kinds == kind)
+        weight = np.exp(sharpness[kind] * (scores[same_kind] - scores[same_kind].max(axis=0)))
         weight = np.maximum(weight, LEAST_SHARE)
-        weight = by_head * weight / weight.sum(axis=0)  # each key's share of the pooled score, per head and in all
-        score = (weight * scores[of_kind]).sum(axis=1) / weight.sum(axis=1)
-        for offset, share, matched in zip(of_kind, weight.sum(axis=1), score, strict=True):
+        weight = by_head * weight / weight.sum(axis=0)  # shares of the pooled score; they sum to 1 over keys and heads
+        score = (weight * scores[same_kind]).sum(axis=1) / weight.sum(axis=1)
+        for offset, share, key_score in zip(same_kind, weight.sum(axis=1), score, strict=True):
             start, end = (int(side[keys.start + offset]) for side in (columns.key_start, columns.key_end))
-            shares.append(KeyShare(KeyKind(int(kind)), float(matched), float(share), start, end))
+            shares.append(KeyShare(KeyKind(int(kind)), float(key_score), float(share), start, end))
     return shares

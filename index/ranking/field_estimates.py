@@ -1,7 +1,7 @@
-"""What the attended documents say about a field: the distribution of its values under the attention weights.
+"""Estimates of a field at a query: the distribution of its values under the attention weights.
 
-Nadaraya-Watson regression: the estimate at a query is the average of the values, weighted by attention (Nadaraya 1964;
-Watson 1964; d2l.ai 11.2). Sees weights and values, never documents.
+This is Nadaraya-Watson regression: the average of the values, weighted by attention (Nadaraya 1964; Watson 1964; d2l.ai
+11.2). Sees weights and values, never documents.
 """
 
 from collections.abc import Sequence
@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 
 Weights = NDArray[np.float64]
 MOST_VALUES = 20
-"""Values of a distribution that are told one by one; the rest are summed."""
+"""Values that a distribution lists; the weights of all others are summed."""
 LEAST_WEIGHT = 1e-30
-"""Of all candidates together; below it float32 rounds their weights."""
+"""Total weight of the candidates below which float32 weights are too imprecise."""
 QUANTILES = (0.1, 0.5, 0.9)
 KINDS = {bool: "boolean", int: "number", float: "number", str: "string"}
 
 
 def attention_without_null(weights: NDArray[np.floating[Any]], logits: NDArray[np.floating[Any]]) -> Weights:
-    """Return the attention (N,) over the candidates alone, which sums to 1, for their weights (N,) and logits (N,).
+    """Return the weights (N,) of the candidates without the null slot, which sum to 1.
 
-    Where the null slot leaves nothing that float32 can tell from zero, it is the softmax of the logits.
+    weights (N,) and logits (N,) are those of the candidates. Weights that sum to at most LEAST_WEIGHT are replaced by
+    the softmax of the logits.
     """
     total = float(weights.sum(dtype=np.float64))
     if total > LEAST_WEIGHT:
@@ -33,12 +34,12 @@ def attention_without_null(weights: NDArray[np.floating[Any]], logits: NDArray[n
 
 
 def predict(weights: Weights, values: Sequence[Any]) -> dict[str, Any]:
-    """Return the distribution of a field, for the weights (N,) and the value (N,) that each candidate has, or None.
+    """Return the distribution of a field for weights (N,) that sum to 1 and values (N,), None for a missing value.
 
-    The weights sum to 1. A value is a string, a number, a boolean or a list of strings, which shares its document's
-    weight out equally; an empty list is no value, and a document without weight has no say. Numbers alone give their
-    mean, standard deviation and quantiles. Everything else are categories; so are numbers that share a field with
-    other types. Nothing raises.
+    A value is a string, a number, a boolean or a list of strings; the strings of a list share the weight of their
+    document equally. An empty list counts as a missing value, and documents of weight 0 are ignored. A field with only
+    numbers gives their mean, standard deviation and quantiles. All other fields, mixed types included, give categories.
+    Raises nothing.
     """
     given = [(weight, _as_list(value)) for weight, value in zip(weights.tolist(), values, strict=True)]
     given = [(weight, value) for weight, value in given if value and weight > 0]
@@ -46,8 +47,8 @@ def predict(weights: Weights, values: Sequence[Any]) -> dict[str, Any]:
     coverage = float(covered.sum())
     shares = covered / coverage if given else covered
     lists = [value for _, value in given]
-    numbers = bool(lists) and all(KINDS[type(one)] == "number" for each in lists for one in each)
-    estimate = _number(shares, [each[0] for each in lists]) if numbers else _categories(shares, lists)
+    numbers = bool(lists) and all(KINDS[type(item)] == "number" for items in lists for item in items)
+    estimate = _number(shares, [items[0] for items in lists]) if numbers else _categories(shares, lists)
     return estimate | {
         "coverage": min(1.0, coverage),
         "effective_sample_size": effective_sample_size(shares),
@@ -56,17 +57,17 @@ def predict(weights: Weights, values: Sequence[Any]) -> dict[str, Any]:
 
 
 def effective_sample_size(shares: Weights) -> float:
-    """Return 1 / sum_n a_n^2 for shares a (N,) that sum to 1 (Kish 1965): N when all are equal, 1 when one has all."""
+    """Return 1 / sum_n a_n^2 for shares a (N,) that sum to 1 (Kish 1965): N if all are equal, 1 if one share is 1."""
     squares = float((shares**2).sum())
     return 1.0 / squares if squares > 0 else 0.0
 
 
 def quantiles(shares: Weights, numbers: Weights, levels: Sequence[float] = QUANTILES) -> list[float]:
-    """Return per level p the smallest number (N,) at which the shares (N,) of it and all below it reach p."""
+    """Return for each level p the smallest of the numbers (N,) whose cumulative share reaches p."""
     order = np.argsort(numbers, kind="stable")
-    reached = np.cumsum(shares[order])
-    doc_indices = np.searchsorted(reached, np.asarray(levels) * reached[-1] - 1e-12)
-    found: list[float] = numbers[order][np.minimum(doc_indices, len(numbers) - 1)].tolist()
+    cumulative = np.cumsum(shares[order])
+    ranks = np.searchsorted(cumulative, np.asarray(levels) * cumulative[-1] - 1e-12)
+    found: list[float] = numbers[order][np.minimum(ranks, len(numbers) - 1)].tolist()
     return found
 
 
@@ -78,7 +79,7 @@ def _as_list(value: Any) -> list[Any]:
 
 def _number(shares: Weights, values: list[Any]) -> dict[str, Any]:
     numbers = np.asarray(values, np.float64)
-    scale = float(np.abs(numbers).max()) or 1.0  # squares of large numbers are beyond a double
+    scale = float(np.abs(numbers).max()) or 1.0  # the squares of large numbers overflow a double
     mean = float((shares * (numbers / scale)).sum())
     variance = float((shares * (numbers / scale - mean) ** 2).sum())
     found = quantiles(shares, numbers)
@@ -91,16 +92,15 @@ def _number(shares: Weights, values: list[Any]) -> dict[str, Any]:
 
 
 def _categories(shares: Weights, lists: list[list[Any]]) -> dict[str, Any]:
-    """Return the values by weight, ties by value; True, 1 and "1" are three values."""
+    """Return the values by weight, ties by value; True, 1 and "1" are three different values."""
     total: dict[tuple[str, Any], float] = {}
-    for share, each in zip(shares.tolist(), lists, strict=True):
-        for value in each:
+    for share, items in zip(shares.tolist(), lists, strict=True):
+        for value in items:
             name = (KINDS[type(value)], value)
-            total[name] = total.get(name, 0.0) + share / len(each)
+            total[name] = total.get(name, 0.0) + share / len(items)
     best = sorted(total.items(), key=lambda item: (-item[1], *item[0]))
-    told = [{"value": value, "weight": min(1.0, weight)} for (_, value), weight in best[:MOST_VALUES]]
     return {
         "type": "categories",
-        "distribution": told,
+        "distribution": [{"value": value, "weight": min(1.0, weight)} for (_, value), weight in best[:MOST_VALUES]],
         "other_weight": sum(weight for _, weight in best[MOST_VALUES:]),
     }

@@ -1,7 +1,7 @@
-"""The candidates of a query: documents with near keys, with its words, or confirmed by a past query near it.
+"""The candidates of a query: documents with near keys, with its words, or confirmed by a near past query.
 
-Sees one generation and one query; knows no model beyond the vectors that keys are matched with. Every candidate gets
-the same evidence: a document that only words found still has its exact dense evidence.
+Sees one generation and one query, and of the model only the search vectors. Every candidate gets all evidence: a
+document found by words alone also gets its exact dense evidence.
 """
 
 import math
@@ -17,13 +17,13 @@ from index.ranking.attention import Candidates
 from index.records import FACTS, LEXICAL, Floats, Ints, Mask
 
 MEMORY_RADIUS = 0.5
-"""Least cosine of a past query that counts as near. A past query farther away changes no bit of the ranking."""
+"""Least cosine of a near past query. Past queries farther away change no bit of the ranking."""
 LONG_QUERY = 64
-"""Words from which on the fact `length` is 1."""
+"""Number of words at which the fact `length` reaches 1."""
 RAREST_WEIGHT = 12.0
-"""About the idf of a word that no document has, in a collection of 100,000."""
+"""Approximate idf of a word that occurs in no document of a collection of 100,000."""
 PEAK_DEPTH = 10
-"""Best BM25 scores that the fact `peaked` is computed from."""
+"""Number of best BM25 scores that the fact `peaked` is computed from."""
 
 
 class Mode(StrEnum):
@@ -36,26 +36,26 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Query:
-    """A query as the index sees it: its text for words, its unit vector (D,), and how to search."""
+    """A query: its text for term matching, its unit vector (D,), and the options of the search."""
 
     text: str
     vector: Floats
     mode: Mode = Mode.HYBRID
     count: int = 200
-    """Candidates retrieved by keys and by words each; attention ranks their union."""
+    """Number of candidates retrieved by keys, and number retrieved by words; attention ranks their union."""
     allowed: Mask | None = None
     """(N,) bool over the documents of the generation, True = passes the filter; None allows all."""
     excluded_query: str | None = None
-    """Query key whose memory is left out: a training example or a held-out query must not see its own feedback."""
+    """Query key whose memory is left out: a training example or held-out query must not see its own feedback."""
 
 
 @dataclass(frozen=True)
 class CandidateSet:
     """The N candidates of one query.
 
-    doc_indices (N,) ascending; words (N, len(LEXICAL)) and facts (len(FACTS),) as in `Candidates`. Per near memory key:
-    memory_key (m,) its position in the memory, memory_candidate (m,) the candidate that it confirms, memory_cosine (m,)
-    with this query, memory_weight (m,).
+    doc_indices (N,) ascending; words (N, len(LEXICAL)) and facts (len(FACTS),) as in `Candidates`. For each near memory
+    key: memory_key (m,) is its position in the memory, memory_candidate (m,) the index in doc_indices of the document
+    that it confirms, memory_cosine (m,) its cosine with this query, and memory_weight (m,) its weight.
     """
 
     doc_indices: Ints
@@ -70,30 +70,32 @@ class CandidateSet:
 def retrieve(generation: Generation, query: Query, projected: Floats, required: Ints | None = None) -> CandidateSet:
     """Return the candidates: `query.count` by keys, `query.count` by words, and all confirmed by a near past query.
 
-    projected (H, D) are the vectors that keys are matched with; required (E,) are doc indices to include in any case.
+    projected (H, D) are the search vectors; required (E,) are doc indices that are always included.
     """
     alive = generation.alive
     allowed = alive if query.allowed is None else query.allowed & alive
-    found = [] if required is None else [required]
-    if query.mode is not Mode.WORDS:
-        found += generation.nearest(projected, query.count, allowed)
-    best = _NONE
-    if query.mode is not Mode.DENSE:
-        rows, _ = generation.words.search(query.text, max(query.count, PEAK_DEPTH), _allowed_rows(generation, allowed))
-        by_words = generation.doc_indices(rows)
-        best = by_words[by_words != MISSING]
-        found.append(best[: query.count])
+    by_keys = [] if query.mode is Mode.WORDS else generation.nearest(projected, query.count, allowed)
+    by_words = _NONE if query.mode is Mode.DENSE else _best_by_words(generation, query, allowed)
     near, cosine, confirmed = _near_memory(generation, query, allowed)
-    doc_indices = np.unique(np.concatenate([_NONE, *found, confirmed]))
+    required = _NONE if required is None else required
+    doc_indices = np.unique(np.concatenate([required, *by_keys, by_words[: query.count], confirmed]))
     words, facts = np.zeros((len(doc_indices), len(LEXICAL)), np.float32), np.full(len(FACTS), 0.5, np.float32)
     if query.mode is not Mode.DENSE:
-        words, facts = _word_evidence(generation, query.text, doc_indices, best)
+        words, facts = _word_evidence(generation, query.text, doc_indices, by_words)
     candidate = np.searchsorted(doc_indices, confirmed)
     return CandidateSet(doc_indices, words, facts, near, candidate, cosine, generation.memory.weights[near])
 
 
+def _best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
+    """Return the doc indices of the allowed documents with the best BM25 scores, best first, PEAK_DEPTH or more."""
+    rows, _ = generation.words.search(query.text, max(query.count, PEAK_DEPTH), _allowed_rows(generation, allowed))
+    found = generation.doc_indices(rows)
+    doc_indices: Ints = found[found != MISSING]
+    return doc_indices
+
+
 def _near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats, Ints]:
-    """Return the near memory keys (m,) of allowed documents, their cosines (m,), and the doc indices they confirm (m,)."""
+    """Return the memory keys (m,) of allowed documents near a query, their cosines (m,) and their doc indices (m,)."""
     if query.mode is not Mode.HYBRID:
         return _NONE, np.empty(0, np.float32), _NONE
     near, cosine = generation.memory.near(query.vector, MEMORY_RADIUS, query.excluded_query)
@@ -106,18 +108,15 @@ def _near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[I
 def assemble(
     generation: Generation, sets: Sequence[CandidateSet], mode: Mode = Mode.HYBRID, with_values: bool = False
 ) -> Candidates:
-    """Return the flat arrays that attention reads for B queries. A key that queries share is gathered once."""
-    counts = np.asarray([len(one.doc_indices) for one in sets], np.int64)
+    """Return the arrays that attention reads for B queries. A key that several queries share is gathered once."""
+    counts = np.asarray([len(found.doc_indices) for found in sets], np.int64)
     width = int(counts.max(initial=0))
     slots = np.concatenate([_NONE, *(b * width + np.arange(n) for b, n in enumerate(counts))])
-    doc_indices = np.concatenate([_NONE, *(one.doc_indices for one in sets)])
+    doc_indices = np.concatenate([_NONE, *(found.doc_indices for found in sets)])
     pair_slot, pair_key = _key_pairs(generation, slots, doc_indices if mode is not Mode.WORDS else doc_indices[:0])
     used, local = _distinct(pair_key, len(sets))
-    words = np.zeros((len(sets), width, len(LEXICAL)), np.float32)
-    mask = np.zeros((len(sets), width), np.bool_)
-    for b, one in enumerate(sets):
-        words[b, : counts[b]], mask[b, : counts[b]] = one.words, True
-    no_numbers = np.empty(0, np.float32)
+    words, mask = _padded_words(sets, counts, width)
+    no_floats = np.empty(0, np.float32)
     return Candidates(
         keys=generation.key_vectors(used),
         pair_query=pair_slot // max(1, width),
@@ -125,17 +124,26 @@ def assemble(
         pair_slot=pair_slot,
         pair_kind=generation.columns.key_kind.take(pair_key),
         words=words,
-        facts=np.stack([one.facts for one in sets]) if sets else np.zeros((0, len(FACTS)), np.float32),
+        facts=np.stack([found.facts for found in sets]) if sets else np.zeros((0, len(FACTS)), np.float32),
         mask=mask,
-        memory_slot=np.concatenate([_NONE, *(b * width + one.memory_candidate for b, one in enumerate(sets))]),
-        memory_cosine=np.concatenate([no_numbers, *(one.memory_cosine for one in sets)]),
-        memory_weight=np.concatenate([no_numbers, *(one.memory_weight for one in sets)]),
+        memory_slot=np.concatenate([_NONE, *(b * width + found.memory_candidate for b, found in enumerate(sets))]),
+        memory_cosine=np.concatenate([no_floats, *(found.memory_cosine for found in sets)]),
+        memory_weight=np.concatenate([no_floats, *(found.memory_weight for found in sets)]),
         values=_gathered_values(generation, doc_indices, mask) if with_values else None,
     )
 
 
+def _padded_words(sets: Sequence[CandidateSet], counts: Ints, width: int) -> tuple[Floats, Mask]:
+    """Return the word evidence (B, N, len(LEXICAL)), 0 in empty slots, and the mask (B, N) of the candidates."""
+    words = np.zeros((len(sets), width, len(LEXICAL)), np.float32)
+    mask = np.zeros((len(sets), width), np.bool_)
+    for b, found in enumerate(sets):
+        words[b, : counts[b]], mask[b, : counts[b]] = found.words, True
+    return words, mask
+
+
 def _key_pairs(generation: Generation, slots: Ints, doc_indices: Ints) -> tuple[Ints, Ints]:
-    """Return the slot (P,) and the key position (P,) of every key of these documents."""
+    """Return the slot (P,) and the key position (P,) of each key of these documents."""
     first = generation.columns.first_key.take(doc_indices)
     keys_each = generation.columns.first_key.take(doc_indices + 1) - first
     pair_slot = np.repeat(slots[: len(doc_indices)], keys_each)
@@ -146,7 +154,7 @@ def _key_pairs(generation: Generation, slots: Ints, doc_indices: Ints) -> tuple[
 
 
 def _gathered_values(generation: Generation, doc_indices: Ints, mask: Mask) -> Floats:
-    """Return the stored values (B, N, V) of the candidates, 0 where the mask (B, N) has none."""
+    """Return the stored values (B, N, V) of the candidates, 0 where the mask (B, N) is False."""
     values = np.zeros((*mask.shape, generation.values.shape[1]), np.float32)
     values[mask] = generation.value_vectors(doc_indices)
     return values
@@ -167,18 +175,17 @@ _NONE = np.empty(0, np.int64)
 
 
 def _allowed_rows(generation: Generation, allowed: Mask) -> Ints | None:
-    """Return the rows that a search by words may return, or None where every living document is allowed."""
+    """Return the rows of the allowed documents, or None if no living document is excluded."""
     if allowed is generation.alive or bool((allowed == generation.alive).all()):
         return None
     return generation.rows[allowed]
 
 
 def query_facts(weight: Floats, scores: Floats) -> Floats:
-    """Return FACTS (F,) of a query, given the weights (Q,) of its words and its best BM25 scores, best first.
+    """Return FACTS (F,) of a query from the weights (Q,) of its words and its best BM25 scores, best first.
 
-    length: the logarithm of 1 + its words, over that of 1 + LONG_QUERY. rarest: the largest weight of a word over
-    RAREST_WEIGHT. peaked: 1 - mean of the ten best scores over the best score, 0 where all are equal. Only heads with
-    gates read the facts.
+    length: log(1 + Q) / log(1 + LONG_QUERY). rarest: the largest weight of a word over RAREST_WEIGHT. peaked: 1 - mean
+    of the PEAK_DEPTH best scores over the best score, 0 if all are equal. Only heads with gates use the facts.
     """
     length = math.log1p(len(weight)) / math.log1p(LONG_QUERY)
     rarest = float(weight.max(initial=0.0)) / RAREST_WEIGHT
@@ -191,16 +198,16 @@ def query_facts(weight: Floats, scores: Floats) -> Floats:
 def _word_evidence(generation: Generation, text: str, doc_indices: Ints, best: Ints) -> tuple[Floats, Floats]:
     """Return the word evidence (N, len(LEXICAL)) of these documents, and the facts of the query.
 
-    best (M,) are the query's best documents by words. BM25 is divided by the best score among them, whether or not they
-    are candidates, and computed exactly here for every document.
+    best (M,) are the query's best documents by words. BM25 is divided by the best score among them, candidates or not,
+    and is computed exactly here for every document.
     """
     query, weight = generation.words.weigh(text)
-    at = np.searchsorted(doc_indices, best).clip(max=max(0, len(doc_indices) - 1))
-    missing = np.flatnonzero(doc_indices[at] != best) if len(doc_indices) else np.arange(len(best))
-    at[missing] = len(doc_indices) + np.arange(len(missing))
-    both = np.concatenate([doc_indices, best[missing]])
-    scores, matches = generation.match(query, weight, both)
-    top = np.sort(scores[at])[::-1]
+    positions = np.searchsorted(doc_indices, best).clip(max=max(0, len(doc_indices) - 1))
+    missing = np.flatnonzero(doc_indices[positions] != best) if len(doc_indices) else np.arange(len(best))
+    positions[missing] = len(doc_indices) + np.arange(len(missing))
+    union = np.concatenate([doc_indices, best[missing]])
+    scores, matches = generation.match(query, weight, union)
+    top = np.sort(scores[positions])[::-1]
     shares = np.minimum(scores / top[0], np.float32(1)) if len(top) and top[0] > 0 else np.zeros_like(scores)
     evidence = np.stack([shares, *matches], axis=1)
     return evidence[: len(doc_indices)], query_facts(weight, top)

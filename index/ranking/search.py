@@ -16,10 +16,10 @@ from index.records import Floats, Ints
 
 @dataclass(frozen=True)
 class Ranking:
-    """All candidates of a query, best first; ties go to the lower doc index.
+    """All candidates of a query, best first; the lower doc index comes first among equal logits.
 
     doc_indices, logits, weights (N,); parts (N, len(EVIDENCE)) add up to the logits; the weights and null_weight sum to
-    1; asked (D,) is the vector that keys were matched with: the query's, or e' of the second hop.
+    1; asked (D,) is the query vector that scored the keys: e, or e' after the second hop.
     """
 
     doc_indices: Ints
@@ -35,14 +35,14 @@ class Ranking:
 
     @property
     def entropy(self) -> float:
-        """Entropy in nats of the weights over candidates and null slot: low = sure, high = undecided."""
+        """The entropy in nats of the weights over the candidates and the null slot."""
         weights = np.append(self.weights, self.null_weight).astype(float)
         positive = weights[weights > 0]
         return float(-(positive * np.log(positive)).sum())
 
 
 def project(head: AttentionHead, vector: Floats) -> Floats:
-    """Return the vectors (H, D) that keys are matched with for a unit query (D,)."""
+    """Return the search vectors (H, D) of a unit query (D,)."""
     projected: Floats = head.search_vectors(vector[None])[0]
     return projected
 
@@ -50,7 +50,7 @@ def project(head: AttentionHead, vector: Floats) -> Floats:
 def search(generation: Generation, head: AttentionHead, query: Query) -> Ranking:
     """Return the ranking of one query.
 
-    With a second hop, candidates near e' = e + g answer join the first ones, and all are ranked for e'.
+    With a second hop, candidates near e' = e + g answer are added to those of e, and all are ranked for e'.
     """
     started = time.perf_counter()
     hops = head.hops and query.mode is not Mode.WORDS
@@ -83,7 +83,7 @@ def search(generation: Generation, head: AttentionHead, query: Query) -> Ranking
 
 
 def pooled_value(generation: Generation, ranking: Ranking) -> Floats:
-    """Return the answer of attention (V,): sum_n alpha_n v_n over all candidates; the null slot's value is zero."""
+    """Return the pooled value (V,): sum_n alpha_n v_n over all candidates; the value of the null slot is zero."""
     values = generation.value_vectors(ranking.doc_indices)
     pooled: Floats = np.einsum("n,nv->v", ranking.weights, values)
     return pooled

@@ -9,7 +9,7 @@ import numpy as np
 from index.errors import DamagedKeys
 from index.filters.parser import parse_filter
 from index.generation.generation import Generation
-from index.learning.examples import ASSUMED, looks
+from index.learning.examples import ASSUMED_CURVE, expected_examinations
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.retrieval import Mode, Query
@@ -160,7 +160,9 @@ def show_query(runtime: Runtime, state: CollectionState, query_id: str) -> dict[
         "client_id": row.client_id,
         "session_id": row.session_id,
         "request": row.request,
-        "shown": [hit | {"propensity": looks({hit["position"]: 1}, ASSUMED)} for hit in row.shown],
+        "shown": [
+            hit | {"propensity": expected_examinations({hit["position"]: 1}, ASSUMED_CURVE)} for hit in row.shown
+        ],
         "null_weight": row.null_weight,
         "model": {"version": row.model_version},
         "generation": row.generation,

@@ -1,6 +1,6 @@
 """Converts a filter to a SQL condition for SQLite, on metadata that is stored as a JSON object in a text column.
 
-The condition means the same as `index.filters.evaluation.matches`, its reference. Names and values are bound parameters.
+The condition means the same as `filters.evaluation.matches`, its reference. Names and values are bound parameters.
 
 Fields are found by comparing keys (`json_each(...).key = :name`), not by a path made from the name: SQLite 3.40
 compares a path with the spelling of the key in the JSON text, so `$."é"` does not find a key stored as `"\\u00e9"`.

@@ -10,7 +10,7 @@ from benchmarks import microseconds
 from benchmarks.microseconds import PARTS, measure_parts
 from service.search import actions
 from service.settings import Settings
-from tests.service.client import Spoken, opened
+from tests.service.client import CollectionClient, opened
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]
     monkeypatch.setattr(microseconds, "WARM", 2)
     monkeypatch.setattr(microseconds, "time", SimpleNamespace(thread_time_ns=count(step=1_000_000).__next__))
     with opened(tmp_path / "data") as client:
-        Spoken(client).add(*({"id": str(at), "text": f"tree {at} in the wood"} for at in range(20)))
+        CollectionClient(client).add(*({"id": str(at), "text": f"tree {at} in the wood"} for at in range(20)))
     return measure_parts(
         Settings(data=tmp_path / "data", encoder="hashing", log_level="error"), [f"a tree {at}" for at in range(8)]
     )

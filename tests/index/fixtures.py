@@ -1,4 +1,4 @@
-"""Collections small enough to check by eye, for the tests of this folder."""
+"""Small collections for the tests of this folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ def unit(*numbers: float) -> Floats:
 
 
 def random_vectors(count: int, dim: int, seed: int) -> Floats:
-    """Return unit vectors (count, dim) in no particular direction."""
+    """Return random unit vectors (count, dim)."""
     vectors = np.random.default_rng(seed).normal(size=(count, dim))
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
@@ -33,13 +33,13 @@ def vector_of(text: str) -> Floats:
 
 
 def passages(row: int, words: str, *vectors: Floats) -> IndexedDocument:
-    """Return a document whose passages have these vectors; passage i stands for characters [10 i, 10 i + 9)."""
+    """Return a document whose passages have these vectors; passage i has the characters [10 i, 10 i + 9)."""
     keys = [Key(KeyKind.PASSAGE, vector, 10 * i, 10 * i + 9) for i, vector in enumerate(vectors)]
     return IndexedDocument(row, words, keys)
 
 
 def written(row: int, text: str, title: str | None = None) -> IndexedDocument:
-    """Return a document of a text, which is one passage, and perhaps a title; words are found in both."""
+    """Return a document with a text of one passage and an optional title; both are indexed by words."""
     keys = [Key(KeyKind.PASSAGE, vector_of(text), 0, len(text))]
     if title:
         keys.insert(0, Key(KeyKind.TITLE, vector_of(title), 0, len(title)))
@@ -47,13 +47,13 @@ def written(row: int, text: str, title: str | None = None) -> IndexedDocument:
 
 
 def remembered(number: int, row: int, query: str | Floats, weight: float = 1.0, query_key: str = "") -> MemoryKey:
-    """Return the memory that a query, as a text or a vector, was answered by a document."""
+    """Return a memory key: a document confirmed for a query, given as a text or a vector."""
     vector = vector_of(query) if isinstance(query, str) else query
     return MemoryKey(row, vector, weight, query_key or (query if isinstance(query, str) else f"source {number}"))
 
 
 def arrays_of(generation: Generation) -> dict[str, NDArray[Any]]:
-    """Return every array of documents that a search reads, by name; memory has arrays of its own."""
+    """Return the arrays of documents that a search reads, by name, without the arrays of memory."""
     return {
         "keys": generation.keys,
         "values": generation.values,
@@ -63,7 +63,7 @@ def arrays_of(generation: Generation) -> dict[str, NDArray[Any]]:
 
 
 def store_of(directory: Path, documents: Sequence[IndexedDocument], dim: int = ENCODER.dim) -> GenerationStore:
-    """Return a store that was given these documents at watermark 1, with words found as they are."""
+    """Return a store with these documents at watermark 1, without stemming."""
     store = GenerationStore(directory, dim, "none")
     store.apply(1, documents)
     return store

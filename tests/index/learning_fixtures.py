@@ -1,4 +1,4 @@
-"""A collection with something to learn: queries whose axes are turned, so that one turn of the query finds all."""
+"""A collection to learn from: a query projection that shifts the axes back makes all queries find their document."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -34,9 +34,9 @@ CONFIG = FitConfig(
     max_test_queries=1000,
 )
 ALL_FOLDS = 1000
-"""For `cross_validation_queries`: every fold serves as validation once, where `CONFIG` has one that does."""
+"""A value of `cross_validation_queries` with which every fold validates once; with `CONFIG` one fold does."""
 QUICK = tuple(replace(one, learning_rate=2e-2) if one.query_projection else one for one in RECIPES)
-"""The ladder at a pace that turns eight axes in a few epochs."""
+"""The recipes with learning rates that learn to shift eight axes in a few epochs."""
 INITIAL = HeadConfig(
     dim=DIM,
     rank=DIM,
@@ -52,16 +52,16 @@ def collection_of(directory: Path, memory: Sequence[MemoryKey] = ()) -> Generati
     return generation_of(directory, [passages(row, "", VECTORS[row]) for row in range(COUNT)], memory, DIM)
 
 
-def asked(turned: bool, count: int = 140, noise: float = 0.3, seed: int = 1) -> list[Feedback]:
-    """Return queries near a document that was confirmed; turned, their axes are shifted by one.
+def asked(shifted: bool, count: int = 140, noise: float = 0.3, seed: int = 1) -> list[Feedback]:
+    """Return queries near their confirmed document; with `shifted`, their axes are shifted by one.
 
-    A turned query as it is finds nothing of use; the same turn for all, which a head can learn, finds everything.
+    An untrained head finds nothing for a shifted query; a query projection that shifts the axes back finds all.
     """
     random = np.random.default_rng(seed)
     feedback = []
     for number in range(count):
         row = int(random.integers(COUNT))
-        vector = np.roll(VECTORS[row], int(turned)) + noise * random.normal(size=DIM) / DIM**0.5
+        vector = np.roll(VECTORS[row], int(shifted)) + noise * random.normal(size=DIM) / DIM**0.5
         vector = (vector / np.linalg.norm(vector)).astype(np.float32)
         feedback.append(Feedback(f"query {number}", "", vector, {row: 1.0}))
     return feedback
@@ -75,7 +75,7 @@ def run(
     cache: Path | None = None,
     recipes: Sequence[Recipe] = QUICK,
 ) -> tuple[Fitted, list[Step]]:
-    """Return the result of a fit by the recipes given, without variants, and its steps."""
+    """Return the result of a fit with these recipes and without variants, and its steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("index.learning.model_selection.RECIPES", tuple(recipes))
         patch.setattr("index.learning.model_selection.VARIANTS", ())
@@ -86,7 +86,7 @@ T = TypeVar("T")
 
 
 def finished(steps: Generator[Step, None, T]) -> tuple[T, list[Step]]:
-    """Return what a generator returns and what it yields."""
+    """Return the return value of a generator and the list of its yields."""
     seen = []
     while True:
         try:

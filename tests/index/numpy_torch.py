@@ -1,7 +1,7 @@
-"""The two libraries that the formula of attention runs on: numpy serves it, torch trains it.
+"""The two libraries that compute attention: numpy for searches, torch for training.
 
-A test that is parametrized by `each_library` is written in arrays of numpy alone: `by(head)`, `by(score)` or
-`by(function)` takes arrays and returns arrays, and works them out in numpy or in torch.
+A test that is parametrized by `each_library` uses numpy arrays only: `by(head)`, `by(score)` or
+`by(function)` takes and returns arrays, and computes in numpy or in torch.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def by_numpy(one: Any) -> Any:
 
 
 def by_torch(one: Any) -> Any:
-    """Return what takes and returns arrays and works with tensors that have gradients, as in training."""
+    """Return a wrapper that takes and returns arrays and computes with tensors that have gradients."""
     if isinstance(one, AttentionHead):
         return _InTorch(trainable(one))
     return _InTorch(differentiable(one) if isinstance(one, Score) else one)
@@ -32,7 +32,7 @@ By = Callable[[Any], Any]
 
 
 class _InTorch:
-    """A callable with its methods, between arrays."""
+    """A wrapper of a callable and its methods that takes and returns arrays."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -46,12 +46,12 @@ class _InTorch:
 
 
 def trainable(head: AttentionHead, dtype: torch.dtype | None = None) -> AttentionHead:
-    """Return the head of the same parameters, as tensors that have gradients."""
+    """Return a head with the same parameters as tensors with gradients."""
     return AttentionHead(head.config, _differentiable(head.parameters_by_name(), dtype))
 
 
 def differentiable(score: Score, dtype: torch.dtype | None = None) -> Score:
-    """Return the form with tensors that have gradients."""
+    """Return the form with its parameters as tensors with gradients."""
     return type(score)(**_differentiable(vars(score), dtype))
 
 
@@ -60,7 +60,7 @@ def _differentiable(values: dict[str, Any], dtype: torch.dtype | None) -> dict[s
 
 
 def moved(values: dict[str, Any], scale: float, seed: int = 0) -> dict[str, Any]:
-    """Return parameters each of which has moved away from where it was."""
+    """Return parameters with random changes."""
     random = np.random.default_rng(seed)
     return {
         name: np.asarray(value + scale * random.normal(size=np.shape(value)), np.asarray(value).dtype)

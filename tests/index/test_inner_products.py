@@ -1,4 +1,4 @@
-"""Exact scores: the same pair has the same bits, whatever other rows are scored in the same call."""
+"""Exact scores: a pair has the same bits in every call, independent of the other rows in the call."""
 
 import numpy as np
 import pytest
@@ -23,14 +23,14 @@ def test_a_row_has_the_same_bits_in_a_call_of_any_size(dim: int, piece: int) -> 
 
 
 @pytest.mark.parametrize("dim", WIDTHS)
-def test_many_queries_have_the_bits_of_each_alone(dim: int) -> None:
+def test_a_batch_of_queries_gives_the_bits_of_single_queries(dim: int) -> None:
     vectors, queries = random_vectors(50, dim, seed=dim), random_vectors(5, dim, seed=2)
     together = row_products(vectors, queries)
     assert together.tobytes() == np.stack([inner_products(vectors, one) for one in queries], axis=1).tobytes()
 
 
 @pytest.mark.parametrize("dim", WIDTHS)
-def test_the_product_is_that_of_a_slow_loop(dim: int) -> None:
+def test_the_product_agrees_with_a_slow_loop(dim: int) -> None:
     vectors, query = random_vectors(20, dim, seed=dim), random_vectors(1, dim, seed=3)[0]
     slow = [sum(float(a) * float(b) for a, b in zip(vector, query, strict=True)) for vector in vectors]
     np.testing.assert_allclose(inner_products(vectors, query), slow, atol=1e-6)
@@ -53,7 +53,7 @@ def test_a_projected_row_has_the_same_bits_alone() -> None:
         assert project_rows(rows[None, [at]], matrices).tobytes() == together[:, [at]].tobytes()
 
 
-def test_equal_keys_are_equally_near_wherever_they_lie() -> None:
+def test_equal_keys_are_equally_near_at_any_position() -> None:
     keys = random_vectors(203, 384, seed=8)
     keys[[1, 77, 202]] = keys[50]
     scores, found = ExactIndex(keys).search(keys[[50]], 4)
@@ -62,13 +62,13 @@ def test_equal_keys_are_equally_near_wherever_they_lie() -> None:
     assert len(set(scores[0].tolist())) == 1
 
 
-def test_a_document_has_the_same_words_evidence_beside_any_others() -> None:
+def test_the_word_evidence_of_a_document_does_not_depend_on_other_documents() -> None:
     random = np.random.default_rng(9)
     words, first = random.integers(0, 12, 40 * 25).astype(np.uint32), np.arange(41) * 25
     query, weight = np.arange(7, dtype=np.uint32), random.random(7).astype(np.float32) + np.float32(0.1)
     found = find_words(query, words, first, np.arange(40))
     scores, matches = bm25(found, weight, 25.0), match(found, weight)
-    for place in range(40):
-        alone = find_words(query, words, first, np.asarray([place]))
-        assert bm25(alone, weight, 25.0)[0] == scores[place]
-        assert [one[0] for one in match(alone, weight)] == [one[place] for one in matches]
+    for doc_index in range(40):
+        alone = find_words(query, words, first, np.asarray([doc_index]))
+        assert bm25(alone, weight, 25.0)[0] == scores[doc_index]
+        assert [one[0] for one in match(alone, weight)] == [one[doc_index] for one in matches]

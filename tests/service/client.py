@@ -42,7 +42,7 @@ def runtime_of(client: TestClient) -> Runtime:
 
 
 @dataclass(frozen=True)
-class Spoken:
+class CollectionClient:
     """A collection of a service. Each call asserts success and returns the JSON of the response."""
 
     client: TestClient
@@ -117,11 +117,11 @@ class Spoken:
         ended(look)
 
 
-def create(client: TestClient, name: str, **settings: Any) -> Spoken:
+def create(client: TestClient, name: str, **settings: Any) -> CollectionClient:
     """Create a collection and return it."""
     answer = client.put(f"/v1/collections/{name}", json=settings)
     assert answer.status_code == 201, answer.text
-    return Spoken(client, name)
+    return CollectionClient(client, name)
 
 
 def event(document_id: str | None, action: str = "click", position: int | None = None, **more: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from index.ranking.normalisers import NORMALISERS
 from index.ranking.score_functions import FORMS
 from service.runtime.model_files import load_version
-from tests.service.client import Spoken, create, good, opened, problem, runtime_of
+from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
 
 BIRDS = {
     "heron": "the heron stands in shallow water and waits for fish",
@@ -29,30 +29,32 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         yield client
 
 
-def aviary(client: TestClient, name: str, **attention: Any) -> Spoken:
+def aviary(client: TestClient, name: str, **attention: Any) -> CollectionClient:
     """Return a collection of birds with this setting."""
     birds = create(client, name, **({"attention": attention} if attention else {}))
     birds.add(*[{"id": id, "title": id, "text": text} for id, text in BIRDS.items()])
     return birds
 
 
-def change(birds: Spoken, **attention: Any) -> Any:
+def change(birds: CollectionClient, **attention: Any) -> Any:
     """Change the setting and return its new value."""
     return good(birds.client.put(birds.path, json={"attention": attention}))["settings"]["attention"]
 
 
 @pytest.fixture(scope="module")
-def plain(client: TestClient) -> Spoken:
+def plain(client: TestClient) -> CollectionClient:
     return aviary(client, "plain")
 
 
-def test_the_setting_has_a_default(plain: Spoken) -> None:
+def test_the_setting_has_a_default(plain: CollectionClient) -> None:
     assert plain.get()["settings"]["attention"] == DEFAULT
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("heads", [1, 3])
-def test_every_untrained_form_ranks_like_the_default(client: TestClient, plain: Spoken, form: str, heads: int) -> None:
+def test_every_untrained_form_ranks_like_the_default(
+    client: TestClient, plain: CollectionClient, form: str, heads: int
+) -> None:
     birds = aviary(client, f"{form}-{heads}", form=form, heads=heads)
     assert birds.get()["settings"]["attention"] == DEFAULT | {"form": form, "heads": heads}
     head = runtime_of(client).collection(birds.name).serving.head
@@ -68,7 +70,7 @@ def test_every_untrained_form_ranks_like_the_default(client: TestClient, plain: 
 
 @pytest.mark.parametrize("normaliser", NORMALISERS)
 def test_a_normaliser_changes_the_weights_and_keeps_the_ranking(
-    client: TestClient, plain: Spoken, normaliser: str
+    client: TestClient, plain: CollectionClient, normaliser: str
 ) -> None:
     birds = aviary(client, f"by-{normaliser.replace('_', '-')}", normaliser=normaliser)
     for question in QUESTIONS:
@@ -94,7 +96,7 @@ def test_the_untrained_model_follows_the_setting_at_once_and_after_a_restart(tmp
         assert len({weight for _, _, weight in flat}) == 1
         assert birds.ranking(QUESTIONS[0], model=0) == flat
     with opened(tmp_path / "data") as client:
-        birds = Spoken(client, "birds")
+        birds = CollectionClient(client, "birds")
         assert birds.get()["settings"]["attention"] == DEFAULT | {"normaliser": "uniform"}
         assert birds.ranking(QUESTIONS[0]) == flat
         assert change(birds, normaliser="softmax") == DEFAULT
@@ -123,7 +125,7 @@ def test_fields_that_a_change_omits_keep_their_values(client: TestClient) -> Non
         "dot",
     ],
 )
-def test_an_unknown_attention_is_refused(client: TestClient, plain: Spoken, attention: Any) -> None:
+def test_an_unknown_attention_is_refused(client: TestClient, plain: CollectionClient, attention: Any) -> None:
     refused = problem(client.put(plain.path, json={"attention": attention}), 422, "invalid_request")
     assert refused["errors"][0]["pointer"].startswith("/attention")
     assert plain.get()["settings"]["attention"] == DEFAULT
@@ -147,7 +149,7 @@ def test_a_trained_model_keeps_its_configuration_and_the_next_run_starts_from_th
     assert len(birds.ids(QUESTIONS[0], model=2)) == len(BIRDS)
 
 
-def configuration_of(birds: Spoken, version: int) -> tuple[str, int]:
+def configuration_of(birds: CollectionClient, version: int) -> tuple[str, int]:
     """Return the form and the number of heads of a version."""
     runtime = runtime_of(birds.client)
     state = runtime.collection(birds.name)

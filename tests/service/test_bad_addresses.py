@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.service.client import DEFAULT, SECRET, Spoken, create, opened, problem
+from tests.service.client import DEFAULT, SECRET, CollectionClient, create, opened, problem
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with opened(tmp_path_factory.mktemp("bad") / "data") as client:
-        Spoken(client).add({"id": "known", "text": "a known document"})
+        CollectionClient(client).add({"id": "known", "text": "a known document"})
         yield client
 
 
@@ -48,14 +48,14 @@ def test_an_unknown_measure_is_refused_before_a_task_starts(client: TestClient, 
     ["nDCG", "nDCG@10", "AP", "AP(rel=2)@5", "RR", "RR@10", "P@5", "P(rel=2)@5", "R@9999", "Success@1", "Judged@5"],
 )
 def test_an_accepted_measure_is_computed(client: TestClient, name: str) -> None:
-    task = Spoken(client).ended_task(evaluate(client, name).json())
+    task = CollectionClient(client).ended_task(evaluate(client, name).json())
     assert (task["status"], task["error"]) == ("succeeded", None)
     assert task["result"]["models"][0]["measures"].keys() == {name}
 
 
 def test_two_spellings_of_a_measure_give_the_same_figure(client: TestClient) -> None:
     body = {"measures": ["AP", "AP(rel=1)"], "qrels": {"a known document": {"known": 1}}}
-    task = Spoken(client).ended_task(client.post(f"{DEFAULT}/evaluations", json=body).json())
+    task = CollectionClient(client).ended_task(client.post(f"{DEFAULT}/evaluations", json=body).json())
     measured = task["result"]["models"][0]["measures"]
     assert measured["AP"] == measured["AP(rel=1)"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
 
@@ -176,7 +176,7 @@ def test_any_text_can_be_the_id_of_a_document(client: TestClient, address: str, 
     assert (made.status_code, made.json()["id"]) == (201, document_id)
     assert client.get(path).json()["id"] == document_id
     assert client.put(path, json={"id": document_id, "text": "an odd id"}).status_code == 200
-    assert document_id in Spoken(client).ids("an odd id", limit=50)
+    assert document_id in CollectionClient(client).ids("an odd id", limit=50)
     assert client.delete(path).status_code == 204
     assert client.get(path).status_code == 404
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.service.client import DEFAULT, SECRET, Spoken, create, event, ndjson, opened, problem
+from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, ndjson, opened, problem
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with opened(tmp_path_factory.mktemp("bad") / "data") as client:
-        Spoken(client).add({"id": "known", "text": "a known document"})
+        CollectionClient(client).add({"id": "known", "text": "a known document"})
         yield client
 
 
@@ -52,7 +52,7 @@ def test_an_impossible_dwell_time_is_rejected(client: TestClient, seconds: Any) 
 
 
 def test_a_thumb_without_a_document_needs_a_search_or_a_session(client: TestClient) -> None:
-    query_id = Spoken(client).search("known")["query_id"]
+    query_id = CollectionClient(client).search("known")["query_id"]
     for named in ({"query_id": query_id}, {"session_id": "s"}):
         for action in ("thumbs_up", "thumbs_down"):
             assert post_events(client, [event(None, action, **named)]).json() == {"accepted": 1, "rejected": []}

@@ -8,14 +8,16 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.http.requests import MAX_BODY_BYTES
-from tests.service.client import DEFAULT, SECRET, Spoken, opened, problem
+from tests.service.client import DEFAULT, SECRET, CollectionClient, opened, problem
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with opened(tmp_path_factory.mktemp("bad") / "data") as client:
         client.put(DEFAULT, json={"filterable": ["lang", "year"]})
-        Spoken(client).add({"id": "known", "text": "a known document", "metadata": {"lang": "en", "year": 2020}})
+        CollectionClient(client).add(
+            {"id": "known", "text": "a known document", "metadata": {"lang": "en", "year": 2020}}
+        )
         yield client
 
 
@@ -141,7 +143,7 @@ def test_a_filter_at_its_limits_is_accepted(client: TestClient) -> None:
     ],
 )
 def test_an_invalid_document_does_not_stop_the_nine_others(client: TestClient, document: Any) -> None:
-    spoken = Spoken(client)
+    spoken = CollectionClient(client)
     others = [{"id": f"other-{i}", "text": f"brotherly words {i}"} for i in range(9)]
     answer = client.post(f"{DEFAULT}/documents?wait=60", json={"documents": [*others[:4], document, *others[4:]]})
     assert answer.status_code == 207, answer.text
@@ -162,10 +164,10 @@ def test_a_large_number_in_metadata_is_returned_unchanged(client: TestClient, si
 
 
 def test_a_batch_of_invalid_documents_stores_nothing(client: TestClient) -> None:
-    before = Spoken(client).get()["counts"]
+    before = CollectionClient(client).get()["counts"]
     answer = client.post(f"{DEFAULT}/documents?wait=60", json={"documents": [{"id": SECRET, "text": 1}, {}]})
     assert (answer.status_code, answer.json()["succeeded"], answer.json()["failed"]) == (207, 0, 2)
-    assert Spoken(client).get()["counts"] == before
+    assert CollectionClient(client).get()["counts"] == before
 
 
 def test_a_document_sent_to_its_own_path_is_checked(client: TestClient) -> None:

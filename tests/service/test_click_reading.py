@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from service.cli.training import ClickInterpretation
 from service.training.schemas import ClickReading
-from tests.service.client import Spoken, create, opened, problem
+from tests.service.client import CollectionClient, create, opened, problem
 
 BIRDS = (
     "wren robin heron finch swift crane stork raven magpie jay owl kite falcon eagle gull tern plover "
@@ -24,7 +24,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 @pytest.fixture(scope="module")
-def clicked(client: TestClient) -> Spoken:
+def clicked(client: TestClient) -> CollectionClient:
     """A collection in which each search for a bird has a click on the bird."""
     birds = aviary(client, "clicked")
     for bird in BIRDS:
@@ -33,7 +33,7 @@ def clicked(client: TestClient) -> Spoken:
 
 
 @pytest.fixture(scope="module")
-def judged(client: TestClient) -> Spoken:
+def judged(client: TestClient) -> CollectionClient:
     """A collection with judgments and without clicks."""
     birds = aviary(client, "judged")
     for bird in BIRDS:
@@ -41,7 +41,7 @@ def judged(client: TestClient) -> Spoken:
     return birds
 
 
-def aviary(client: TestClient, name: str) -> Spoken:
+def aviary(client: TestClient, name: str) -> CollectionClient:
     birds = create(client, name)
     birds.add(*({"id": bird, "text": f"the {bird} is a bird"} for bird in BIRDS))
     return birds
@@ -55,7 +55,7 @@ def interpretations_of_recipes(run: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("reading", ["raw", "Graded", "", ["graded"], None])
-def test_an_unknown_click_interpretation_is_refused(judged: Spoken, reading: Any) -> None:
+def test_an_unknown_click_interpretation_is_refused(judged: CollectionClient, reading: Any) -> None:
     answer = judged.client.post(f"{judged.path}/training-runs", json={"click_reading": reading})
     assert problem(answer, 422, "invalid_request")["errors"][0]["pointer"] == "/click_reading"
 
@@ -65,14 +65,14 @@ def test_the_command_line_offers_the_click_interpretations_of_the_service() -> N
 
 
 @pytest.mark.parametrize("reading", ["graded", "debiased", "naive"])
-def test_a_run_uses_and_reports_only_the_given_interpretation(clicked: Spoken, reading: str) -> None:
+def test_a_run_uses_and_reports_only_the_given_interpretation(clicked: CollectionClient, reading: str) -> None:
     run = clicked.train(**QUICK, click_reading=reading)
     assert (run["status"], run["click_reading"]) == ("succeeded", reading)
     assert interpretations_of_recipes(run) == {run["report"]["recipe"]["reading"]} == {reading}
     assert clicked.get(f"models/{run['model_version']}")["lineage"]["click_reading"] == reading
 
 
-def test_every_interpretation_is_tried_by_default(clicked: Spoken) -> None:
+def test_every_interpretation_is_tried_by_default(clicked: CollectionClient) -> None:
     run = clicked.train(**QUICK)
     assert (run["status"], run["click_reading"]) == ("succeeded", "auto")
     assert interpretations_of_recipes(run) == {"graded", "debiased", "naive"}
@@ -80,7 +80,7 @@ def test_every_interpretation_is_tried_by_default(clicked: Spoken) -> None:
 
 
 @pytest.mark.parametrize("reading", ["debiased", "naive"])
-def test_without_clicks_every_interpretation_learns_from_judgments(judged: Spoken, reading: str) -> None:
+def test_without_clicks_every_interpretation_learns_from_judgments(judged: CollectionClient, reading: str) -> None:
     run = judged.train(**QUICK, click_reading=reading)
     assert (run["status"], run["click_reading"]) == ("succeeded", reading)
     assert interpretations_of_recipes(run) == {run["report"]["recipe"]["reading"]} == {"graded"}

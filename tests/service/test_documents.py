@@ -11,7 +11,7 @@ from service.collections import actions as collections
 from service.collections.schemas import CollectionIn
 from service.documents import indexing
 from service.http.requests import MAX_BODY_BYTES
-from tests.service.client import DEADLINE_SECONDS, Spoken, create, good, ndjson, opened, runtime_of
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, ndjson, opened, runtime_of
 
 TASK = {"id", "type", "collection", "status", "progress", "result", "error", "created_at", "finished_at"}
 
@@ -23,7 +23,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def shelf(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
+def shelf(client: TestClient, request: pytest.FixtureRequest) -> CollectionClient:
     """A new empty collection."""
     return create(client, request.node.name.replace("_", "-")[:100], filterable=["year"])
 
@@ -58,7 +58,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate.open()
 
 
-def test_a_document_is_returned_as_it_was_posted(shelf: Spoken) -> None:
+def test_a_document_is_returned_as_it_was_posted(shelf: CollectionClient) -> None:
     whole = {
         "id": "a",
         "title": "Titel",
@@ -72,7 +72,7 @@ def test_a_document_is_returned_as_it_was_posted(shelf: Spoken) -> None:
     assert {name: hit[name] for name in whole} == whole
 
 
-def test_posting_an_existing_id_replaces_the_whole_document(shelf: Spoken) -> None:
+def test_posting_an_existing_id_replaces_the_whole_document(shelf: CollectionClient) -> None:
     shelf.add(book(1) | {"title": "Annals"})
     again = shelf.add({"id": "book-1", "text": "a pamphlet"})
     assert again["items"] == [{"index": 0, "id": "book-1", "status": 200, "code": None}]
@@ -87,20 +87,20 @@ def test_posting_an_existing_id_replaces_the_whole_document(shelf: Spoken) -> No
     assert shelf.ids("annals", mode="words") == []
 
 
-def test_of_duplicate_ids_in_a_batch_the_last_is_stored(shelf: Spoken) -> None:
+def test_of_duplicate_ids_in_a_batch_the_last_is_stored(shelf: CollectionClient) -> None:
     shelf.add(book(1), book(2), book(1) | {"text": "the last version"})
     assert shelf.get("documents/book-1")["text"] == "the last version"
     assert shelf.get()["counts"]["documents"] == 2
 
 
-def test_the_status_of_a_put_distinguishes_creation_and_replacement(shelf: Spoken) -> None:
+def test_the_status_of_a_put_distinguishes_creation_and_replacement(shelf: CollectionClient) -> None:
     address = f"{shelf.path}/documents/a"
     assert [shelf.client.put(address, json={"text": text}).status_code for text in ("one", "two")] == [201, 200]
     assert shelf.ids("two", mode="words") == ["a"]
     assert shelf.ids("one", mode="words") == []
 
 
-def test_documents_are_listed_by_page_in_the_order_of_arrival(shelf: Spoken) -> None:
+def test_documents_are_listed_by_page_in_the_order_of_arrival(shelf: CollectionClient) -> None:
     shelf.add(*map(book, range(7)))
     shelf.add(book(3))
     seen, cursor = [], ""
@@ -112,7 +112,7 @@ def test_documents_are_listed_by_page_in_the_order_of_arrival(shelf: Spoken) -> 
     assert seen == [f"book-{n}" for n in (0, 1, 2, 4, 5, 6, 3)]
 
 
-def test_documents_are_deleted_by_id(shelf: Spoken) -> None:
+def test_documents_are_deleted_by_id(shelf: CollectionClient) -> None:
     shelf.add(*map(book, range(4)))
     answer = shelf.client.post(f"{shelf.path}/documents/delete", json={"ids": ["book-1", "book-2", "unknown"]})
     assert answer.status_code == 202
@@ -123,20 +123,20 @@ def test_documents_are_deleted_by_id(shelf: Spoken) -> None:
     assert shelf.ids("annals") == ["book-3"]
 
 
-def test_documents_are_deleted_by_filter(shelf: Spoken) -> None:
+def test_documents_are_deleted_by_filter(shelf: CollectionClient) -> None:
     shelf.add(*map(book, range(6)))
     task = shelf.post("documents/delete", {"filter": "year >= 2002 AND NOT year = 2004"})
     assert shelf.ended_task(task)["result"] == {"deleted": 3}
     assert sorted(shelf.ids("annals")) == ["book-0", "book-1", "book-4"]
 
 
-def import_lines(shelf: Spoken, content: Any) -> Any:
+def import_lines(shelf: CollectionClient, content: Any) -> Any:
     answer = shelf.client.post(f"{shelf.path}/documents/import", content=content)
     assert answer.status_code == 202, answer.text
     return shelf.ended_task(answer.json())
 
 
-def test_an_import_counts_lines_and_names_invalid_lines(shelf: Spoken) -> None:
+def test_an_import_counts_lines_and_names_invalid_lines(shelf: CollectionClient) -> None:
     lines = [book(0), "{not json", book(1), {"id": "no text"}, "", "  ", book(2), '{"id": "x", "text": NaN}']
     task = import_lines(shelf, ndjson(lines))
     assert (task["status"], task["type"]) == ("succeeded", "documents_import")
@@ -151,7 +151,7 @@ def test_an_import_counts_lines_and_names_invalid_lines(shelf: Spoken) -> None:
     assert sorted(shelf.ids("annals")) == ["book-0", "book-1", "book-2"]
 
 
-def test_an_import_may_exceed_the_limits_of_batches_and_bodies(shelf: Spoken) -> None:
+def test_an_import_may_exceed_the_limits_of_batches_and_bodies(shelf: CollectionClient) -> None:
     padding = "x" * 9000
     lines = ndjson([book(n) | {"url": None, "metadata": {"padding": padding}} for n in range(1100)])
     assert len(lines) > MAX_BODY_BYTES
@@ -161,18 +161,18 @@ def test_an_import_may_exceed_the_limits_of_batches_and_bodies(shelf: Spoken) ->
     assert shelf.ids("1099", mode="words") == ["book-1099"]
 
 
-def test_an_import_skips_a_line_over_the_size_limit(shelf: Spoken) -> None:
+def test_an_import_skips_a_line_over_the_size_limit(shelf: CollectionClient) -> None:
     lines = ndjson([book(0), book(1) | {"url": "x" * (2 * MAX_BODY_BYTES)}, book(2)])
     result = import_lines(shelf, lines)["result"]
     assert [(one["index"], one["code"]) for one in result["errors"]] == [(1, "document_too_large")]
     assert result["succeeded"] == 2
 
 
-def test_an_empty_import_succeeds(shelf: Spoken) -> None:
+def test_an_empty_import_succeeds(shelf: CollectionClient) -> None:
     assert import_lines(shelf, b"\n\n")["result"] == {"items_total": 0, "succeeded": 0, "failed": 0, "errors": []}
 
 
-def test_without_wait_the_response_is_a_task_with_its_path(shelf: Spoken) -> None:
+def test_without_wait_the_response_is_a_task_with_its_path(shelf: CollectionClient) -> None:
     answer = shelf.client.post(f"{shelf.path}/documents", json={"documents": [book(1), {}]})
     task = answer.json()
     assert (answer.status_code, answer.headers["location"]) == (202, f"/v1/tasks/{task['id']}")
@@ -185,7 +185,7 @@ def test_without_wait_the_response_is_a_task_with_its_path(shelf: Spoken) -> Non
     assert shelf.ids("annals") == ["book-1"]
 
 
-def test_after_the_wait_the_response_is_the_task(shelf: Spoken, gate: Gate) -> None:
+def test_after_the_wait_the_response_is_the_task(shelf: CollectionClient, gate: Gate) -> None:
     answer = shelf.client.post(f"{shelf.path}/documents?wait=0", json={"documents": [book(1)]})
     assert answer.status_code == 202
     assert answer.json()["status"] in ("enqueued", "processing")
@@ -196,7 +196,7 @@ def test_after_the_wait_the_response_is_the_task(shelf: Spoken, gate: Gate) -> N
     assert shelf.get()["counts"]["pending"] == 0
 
 
-def test_a_canceled_task_stops_and_keeps_completed_chunks(shelf: Spoken, gate: Gate) -> None:
+def test_a_canceled_task_stops_and_keeps_completed_chunks(shelf: CollectionClient, gate: Gate) -> None:
     task = shelf.post("documents", {"documents": [book(n) for n in range(3 * indexing.CHUNK)]})
     assert gate.reached.wait(DEADLINE_SECONDS)
     canceled = shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
@@ -209,7 +209,7 @@ def test_a_canceled_task_stops_and_keeps_completed_chunks(shelf: Spoken, gate: G
     assert again["status"] == "canceled"
 
 
-def test_a_document_deleted_during_encoding_stays_deleted(shelf: Spoken, gate: Gate) -> None:
+def test_a_document_deleted_during_encoding_stays_deleted(shelf: CollectionClient, gate: Gate) -> None:
     task = shelf.post("documents", {"documents": [book(1), book(2)]})
     assert gate.reached.wait(DEADLINE_SECONDS)
     assert shelf.client.delete(f"{shelf.path}/documents/book-1").status_code == 204
@@ -218,7 +218,9 @@ def test_a_document_deleted_during_encoding_stays_deleted(shelf: Spoken, gate: G
     assert shelf.ids("annals") == ["book-2"]
 
 
-def test_of_two_posts_of_an_id_the_later_is_stored_in_any_order_of_encoding(shelf: Spoken, gate: Gate) -> None:
+def test_of_two_posts_of_an_id_the_later_is_stored_in_any_order_of_encoding(
+    shelf: CollectionClient, gate: Gate
+) -> None:
     first = shelf.post("documents", {"documents": [book(1)]})
     assert gate.reached.wait(DEADLINE_SECONDS)
     second = shelf.post("documents", {"documents": [book(1) | {"text": "the second version"}]})
@@ -230,7 +232,7 @@ def test_of_two_posts_of_an_id_the_later_is_stored_in_any_order_of_encoding(shel
     assert shelf.get()["counts"]["documents"] == 1
 
 
-def test_a_deleted_collection_is_empty_when_it_is_created_again(shelf: Spoken) -> None:
+def test_a_deleted_collection_is_empty_when_it_is_created_again(shelf: CollectionClient) -> None:
     shelf.add(book(1))
     shelf.act("book-1", user_query="annals")
     answer = shelf.client.delete(shelf.path)
@@ -244,7 +246,7 @@ def test_a_deleted_collection_is_empty_when_it_is_created_again(shelf: Spoken) -
     assert again.ids("annals") == ["book-2"]
 
 
-def test_omitted_settings_keep_their_values(shelf: Spoken) -> None:
+def test_omitted_settings_keep_their_values(shelf: CollectionClient) -> None:
     shelf.client.put(shelf.path, json={"retention_days": 5})
     kept = good(shelf.client.put(shelf.path, json={"filterable": ["lang"]}))["settings"]
     assert (kept["retention_days"], kept["filterable"]) == (5, ["lang"])

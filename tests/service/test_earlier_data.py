@@ -12,7 +12,7 @@ from index.ranking.checkpoint import load_head, save_head
 from index.records import FACTS
 from index.storage.files import MANIFEST, read_manifest, write_manifest
 from service.runtime.model_files import model_directory
-from tests.service.client import Spoken, create, opened, runtime_of
+from tests.service.client import CollectionClient, create, opened, runtime_of
 
 TEXTS = {"fox": "A fox hunts at night.", "owl": "An owl hunts mice at night.", "cat": "A cat sleeps all day."}
 
@@ -30,7 +30,7 @@ def data(tmp_path: Path) -> Path:
 def ranking(data: Path) -> list[tuple[str, float, float]]:
     """Return id, logit and weight of every hit, after a start."""
     with opened(data) as client:
-        return Spoken(client, "animals").ranking("a pet that hunts at night")
+        return CollectionClient(client, "animals").ranking("a pet that hunts at night")
 
 
 def test_an_index_of_format_4_is_rebuilt_with_the_same_ranking(data: Path) -> None:
@@ -49,18 +49,20 @@ def test_an_index_of_format_4_is_rebuilt_with_the_same_ranking(data: Path) -> No
 
 def test_a_document_without_a_stored_value_gets_the_mean_of_its_passages(data: Path) -> None:
     with opened(data) as client:
-        expected = Spoken(client, "animals").search("night", pooled=True)["pooled"]
+        expected = CollectionClient(client, "animals").search("night", pooled=True)["pooled"]
         with runtime_of(client).database.write() as connection:
             connection.exec_driver_sql('DELETE FROM "values"')
     shutil.rmtree(data / "indexes")
     with opened(data) as client:
-        assert Spoken(client, "animals").search("night", pooled=True)["pooled"] == pytest.approx(expected, abs=1e-6)
+        assert CollectionClient(client, "animals").search("night", pooled=True)["pooled"] == pytest.approx(
+            expected, abs=1e-6
+        )
 
 
 def test_a_stored_model_with_gates_ranks_by_its_gates(data: Path) -> None:
     """Gates are no longer trained. A model that has them keeps them."""
     with opened(data) as client:
-        animals = Spoken(client, "animals")
+        animals = CollectionClient(client, "animals")
         state = runtime_of(client).collection("animals")
         untrained = animals.search("owl", explain=True)["hits"]
         gates = np.zeros((len(FACTS), len(EVIDENCE)), np.float32)

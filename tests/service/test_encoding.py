@@ -13,7 +13,7 @@ from index.records import Floats
 from service.app import create_app
 from service.operations.health import diagnose
 from service.settings import Settings
-from tests.service.client import Spoken, opened, runtime_of
+from tests.service.client import CollectionClient, opened, runtime_of
 
 
 class RecordingEncoder(HashingEncoder):
@@ -44,7 +44,7 @@ def test_documents_are_encoded_as_documents_and_every_kind_of_query_as_a_query(
     recording: RecordingEncoder, tmp_path: Path
 ) -> None:
     with opened(tmp_path / "data") as client:
-        wood = Spoken(client)
+        wood = CollectionClient(client)
         wood.add({"id": "oak", "title": "Oak", "text": "a tree with acorns"})
         wood.search("tree with acorns")
         wood.act("oak", user_query="where acorns grow")

@@ -11,7 +11,7 @@ from index.learning.examples import Feedback
 from service.operations.housekeeping import forget_old_feedback
 from service.runtime.feedback_log import gather_feedback
 from service.storage.database import rfc3339
-from tests.service.client import Spoken, create, event, ndjson, opened, runtime_of
+from tests.service.client import CollectionClient, create, event, ndjson, opened, runtime_of
 
 QUERY = "which tree is tall"
 TREES = ("oak", "pine", "birch", "willow", "maple")
@@ -24,18 +24,18 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def wood(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
+def wood(client: TestClient, request: pytest.FixtureRequest) -> CollectionClient:
     """A new collection with five documents."""
     wood = create(client, request.node.name.replace("_", "-").replace("[", "-").rstrip("]")[:100])
     wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
     return wood
 
 
-def logits(wood: Spoken, query: str = QUERY) -> dict[str, float]:
+def logits(wood: CollectionClient, query: str = QUERY) -> dict[str, float]:
     return {one: logit for one, logit, _ in wood.ranking(query)}
 
 
-def learned_from(wood: Spoken) -> dict[str, tuple[dict[str, float], dict[str, dict[int, int]] | None]]:
+def learned_from(wood: CollectionClient) -> dict[str, tuple[dict[str, float], dict[str, dict[int, int]] | None]]:
     """Return query key -> (gains, shown) by document id, as training receives them."""
     runtime = runtime_of(wood.client)
     state = runtime.collection(wood.name)
@@ -51,7 +51,7 @@ def learned_from(wood: Spoken) -> dict[str, tuple[dict[str, float], dict[str, di
     return {one.query_key: (by_id(one.gains), by_id(one.shown)) for one in found}
 
 
-def test_deleting_a_judgment_restores_the_ranking(wood: Spoken) -> None:
+def test_deleting_a_judgment_restores_the_ranking(wood: CollectionClient) -> None:
     before = wood.ranking(QUERY)
     wood.judge(QUERY, "birch", 4, rater="ada")
     assert wood.ranking(QUERY) != before
@@ -61,7 +61,7 @@ def test_deleting_a_judgment_restores_the_ranking(wood: Spoken) -> None:
     assert wood.judge(QUERY, "birch", None, rater="ada") == {"accepted": 1, "rejected": []}
 
 
-def test_a_judgment_replaces_only_the_judgment_of_the_same_rater(wood: Spoken) -> None:
+def test_a_judgment_replaces_only_the_judgment_of_the_same_rater(wood: CollectionClient) -> None:
     wood.judge(QUERY, "birch", 1, rater="ada")
     once = wood.ranking(QUERY)
     wood.judge(QUERY, "birch", 4, rater="ada")
@@ -73,7 +73,7 @@ def test_a_judgment_replaces_only_the_judgment_of_the_same_rater(wood: Spoken) -
     assert logits(wood)["birch"] > {one: logit for one, logit, _ in once}["birch"]
 
 
-def test_of_duplicate_judgments_in_a_batch_the_last_is_stored(wood: Spoken) -> None:
+def test_of_duplicate_judgments_in_a_batch_the_last_is_stored(wood: CollectionClient) -> None:
     def batch(*ratings: int | None) -> Any:
         items = [{"query": QUERY, "document_id": "birch", "rating": rating} for rating in ratings]
         return wood.post("judgments", {"judgments": items})
@@ -88,14 +88,14 @@ def test_of_duplicate_judgments_in_a_batch_the_last_is_stored(wood: Spoken) -> N
     assert wood.get()["counts"]["keys"]["query"] == 0
 
 
-def test_a_rating_of_zero_is_stored_without_memory(wood: Spoken) -> None:
+def test_a_rating_of_zero_is_stored_without_memory(wood: CollectionClient) -> None:
     before = wood.ranking(QUERY)
     wood.judge(QUERY, "birch", 0)
     assert wood.ranking(QUERY) == before
     assert wood.get()["counts"]["judgments"] == 1
 
 
-def test_thumbs_down_lowers_only_its_document_and_only_near_its_query(wood: Spoken) -> None:
+def test_thumbs_down_lowers_only_its_document_and_only_near_its_query(wood: CollectionClient) -> None:
     wood.act("birch", "thumbs_up", user_query=QUERY)
     liked = logits(wood)
     elsewhere = wood.ranking("maple syrup on pancakes")
@@ -108,7 +108,7 @@ def test_thumbs_down_lowers_only_its_document_and_only_near_its_query(wood: Spok
     assert wood.ranking("maple syrup on pancakes") == elsewhere
 
 
-def test_actions_with_higher_grades_raise_the_logit_more(wood: Spoken) -> None:
+def test_actions_with_higher_grades_raise_the_logit_more(wood: CollectionClient) -> None:
     grades = []
     for action in ("impression", "click", "add_to_cart", "purchase"):
         wood.act("pine", action, user_query=QUERY, client_id="one")
@@ -119,7 +119,7 @@ def test_actions_with_higher_grades_raise_the_logit_more(wood: Spoken) -> None:
 
 
 @pytest.mark.parametrize("action", ["impression", "hover"])
-def test_an_action_without_a_grade_is_stored_without_effect(wood: Spoken, action: str) -> None:
+def test_an_action_without_a_grade_is_stored_without_effect(wood: CollectionClient, action: str) -> None:
     before = wood.ranking(QUERY)
     assert wood.act("oak", action, user_query=QUERY)["accepted"] == 1
     assert wood.ranking(QUERY) == before
@@ -127,7 +127,7 @@ def test_an_action_without_a_grade_is_stored_without_effect(wood: Spoken, action
     assert learned_from(wood) == {}
 
 
-def test_deleting_the_events_of_a_client_keeps_other_events(wood: Spoken) -> None:
+def test_deleting_the_events_of_a_client_keeps_other_events(wood: CollectionClient) -> None:
     wood.act("oak", user_query=QUERY, client_id="ada")
     before = wood.ranking(QUERY)
     wood.act("pine", user_query=QUERY, client_id="bob")
@@ -138,7 +138,7 @@ def test_deleting_the_events_of_a_client_keeps_other_events(wood: Spoken) -> Non
     assert wood.get()["counts"]["events"] == 1
 
 
-def test_events_are_an_object_an_array_or_lines(wood: Spoken) -> None:
+def test_events_are_an_object_an_array_or_lines(wood: CollectionClient) -> None:
     one = event("oak", user_query=QUERY)
     address = f"{wood.path}/events"
     for body in (ndjson([one]), b"[" + ndjson([one]) + b"]", ndjson([one, one]), ndjson([one, one]) + b"\n\n"):
@@ -146,14 +146,14 @@ def test_events_are_an_object_an_array_or_lines(wood: Spoken) -> None:
     assert wood.get()["counts"]["events"] == 6
 
 
-def test_an_event_of_an_unknown_search_is_joined_by_its_query_text(wood: Spoken) -> None:
+def test_an_event_of_an_unknown_search_is_joined_by_its_query_text(wood: CollectionClient) -> None:
     assert wood.act("oak", query_id="unknown", user_query=QUERY)["accepted"] == 1
     explained = wood.search(QUERY, explain=True)["hits"]
     (key,) = [key for hit in explained for key in hit["explain"]["keys"] if key["kind"] == "query"]
     assert (key["query"], key["from"]) == (QUERY, "event")
 
 
-def test_events_past_the_retention_are_deleted_with_their_memory(wood: Spoken) -> None:
+def test_events_past_the_retention_are_deleted_with_their_memory(wood: CollectionClient) -> None:
     runtime = runtime_of(wood.client)
     now = datetime.now(UTC)
     old, fresh = (rfc3339(now - timedelta(days=days)) for days in (40, 2))
@@ -170,7 +170,7 @@ def test_events_past_the_retention_are_deleted_with_their_memory(wood: Spoken) -
     assert wood.get()["counts"]["events"] == 1
 
 
-def test_impressions_past_the_retention_are_deleted(wood: Spoken) -> None:
+def test_impressions_past_the_retention_are_deleted(wood: CollectionClient) -> None:
     runtime = runtime_of(wood.client)
     query_id = wood.search(QUERY)["query_id"]
     wood.client.put(wood.path, json={"retention_days": 30})
@@ -182,12 +182,12 @@ def test_impressions_past_the_retention_are_deleted(wood: Spoken) -> None:
     assert wood.client.get(f"{wood.path}/queries/{query_id}").status_code == 404
 
 
-def test_a_click_without_a_known_list_gives_an_example_without_positions(wood: Spoken) -> None:
+def test_a_click_without_a_known_list_gives_an_example_without_positions(wood: CollectionClient) -> None:
     wood.act("oak", user_query=QUERY, position=4)
     assert learned_from(wood)[QUERY] == ({"oak": 1.0}, None)
 
 
-def test_judgments_take_precedence_over_clicks(wood: Spoken) -> None:
+def test_judgments_take_precedence_over_clicks(wood: CollectionClient) -> None:
     shown = wood.search(QUERY)
     wood.act("oak", query_id=shown["query_id"], position=1)
     wood.judge(QUERY, "pine", 4, rater="ada")
@@ -196,14 +196,14 @@ def test_judgments_take_precedence_over_clicks(wood: Spoken) -> None:
     assert learned_from(wood)[QUERY] == ({"pine": 3.0, "oak": 0.0}, None)
 
 
-def test_the_gain_of_clicks_is_bounded_and_spellings_of_a_query_are_merged(wood: Spoken) -> None:
+def test_the_gain_of_clicks_is_bounded_and_spellings_of_a_query_are_merged(wood: CollectionClient) -> None:
     spellings = [QUERY, QUERY.upper(), f"  {QUERY}  ", QUERY.replace(" ", "\t")] * 5
     wood.post("events", [event("oak", user_query=text) for text in spellings])
     ((query_key, (gains, _)),) = learned_from(wood).items()
     assert (query_key, gains) == (QUERY, {"oak": 10.0})
 
 
-def test_feedback_on_a_deleted_document_gives_no_example(wood: Spoken) -> None:
+def test_feedback_on_a_deleted_document_gives_no_example(wood: CollectionClient) -> None:
     wood.act("oak", user_query=QUERY)
     wood.judge("a tree by the water", "willow", 4)
     assert len(learned_from(wood)) == 2
@@ -212,7 +212,7 @@ def test_feedback_on_a_deleted_document_gives_no_example(wood: Spoken) -> None:
     assert wood.get()["counts"]["keys"]["query"] == 0
 
 
-def test_a_judgment_can_be_deleted_after_its_document(wood: Spoken) -> None:
+def test_a_judgment_can_be_deleted_after_its_document(wood: CollectionClient) -> None:
     wood.judge(QUERY, "oak", 4)
     wood.post("documents/delete", {"ids": ["oak"]})
     wood.judge(QUERY, "oak", None)

@@ -9,13 +9,13 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.service.client import Spoken, create, opened
+from tests.service.client import CollectionClient, create, opened
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with opened(tmp_path_factory.mktemp("bad") / "data") as client:
-        Spoken(client).add({"id": "known", "text": "a known document"})
+        CollectionClient(client).add({"id": "known", "text": "a known document"})
         yield client
 
 

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.service.client import DEFAULT, SECRET, Spoken, event, opened, problem
+from tests.service.client import DEFAULT, SECRET, CollectionClient, event, opened, problem
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with opened(tmp_path_factory.mktemp("bad") / "data") as client:
-        Spoken(client).add({"id": "known", "text": "a known document"})
+        CollectionClient(client).add({"id": "known", "text": "a known document"})
         yield client
 
 
 def test_a_repeated_post_with_the_same_key_gets_the_first_answer(client: TestClient) -> None:
-    spoken = Spoken(client)
+    spoken = CollectionClient(client)
     before = spoken.get()["counts"]["events"]
     key = {"Idempotency-Key": "once"}
     one = event("known", user_query="only once")

@@ -12,7 +12,7 @@ import service.runtime.impressions
 from service.runtime.impressions import ImpressionLog
 from service.storage.database import Database
 from service.storage.tables import Impression
-from tests.service.client import Spoken, ended, opened, runtime_of
+from tests.service.client import CollectionClient, ended, opened, runtime_of
 
 ONE_HOUR = 3600
 
@@ -21,8 +21,8 @@ ONE_HOUR = 3600
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """The database of a service that has logged an impression. New logs write only full batches, or at a flush."""
     with opened(tmp_path / "data") as client:
-        Spoken(client).add({"id": "oak", "text": "a tree with acorns"})
-        Spoken(client).search("acorns")
+        CollectionClient(client).add({"id": "oak", "text": "a tree with acorns"})
+        CollectionClient(client).search("acorns")
         runtime_of(client).impressions.flush()
         monkeypatch.setattr(service.runtime.impressions, "GATHERED_SECONDS", ONE_HOUR)
         yield runtime_of(client).database

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from index.learning.examples import Feedback
 from service.runtime.feedback_log import combined_grade, feedback_counts, gather_feedback
-from tests.service.client import Spoken, create, event, opened, runtime_of
+from tests.service.client import CollectionClient, create, event, opened, runtime_of
 
 QUERY = "which tree is tall"
 TREES = ("oak", "pine", "birch", "willow", "maple")
@@ -23,7 +23,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def wood(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
+def wood(client: TestClient, request: pytest.FixtureRequest) -> CollectionClient:
     """A new collection of a few trees."""
     wood = create(client, re.sub(r"[^a-z0-9]+", "-", request.node.name)[:100])
     wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
@@ -41,13 +41,13 @@ class Learned:
     sessions: list[tuple[dict[str, int], set[str]]]
 
 
-def feedback_of(wood: Spoken, encoded: bool = False) -> list[Feedback]:
+def feedback_of(wood: CollectionClient, encoded: bool = False) -> list[Feedback]:
     runtime = runtime_of(wood.client)
     with runtime.database.read() as connection:
         return gather_feedback(connection, wood.id, runtime.encoder.encode if encoded else None)
 
 
-def learned(wood: Spoken, encoded: bool = False) -> dict[str, Learned]:
+def learned(wood: CollectionClient, encoded: bool = False) -> dict[str, Learned]:
     """Return query key -> the feedback that training gets."""
     with runtime_of(wood.client).database.read() as connection:
         found = connection.exec_driver_sql("SELECT row, id FROM documents WHERE collection_id = ?", (wood.id,))
@@ -68,7 +68,7 @@ def learned(wood: Spoken, encoded: bool = False) -> dict[str, Learned]:
     }
 
 
-def searched(wood: Spoken, query: str = QUERY, **more: Any) -> tuple[str, list[str]]:
+def searched(wood: CollectionClient, query: str = QUERY, **more: Any) -> tuple[str, list[str]]:
     """Return the query_id of a logged search and the ids of its hits."""
     answer = wood.search(query, **more)
     return answer["query_id"], [hit["id"] for hit in answer["hits"]]
@@ -77,7 +77,7 @@ def searched(wood: Spoken, query: str = QUERY, **more: Any) -> tuple[str, list[s
 # --- Lists ---
 
 
-def test_a_click_records_its_whole_list_and_the_examined_documents(wood: Spoken) -> None:
+def test_a_click_records_its_whole_list_and_the_examined_documents(wood: CollectionClient) -> None:
     query_id, order = searched(wood)
     wood.act(order[1], query_id=query_id, position=2)
     one = learned(wood)[QUERY]
@@ -87,14 +87,14 @@ def test_a_click_records_its_whole_list_and_the_examined_documents(wood: Spoken)
     assert one.examined == set(order[:3])
 
 
-def test_the_position_of_a_click_is_the_position_in_the_list(wood: Spoken) -> None:
+def test_the_position_of_a_click_is_the_position_in_the_list(wood: CollectionClient) -> None:
     query_id, order = searched(wood)
     wood.act(order[3], query_id=query_id, position=1)
     wood.act(order[0], query_id=query_id)
     assert learned(wood)[QUERY].clicks == {order[3]: {4: 1}, order[0]: {1: 1}}
 
 
-def test_lists_without_a_click_count_as_showings(wood: Spoken) -> None:
+def test_lists_without_a_click_count_as_showings(wood: CollectionClient) -> None:
     query_id, order = searched(wood)
     searched(wood, QUERY.upper())
     searched(wood, QUERY, limit=2)
@@ -108,7 +108,7 @@ def test_lists_without_a_click_count_as_showings(wood: Spoken) -> None:
     assert every[QUERY].examined == set(order[:2])
 
 
-def test_clicks_without_a_list_do_not_change_the_known_positions(wood: Spoken) -> None:
+def test_clicks_without_a_list_do_not_change_the_known_positions(wood: CollectionClient) -> None:
     query_id, order = searched(wood)
     wood.act(order[2], query_id=query_id)
     wood.act(order[4], user_query=QUERY)
@@ -119,7 +119,7 @@ def test_clicks_without_a_list_do_not_change_the_known_positions(wood: Spoken) -
 # --- Who counts how often ---
 
 
-def test_a_client_counts_once_per_list_and_document_with_its_best_grade(wood: Spoken) -> None:
+def test_a_client_counts_once_per_list_and_document_with_its_best_grade(wood: CollectionClient) -> None:
     first, order = searched(wood)
     for action in ("click", "purchase", "click"):
         wood.act(order[0], action, query_id=first, client_id="ada")
@@ -131,7 +131,7 @@ def test_a_client_counts_once_per_list_and_document_with_its_best_grade(wood: Sp
     assert learned(wood)[QUERY].gains == {order[0]: 5.0}
 
 
-def test_the_later_of_a_click_and_a_thumb_down_of_a_client_counts(wood: Spoken) -> None:
+def test_the_later_of_a_click_and_a_thumb_down_of_a_client_counts(wood: CollectionClient) -> None:
     def acted(action: str, client_id: str, second: int) -> dict[str, Any]:
         one = event(order[0], action, query_id=query_id, client_id=client_id)
         return one | {"timestamp": f"2026-09-20T10:00:0{second}Z"}
@@ -153,14 +153,14 @@ def test_two_grades_combine_to_the_expected_grade(before: float, grade: float, c
 
 
 @pytest.mark.parametrize(("seconds", "grade"), [(0, 0.3), (5, 0.3), (17.5, 0.65), (30, 1.0), (86400, 1.0)])
-def test_the_grade_of_a_click_depends_on_its_dwell_time(wood: Spoken, seconds: float, grade: float) -> None:
+def test_the_grade_of_a_click_depends_on_its_dwell_time(wood: CollectionClient, seconds: float, grade: float) -> None:
     one = event("oak", user_query=QUERY)
     one["event_attributes"]["dwell_time_seconds"] = seconds
     wood.post("events", one)
     assert learned(wood)[QUERY].gains == pytest.approx({"oak": grade})
 
 
-def test_the_grade_of_a_purchase_does_not_depend_on_its_dwell_time(wood: Spoken) -> None:
+def test_the_grade_of_a_purchase_does_not_depend_on_its_dwell_time(wood: CollectionClient) -> None:
     one = event("oak", "purchase", user_query=QUERY)
     one["event_attributes"]["dwell_time_seconds"] = 1
     wood.post("events", one)
@@ -174,7 +174,7 @@ def thumb(action: str = "thumbs_up", second: int = 0, **more: Any) -> dict[str, 
     return event(None, action, **more) | {"timestamp": f"2026-09-20T11:00:0{second}Z"}
 
 
-def test_a_solved_search_has_its_list_and_the_clicks_on_it(wood: Spoken) -> None:
+def test_a_solved_search_has_its_list_and_the_clicks_on_it(wood: CollectionClient) -> None:
     query_id, order = searched(wood)
     wood.act(order[1], query_id=query_id)
     before = wood.ranking(QUERY)
@@ -185,7 +185,7 @@ def test_a_solved_search_has_its_list_and_the_clicks_on_it(wood: Spoken) -> None
     assert wood.get()["counts"]["events"] == 2
 
 
-def test_a_solved_session_has_the_searches_that_showed_a_clicked_document(wood: Spoken) -> None:
+def test_a_solved_session_has_the_searches_that_showed_a_clicked_document(wood: CollectionClient) -> None:
     searched(wood, "tall thing", session_id="s")
     _, none = searched(wood, "short", session_id="s", limit=1)
     query_id, order = searched(wood, session_id="s")
@@ -200,7 +200,7 @@ def test_a_solved_session_has_the_searches_that_showed_a_clicked_document(wood: 
     assert every["tall thing"].gains == {}
 
 
-def test_a_session_solved_without_a_click_has_its_last_list(wood: Spoken) -> None:
+def test_a_session_solved_without_a_click_has_its_last_list(wood: CollectionClient) -> None:
     searched(wood, "tall thing", session_id="s")
     _, order = searched(wood, session_id="s", limit=3)
     wood.post("events", thumb(session_id="s"))
@@ -209,7 +209,7 @@ def test_a_session_solved_without_a_click_has_its_last_list(wood: Spoken) -> Non
     assert one.sessions == [({tree: place for place, tree in enumerate(order, 1)}, set())]
 
 
-def test_a_thumb_down_without_a_document_only_cancels_a_thumb_up(wood: Spoken) -> None:
+def test_a_thumb_down_without_a_document_only_cancels_a_thumb_up(wood: CollectionClient) -> None:
     query_id, order = searched(wood, session_id="s")
     wood.act(order[0], query_id=query_id)
     wood.post("events", [thumb(query_id=query_id), thumb("thumbs_down", 1, query_id=query_id)])
@@ -224,7 +224,7 @@ def test_a_thumb_down_without_a_document_only_cancels_a_thumb_up(wood: Spoken) -
 # --- The record ---
 
 
-def test_the_counts_of_feedback_are_correct(wood: Spoken) -> None:
+def test_the_counts_of_feedback_are_correct(wood: CollectionClient) -> None:
     query_id, order = searched(wood)
     wood.act(order[0], query_id=query_id)
     wood.post("events", thumb(query_id=query_id))

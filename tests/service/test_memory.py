@@ -12,7 +12,7 @@ from index.memory.aggregation import Bounds
 from service.operations.housekeeping import age_memory
 from service.runtime.collection_settings import today
 from service.storage.database import rfc3339
-from tests.service.client import Spoken, create, event, opened, runtime_of
+from tests.service.client import CollectionClient, create, event, opened, runtime_of
 
 QUERY = "which tree is tall"
 PARAPHRASE = "which tree is very tall"
@@ -29,24 +29,24 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def wood(client: TestClient, request: pytest.FixtureRequest) -> Spoken:
+def wood(client: TestClient, request: pytest.FixtureRequest) -> CollectionClient:
     """A new collection with five documents."""
     wood = create(client, request.node.name.replace("_", "-").replace("[", "-").rstrip("]")[:100])
     wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
     return wood
 
 
-def memory_of(wood: Spoken, query: str = QUERY) -> dict[str, float]:
+def memory_of(wood: CollectionClient, query: str = QUERY) -> dict[str, float]:
     """Return the part of memory in the logit of each hit, without zeros."""
     hits = wood.search(query, explain=True, log=False)["hits"]
     return {hit["id"]: part for hit in hits if (part := hit["explain"]["parts"]["memory"])}
 
 
-def logits(wood: Spoken, query: str) -> dict[str, float]:
+def logits(wood: CollectionClient, query: str) -> dict[str, float]:
     return {one: logit for one, logit, _ in wood.ranking(query)}
 
 
-def past_queries(wood: Spoken, document: str, query: str = QUERY) -> list[dict[str, Any]]:
+def past_queries(wood: CollectionClient, document: str, query: str = QUERY) -> list[dict[str, Any]]:
     """Return the past queries in the explanation of a hit."""
     (hit,) = [one for one in wood.search(query, explain=True, log=False)["hits"] if one["id"] == document]
     return [key for key in hit["explain"]["keys"] if key["kind"] == "query"]
@@ -59,7 +59,7 @@ def days_ago(days: int) -> str:
 # --- Near its own query ---
 
 
-def test_memory_has_less_effect_on_a_paraphrase_and_none_on_another_query(wood: Spoken) -> None:
+def test_memory_has_less_effect_on_a_paraphrase_and_none_on_another_query(wood: CollectionClient) -> None:
     before, elsewhere = wood.ranking(PARAPHRASE), wood.ranking(ELSEWHERE)
     last = before[-1][0]
     for n in range(20):
@@ -70,7 +70,7 @@ def test_memory_has_less_effect_on_a_paraphrase_and_none_on_another_query(wood: 
     assert memory_of(wood, ELSEWHERE) == {}
 
 
-def test_a_thumb_down_lowers_its_document_only_near_its_query(wood: Spoken) -> None:
+def test_a_thumb_down_lowers_its_document_only_near_its_query(wood: CollectionClient) -> None:
     first = wood.ids(QUERY)[0]
     near, elsewhere = [logits(wood, query) for query in (QUERY, PARAPHRASE)], wood.ranking(ELSEWHERE)
     wood.act(first, "thumbs_down", user_query=QUERY, client_id="ada")
@@ -83,7 +83,7 @@ def test_a_thumb_down_lowers_its_document_only_near_its_query(wood: Spoken) -> N
     assert wood.ranking(ELSEWHERE) == elsewhere
 
 
-def test_a_thumb_down_after_a_click_replaces_the_click(wood: Spoken) -> None:
+def test_a_thumb_down_after_a_click_replaces_the_click(wood: CollectionClient) -> None:
     moment = datetime.now(UTC)
     for seconds, action in ((60, "click"), (30, "thumbs_down")):
         one = event("oak", action, user_query=QUERY, client_id="ada")
@@ -94,7 +94,7 @@ def test_a_thumb_down_after_a_click_replaces_the_click(wood: Spoken) -> None:
 # --- Merged and bounded ---
 
 
-def test_repeated_events_of_a_client_count_once(wood: Spoken) -> None:
+def test_repeated_events_of_a_client_count_once(wood: CollectionClient) -> None:
     wood.act("oak", user_query=QUERY, client_id="ada")
     once = wood.ranking(QUERY)
     for _ in range(5):
@@ -105,14 +105,14 @@ def test_repeated_events_of_a_client_count_once(wood: Spoken) -> None:
     assert wood.ranking(QUERY) != once
 
 
-def test_a_rater_and_a_client_with_the_same_name_count_separately(wood: Spoken) -> None:
+def test_a_rater_and_a_client_with_the_same_name_count_separately(wood: CollectionClient) -> None:
     wood.act("oak", user_query=QUERY, client_id="ada")
     once = memory_of(wood)["oak"]
     wood.judge(QUERY, "oak", 1, rater="ada")
     assert memory_of(wood)["oak"] > once
 
 
-def test_deleting_merged_feedback_restores_the_ranking_of_the_rest(wood: Spoken) -> None:
+def test_deleting_merged_feedback_restores_the_ranking_of_the_rest(wood: CollectionClient) -> None:
     wood.act("oak", user_query=QUERY, client_id="ada")
     wood.judge(QUERY, "pine", 2, rater="ada")
     before = wood.ranking(QUERY)
@@ -185,7 +185,7 @@ def test_a_document_keeps_its_strongest_queries_and_deletions_restore_the_others
 # --- Ageing ---
 
 
-def test_memory_ages_by_the_half_life_of_its_collection(wood: Spoken) -> None:
+def test_memory_ages_by_the_half_life_of_its_collection(wood: CollectionClient) -> None:
     wood.client.put(wood.path, json={"memory_half_life_days": 30})
     parts = []
     for age in (0, 30, 60):
@@ -195,7 +195,7 @@ def test_memory_ages_by_the_half_life_of_its_collection(wood: Spoken) -> None:
     assert parts[0] > parts[1] > parts[2] > 0
 
 
-def test_a_new_half_life_takes_effect_at_once_and_null_disables_ageing(wood: Spoken) -> None:
+def test_a_new_half_life_takes_effect_at_once_and_null_disables_ageing(wood: CollectionClient) -> None:
     assert wood.get()["settings"]["memory_half_life_days"] == 365
     wood.post("events", event("oak", user_query=QUERY) | {"timestamp": days_ago(10)})
     wood.act("pine", user_query=QUERY)
@@ -209,7 +209,7 @@ def test_a_new_half_life_takes_effect_at_once_and_null_disables_ageing(wood: Spo
     assert [one["pine"] for one in parts] == [parts[0]["pine"]] * 3
 
 
-def test_a_new_day_ages_memory_and_publishes_a_generation(wood: Spoken) -> None:
+def test_a_new_day_ages_memory_and_publishes_a_generation(wood: CollectionClient) -> None:
     wood.client.put(wood.path, json={"memory_half_life_days": 10})
     wood.act("oak", user_query=QUERY, client_id="ada")
     fresh, generation = memory_of(wood), wood.get()["generation"]
@@ -223,7 +223,7 @@ def test_a_new_day_ages_memory_and_publishes_a_generation(wood: Spoken) -> None:
     assert memory_of(wood) == fresh
 
 
-def test_new_feedback_has_the_same_day_as_existing_feedback(wood: Spoken) -> None:
+def test_new_feedback_has_the_same_day_as_existing_feedback(wood: CollectionClient) -> None:
     wood.client.put(wood.path, json={"memory_half_life_days": 10})
     wood.act("oak", user_query=QUERY, client_id="ada")
     age_memory(runtime_of(wood.client), today() + 10)
@@ -238,7 +238,7 @@ def test_a_restart_gives_identical_rankings(tmp_path: Path) -> None:
     rankings = []
     for is_new in (True, False):
         with opened(tmp_path / "data") as client:
-            wood = Spoken(client)
+            wood = CollectionClient(client)
             if is_new:
                 wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
                 for n, tree in enumerate(TREES * 4):
@@ -251,7 +251,7 @@ def test_a_restart_gives_identical_rankings(tmp_path: Path) -> None:
     assert rankings[0] == rankings[1]
 
 
-def test_without_memory_a_new_day_publishes_no_generation(wood: Spoken) -> None:
+def test_without_memory_a_new_day_publishes_no_generation(wood: CollectionClient) -> None:
     generation = wood.get()["generation"]
     age_memory(runtime_of(wood.client), today() + 1)
     assert wood.get()["generation"] == generation
@@ -267,7 +267,7 @@ def test_without_a_half_life_a_new_day_changes_nothing(client: TestClient) -> No
     assert wood.get()["generation"] == generation
 
 
-def test_feedback_with_a_future_timestamp_ages(wood: Spoken) -> None:
+def test_feedback_with_a_future_timestamp_ages(wood: CollectionClient) -> None:
     wood.client.put(wood.path, json={"memory_half_life_days": 10})
     ahead = {"timestamp": "9999-01-01T00:00:00Z"}
     wood.post("events", event("oak", user_query=QUERY, client_id="ada") | ahead)
@@ -285,7 +285,7 @@ def test_an_invalid_half_life_is_refused(client: TestClient, days: Any) -> None:
 # --- Explained ---
 
 
-def test_a_past_query_is_explained_by_its_merged_feedback(wood: Spoken) -> None:
+def test_a_past_query_is_explained_by_its_merged_feedback(wood: CollectionClient) -> None:
     shown = wood.search(QUERY)["query_id"]
     wood.act("oak", query_id=shown, client_id="ada")
     wood.act("oak", "thumbs_up", user_query=QUERY, client_id="bob")
@@ -300,7 +300,7 @@ def test_a_past_query_is_explained_by_its_merged_feedback(wood: Spoken) -> None:
     assert (click["from"], click["action_name"], click["query_id"]) == ("event", "click", shown)
 
 
-def test_past_queries_that_rejected_a_hit_have_a_negative_share(wood: Spoken) -> None:
+def test_past_queries_that_rejected_a_hit_have_a_negative_share(wood: CollectionClient) -> None:
     wood.act("oak", "thumbs_down", user_query=QUERY, client_id="ada")
     wood.act("oak", "click", user_query=PARAPHRASE, client_id="bob")
     shares = {key["query"]: key["share"] for key in past_queries(wood, "oak")}
@@ -308,7 +308,7 @@ def test_past_queries_that_rejected_a_hit_have_a_negative_share(wood: Spoken) ->
     assert sum(abs(share) for share in shares.values()) == pytest.approx(1.0)
 
 
-def test_an_explanation_shows_the_newest_feedback_and_counts_all(wood: Spoken) -> None:
+def test_an_explanation_shows_the_newest_feedback_and_counts_all(wood: CollectionClient) -> None:
     wood.post("events", [event("oak", user_query=QUERY, client_id=f"client {n}") for n in range(15)])
     wood.act("oak", "purchase", user_query=QUERY, client_id="the last")
     (key,) = past_queries(wood, "oak")

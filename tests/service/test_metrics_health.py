@@ -9,13 +9,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service.operations.health import diagnose
 from service.runtime.model_files import model_directory
-from tests.service.client import Spoken, create, opened, runtime_of
+from tests.service.client import CollectionClient, create, opened, runtime_of
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with opened(tmp_path_factory.mktemp("health") / "data") as client:
-        Spoken(client).add({"id": "a", "text": "a document"}, {"id": "b", "text": "another"})
+        CollectionClient(client).add({"id": "a", "text": "a document"}, {"id": "b", "text": "another"})
         create(client, "empty")
         yield client
 
@@ -40,8 +40,8 @@ def test_a_running_service_is_alive_and_ready(client: TestClient) -> None:
 def test_documents_searches_and_responses_are_counted(client: TestClient) -> None:
     before = samples(client)
     assert (before["softseek_documents", "default"], before["softseek_documents", "empty"]) == (2, 0)
-    Spoken(client).search("document", mode="words")
-    Spoken(client).search("document", mode="words")
+    CollectionClient(client).search("document", mode="words")
+    CollectionClient(client).search("document", mode="words")
     client.get("/nothing/here")
     after = samples(client)
 
@@ -82,7 +82,7 @@ def test_an_intact_directory_has_no_failing_check(client: TestClient) -> None:
 
 def test_a_missing_document_and_a_damaged_model_are_found(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as client:
-        Spoken(client).add({"id": "a", "text": "a document"})
+        CollectionClient(client).add({"id": "a", "text": "a document"})
         runtime = runtime_of(client)
         with runtime.database.write() as connection:
             connection.exec_driver_sql("DELETE FROM keys")
@@ -90,7 +90,7 @@ def test_a_missing_document_and_a_damaged_model_are_found(tmp_path: Path) -> Non
             connection.exec_driver_sql(
                 "INSERT INTO models (collection_id, version, lineage, report, decision, created_at) "
                 "VALUES (?, 1, '{}', '{}', '{}', '')",
-                (Spoken(client).id,),
+                (CollectionClient(client).id,),
             )
-        assert not model_directory(runtime.settings.data, Spoken(client).id, 1).exists()
+        assert not model_directory(runtime.settings.data, CollectionClient(client).id, 1).exists()
         assert failing(client) == {"index of default", "models of default"}

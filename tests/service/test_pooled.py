@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from service.storage.tables import Document, Value
 from service.storage.vector_codec import as_vector
-from tests.service.client import Spoken, create, opened, problem, runtime_of
+from tests.service.client import CollectionClient, create, opened, problem, runtime_of
 
 TEXTS = ["a red fox", "a grey wolf", "a brown bear", "a white hare"]
 
@@ -21,7 +21,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 @pytest.fixture(scope="module")
-def animals(client: TestClient) -> Spoken:
+def animals(client: TestClient) -> CollectionClient:
     animals = create(client, "animals")
     animals.add(*({"id": text, "text": text} for text in TEXTS))
     return animals
@@ -34,7 +34,9 @@ def stored_values(client: TestClient) -> dict[str, np.ndarray]:
         return {row.id: as_vector(row.vector) for row in rows}
 
 
-def test_the_pooled_value_is_the_sum_of_weight_times_stored_value(client: TestClient, animals: Spoken) -> None:
+def test_the_pooled_value_is_the_sum_of_weight_times_stored_value(
+    client: TestClient, animals: CollectionClient
+) -> None:
     found = animals.search("a fox", pooled=True, limit=100)
     assert found["attention"]["candidates"] == len(found["hits"]) == len(TEXTS)
     values = stored_values(client)
@@ -42,11 +44,11 @@ def test_the_pooled_value_is_the_sum_of_weight_times_stored_value(client: TestCl
     assert found["pooled"] == pytest.approx(expected.tolist(), abs=1e-6)
 
 
-def test_all_candidates_are_pooled_and_not_the_page_alone(animals: Spoken) -> None:
+def test_all_candidates_are_pooled_and_not_the_page_alone(animals: CollectionClient) -> None:
     assert animals.search("a fox", pooled=True, limit=1)["pooled"] == animals.search("a fox", pooled=True)["pooled"]
 
 
-def test_the_pooled_value_is_returned_only_on_request(animals: Spoken) -> None:
+def test_the_pooled_value_is_returned_only_on_request(animals: CollectionClient) -> None:
     assert "pooled" not in animals.search("a fox")
 
 
@@ -54,5 +56,5 @@ def test_without_candidates_the_pooled_value_is_zero(client: TestClient) -> None
     assert set(create(client, "empty").search("a fox", pooled=True)["pooled"]) == {0.0}
 
 
-def test_pooled_is_a_boolean(animals: Spoken) -> None:
+def test_pooled_is_a_boolean(animals: CollectionClient) -> None:
     problem(animals.client.post(f"{animals.path}/search", json={"q": "a", "pooled": "yes"}), 422, "invalid_request")

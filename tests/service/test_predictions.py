@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.service.client import DEFAULT, Spoken, create, opened, problem
+from tests.service.client import DEFAULT, CollectionClient, create, opened, problem
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 @pytest.fixture(scope="module")
-def shop(client: TestClient) -> Spoken:
+def shop(client: TestClient) -> CollectionClient:
     """A collection of shoes and bowls. Every second document has a price, and a bowl has no category."""
     shop = create(client, "shop", filterable=["number"])
     shop.add(*(thing(n) for n in range(40)))
@@ -50,7 +50,9 @@ def by_hand(hits: list[dict[str, Any]], field: str) -> tuple[dict[Any, float], f
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
-def test_a_prediction_is_the_weighted_share_of_each_value_over_all_candidates(shop: Spoken, mode: str) -> None:
+def test_a_prediction_is_the_weighted_share_of_each_value_over_all_candidates(
+    shop: CollectionClient, mode: str
+) -> None:
     answer = shop.search("shoe number 7", predict=["category"], mode=mode, limit=100)
     found = answer["predictions"]["category"]
     weights, coverage = by_hand(answer["hits"], "category")
@@ -60,7 +62,7 @@ def test_a_prediction_is_the_weighted_share_of_each_value_over_all_candidates(sh
     assert found["documents"] == sum("category" in hit["metadata"] for hit in answer["hits"])
 
 
-def test_a_number_is_predicted_as_the_weighted_mean_of_the_candidates_with_the_field(shop: Spoken) -> None:
+def test_a_number_is_predicted_as_the_weighted_mean_of_the_candidates_with_the_field(shop: CollectionClient) -> None:
     answer = shop.search("bowl number 31", predict=["price"], limit=100)
     having = [(hit["score"], hit["metadata"]["price"]) for hit in answer["hits"] if "price" in hit["metadata"]]
     weights, prices = np.asarray(having).T
@@ -71,40 +73,40 @@ def test_a_number_is_predicted_as_the_weighted_mean_of_the_candidates_with_the_f
     assert 1 < found["coverage"] + 1 < 2
 
 
-def test_pages_do_not_change_a_prediction(shop: Spoken) -> None:
+def test_pages_do_not_change_a_prediction(shop: CollectionClient) -> None:
     whole = shop.search("shoe number 7", predict=["category", "price"], limit=40)["predictions"]
     for page in ({"limit": 1}, {"limit": 5, "offset": 10}, {"limit": 5, "offset": 500}):
         assert shop.search("shoe number 7", predict=["category", "price"], **page)["predictions"] == whole
 
 
-def test_with_a_filter_only_matching_documents_predict(shop: Spoken) -> None:
+def test_with_a_filter_only_matching_documents_predict(shop: CollectionClient) -> None:
     found = shop.search("shoe number 7", predict=["category"], filter="number >= 30")["predictions"]["category"]
     assert categories(found) == {"bowl": pytest.approx(1)}
     assert found["documents"] == 9
 
 
-def test_lists_and_booleans_are_categories(shop: Spoken) -> None:
+def test_lists_and_booleans_are_categories(shop: CollectionClient) -> None:
     found = shop.search("shoe number 7", predict=["tags", "new"], limit=1)["predictions"]
     assert categories(found["tags"])["thing"] == pytest.approx(0.5)
     assert categories(found["new"]).keys() == {True, False}
 
 
-def test_an_unknown_field_gives_an_empty_distribution_and_no_error(shop: Spoken) -> None:
+def test_an_unknown_field_gives_an_empty_distribution_and_no_error(shop: CollectionClient) -> None:
     found = shop.search("shoe", predict=["weight of é"])["predictions"]["weight of é"]
     assert (found["distribution"], found["coverage"], found["documents"]) == ([], 0, 0)
 
 
-def test_a_search_that_finds_nothing_predicts_nothing(shop: Spoken) -> None:
+def test_a_search_that_finds_nothing_predicts_nothing(shop: CollectionClient) -> None:
     answer = shop.search("nothingofthekind", mode="words", predict=["category"])
     assert answer["attention"]["null_weight"] == pytest.approx(1)
     assert answer["predictions"]["category"]["distribution"] == []
 
 
-def test_predictions_are_made_only_on_request(shop: Spoken) -> None:
+def test_predictions_are_made_only_on_request(shop: CollectionClient) -> None:
     assert "predictions" not in shop.search("shoe")
 
 
-def test_a_prediction_changes_neither_the_ranking_nor_the_weights(shop: Spoken) -> None:
+def test_a_prediction_changes_neither_the_ranking_nor_the_weights(shop: CollectionClient) -> None:
     assert shop.ranking("shoe 3", predict=["category"]) == shop.ranking("shoe 3")
 
 
@@ -123,7 +125,7 @@ def test_fields_that_cannot_be_predicted_are_refused(client: TestClient, fields:
     problem(client.post(f"{DEFAULT}/search", json={"q": "x", "predict": fields}), 422, "invalid_request")
 
 
-def test_sixteen_fields_are_predicted_at_once(shop: Spoken) -> None:
+def test_sixteen_fields_are_predicted_at_once(shop: CollectionClient) -> None:
     fields = [f"f{n}" for n in range(15)] + ["category"]
     assert list(shop.search("shoe", predict=fields)["predictions"]) == fields
 

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.records import LEXICAL
-from tests.service.client import Spoken, create, good, opened, runtime_of
+from tests.service.client import CollectionClient, create, good, opened, runtime_of
 
 COLOURS = ("red", "green", "blue", "white")
 COUNT = 120
@@ -22,7 +22,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 @pytest.fixture(scope="module")
-def shop(client: TestClient) -> Spoken:
+def shop(client: TestClient) -> CollectionClient:
     """A collection of bowls with different numbers and colours; three bowls are rare."""
     shop = create(client, "shop", filterable=["colour", "number", "rare"])
     bowls = [
@@ -38,21 +38,21 @@ def shop(client: TestClient) -> Spoken:
     return shop
 
 
-def test_a_selective_filter_returns_all_matching_documents(shop: Spoken) -> None:
+def test_a_selective_filter_returns_all_matching_documents(shop: CollectionClient) -> None:
     answer = shop.search("a bowl made by hand", filter="rare = true", candidates=5)
     assert {hit["id"] for hit in answer["hits"]} == {"bowl-007", "bowl-064", "bowl-119"}
     assert answer["page"]["has_more"] is False
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
-def test_a_filter_gives_full_pages_of_matching_documents(shop: Spoken, mode: str) -> None:
+def test_a_filter_gives_full_pages_of_matching_documents(shop: CollectionClient, mode: str) -> None:
     condition = "colour = blue AND number 10 TO 90"
     hits = shop.search("a bowl made by hand", filter=condition, limit=15, mode=mode)["hits"]
     assert len(hits) == 15
     assert all(hit["metadata"]["colour"] == "blue" and 10 <= hit["metadata"]["number"] <= 90 for hit in hits)
 
 
-def test_a_filter_without_matches_gives_an_empty_page(shop: Spoken) -> None:
+def test_a_filter_without_matches_gives_an_empty_page(shop: CollectionClient) -> None:
     answer = shop.search("bowl", filter="number > 1000")
     assert (answer["hits"], answer["attention"]["candidates"]) == ([], 0)
     assert answer["attention"]["null_weight"] == pytest.approx(1)
@@ -63,7 +63,7 @@ def test_a_search_of_an_empty_collection_finds_nothing(client: TestClient) -> No
     assert (answer["hits"], answer["page"]["has_more"], answer["attention"]["shown_mass"]) == ([], False, 0)
 
 
-def test_pages_are_disjoint_and_ordered_and_complete(shop: Spoken) -> None:
+def test_pages_are_disjoint_and_ordered_and_complete(shop: CollectionClient) -> None:
     whole = shop.search("red bowl", limit=100, log=False)["hits"]
     pages = [shop.search("red bowl", limit=25, offset=offset, log=False)["hits"] for offset in (0, 25, 50, 75)]
     joined = [hit for page in pages for hit in page]
@@ -72,14 +72,14 @@ def test_pages_are_disjoint_and_ordered_and_complete(shop: Spoken) -> None:
     assert all(a["logit"] >= b["logit"] for a, b in pairwise(joined))
 
 
-def test_has_more_is_true_if_there_is_a_next_page(shop: Spoken) -> None:
+def test_has_more_is_true_if_there_is_a_next_page(shop: CollectionClient) -> None:
     found = [shop.search("bowl", limit=40, offset=offset, log=False) for offset in (0, 40, 80, 120)]
     assert [len(one["hits"]) for one in found] == [40, 40, 40, 0]
     assert [one["page"]["has_more"] for one in found] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
-def test_weights_and_null_weight_sum_to_one_over_all_candidates(shop: Spoken, mode: str) -> None:
+def test_weights_and_null_weight_sum_to_one_over_all_candidates(shop: CollectionClient, mode: str) -> None:
     answer = shop.search("green bowl by hand", limit=1000, mode=mode)
     weights = [hit["score"] for hit in answer["hits"]]
     assert len(weights) == answer["attention"]["candidates"]
@@ -91,7 +91,7 @@ def test_weights_and_null_weight_sum_to_one_over_all_candidates(shop: Spoken, mo
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
-def test_the_parts_of_an_explanation_add_up_to_the_logit(shop: Spoken, mode: str) -> None:
+def test_the_parts_of_an_explanation_add_up_to_the_logit(shop: CollectionClient, mode: str) -> None:
     for hit in shop.search("green bowl 9", explain=True, mode=mode)["hits"]:
         parts = hit["explain"]["parts"]
         assert parts.keys() == {"title", "passage", "sentence", *LEXICAL, "memory"}
@@ -100,7 +100,7 @@ def test_the_parts_of_an_explanation_add_up_to_the_logit(shop: Spoken, mode: str
             assert 0 <= key["start"] <= key["end"] <= len(hit["title" if key["kind"] == "title" else "text"])
 
 
-def test_a_mode_uses_only_its_own_evidence(shop: Spoken) -> None:
+def test_a_mode_uses_only_its_own_evidence(shop: CollectionClient) -> None:
     words = shop.search("bowl 42", mode="words", explain=True)["hits"]
     assert words[0]["id"] == "bowl-042"
     assert {name for name, part in words[0]["explain"]["parts"].items() if part} == set(LEXICAL)
@@ -110,7 +110,7 @@ def test_a_mode_uses_only_its_own_evidence(shop: Spoken) -> None:
     assert len(shop.search("nothingofthekind", mode="dense")["hits"]) == 10
 
 
-def test_hits_are_explained_only_on_request(shop: Spoken) -> None:
+def test_hits_are_explained_only_on_request(shop: CollectionClient) -> None:
     assert "explain" not in shop.search("bowl")["hits"][0]
 
 
@@ -125,7 +125,7 @@ def test_highlights_mark_the_words_of_the_query(client: TestClient) -> None:
     assert marked == ["copies", "folders", "copied", "folder", "copies"]
 
 
-def test_a_search_logs_an_impression_of_the_hits(shop: Spoken) -> None:
+def test_a_search_logs_an_impression_of_the_hits(shop: CollectionClient) -> None:
     options = {"limit": 3, "offset": 2, "client_id": "c1", "session_id": "s1", "filter": "number < 50"}
     answer = shop.search("white bowl", **options)
     logged = shop.get(f"queries/{answer['query_id']}")
@@ -141,34 +141,34 @@ def test_a_search_logs_an_impression_of_the_hits(shop: Spoken) -> None:
     assert (logged["model"]["version"], logged["generation"]) == (0, answer["generation"])
 
 
-def test_a_search_without_logging_has_no_impression(shop: Spoken) -> None:
+def test_a_search_without_logging_has_no_impression(shop: CollectionClient) -> None:
     query_id = shop.search("white bowl", log=False)["query_id"]
     answer = shop.client.get(f"{shop.path}/queries/{query_id}")
     assert (answer.status_code, answer.json()["code"]) == (404, "query_not_found")
 
 
-def test_an_impression_belongs_to_its_collection(shop: Spoken, client: TestClient) -> None:
+def test_an_impression_belongs_to_its_collection(shop: CollectionClient, client: TestClient) -> None:
     query_id = shop.search("white bowl")["query_id"]
     assert client.get(f"/v1/collections/default/queries/{query_id}").status_code == 404
 
 
-def test_a_model_is_selected_by_version_or_alias(shop: Spoken) -> None:
+def test_a_model_is_selected_by_version_or_alias(shop: CollectionClient) -> None:
     assert shop.search("bowl")["model"] == {"version": 0, "alias": "champion"}
     assert shop.search("bowl", model=0)["model"] == {"version": 0, "alias": None}
     assert shop.ranking("red bowl", model=0) == shop.ranking("red bowl")
 
 
-def test_equal_searches_give_identical_rankings(shop: Spoken) -> None:
+def test_equal_searches_give_identical_rankings(shop: CollectionClient) -> None:
     assert shop.ranking("blue bowl 17") == shop.ranking("blue bowl 17")
 
 
-def test_query_ids_sort_by_time(shop: Spoken) -> None:
+def test_query_ids_sort_by_time(shop: CollectionClient) -> None:
     ids = [shop.search("bowl", log=False)["query_id"] for _ in range(3)]
     assert all(one[14] == "7" for one in ids)
     assert [one[:13] for one in ids] == sorted(one[:13] for one in ids)
 
 
-def test_a_search_beyond_the_queue_is_refused_with_retry_after(client: TestClient, shop: Spoken) -> None:
+def test_a_search_beyond_the_queue_is_refused_with_retry_after(client: TestClient, shop: CollectionClient) -> None:
     runtime = runtime_of(client)
     taken = 0
     while runtime._search_slots.acquire(blocking=False):
@@ -195,7 +195,7 @@ def test_a_body_is_read_as_json_for_every_content_type(client: TestClient) -> No
         assert answer.status_code == 200, kind
 
 
-def test_a_search_uses_no_thread_of_the_framework(shop: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_uses_no_thread_of_the_framework(shop: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dependency that is a plain function would run in a thread of the framework, for every search."""
     sent: list[object] = []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.search.stopwatch import Stopwatch
-from tests.service.client import Spoken, opened
+from tests.service.client import CollectionClient, opened
 
 
 def test_the_sum_of_the_parts_is_at_most_the_whole() -> None:
@@ -38,7 +38,7 @@ def test_parts_measured_elsewhere_are_reported_unchanged() -> None:
 
 def test_a_response_has_the_time_of_every_part(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as client:
-        Spoken(client).add({"id": "oak", "text": "a tree with acorns"})
-        report = Spoken(client).search("acorns")
+        CollectionClient(client).add({"id": "oak", "text": "a tree with acorns"})
+        report = CollectionClient(client).search("acorns")
     assert list(report["timings_ms"]) == ["queue", "filter", "encode", "retrieve", "attend", "fields"]
     assert 0 < sum(report["timings_ms"].values()) <= report["took_ms"] + 0.01

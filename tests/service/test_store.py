@@ -25,7 +25,7 @@ from service.runtime.model_files import model_directory
 from service.runtime.model_registry import register
 from service.storage.database import DirectoryOwned, OwnerLock
 from service.storage.tables import Impression
-from tests.service.client import DEADLINE_SECONDS, Spoken, good, opened, runtime_of
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, good, opened, runtime_of
 
 ROOT = Path(__file__).parents[2]
 BIRDS = (
@@ -41,7 +41,7 @@ def bird(name: str) -> dict[str, Any]:
 
 def answers(client: TestClient) -> list[list[tuple[str, float, float]]]:
     """Return the hits of a few searches, with logits and weights."""
-    return [Spoken(client).ranking(question) for question in QUESTIONS]
+    return [CollectionClient(client).ranking(question) for question in QUESTIONS]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
     """The directory of a closed service with a saved index, and the hits of its searches."""
     data = tmp_path_factory.mktemp("closed") / "data"
     with opened(data) as client:
-        aviary = Spoken(client)
+        aviary = CollectionClient(client)
         aviary.add(*map(bird, BIRDS))
         aviary.act("heron", user_query="a bird called heron")
         found = answers(client)
@@ -119,7 +119,7 @@ def test_a_damaged_index_is_rebuilt_and_nothing_is_lost(
     damage(place(index_of(data)))
     with opened(data) as client:
         assert answers(client) == closed[1]
-        assert Spoken(client).get()["counts"]["documents"] == len(BIRDS)
+        assert CollectionClient(client).get()["counts"]["documents"] == len(BIRDS)
     assert "index_rebuilt" in capfd.readouterr().err
     with opened(data) as client:
         assert answers(client) == closed[1]
@@ -129,13 +129,13 @@ def test_a_damaged_index_is_rebuilt_and_nothing_is_lost(
 def test_an_index_older_than_its_documents_is_rebuilt(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data / "indexes", tmp_path / "older")
     with opened(data) as client:
-        Spoken(client).add({"id": "wren", "text": "wren is the name of a small bird"})
+        CollectionClient(client).add({"id": "wren", "text": "wren is the name of a small bird"})
         found = answers(client)
     shutil.rmtree(data / "indexes")
     shutil.copytree(tmp_path / "older", data / "indexes")
     with opened(data) as client:
         assert answers(client) == found
-        assert Spoken(client).ids("wren")[0] == "wren"
+        assert CollectionClient(client).ids("wren")[0] == "wren"
 
 
 def test_a_second_owner_is_refused_with_the_pid_of_the_first(data: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_second_owner_is_refused_with_the_pid_of_the_first(data: Path) -> None
 
 def put_model(client: TestClient, scale: float = 0.5) -> int:
     """Register an untrained model and return its version."""
-    aviary, runtime = Spoken(client), runtime_of(client)
+    aviary, runtime = CollectionClient(client), runtime_of(client)
     state = runtime.collection("default")
     initial = AttentionHead(HeadConfig(state.dim))
     head = initial.changed(beta=scale * initial.beta)
@@ -168,19 +168,21 @@ def put_model(client: TestClient, scale: float = 0.5) -> int:
 
 
 def promote(client: TestClient, version: int) -> Any:
-    return client.put(f"{Spoken(client).path}/models/aliases/champion", json={"version": version, "force": True})
+    return client.put(
+        f"{CollectionClient(client).path}/models/aliases/champion", json={"version": version, "force": True}
+    )
 
 
 def test_a_damaged_model_is_not_promoted(data: Path, closed: tuple[Path, list[Any]]) -> None:
     with opened(data) as client:
         version = put_model(client)
-        flip_a_byte(model_directory(data, Spoken(client).id, version) / "head.safetensors")
+        flip_a_byte(model_directory(data, CollectionClient(client).id, version) / "head.safetensors")
         refused = promote(client, version)
         assert (refused.status_code, refused.json()["code"]) == (409, "model_damaged")
-        assert Spoken(client).get("models")["aliases"]["champion"] == 0
+        assert CollectionClient(client).get("models")["aliases"]["champion"] == 0
         by_version = client.post("/v1/collections/default/search", json={"q": "x", "model": version})
         assert (by_version.status_code, by_version.json()["code"]) == (409, "model_damaged")
-        assert Spoken(client).search("heron")["degraded"] == []
+        assert CollectionClient(client).search("heron")["degraded"] == []
         assert answers(client) == closed[1]
 
 
@@ -191,19 +193,19 @@ def test_version_0_serves_while_the_champion_is_damaged_and_every_answer_reports
         version = put_model(client)
         good(promote(client, version))
         changed = answers(client)
-        path = model_directory(data, Spoken(client).id, version) / "head.safetensors"
+        path = model_directory(data, CollectionClient(client).id, version) / "head.safetensors"
     assert changed != closed[1]
     intact = path.read_bytes()
     flip_a_byte(path)
     with opened(data) as client:
-        answer = Spoken(client).search("heron")
+        answer = CollectionClient(client).search("heron")
         assert (answer["model"]["version"], answer["degraded"]) == (0, ["champion_damaged"])
         assert answers(client) == closed[1]
         assert client.get("/readyz").json()["degraded"] == {"default": ["champion_damaged"]}
-        assert Spoken(client).get("models")["aliases"]["champion"] == version
+        assert CollectionClient(client).get("models")["aliases"]["champion"] == version
     path.write_bytes(intact)
     with opened(data) as client:
-        assert Spoken(client).search("heron")["degraded"] == []
+        assert CollectionClient(client).search("heron")["degraded"] == []
         assert answers(client) == changed
 
 
@@ -211,11 +213,11 @@ def test_documents_accepted_but_not_encoded_are_searchable_after_a_restart(data:
     with opened(data) as client:
         runtime = runtime_of(client)
         accept(runtime, runtime.collection("default"), [bird("wagtail"), bird("heron") | {"text": "a grey wader"}])
-        assert Spoken(client).get()["counts"]["pending"] == 2
-        assert "wagtail" not in Spoken(client).ids("wagtail")
-        assert Spoken(client).get("documents/wagtail")["title"] == "the wagtail"
+        assert CollectionClient(client).get()["counts"]["pending"] == 2
+        assert "wagtail" not in CollectionClient(client).ids("wagtail")
+        assert CollectionClient(client).get("documents/wagtail")["title"] == "the wagtail"
     with opened(data) as client:
-        aviary = Spoken(client)
+        aviary = CollectionClient(client)
         aviary.until_indexed()
         assert aviary.ids("wagtail")[0] == "wagtail"
         assert aviary.get("documents/heron")["text"] == "a grey wader"
@@ -225,7 +227,7 @@ def test_documents_accepted_but_not_encoded_are_searchable_after_a_restart(data:
 
 def test_deleted_and_replaced_documents_are_not_found_on_return(data: Path) -> None:
     with opened(data) as client:
-        aviary = Spoken(client)
+        aviary = CollectionClient(client)
         assert client.delete("/v1/collections/default/documents/falcon").status_code == 204
         assert "falcon" not in aviary.ids("falcon", limit=100)
         assert aviary.post("documents/delete", {"ids": ["crane", "tern", "dodo"]})["result"] == {"deleted": 2}
@@ -239,18 +241,18 @@ def test_deleted_and_replaced_documents_are_not_found_on_return(data: Path) -> N
 
 
 def test_a_replaced_document_keeps_its_memory_and_a_deleted_document_loses_it(data: Path) -> None:
-    def memory_of(aviary: Spoken) -> dict[str, float]:
+    def memory_of(aviary: CollectionClient) -> dict[str, float]:
         hits = aviary.search("a bird called heron", explain=True, log=False, limit=100)["hits"]
         return {hit["id"]: hit["explain"]["parts"]["memory"] for hit in hits if hit["explain"]["parts"]["memory"]}
 
     with opened(data) as client:
-        aviary = Spoken(client)
+        aviary = CollectionClient(client)
         before = memory_of(aviary)
         assert before.keys() == {"heron"}
         aviary.add(bird("heron") | {"text": "a long-legged wader"})
         assert memory_of(aviary) == before
     with opened(data) as client:
-        aviary = Spoken(client)
+        aviary = CollectionClient(client)
         assert memory_of(aviary) == before
         client.delete("/v1/collections/default/documents/heron")
         assert memory_of(aviary) == {}
@@ -280,35 +282,35 @@ def test_a_collection_of_another_encoder_refuses_searches_and_changes(
             assert (refused.status_code, refused.json()["code"]) == (409, "encoder_mismatch"), path
         put = client.put("/v1/collections/default/documents/wren", json={"text": "wren"})
         assert (put.status_code, put.json()["code"]) == (409, "encoder_mismatch")
-        counts = Spoken(client).get()["counts"]
+        counts = CollectionClient(client).get()["counts"]
         assert (counts["documents"], counts["pending"], counts["events"]) == (len(BIRDS), 0, 1)
         assert client.put("/v1/collections/new", json={}).json()["encoder"]["dim"] == 32
-        Spoken(client, "new").add(bird("wren"))
-        assert Spoken(client, "new").ids("wren") == ["wren"]
+        CollectionClient(client, "new").add(bird("wren"))
+        assert CollectionClient(client, "new").ids("wren") == ["wren"]
 
 
 def test_impressions_are_stored_across_a_restart(data: Path) -> None:
     with opened(data) as client:
-        shown = Spoken(client).search("falcon", limit=2, client_id="c")
+        shown = CollectionClient(client).search("falcon", limit=2, client_id="c")
     with opened(data) as client:
-        logged = Spoken(client).get(f"queries/{shown['query_id']}")
+        logged = CollectionClient(client).get(f"queries/{shown['query_id']}")
         assert [one["id"] for one in logged["shown"]] == [hit["id"] for hit in shown["hits"]]
-        accepted = Spoken(client).act(shown["hits"][1]["id"], query_id=shown["query_id"])
+        accepted = CollectionClient(client).act(shown["hits"][1]["id"], query_id=shown["query_id"])
         assert accepted == {"accepted": 1, "rejected": []}
 
 
 def test_an_impression_that_cannot_be_stored_does_not_affect_others(data: Path) -> None:
     with opened(data) as client:
-        runtime, zeroth = runtime_of(client), Spoken(client).search("falcon")
+        runtime, zeroth = runtime_of(client), CollectionClient(client).search("falcon")
         runtime.impressions.flush()
         with runtime.database.read() as connection:
             row = dict(connection.execute(select(Impression.__table__)).mappings().one())
         with runtime.database.write():  # blocks the writer, so that the next impressions form a batch
-            first = Spoken(client).search("falcon")
+            first = CollectionClient(client).search("falcon")
             runtime.impressions.add(row | {"query_id": "of a deleted collection", "collection_id": 10**6})
-            second = Spoken(client).search("heron")
+            second = CollectionClient(client).search("heron")
         for shown in (zeroth, first, second):
-            assert Spoken(client).get(f"queries/{shown['query_id']}")["query_id"] == shown["query_id"]
+            assert CollectionClient(client).get(f"queries/{shown['query_id']}")["query_id"] == shown["query_id"]
 
 
 @pytest.fixture
@@ -358,7 +360,7 @@ def test_documents_acknowledged_before_kill_9_are_searchable_after_a_restart(
     process.wait(60)
     poster.join(DEADLINE_SECONDS)
     with opened(data) as client:
-        aviary = Spoken(client)
+        aviary = CollectionClient(client)
         aviary.until_indexed()
         assert aviary.get()["counts"]["documents"] >= len(acknowledged) >= 300
         lost = [name for name in acknowledged if aviary.ids(name, mode="words", limit=1) != [name]]
@@ -370,7 +372,7 @@ def test_a_search_that_finds_a_damaged_key_rebuilds_the_index_and_answers(
 ) -> None:
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", 1)  # all keys are sealed; a start does not read sealed keys
     with opened(data) as client:
-        Spoken(client).add({"id": "wren", "text": "wren is the name of a small bird"})
+        CollectionClient(client).add({"id": "wren", "text": "wren is the name of a small bird"})
         found = answers(client)
     keys = index_of(data) / "keys-1.f32"
     keys.write_bytes(bytes(keys.stat().st_size))

@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from service.runtime.model_files import model_directory
-from tests.service.client import DEADLINE_SECONDS, Spoken, create, ended, good, opened, runtime_of
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, ended, good, opened, runtime_of
 
 ROOT = Path(__file__).parents[2]
 HERBS = (
@@ -58,7 +58,7 @@ def finished(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory after an undisturbed run."""
     data = copied(untrained, tmp_path_factory.mktemp("finished"))
     with opened(data) as client:
-        assert Spoken(client, NAME).train(**ASKED)["status"] == "succeeded"
+        assert CollectionClient(client, NAME).train(**ASKED)["status"] == "succeeded"
     return data
 
 
@@ -67,7 +67,7 @@ def stopped(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a service that was stopped in an orderly way during a run, after its first trial."""
     data = copied(untrained, tmp_path_factory.mktemp("stopped"))
     with opened(data) as client:
-        run = Spoken(client, NAME).post("training-runs", ASKED)
+        run = CollectionClient(client, NAME).post("training-runs", ASKED)
         until(lambda: any((data / "staging" / run["id"]).glob(FIRST_TRIAL)))
     assert the_run(data)["status"] == "processing"
     return data
@@ -123,11 +123,11 @@ def phases(run: dict[str, Any]) -> list[str]:
     return [step["phase"] for step in run["steps"]]
 
 
-def finish(data: Path, first: Callable[[Spoken], Any] = lambda _: None) -> dict[str, Any]:
+def finish(data: Path, first: Callable[[CollectionClient], Any] = lambda _: None) -> dict[str, Any]:
     """Start the service on a directory, call `first`, wait for the end of its run, and return the record."""
     run_id = the_run(data)["id"]
     with opened(data) as client:
-        herbs = Spoken(client, NAME)
+        herbs = CollectionClient(client, NAME)
         first(herbs)
         record: dict[str, Any] = herbs.ended_run(run_id)
     return record
@@ -142,7 +142,7 @@ def test_a_killed_process_is_restarted_and_makes_the_same_model(
 ) -> None:
     data = copied(untrained, tmp_path)
     with opened(data) as client:
-        herbs = Spoken(client, NAME)
+        herbs = CollectionClient(client, NAME)
         run_id = herbs.post("training-runs", ASKED)["id"]
         until(lambda: any((data / "staging" / run_id).glob(moment)))
         killed = runtime_of(client).training.children[run_id]
@@ -157,7 +157,7 @@ def test_a_killed_process_is_restarted_and_makes_the_same_model(
 def test_a_run_whose_process_is_killed_twice_fails_with_the_signal(untrained: Path, tmp_path: Path) -> None:
     data = copied(untrained, tmp_path)
     with opened(data) as client:
-        herbs = Spoken(client, NAME)
+        herbs = CollectionClient(client, NAME)
         run_id = herbs.post("training-runs", ASKED)["id"]
         training = runtime_of(client).training
         first = until(lambda: training.children.get(run_id)).pid
@@ -197,7 +197,7 @@ def test_a_run_is_resumed_after_a_restart_and_makes_the_same_model(disturbed: Pa
 
 
 def test_a_resumed_run_does_not_see_later_changes(disturbed: Path, finished: Path) -> None:
-    def later(herbs: Spoken) -> None:
+    def later(herbs: CollectionClient) -> None:
         wrong = [{"query": herb, "document_id": f"{herb}-1", "rating": 4} for herb in HERBS]
         herbs.post("judgments", {"judgments": wrong + [judgment(herb) | {"rating": 0} for herb in HERBS]})
         assert herbs.client.delete(f"{herbs.path}/documents/valerian").status_code == 204
@@ -231,8 +231,8 @@ def test_a_run_fails_after_too_many_resumptions(disturbed: Path) -> None:
 def test_a_run_canceled_before_the_end_of_the_service_stays_canceled(disturbed: Path) -> None:
     with opened(disturbed) as client:
         run_id = the_run(disturbed)["id"]
-        Spoken(client, NAME).post(f"training-runs/{run_id}/cancel")
-        Spoken(client, NAME).ended_run(run_id)
+        CollectionClient(client, NAME).post(f"training-runs/{run_id}/cancel")
+        CollectionClient(client, NAME).ended_run(run_id)
     assert the_run(disturbed)["cancel_requested"]
     change_run(disturbed, status="processing")  # as if the service had ended before it recorded the end of the run
     run = finish(disturbed)
@@ -245,7 +245,7 @@ def test_a_model_registered_before_the_end_of_the_service_is_not_made_twice(fini
     run = finish(data)
     assert (run["status"], run["model_version"], run["decision"]["promoted"]) == ("succeeded", 1, True)
     with opened(data) as client:
-        assert [one["version"] for one in Spoken(client, NAME).get("models")["models"]] == [0, 1]
+        assert [one["version"] for one in CollectionClient(client, NAME).get("models")["models"]] == [0, 1]
 
 
 def test_a_run_ends_with_its_collection(disturbed: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_process_waits_for_the_end_of_its_predecessor(disturbed: Path, finishe
     with (staged(disturbed) / "lock").open("wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # like the process of a killed service
 
-        def wait(herbs: Spoken) -> None:
+        def wait(herbs: CollectionClient) -> None:
             (child,) = until(lambda: list(runtime_of(herbs.client).training.children.values()))
             waiting = re.compile(rf"-> FLOCK +ADVISORY +WRITE {child.pid} ")
             until(lambda: waiting.search(Path("/proc/locks").read_text()))
@@ -347,7 +347,7 @@ def test_a_run_does_not_wait_for_the_exit_of_a_process_that_has_staged_its_model
     monkeypatch.setattr("service.training.child_process._spawn", spawn)
     data = copied(untrained, tmp_path)
     with opened(data) as client:
-        run = Spoken(client, NAME).train(**ASKED)
+        run = CollectionClient(client, NAME).train(**ASKED)
     assert (run["status"], run["error"]) == ("succeeded", None)
     assert model_bits(data) == model_bits(finished)
     assert spawned[0].wait(DEADLINE_SECONDS) != 0

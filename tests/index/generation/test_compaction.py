@@ -1,4 +1,4 @@
-"""Compaction behind the scenes: writes go on meanwhile, and what they did is in what is published."""
+"""Compaction in the background: concurrent writes do not wait, and their changes are published."""
 
 import threading
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ QUERIES = random_vectors(20, 3, seed=2)
 
 @dataclass
 class Gate:
-    """Stands in for `compact`: what it has copied, it hands over when it is let."""
+    """Replaces `compact`: it returns its copy when the test allows it."""
 
     copied: threading.Event
     let: threading.Event
@@ -42,11 +42,11 @@ class Gate:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than 100 keys are compacted behind the scenes, once 30 % of them and 20 are dead."""
-    for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "TENDED_HERE": 100, "CARRIED_AT_LAST": 4}.items():
+    """More than 100 keys are compacted in the background, once 30 % and at least 20 of them are removed."""
+    for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "INLINE_KEYS": 100, "LAST_CARRIED": 4}.items():
         monkeypatch.setattr(f"index.generation.store.{name}", value)
-    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 20)
-    monkeypatch.setattr("index.generation.compaction.COPIED_AT_ONCE", 50)
+    monkeypatch.setattr("index.generation.compaction.LEAST_DEAD", 20)
+    monkeypatch.setattr("index.generation.compaction.COPY_DOCUMENTS", 50)
     monkeypatch.setattr("index.candidates.build.PQ4_FROM", 150)
 
 
@@ -89,21 +89,21 @@ def key_files(folder: Path) -> list[str]:
 
 
 def assert_holds(generation: Generation, documents: list[IndexedDocument]) -> None:
-    """Compare all that is kept of documents with what they were made of."""
+    """Compare the stored data of documents with the documents."""
     assert generation.rows[generation.alive].tolist() == [document.row for document in documents]
-    for place, document in zip(np.flatnonzero(generation.alive), documents, strict=True):
-        own = slice(generation.columns.first_key[place], generation.columns.first_key[place + 1])
+    for doc_index, document in zip(np.flatnonzero(generation.alive), documents, strict=True):
+        own = slice(generation.columns.first_key[doc_index], generation.columns.first_key[doc_index + 1])
         assert np.array_equal(generation.keys[own], [key.vector for key in document.keys])
         assert generation.columns.key_kind[own].tolist() == [key.kind for key in document.keys]
         assert generation.columns.key_start[own].tolist() == [key.start for key in document.keys]
         assert generation.columns.key_end[own].tolist() == [key.end for key in document.keys]
         numbers, weights = generation.words.weigh(document.words)
         scores, _ = generation.match(numbers, weights, np.arange(len(generation.rows)))
-        assert scores.argmax() == place
+        assert scores.argmax() == doc_index
     assert found(generation) == by_hand(documents)
 
 
-def test_a_write_does_not_wait_for_the_compaction_that_it_makes_due(
+def test_a_write_does_not_wait_for_the_compaction_that_it_starts(
     store: GenerationStore, gate: Gate, folder: Path
 ) -> None:
     before = key_files(folder)
@@ -119,11 +119,11 @@ def test_a_write_does_not_wait_for_the_compaction_that_it_makes_due(
     assert_holds(store.current, DOCUMENTS[100:205])
 
 
-def test_what_is_added_removed_and_remembered_meanwhile_is_carried_over(store: GenerationStore, gate: Gate) -> None:
+def test_documents_and_memory_changed_during_a_compaction_are_carried_over(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, [], removed=range(100))
     assert gate.copied.wait(30)
-    store.apply(3, DOCUMENTS[200:215], removed=[100, 150])  # of those that were copied
-    store.apply(4, [passages(215, "")], removed=[203, 199])  # of those that came since
+    store.apply(3, DOCUMENTS[200:215], removed=[100, 150])  # copied documents
+    store.apply(4, [passages(215, "")], removed=[203, 199])  # documents added since the copy
     memory = store.remember(5, [remembered(1, 120, VECTORS[0])]).memory
     gate.let.set()
     store.settle()
@@ -135,7 +135,7 @@ def test_what_is_added_removed_and_remembered_meanwhile_is_carried_over(store: G
     assert_holds(store.current, left)
 
 
-def test_what_was_compacted_behind_has_the_bits_of_what_is_built_without_the_dead(
+def test_a_background_compaction_gives_the_bits_of_a_store_built_without_the_removed_documents(
     store: GenerationStore, gate: Gate, tmp_path: Path
 ) -> None:
     store.apply(2, [], removed=range(100))
@@ -154,7 +154,7 @@ def test_what_was_compacted_behind_has_the_bits_of_what_is_built_without_the_dea
     other.close()
 
 
-def test_everything_may_be_removed_behind_the_scenes(store: GenerationStore, gate: Gate) -> None:
+def test_all_documents_may_be_removed_during_a_compaction(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, [], removed=range(200))
     gate.let.set()
     store.settle()
@@ -163,7 +163,7 @@ def test_everything_may_be_removed_behind_the_scenes(store: GenerationStore, gat
     assert_holds(store.current, DOCUMENTS[200:203])
 
 
-def test_a_generation_that_a_search_holds_answers_as_before(store: GenerationStore, gate: Gate) -> None:
+def test_a_generation_held_by_a_search_answers_as_before(store: GenerationStore, gate: Gate) -> None:
     held = store.apply(2, [], removed=range(100))
     gate.let.set()
     store.settle()
@@ -172,11 +172,13 @@ def test_a_generation_that_a_search_holds_answers_as_before(store: GenerationSto
     assert_holds(held, DOCUMENTS[100:200])
 
 
-def test_a_write_waits_when_too_many_new_keys_have_gathered_meanwhile(store: GenerationStore, gate: Gate) -> None:
+def test_a_write_waits_when_the_tail_is_too_long(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, [], removed=range(100))
     assert gate.copied.wait(30)
     store.apply(3, DOCUMENTS[200:230])
-    writing = threading.Thread(target=store.apply, args=(4, DOCUMENTS[230:250]))  # more than 4 tails in all
+    writing = threading.Thread(
+        target=store.apply, args=(4, DOCUMENTS[230:250])
+    )  # the tail is more than 4 times too long
     writing.start()
     writing.join(0.05)
     assert len(store.current.rows) == 230
@@ -189,7 +191,7 @@ def test_a_write_waits_when_too_many_new_keys_have_gathered_meanwhile(store: Gen
 # --- Files ---
 
 
-def test_the_old_file_of_keys_goes_when_the_compacted_ones_are_published(
+def test_the_old_key_file_is_removed_when_the_compacted_files_are_published(
     store: GenerationStore, gate: Gate, folder: Path
 ) -> None:
     store.apply(2, [], removed=range(100))
@@ -217,7 +219,7 @@ def test_a_compaction_that_failed_leaves_no_file_and_is_tried_again_at_the_next_
     assert_holds(store.current, DOCUMENTS[100:201])
 
 
-def test_saving_waits_for_the_compaction_and_what_is_opened_is_compact(
+def test_saving_waits_for_the_compaction_and_saves_the_compacted_state(
     store: GenerationStore, gate: Gate, folder: Path
 ) -> None:
     store.apply(2, [], removed=range(100))
@@ -239,7 +241,7 @@ def test_no_manifest_names_keys_that_a_compaction_has_moved(
     store.apply(2, [], removed=range(100))
     assert gate.copied.wait(30)
     with monkeypatch.context() as hurried:
-        hurried.setattr(store, "settle", lambda: None)  # as if the write had come between waiting and saving
+        hurried.setattr(store, "settle", lambda: None)  # simulates a write between waiting and saving
         store.save("none", 2)
     assert (folder / MANIFEST).exists()
     gate.let.set()

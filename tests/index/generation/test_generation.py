@@ -1,4 +1,4 @@
-"""Generations: what a search reads never changes, whatever is added, removed, sealed, compacted, saved or opened."""
+"""Generations: adding, removing, sealing, compacting, saving and opening never change what a search reads."""
 
 import hashlib
 import threading
@@ -36,10 +36,10 @@ def fingerprint(generation: Generation) -> str:
     return hashlib.sha256(b"|".join(array.tobytes() for array in arrays)).hexdigest()
 
 
-def words_of(generation: Generation, place: int) -> list[int]:
-    """Return the words of a document, as numbers."""
+def words_of(generation: Generation, doc_index: int) -> list[int]:
+    """Return the word numbers of a document."""
     return generation.columns.tokens[
-        generation.columns.first_token[place] : generation.columns.first_token[place + 1]
+        generation.columns.first_token[doc_index] : generation.columns.first_token[doc_index + 1]
     ].tolist()
 
 
@@ -56,7 +56,7 @@ def nearest_by_hand(documents: list[IndexedDocument], query: Floats) -> list[int
     return [row for _, row in sorted(scored)]
 
 
-# --- What is found ---
+# --- Searches ---
 
 
 def test_documents_are_found_by_their_nearest_key_and_by_their_words(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_documents_are_found_by_their_nearest_key_and_by_their_words(tmp_path: P
     assert (generation.count, generation.dim, generation.watermark) == (3, 3, 1)
 
 
-def test_a_store_is_born_empty_and_searchable(tmp_path: Path) -> None:
+def test_a_new_store_is_empty_and_searchable(tmp_path: Path) -> None:
     generation = GenerationStore(tmp_path, 3, "english").current
     assert (generation.count, generation.dim, generation.watermark) == (0, 3, 0)
     assert nearest(generation, X) == []
@@ -76,7 +76,7 @@ def test_a_store_is_born_empty_and_searchable(tmp_path: Path) -> None:
     assert generation.doc_indices(np.asarray([0, 7])).tolist() == [MISSING, MISSING]
 
 
-def test_every_head_has_a_list_of_its_own(tmp_path: Path) -> None:
+def test_each_head_gets_its_own_list(tmp_path: Path) -> None:
     generation = store_of(tmp_path, ANIMALS, 3).current
     lists = generation.nearest(np.stack([X, Y]), 1, generation.alive)
     assert [generation.rows[doc_indices].tolist() for doc_indices in lists] == [[1], [3]]
@@ -90,8 +90,10 @@ def test_a_document_with_many_near_keys_does_not_crowd_out_the_others(tmp_path: 
     assert nearest(generation, X, count=9) == [1, 2, 3, 4]
 
 
-def test_no_more_keys_are_asked_for_than_documents_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each key more is read and scored: where documents have one each, as many keys are documents enough."""
+def test_the_number_of_retrieved_keys_follows_the_keys_per_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each retrieved key costs time: if documents have one key each, `count` keys are enough."""
     asked: list[int] = []
     store = store_of(
         tmp_path, [passages(row, "", vector) for row, vector in enumerate(random_vectors(50, 3, seed=4))], 3
@@ -104,7 +106,7 @@ def test_no_more_keys_are_asked_for_than_documents_have(tmp_path: Path, monkeypa
     assert asked == [10, 10]
 
 
-def test_only_allowed_documents_are_found_and_as_many_as_are_wanted(tmp_path: Path) -> None:
+def test_only_allowed_documents_are_found_and_as_many_as_requested(tmp_path: Path) -> None:
     documents = many(1, 60, seed=1)
     generation = store_of(tmp_path, documents, 3).current
     allowed = [row % 4 == 0 for row in range(1, 61)]
@@ -121,7 +123,7 @@ def test_a_document_without_keys_is_found_by_words_alone(tmp_path: Path) -> None
     assert generation.count == 3
 
 
-def test_keys_belong_to_the_document_they_came_with(tmp_path: Path) -> None:
+def test_keys_belong_to_their_own_document(tmp_path: Path) -> None:
     keys = [Key(KeyKind.TITLE, X, 0, 4), Key(KeyKind.PASSAGE, Y, 3, 9)]
     documents = [passages(5, ""), IndexedDocument(7, "", keys), passages(9, "", Z)]
     generation = store_of(tmp_path, documents, 3).current
@@ -135,10 +137,12 @@ def test_the_words_of_every_document_are_kept_in_their_order(tmp_path: Path) -> 
     store = store_of(tmp_path, [passages(1, "Cat, dog; cat!", X), passages(2, ""), passages(5, "copper")], 3)
     generation = store.apply(2, [passages(6, "dog cat")], removed=[1])
     expected = [["cat", "dog", "cat"], [], ["copper"], ["dog", "cat"]]
-    assert [words_of(generation, place) for place in range(4)] == [number_words(words).tolist() for words in expected]
+    assert [words_of(generation, doc_index) for doc_index in range(4)] == [
+        number_words(words).tolist() for words in expected
+    ]
 
 
-def test_a_row_that_is_unknown_or_removed_has_no_place(tmp_path: Path) -> None:
+def test_an_unknown_or_removed_row_has_no_doc_index(tmp_path: Path) -> None:
     store = store_of(tmp_path, [passages(2, "", X), passages(5, "", Y), passages(8, "", Z)], 3)
     asked: Ints = np.asarray([8, 0, 2, 5, 6, 99, -1])
     assert store.current.doc_indices(asked).tolist() == [2, MISSING, 0, 1, MISSING, MISSING, MISSING]
@@ -149,14 +153,14 @@ def test_a_row_that_is_unknown_or_removed_has_no_place(tmp_path: Path) -> None:
 # --- Changes ---
 
 
-def test_a_removed_document_is_found_no_more(tmp_path: Path) -> None:
+def test_a_removed_document_is_not_found(tmp_path: Path) -> None:
     generation = store_of(tmp_path, ANIMALS, 3).apply(2, [], removed=[1, 77])
     assert nearest(generation, X) == [2, 3]
     assert worded(generation, "cat") == [3]
     assert (generation.count, generation.watermark) == (2, 2)
 
 
-def test_a_replaced_document_comes_back_under_a_new_row(tmp_path: Path) -> None:
+def test_a_replaced_document_gets_a_new_row(tmp_path: Path) -> None:
     generation = store_of(tmp_path, ANIMALS, 3).apply(2, [passages(4, "copper", Z)], removed=[1])
     assert nearest(generation, Z)[0] == 4
     assert sorted(nearest(generation, X)) == [2, 3, 4]
@@ -169,11 +173,9 @@ def test_rows_only_grow(tmp_path: Path) -> None:
         store.apply(2, [passages(3, "again", X)])
 
 
-def test_an_old_generation_answers_as_before_whatever_comes_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_later_changes_do_not_affect_an_old_generation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", 6)  # seals and compacts every few steps
-    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 6)
+    monkeypatch.setattr("index.generation.compaction.LEAST_DEAD", 6)
     store = GenerationStore(tmp_path, 3, "none")
     query, held, row = unit(1, 2, 3), [], 1
     for step in range(12):
@@ -214,7 +216,7 @@ def test_searches_may_run_while_the_next_generation_is_made(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("tail_keys", [1, 10, 1000])
-def test_sealed_keys_and_the_tail_give_what_brute_force_gives(
+def test_sealed_keys_and_the_tail_agree_with_brute_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail_keys: int
 ) -> None:
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", tail_keys)
@@ -239,32 +241,30 @@ def test_a_filter_reaches_the_sealed_keys_and_the_tail(tmp_path: Path, monkeypat
     assert nearest(store.current, X, 50, allowed) == expected
 
 
-def test_compaction_drops_what_was_removed_and_keeps_every_result(
+def test_compaction_drops_removed_documents_and_keeps_all_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", 4)
-    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 4)
+    monkeypatch.setattr("index.generation.compaction.LEAST_DEAD", 4)
     documents = many(1, 20, seed=6)
     store = store_of(tmp_path, documents, 3)
     gone, left = list(range(2, 14)), [document for document in documents if not 2 <= document.row < 14]
     generation = store.apply(2, [], removed=gone)
     assert generation.rows.tolist() == [document.row for document in left]
     assert len(generation.keys) == sum(len(document.keys) for document in left)
-    for place, document in enumerate(left):
-        own = slice(generation.columns.first_key[place], generation.columns.first_key[place + 1])
+    for doc_index, document in enumerate(left):
+        own = slice(generation.columns.first_key[doc_index], generation.columns.first_key[doc_index + 1])
         assert np.array_equal(generation.keys[own], [key.vector for key in document.keys])
         assert generation.columns.key_start[own].tolist() == [key.start for key in document.keys]
-        assert words_of(generation, place) == number_words([document.words]).tolist()
+        assert words_of(generation, doc_index) == number_words([document.words]).tolist()
     assert nearest(generation, X) == nearest_by_hand(left, X)[:10]
     added = many(21, 3, seed=7)
     assert nearest(store.apply(3, added), X, 20) == nearest_by_hand(left + added, X)
 
 
-def test_everything_may_be_removed_and_the_collection_begins_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_can_be_added_after_all_were_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", 1)
-    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 1)
+    monkeypatch.setattr("index.generation.compaction.LEAST_DEAD", 1)
     store = store_of(tmp_path, ANIMALS, 3)
     assert nearest(store.apply(2, [], removed=[1, 2, 3]), X) == []
     assert len(store.current.rows) == 0
@@ -274,7 +274,7 @@ def test_everything_may_be_removed_and_the_collection_begins_again(
 # --- Memory ---
 
 
-def test_remembering_replaces_the_memory_and_touches_nothing_else(tmp_path: Path) -> None:
+def test_remember_replaces_the_memory_and_nothing_else(tmp_path: Path) -> None:
     store = store_of(tmp_path, ANIMALS, 3)
     before = store.current
     store.remember(2, [remembered(1, 1, X), remembered(2, 9, Y, weight=-0.5)])
@@ -286,7 +286,7 @@ def test_remembering_replaces_the_memory_and_touches_nothing_else(tmp_path: Path
     assert (generation.keys is before.keys, generation.values is before.values) == (True, True)
 
 
-def test_revising_changes_the_sources_that_are_named_and_no_others(tmp_path: Path) -> None:
+def test_revise_changes_the_memory_of_the_given_query_keys_only(tmp_path: Path) -> None:
     store = store_of(tmp_path, ANIMALS, 3)
     before = store.remember(2, [remembered(1, 1, X), remembered(2, 9, Y), remembered(3, 2, Z)])
     generation = store.revise(3, {"source 1": [], "source 2": [remembered(2, 7, Y, weight=-0.5)]})

@@ -1,4 +1,4 @@
-"""Saved generations: what is opened is what was saved, or it is not opened."""
+"""Saved generations: opening returns the saved state, or fails."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,8 +30,8 @@ def opened(directory: Path, watermark: int = 2, dim: int = 3, language: str = "n
     return GenerationStore.open(directory, dim, language, watermark)
 
 
-def test_an_opened_generation_is_the_one_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("index.generation.store.TAIL_KEYS", 3)  # so that there is something sealed to save
+def test_an_opened_generation_equals_the_saved_generation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.generation.store.TAIL_KEYS", 3)  # so that the saved index has sealed keys
     store = store_of(tmp_path, DOCUMENTS[:5], 3)
     store.apply(2, DOCUMENTS[5:], removed=[1])
     store.save("none", 2)
@@ -50,14 +50,14 @@ def test_an_opened_generation_is_the_one_that_was_saved(tmp_path: Path, monkeypa
         assert np.array_equal(one, other)
 
 
-def test_memory_is_not_saved_since_the_database_has_it(tmp_path: Path) -> None:
+def test_memory_is_not_saved_because_the_database_has_it(tmp_path: Path) -> None:
     store = store_of(tmp_path, DOCUMENTS, 3)
     store.remember(7, [remembered(1, 1, VECTORS[0])])
     store.save("none", 1)
     assert opened(tmp_path, watermark=1).current.memory.keys == []
 
 
-def test_an_opened_store_goes_on_where_the_saved_one_ended(saved: Path) -> None:
+def test_an_opened_store_accepts_further_writes(saved: Path) -> None:
     store = opened(saved)
     held = store.current
     before = held.keys.tobytes()
@@ -77,16 +77,16 @@ def test_a_store_may_be_saved_opened_and_saved_again(saved: Path) -> None:
     assert again.rows[again.alive].tolist() == [0, 1, 2, 3, 5, 6]
 
 
-def test_an_empty_store_is_saved_like_any_other(tmp_path: Path) -> None:
+def test_an_empty_store_can_be_saved(tmp_path: Path) -> None:
     store = GenerationStore(tmp_path, 3, "none")
     store.save("none", 0)
     assert opened(tmp_path, watermark=0).current.count == 0
 
 
-# --- What is not opened ---
+# --- States that are not opened ---
 
 
-def test_the_first_write_takes_the_manifest_away(saved: Path) -> None:
+def test_the_first_write_removes_the_manifest(saved: Path) -> None:
     store = opened(saved)
     assert (saved / MANIFEST).exists()
     store.remember(3, [])
@@ -122,7 +122,7 @@ def test_a_flipped_bit_in_any_file_is_found(saved: Path) -> None:
     assert len(names) > len(arrays_of(opened(saved).current)) + 2
     for name, facts in names.items():
         body = bytearray((saved / name).read_bytes())
-        if not facts["bytes"] or name.startswith(("keys-", "values-")):  # these are compared when they are read
+        if not facts["bytes"] or name.startswith(("keys-", "values-")):  # vectors are compared when they are read
             continue
         body[len(body) // 2] ^= 1
         (saved / name).write_bytes(body)
@@ -143,7 +143,7 @@ def test_a_missing_file_is_found(saved: Path) -> None:
     assert opened(saved).current.count == 5
 
 
-def test_a_state_whose_saving_was_cut_short_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incompletely_saved_state_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full_disk(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
@@ -158,14 +158,14 @@ def test_a_state_whose_saving_was_cut_short_is_not_opened(tmp_path: Path, monkey
     assert opened(tmp_path, watermark=1).current.count == 6
 
 
-# --- Keys, which are read when a search wants them ---
+# --- Keys, which are read by searches ---
 
 
 @pytest.fixture
 def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a store that was saved with all of its keys sealed."""
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", 1)
-    monkeypatch.setattr("index.generation.compaction.DEAD_LEAST", 1)
+    monkeypatch.setattr("index.generation.compaction.LEAST_DEAD", 1)
     directory = tmp_path / "sealed"
     store = store_of(directory, DOCUMENTS, 3)
     assert store.current.sealed.count == 12
@@ -180,7 +180,7 @@ def damage_key(directory: Path, key: int) -> None:
     (directory / "keys-1.f32").write_bytes(body)
 
 
-def test_a_damaged_key_is_found_when_it_is_first_read_and_not_used(sealed: Path) -> None:
+def test_a_damaged_key_is_detected_at_its_first_read_and_not_used(sealed: Path) -> None:
     damage_key(sealed, 7)
     generation = opened(sealed).current
     assert np.array_equal(generation.key_vectors(np.asarray([6, 8])), VECTORS[[6, 8]])
@@ -188,7 +188,7 @@ def test_a_damaged_key_is_found_when_it_is_first_read_and_not_used(sealed: Path)
         generation.key_vectors(np.asarray([6, 7]))
 
 
-def test_a_compressed_search_meets_a_damaged_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pq4_search_detects_a_damaged_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.generation.store.TAIL_KEYS", 1)
     monkeypatch.setattr("index.candidates.build.PQ4_FROM", 1)
     store = store_of(tmp_path, DOCUMENTS, 3)
@@ -202,7 +202,7 @@ def test_a_compressed_search_meets_a_damaged_key(tmp_path: Path, monkeypatch: py
         generation.nearest(VECTORS[:1], 12, generation.alive)
 
 
-def test_new_keys_are_folded_in_when_they_are_saved(tmp_path: Path) -> None:
+def test_new_keys_are_sealed_when_they_are_saved(tmp_path: Path) -> None:
     store = store_of(tmp_path, DOCUMENTS, 3)
     before = store.current
     assert before.sealed.count == 0
@@ -213,7 +213,7 @@ def test_new_keys_are_folded_in_when_they_are_saved(tmp_path: Path) -> None:
 
 
 def test_a_state_with_keys_that_are_not_sealed_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is scanned whole would be read without having been compared."""
+    """An exact scan would read these keys without comparing their checksums."""
     store = store_of(tmp_path, DOCUMENTS, 3)
     monkeypatch.setattr(store, "seal_tail", lambda: None)
     store.save("none", 2)
@@ -221,7 +221,7 @@ def test_a_state_with_keys_that_are_not_sealed_is_not_opened(tmp_path: Path, mon
         opened(tmp_path)
 
 
-def test_what_is_added_after_opening_is_written_behind_the_keys_that_were_saved(sealed: Path) -> None:
+def test_documents_added_after_opening_are_appended_to_the_saved_keys(sealed: Path) -> None:
     store = opened(sealed)
     before = store.current
     generation = store.apply(3, [passages(6, "copper", VECTORS[0])])
@@ -231,16 +231,16 @@ def test_what_is_added_after_opening_is_written_behind_the_keys_that_were_saved(
     assert [path.name for path in sealed.glob("keys-*")] == ["keys-1.f32"]
 
 
-def test_damage_is_not_copied_when_keys_are_compacted_or_folded(sealed: Path) -> None:
+def test_damaged_keys_are_not_copied_by_compaction_or_sealing(sealed: Path) -> None:
     damage_key(sealed, 7)
     store = opened(sealed)
     with pytest.raises(DamagedKeys):
         store.apply(3, [], removed=[0, 1])
-    damage_key(sealed, 7)  # the same bit again: it is whole
+    damage_key(sealed, 7)  # flips the bit back
     assert store.apply(4, [], removed=[0, 1]).keys.tolist() == VECTORS[4:].tolist()
 
 
-def test_compacted_keys_have_a_file_of_their_own_and_the_old_one_goes(sealed: Path) -> None:
+def test_compacted_keys_are_in_a_new_file_and_the_old_file_is_removed(sealed: Path) -> None:
     store = opened(sealed)
     before = store.current
     store.apply(3, [], removed=[0, 1])
@@ -253,7 +253,7 @@ def test_compacted_keys_have_a_file_of_their_own_and_the_old_one_goes(sealed: Pa
     assert [path.name for path in sealed.glob("keys-*")] == ["keys-3.f32"]
 
 
-def test_what_a_compaction_that_failed_left_behind_is_not_taken_for_the_keys(sealed: Path) -> None:
+def test_files_of_a_failed_compaction_are_not_opened_as_the_keys(sealed: Path) -> None:
     damage_key(sealed, 7)
     store = opened(sealed)
     with pytest.raises(DamagedKeys):
@@ -263,7 +263,7 @@ def test_what_a_compaction_that_failed_left_behind_is_not_taken_for_the_keys(sea
     assert np.array_equal(opened(sealed, watermark=3).current.key_vectors(np.arange(12)), VECTORS)
 
 
-def test_the_file_that_a_killed_process_was_compacting_to_is_removed_when_the_store_is_opened(sealed: Path) -> None:
+def test_opening_removes_the_file_of_a_compaction_by_a_killed_process(sealed: Path) -> None:
     (sealed / "keys-2.f32").write_bytes(b"half of them")
     assert opened(sealed).current.count == 6
     assert [path.name for path in sealed.glob("keys-*")] == ["keys-1.f32"]
@@ -286,7 +286,7 @@ def test_a_value_is_read_as_it_was_stored(sealed: Path) -> None:
         np.testing.assert_allclose(value, mean / np.linalg.norm(mean), atol=1e-6)
 
 
-def test_a_damaged_value_is_found_when_it_is_first_read_and_not_used(sealed: Path) -> None:
+def test_a_damaged_value_is_detected_at_its_first_read_and_not_used(sealed: Path) -> None:
     damage_value(sealed, 3)
     generation = opened(sealed).current
     assert len(generation.value_vectors(np.asarray([2, 4]))) == 2
@@ -294,7 +294,7 @@ def test_a_damaged_value_is_found_when_it_is_first_read_and_not_used(sealed: Pat
         generation.value_vectors(np.asarray([2, 3]))
 
 
-def test_a_value_that_is_given_is_stored_instead_of_the_mean_of_the_passages(tmp_path: Path) -> None:
+def test_a_given_value_is_stored_instead_of_the_mean_of_the_passages(tmp_path: Path) -> None:
     document = replace(DOCUMENTS[0], value=VECTORS[9])
     generation = store_of(tmp_path, [document], 3).current
     assert np.array_equal(generation.value_vectors(np.asarray([0])), VECTORS[9:10])

@@ -1,4 +1,4 @@
-"""Folding behind the scenes: neither searches nor writes wait for it, and what is found is the same."""
+"""Sealing in the background: neither searches nor writes wait for it, and results are the same."""
 
 import gc
 import threading
@@ -30,7 +30,7 @@ def seal_no_more(*_: object) -> SealedIndex:
 
 @dataclass
 class Gate:
-    """Stands in for `seal`: what it began, it ends when it is let."""
+    """Replaces `seal`: it ends when the test allows it."""
 
     began: threading.Event
     let: threading.Event
@@ -43,8 +43,8 @@ class Gate:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tails of 20 keys are folded behind the scenes once there are more than 100."""
-    for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "TENDED_HERE": 100}.items():
+    """Tails of 20 keys are sealed in the background once there are more than 100."""
+    for name, value in {"TAIL_KEYS": 20, "TAIL_MOST": 20, "INLINE_KEYS": 100}.items():
         monkeypatch.setattr(f"index.generation.store.{name}", value)
     monkeypatch.setattr("index.candidates.build.PQ4_FROM", 150)
 
@@ -77,7 +77,7 @@ def by_hand(documents: list[IndexedDocument]) -> list[list[int]]:
     return [[documents[at].row for at in np.argsort(-(keys @ query))[:10]] for query in VECTORS[:20]]
 
 
-def test_a_write_does_not_wait_for_the_folding_that_it_makes_due(store: GenerationStore, gate: Gate) -> None:
+def test_a_write_does_not_wait_for_the_sealing_that_it_starts(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, DOCUMENTS[200:230])
     assert gate.began.wait(30)
     store.apply(3, DOCUMENTS[230:235], removed=[7])
@@ -91,7 +91,7 @@ def test_a_write_does_not_wait_for_the_folding_that_it_makes_due(store: Generati
     assert found(store) == by_hand(left)
 
 
-def test_a_write_does_not_wait_while_all_is_folded_in_before_it_is_saved(store: GenerationStore, gate: Gate) -> None:
+def test_a_write_does_not_wait_while_all_keys_are_sealed_before_saving(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, DOCUMENTS[200:205])
     saving = threading.Thread(target=store.seal_tail)
     saving.start()
@@ -104,7 +104,7 @@ def test_a_write_does_not_wait_while_all_is_folded_in_before_it_is_saved(store: 
     assert found(store) == by_hand(DOCUMENTS[:210])
 
 
-def test_memory_that_came_meanwhile_is_not_lost(store: GenerationStore, gate: Gate) -> None:
+def test_memory_that_changes_during_sealing_is_kept(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, DOCUMENTS[200:230])
     memory = store.remember(9, []).memory
     gate.let.set()
@@ -112,11 +112,13 @@ def test_memory_that_came_meanwhile_is_not_lost(store: GenerationStore, gate: Ga
     assert (store.current.watermark, store.current.memory, store.current.sealed.count) == (9, memory, 230)
 
 
-def test_a_tail_that_grows_too_long_is_waited_for(store: GenerationStore, gate: Gate) -> None:
+def test_a_write_waits_for_sealing_when_the_tail_is_too_long(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, DOCUMENTS[200:270])
     store.apply(3, DOCUMENTS[270:280])
     assert store.current.sealed.count == 200
-    writing = threading.Thread(target=store.apply, args=(4, DOCUMENTS[280:281]))  # more than 4 tails
+    writing = threading.Thread(
+        target=store.apply, args=(4, DOCUMENTS[280:281])
+    )  # the tail is more than 4 times too long
     writing.start()
     writing.join(0.05)
     assert len(store.current.keys) == 280
@@ -126,12 +128,12 @@ def test_a_tail_that_grows_too_long_is_waited_for(store: GenerationStore, gate: 
     assert found(store) == by_hand(DOCUMENTS[:281])
 
 
-def test_more_keys_at_once_than_are_borne_are_sealed_where_the_write_stands(store: GenerationStore) -> None:
+def test_a_write_with_too_many_keys_seals_them_itself(store: GenerationStore) -> None:
     generation = store.apply(2, DOCUMENTS[200:290])
     assert (generation.sealed.count, len(generation.keys)) == (290, 290)
 
 
-def test_what_is_saved_is_the_same_however_long_folding_took(
+def test_the_saved_state_does_not_depend_on_the_duration_of_sealing(
     store: GenerationStore, gate: Gate, tmp_path: Path
 ) -> None:
     store.apply(2, DOCUMENTS[200:230])
@@ -145,7 +147,7 @@ def test_what_is_saved_is_the_same_however_long_folding_took(
     assert found(again) == by_hand(DOCUMENTS[:230])
 
 
-def test_a_folding_that_failed_is_tried_again_at_the_next_write(
+def test_a_failed_sealing_is_tried_again_at_the_next_write(
     store: GenerationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index.generation.store, "seal", seal_no_more)
@@ -159,7 +161,7 @@ def test_a_folding_that_failed_is_tried_again_at_the_next_write(
     assert store.current.sealed.count == 231
 
 
-def test_an_index_that_was_folded_into_the_next_is_not_kept(store: GenerationStore) -> None:
+def test_an_index_that_was_replaced_is_not_kept_in_memory(store: GenerationStore) -> None:
     store.apply(2, DOCUMENTS[200:230])
     store.settle()
     before = weakref.ref(store.current.sealed)
@@ -172,17 +174,17 @@ def test_an_index_that_was_folded_into_the_next_is_not_kept(store: GenerationSto
     assert before() is None
 
 
-def test_one_piece_of_work_is_under_way_at_a_time_and_closing_waits_for_it() -> None:
-    folding, let, done = Background(), threading.Event(), []
+def test_one_background_task_runs_at_a_time_and_closing_waits_for_it() -> None:
+    background, let, done = Background(), threading.Event(), []
 
     def work(name: str) -> Callable[[], None]:
         return lambda: done.append(name) if let.wait(30) else None
 
-    folding.settle()
-    folding.start(work("first"))
-    folding.start(work("second"))
+    background.settle()
+    background.start(work("first"))
+    background.start(work("second"))
     let.set()
-    folding.settle()
-    folding.start(work("third"))
-    folding.close()
+    background.settle()
+    background.start(work("third"))
+    background.close()
     assert done == ["first", "third"]

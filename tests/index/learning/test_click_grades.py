@@ -1,4 +1,4 @@
-"""What clicks are worth: two rates found in the whole log, and grades by them instead of by the best of each list."""
+"""Grades from clicks: two click rates are estimated from the whole log, and documents are graded by them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import pytest
 from index.learning.click_model import (
     ASSUMED_ATTRACTION,
     BEST_GRADE,
-    PRIOR_LOOKS,
+    PRIOR_EXAMINATIONS,
     Attraction,
     ClickModel,
     Examination,
@@ -19,7 +19,7 @@ from index.learning.click_model import (
     estimate_clicks,
     held_out_gains,
 )
-from index.learning.examples import ASSUMED, POSITIONS, Feedback, Solved
+from index.learning.examples import ASSUMED_CURVE, POSITIONS, Feedback, Solved
 
 VECTOR = np.zeros(2, np.float32)
 FLAT = np.ones(POSITIONS, np.float32)
@@ -31,12 +31,12 @@ def clicked(query_key: str, shown: Mapping[int, Mapping[int, int]], gains: Mappi
 
 
 def on_top(query_key: str, shown: Mapping[int, int], gains: Mapping[int, float]) -> Feedback:
-    """Return a query whose documents were all shown at the first place, each so many times."""
+    """Return a query whose documents were all shown at the first position, each this many times."""
     return clicked(query_key, {row: {1: times} for row, times in shown.items()}, gains)
 
 
 def drawn_log(rates: Attraction, queries: int = 200, lists: int = 20, seed: int = 0) -> list[Feedback]:
-    """Return queries of ten documents, each wanted with chance `share`; their clicks are Poisson draws."""
+    """Return queries of ten documents, each relevant with probability `share`; clicks are Poisson."""
     random = np.random.default_rng(seed)
     log = []
     for query in range(queries):
@@ -57,14 +57,14 @@ def model_of(attraction: Attraction, *curve: float) -> ClickModel:
 
 @pytest.mark.parametrize("rates", [RATES, Attraction(0.1, 0.4, 0.3), Attraction(0.02, 0.3, 0.05)])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_rates_that_clicks_were_drawn_with_are_found(rates: Attraction, seed: int) -> None:
+def test_the_estimate_recovers_the_rates_of_sampled_clicks(rates: Attraction, seed: int) -> None:
     found = estimate_attraction(drawn_log(rates, seed=seed), FLAT)
     assert found.noise == pytest.approx(rates.noise, rel=0.1)
     assert found.worth == pytest.approx(rates.worth, rel=0.1)
     assert found.share == pytest.approx(rates.share, rel=0.2)
 
 
-def test_clicks_are_weighed_by_expected_looks_and_not_by_showings() -> None:
+def test_clicks_are_divided_by_expected_examinations_and_not_by_impressions() -> None:
     log = drawn_log(RATES)
     deep = [replace(one, shown={row: {2: 80} for row in one.shown or {}}) for one in log]
     quarter = np.asarray([1.0, *[0.25] * (POSITIONS - 1)], np.float32)
@@ -72,7 +72,7 @@ def test_clicks_are_weighed_by_expected_looks_and_not_by_showings() -> None:
 
 
 def log_posterior(log: Sequence[Feedback], rates: Attraction) -> float:
-    """Return the log likelihood of all counts, up to what no rate changes, with the looks that rates start with."""
+    """Return the log likelihood of all counts, up to a constant, with the prior of the initial rates."""
     total, clicks, looked = 0.0, 0.0, 0.0
     for one in log:
         for row, showings in (one.shown or {}).items():
@@ -82,11 +82,11 @@ def log_posterior(log: Sequence[Feedback], rates: Attraction) -> float:
             clicks, looked = clicks + c, looked + e
     mean = clicks / looked
     for rate, start in ((rates.worth, 3 * mean), (rates.noise, mean / 2)):
-        total += PRIOR_LOOKS * (start * math.log(rate) - rate)
+        total += PRIOR_EXAMINATIONS * (start * math.log(rate) - rate)
     return total
 
 
-def test_no_step_makes_the_log_less_likely(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_em_step_lowers_the_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
     log = drawn_log(Attraction(0.1, 0.4, 0.2), queries=20, lists=10)
     likelihoods = []
     for steps in range(25):
@@ -104,28 +104,28 @@ def test_the_posterior_is_bayes_rule_by_hand() -> None:
 
 
 @pytest.mark.parametrize("log", [[], [on_top("query", {1: 9}, {})], [Feedback("judged", "judged", VECTOR, {3: 2.0})]])
-def test_without_clicks_the_rates_are_assumed(log: list[Feedback]) -> None:
+def test_without_clicks_the_assumed_rates_are_used(log: list[Feedback]) -> None:
     assert estimate_clicks(log).attraction == ASSUMED_ATTRACTION
 
 
-def test_judgments_are_no_clicks() -> None:
+def test_judgments_do_not_count_as_clicks() -> None:
     log = drawn_log(RATES, queries=40)
     judged = [Feedback(f"judged {n}", "judged", VECTOR, {n: 4.0}) for n in range(40)]
     assert estimate_clicks(log + judged).attraction == estimate_clicks(log).attraction
 
 
-def test_the_record_of_a_run_names_the_rates_beside_the_curve() -> None:
+def test_the_record_of_a_run_has_the_rates_and_the_curve() -> None:
     said = estimate_clicks(drawn_log(RATES, queries=20)).as_dict()
     assert {"method", "curve"} < set(said)
     assert set(said["attraction"]) == {"noise", "worth", "share"}
     assert said["attraction"]["noise"] < 0.1 < 0.5 < said["attraction"]["worth"]
 
 
-# --- What a document is worth ---
+# --- The worth of a document ---
 
 
 @pytest.mark.parametrize("rates", [RATES, ASSUMED_ATTRACTION, Attraction(0.3, 2.5, 0.001)])
-def test_worth_rises_with_clicks_falls_with_looks_and_stays_between_0_and_1(rates: Attraction) -> None:
+def test_worth_rises_with_clicks_falls_with_examinations_and_is_between_0_and_1(rates: Attraction) -> None:
     looked, clicks = np.meshgrid(np.geomspace(0.05, 500, 60), np.arange(60.0))
     worth = rates.worth_of(clicks.ravel(), looked.ravel()).reshape(clicks.shape)
     assert worth.min() >= 0.0
@@ -135,8 +135,8 @@ def test_worth_rises_with_clicks_falls_with_looks_and_stays_between_0_and_1(rate
     assert worth[10, 0] > worth[1, 0] > worth[0, 0]
 
 
-def test_few_looks_prove_little() -> None:
-    """Two clicks in two looks are a rate of 1, as twenty in twenty are; two looks at the noise rate join both."""
+def test_few_examinations_are_weak_evidence() -> None:
+    """2 clicks in 2 examinations and 20 in 20 are a rate of 1; both get 2 examinations at the noise rate."""
     worth = RATES.worth_of(np.asarray([2.0, 20.0]), np.asarray([2.0, 20.0]))
     chance = RATES.posterior(np.asarray([2.0, 20.0]), np.asarray([2.0, 20.0]))
     assert worth.tolist() == pytest.approx([chance[0] * (2 + 2 * 0.05) / (2 + 2) / 0.6, 1.0])
@@ -145,7 +145,7 @@ def test_few_looks_prove_little() -> None:
 # --- Grades ---
 
 
-def test_a_list_of_which_nobody_wanted_anything_gets_no_grade_though_its_best_has_clicks() -> None:
+def test_a_list_of_irrelevant_documents_gets_no_grade_even_if_its_best_has_clicks() -> None:
     useless = on_top("useless", {1: 40, 2: 40, 3: 40}, {1: 4.0, 2: 2.0, 3: 1.0})
     useful = on_top("useful", {1: 40, 2: 40, 3: 40}, {1: 25.0, 2: 2.0, 3: 1.0})
     model = estimate_clicks([*drawn_log(RATES), useless, useful])
@@ -162,50 +162,50 @@ def test_the_same_clicks_are_graded_by_the_rates_of_their_log() -> None:
     assert grades == [BEST_GRADE, 0]
 
 
-def test_a_click_far_down_is_worth_more_than_one_at_the_top() -> None:
+def test_a_click_at_a_deep_position_is_worth_more_than_a_click_at_the_top() -> None:
     one = clicked("query", {1: {1: 100}, 2: {2: 100}, 3: {3: 100}}, {1: 20.0, 2: 20.0})
     assert held_out_gains(one, model_of(Attraction(0.05, 0.5, 0.1), 1.0, 0.4, 0.1)) == {1: 1, 2: BEST_GRADE, 3: 0}
 
 
-def test_a_stray_click_on_what_is_often_passed_over_is_no_grade() -> None:
+def test_a_single_click_on_an_often_examined_document_gives_no_grade() -> None:
     one = on_top("query", {1: 100, 2: 100}, {1: 60.0, 2: 3.0})
     assert held_out_gains(one, model_of(RATES, 1.0)) == {1: BEST_GRADE, 2: 0}
 
 
-def test_a_click_where_hardly_anybody_looks_is_no_proof() -> None:
-    """Without a least look a single showing at the third place would be no look at all, and its click a certainty."""
+def test_a_click_at_a_rarely_examined_position_is_weak_evidence() -> None:
+    """Without LEAST_EXAMINATION an impression at the third position would count nothing, and its click be certain."""
     one = clicked("query", {1: {3: 40}, 2: {1: 2}}, {1: 1.0, 2: 2.0})
     grades = held_out_gains(one, model_of(RATES, 1.0, 0.1, 1e-6))
     assert grades[1] < 2 <= grades[2]
 
 
-def test_judgments_are_rounded_and_nothing_known_is_nothing_graded() -> None:
+def test_judgments_are_rounded_and_empty_feedback_gives_no_grades() -> None:
     judged = Feedback("query", "query", VECTOR, {3: 0.3, 4: 0.0, 5: 2.6})
     assert held_out_gains(judged) == held_out_gains(judged, model_of(RATES, 1.0)) == {3: 1, 4: 0, 5: 3}
     assert held_out_gains(replace(judged, gains={}, shown={})) == {}
     assert held_out_gains(replace(judged, gains={}, shown={1: {1: 1}})) == {1: 0}
 
 
-def test_without_a_log_clicks_are_graded_by_what_is_assumed() -> None:
+def test_without_a_log_clicks_are_graded_by_the_assumed_model() -> None:
     one = on_top("query", {1: 20, 2: 20}, {1: 12.0, 2: 1.0})
-    assumed = ClickModel(Examination(ASSUMED, "assumed", 0, 0, 0), ASSUMED_ATTRACTION)
+    assumed = ClickModel(Examination(ASSUMED_CURVE, "assumed", 0, 0, 0), ASSUMED_ATTRACTION)
     assert held_out_gains(one) == held_out_gains(one, assumed) == {1: BEST_GRADE, 2: 0}
 
 
-def test_clicks_on_what_no_list_shows_count_as_in_one_look() -> None:
+def test_a_click_without_an_impression_counts_as_one_examination() -> None:
     one = replace(on_top("query", {1: 10}, {}), gains={9: 5.0})
     assert held_out_gains(one, model_of(RATES, 1.0)) == {1: 0, 9: BEST_GRADE}
 
 
-# --- Clicks read as judgments ---
+# --- Clicks as judgments ---
 
 
-def test_judgments_stay_what_they_are() -> None:
+def test_as_judged_does_not_change_judgments() -> None:
     judged = Feedback("query", "query", VECTOR, {3: 0.3, 4: 0.0})
     assert as_judged(judged, model_of(RATES, 1.0)) is judged
 
 
-def test_of_clicks_the_grades_above_zero_are_left_and_nothing_of_their_lists() -> None:
+def test_as_judged_keeps_positive_grades_of_clicks_and_drops_their_lists() -> None:
     session = Solved({1: 1, 2: 2}, frozenset({1}))
     one = on_top("query", {1: 100, 2: 100, 3: 100}, {1: 60.0, 2: 3.0})
     one = replace(one, clicks={1: {1: 60}}, examined=frozenset({1, 2}), sessions=(session,))

@@ -1,4 +1,4 @@
-"""Training examples: who is in them, what they know, and above all what they must not know."""
+"""Training examples: their candidates, gains and propensities, and the memory that they must not see."""
 
 import math
 from collections import Counter
@@ -17,8 +17,8 @@ from index.learning.examples import (
     Example,
     Feedback,
     Solved,
+    expected_examinations,
     fold_of,
-    looks,
     make_batch,
     make_example,
     make_examples,
@@ -57,7 +57,7 @@ def rows(generation: Generation, example: Example) -> list[int]:
 # --- Folds ---
 
 
-def test_the_fold_of_a_query_is_the_same_on_every_machine_for_ever() -> None:
+def test_the_fold_of_a_query_is_the_same_on_every_machine() -> None:
     known = {"delete a folder": 7, "read a file": 8, "größe 😀": 4, "": 2}
     assert {query_key: fold_of(query_key) for query_key in known} == known
 
@@ -68,7 +68,7 @@ def test_queries_spread_evenly_over_the_folds() -> None:
     assert all(abs(count - 500) < 100 for count in counts.values())
 
 
-def test_a_query_is_either_learned_from_or_held_out_whatever_the_order() -> None:
+def test_a_query_is_either_learned_from_or_held_out_in_any_order() -> None:
     feedback = [replace(JUDGED, query_key=f"query {number}") for number in range(300)]
     learn, test = split(feedback)
     assert {one.query_key for one in learn} | {one.query_key for one in test} == {one.query_key for one in feedback}
@@ -82,7 +82,7 @@ def test_a_query_is_either_learned_from_or_held_out_whatever_the_order() -> None
 # --- Judgments ---
 
 
-def test_judged_documents_count_where_they_were_retrieved_and_only_there(generation: Generation) -> None:
+def test_judged_documents_count_only_if_they_were_retrieved(generation: Generation) -> None:
     example = example_of(generation, JUDGED)
     found = rows(generation, example)
     assert found == rows(generation, example_of(generation, replace(JUDGED, gains={0: 1.0})))
@@ -92,7 +92,7 @@ def test_judged_documents_count_where_they_were_retrieved_and_only_there(generat
     assert example.log_propensity.tolist() == [0.0] * len(found)
 
 
-def test_a_judged_document_that_is_gone_is_left_out(generation: Generation) -> None:
+def test_a_removed_judged_document_is_left_out(generation: Generation) -> None:
     example = example_of(generation, replace(JUDGED, gains={0: 1.0, 99: 3.0}))
     assert example.gains.sum() == 1.0
 
@@ -106,21 +106,25 @@ def test_an_example_from_clicks_has_only_documents_that_were_shown(generation: G
     assert example.gains.tolist() == [0.0, 1.0, 0.0]
 
 
-def test_the_propensity_of_a_click_falls_with_the_position_it_was_shown_at(generation: Generation) -> None:
+def test_the_propensity_of_a_click_falls_with_its_position(generation: Generation) -> None:
     expected = [-EXAMINATION_DECAY * math.log(position) for position in (1, 2, 5)]
     assert example_of(generation, CLICKED).log_propensity.tolist() == pytest.approx(expected)
 
 
-def test_showings_of_several_lists_add_up_to_expected_looks(generation: Generation) -> None:
+def test_impressions_of_several_lists_add_up_to_expected_examinations(generation: Generation) -> None:
     curve = np.asarray([1.0, 0.5, 0.2], np.float32)
-    shown = {1: {1: 3, 2: 2}, 3: {2: 1, 3: 5}, 4: {9: 10}}  # 4 looks, 1.5, and 10 of the last known place: 2
+    shown = {
+        1: {1: 3, 2: 2},
+        3: {2: 1, 3: 5},
+        4: {9: 10},
+    }  # 4 examinations, 1.5, and 10 impressions at the last position: 2
     example = make_example(generation, replace(CLICKED, shown=shown), CLICKED.vector[None], 2, curve)
-    assert looks(shown[1], curve) == pytest.approx(4.0)
+    assert expected_examinations(shown[1], curve) == pytest.approx(4.0)
     expected = [math.log(one / 4) for one in (4.0, 1.5, 2.0)]
     assert example.log_propensity.tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_naive_reading_takes_all_that_was_examined_for_looked_at_alike(generation: Generation) -> None:
+def test_the_naive_interpretation_gives_all_examined_documents_the_same_propensity(generation: Generation) -> None:
     examined = replace(CLICKED, examined=frozenset({1, 3}))
     example = make_example(generation, examined, CLICKED.vector[None], 2, None)
     assert rows(generation, example) == [1, 3]
@@ -130,7 +134,7 @@ def test_the_naive_reading_takes_all_that_was_examined_for_looked_at_alike(gener
     assert rows(generation, naive) == [1, 3, 4]
 
 
-def test_a_solved_session_is_credited_to_what_was_clicked_and_a_little_to_what_was_looked_at(
+def test_a_solved_session_credits_clicked_documents_and_a_little_the_examined_ones(
     generation: Generation,
 ) -> None:
     curve = np.asarray([1.0, 0.5], np.float32)
@@ -153,15 +157,15 @@ def test_a_solved_session_without_a_click_is_an_example(generation: Generation) 
     assert make_examples(generation, [replace(one, sessions=())], lambda vector: vector[None], 2) == []
 
 
-def test_a_confirmed_document_that_was_not_shown_counts_as_looked_at(generation: Generation) -> None:
+def test_a_confirmed_document_that_was_not_shown_counts_as_examined(generation: Generation) -> None:
     example = example_of(generation, replace(CLICKED, gains={0: 1.0}))
     assert rows(generation, example) == [0, 1, 3, 4]
     assert example.gains.tolist() == [1.0, 0.0, 0.0, 0.0]
     assert float(example.log_propensity[0]) == 0.0
 
 
-def test_an_example_from_clicks_has_the_words_evidence_that_searches_have(generation: Generation) -> None:
-    """Learning from a share of BM25 that is counted differently from what serves would learn the wrong weight."""
+def test_an_example_from_clicks_has_the_same_word_evidence_as_a_search(generation: Generation) -> None:
+    """Training on word evidence that differs from the evidence of searches would learn the wrong weight."""
     one = replace(CLICKED, text="delete a folder list", gains={3: 1.0}, shown={1: {1: 1}, 3: {2: 1}})
     served = retrieve(generation, Query(one.text, one.vector, count=len(TEXTS)), one.vector[None])
     example = example_of(generation, one)
@@ -174,7 +178,7 @@ def test_an_example_from_clicks_has_the_words_evidence_that_searches_have(genera
 
 
 @pytest.mark.parametrize("feedback", [JUDGED, replace(CLICKED, gains={0: 1.0}, shown={0: {1: 1}, 1: {2: 1}})])
-def test_an_example_never_sees_its_own_memory(tmp_path: Path, feedback: Feedback) -> None:
+def test_an_example_excludes_its_own_memory(tmp_path: Path, feedback: Feedback) -> None:
     own = remembered(1, 0, feedback.vector, query_key=feedback.query_key)
     other = remembered(2, 1, feedback.vector, query_key="another query", weight=0.5)
     generation = generation_with(tmp_path, own, other)
@@ -185,7 +189,7 @@ def test_an_example_never_sees_its_own_memory(tmp_path: Path, feedback: Feedback
     assert remembered_rows == [1]
 
 
-def test_its_own_memory_brings_nothing_into_an_example(tmp_path: Path) -> None:
+def test_own_memory_adds_no_candidate_to_an_example(tmp_path: Path) -> None:
     feedback = replace(JUDGED, gains={0: 1.0})
     generation = generation_with(tmp_path / "own", remembered(1, 5, feedback.vector, query_key=feedback.query_key))
     without = generation_with(tmp_path / "without")
@@ -194,7 +198,7 @@ def test_its_own_memory_brings_nothing_into_an_example(tmp_path: Path) -> None:
     assert 5 not in rows(generation, one)
 
 
-def test_memory_of_documents_that_were_not_shown_is_left_out_and_the_rest_keeps_its_place(tmp_path: Path) -> None:
+def test_memory_of_documents_that_were_not_shown_is_left_out_and_the_rest_is_unchanged(tmp_path: Path) -> None:
     keys = [remembered(number, row, JUDGED.vector, query_key=f"s{number}") for number, row in enumerate([0, 4, 1, 4])]
     generation = generation_with(tmp_path, *keys)
     candidates = example_of(generation, CLICKED).candidates
@@ -206,7 +210,7 @@ def test_memory_of_documents_that_were_not_shown_is_left_out_and_the_rest_keeps_
 # --- Examples and batches ---
 
 
-def test_an_example_with_nothing_to_prefer_is_left_out(generation: Generation) -> None:
+def test_an_example_without_a_gain_or_a_second_candidate_is_left_out(generation: Generation) -> None:
     nothing = replace(JUDGED, query_key="no gain", gains={0: 0.0})
     alone = replace(CLICKED, query_key="alone", gains={3: 1.0}, shown={3: {1: 1}})
     gone = replace(CLICKED, query_key="gone", gains={99: 1.0})
@@ -215,7 +219,7 @@ def test_an_example_with_nothing_to_prefer_is_left_out(generation: Generation) -
     assert [example.feedback for example in examples] == [JUDGED, CLICKED]
 
 
-def test_a_batch_holds_every_example_in_a_row_of_its_own(generation: Generation) -> None:
+def test_a_batch_has_one_row_per_example(generation: Generation) -> None:
     solved = replace(CLICKED, sessions=(Solved({1: 1}, frozenset({1})),))
     examples = [example_of(generation, one) for one in (JUDGED, solved)]
     batch = make_batch(generation, examples)

@@ -1,4 +1,4 @@
-"""Training: it learns what can be learned, keeps birth where there is nothing, and never looks at what is held out."""
+"""Training: it learns from feedback, keeps the initial head without a gain, and never reads held-out queries."""
 
 import hashlib
 import json
@@ -40,8 +40,8 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
 
 @pytest.fixture(scope="module")
 def learned(collection: Generation) -> Run:
-    """A fit to turned queries, which most tests look at."""
-    return run(collection, asked(turned=True))
+    """A fit to shifted queries, which most tests use."""
+    return run(collection, asked(shifted=True))
 
 
 def bits(head: AttentionHead) -> str:
@@ -58,7 +58,7 @@ def arrays(generation: Generation) -> str:
 # --- Learning ---
 
 
-def test_a_turn_of_the_query_is_learned_and_proven_on_held_out_queries(learned: Run) -> None:
+def test_a_query_projection_is_learned_and_improves_held_out_queries(learned: Run) -> None:
     fitted, _ = learned
     held_out = fitted.report["held_out"]["nDCG@10"]
     assert fitted.report["recipe"]["recipe"] == "projection"
@@ -68,9 +68,9 @@ def test_a_turn_of_the_query_is_learned_and_proven_on_held_out_queries(learned: 
 
 
 def test_with_few_queries_every_fold_validates_once_and_the_head_is_fitted_to_all(collection: Generation) -> None:
-    fitted, steps = run(collection, asked(turned=True), replace(CONFIG, cross_validation_queries=ALL_FOLDS))
+    fitted, steps = run(collection, asked(shifted=True), replace(CONFIG, cross_validation_queries=ALL_FOLDS))
     choosing = [step.figures["fold"] for step in steps if step.phase == "choose"]
-    assert sorted(set(choosing)) == list(range(TEST_FOLDS, TEST_FOLDS + CONFIG.folds))  # each stands for two
+    assert sorted(set(choosing)) == list(range(TEST_FOLDS, TEST_FOLDS + CONFIG.folds))  # each group has two folds
     assert fitted.report["recipe"]["validation_queries"] == fitted.report["queries"]["train"]
     epochs = [step for step in steps if step.phase == "train"]
     assert len(epochs) == fitted.report["recipe"]["epochs"] > 0
@@ -85,7 +85,7 @@ def test_the_loss_falls_from_epoch_to_epoch(learned: Run) -> None:
     assert losses[-1] < losses[0] / 4
 
 
-def test_a_wrong_weight_between_titles_and_passages_is_put_right(tmp_path: Path) -> None:
+def test_a_wrong_weight_between_titles_and_passages_is_corrected(tmp_path: Path) -> None:
     titles = random_vectors(COUNT, DIM, seed=9)
     documents = [
         IndexedDocument(row, "", [Key(KeyKind.TITLE, titles[row]), Key(KeyKind.PASSAGE, VECTORS[row])])
@@ -93,7 +93,7 @@ def test_a_wrong_weight_between_titles_and_passages_is_put_right(tmp_path: Path)
     ]
     generation = generation_of(tmp_path, documents, dim=DIM)
     champion = AttentionHead(replace(INITIAL, beta=only(title=0.8, passage=0.3)))
-    fitted, _ = run(generation, asked(turned=False, noise=0.8), champion=champion)
+    fitted, _ = run(generation, asked(shifted=False, noise=0.8), champion=champion)
     beta = fitted.report["head"]["beta"]
     assert fitted.report["recipe"]["recipe"] != "initial"
     assert beta["passage"] > beta["title"]
@@ -102,7 +102,7 @@ def test_a_wrong_weight_between_titles_and_passages_is_put_right(tmp_path: Path)
 
 @pytest.mark.parametrize("gain", [0.3, 1.0, 7.0])
 def test_only_the_shares_of_the_gains_matter(learned: Run, collection: Generation, gain: float) -> None:
-    feedback = [replace(one, gains=dict.fromkeys(one.gains, gain)) for one in asked(turned=True)]
+    feedback = [replace(one, gains=dict.fromkeys(one.gains, gain)) for one in asked(shifted=True)]
     fitted, _ = run(collection, feedback)
     assert fitted.report["recipe"] == learned[0].report["recipe"]
     assert fitted.report["held_out"]["nDCG@10"]["b"] > 0.8
@@ -112,18 +112,18 @@ def test_only_the_shares_of_the_gains_matter(learned: Run, collection: Generatio
 
 
 def test_training_stops_when_validation_no_longer_improves(collection: Generation) -> None:
-    feedback = asked(turned=False, noise=0.1)  # birth finds everything: no epoch is better than the first
+    feedback = asked(shifted=False, noise=0.1)  # the initial head finds all: no epoch is better than the first
     for patience in (1, 3):
         _, steps = run(collection, feedback, replace(CONFIG, patience=patience))
         assert [step.done for step in steps if step.figures.get("recipe") == "weights"] == list(range(1, patience + 2))
 
 
 @pytest.mark.parametrize("mislabeled", [0.0, 0.3])
-def test_birth_is_kept_where_it_is_already_right(collection: Generation, mislabeled: float) -> None:
+def test_initial_parameters_are_kept_if_they_already_rank_correctly(collection: Generation, mislabeled: float) -> None:
     random = np.random.default_rng(4)
     feedback = [
         replace(one, gains={int(random.integers(COUNT)): 1.0}) if random.random() < mislabeled else one
-        for one in asked(turned=False, noise=0.8)
+        for one in asked(shifted=False, noise=0.8)
     ]
     champion = AttentionHead(INITIAL)
     fitted, _ = run(collection, feedback, replace(CONFIG, cross_validation_queries=ALL_FOLDS), champion)
@@ -135,11 +135,11 @@ def test_birth_is_kept_where_it_is_already_right(collection: Generation, mislabe
             assert np.array_equal(fitted.head.parameters_by_name()[name], value), name
 
 
-def test_labels_at_random_validate_no_better_than_chance(tmp_path: Path) -> None:
-    """A ranking of 200 documents at random scores .02.
+def test_random_labels_validate_no_better_than_chance(tmp_path: Path) -> None:
+    """A random ranking of 200 documents scores 0.02.
 
-    A judged document that its judgment alone made a candidate is the odd one out among hard negatives: a head can learn
-    to see that, and validation must not reward it, since no search will.
+    A judged document that is a candidate only because of its judgment differs from the hard negatives. A head can learn
+    this difference, and validation must not reward it, because a search does not have it.
     """
     vectors, queries = random_vectors(200, DIM, seed=5), random_vectors(120, DIM, seed=6)
     generation = generation_of(tmp_path, [passages(row, "", vectors[row]) for row in range(200)], dim=DIM)
@@ -152,10 +152,10 @@ def test_labels_at_random_validate_no_better_than_chance(tmp_path: Path) -> None
     assert max(fitted.report["recipe"]["validation_ndcg"].values()) < 0.15
 
 
-def test_decay_pulls_towards_birth_and_not_towards_zero(collection: Generation) -> None:
+def test_decay_is_towards_the_initial_parameters_and_not_towards_zero(collection: Generation) -> None:
     all_the_way_back = [replace(recipe, learning_rate=0.01, decay=100.0) for recipe in QUICK]
     slow, champion = replace(CONFIG, scalar_learning_rate=0.01), AttentionHead(INITIAL)
-    fitted, steps = run(collection, asked(turned=True), slow, champion, recipes=all_the_way_back)
+    fitted, steps = run(collection, asked(shifted=True), slow, champion, recipes=all_the_way_back)
     losses = {step.figures["recipe"]: step.figures["loss"] for step in steps if step.phase == "choose"}
     assert losses["projection"] == pytest.approx(losses["weights"], rel=0.1)
     for name, value in champion.parameters_by_name().items():
@@ -164,14 +164,14 @@ def test_decay_pulls_towards_birth_and_not_towards_zero(collection: Generation) 
 
 
 @pytest.mark.parametrize("count", [0, 1, 19])
-def test_too_little_feedback_is_an_error_that_says_how_much_is_needed(collection: Generation, count: int) -> None:
+def test_too_little_feedback_is_an_error_that_names_the_required_number(collection: Generation, count: int) -> None:
     with pytest.raises(NotEnoughFeedback) as caught:
-        run(collection, asked(turned=True)[:count])
+        run(collection, asked(shifted=True)[:count])
     assert (caught.value.have, caught.value.need) == (count, 20)
 
 
 def test_feedback_without_a_confirmed_document_does_not_count(collection: Generation) -> None:
-    feedback = [replace(one, gains=dict.fromkeys(one.gains, 0.0)) for one in asked(turned=True)]
+    feedback = [replace(one, gains=dict.fromkeys(one.gains, 0.0)) for one in asked(shifted=True)]
     with pytest.raises(NotEnoughFeedback) as caught:
         run(collection, feedback)
     assert caught.value.have == 0
@@ -179,14 +179,14 @@ def test_feedback_without_a_confirmed_document_does_not_count(collection: Genera
 
 @pytest.mark.parametrize("held_out", [True, False])
 def test_without_queries_on_either_side_of_the_split_there_is_no_fit(collection: Generation, held_out: bool) -> None:
-    feedback = [one for one in asked(turned=True) if (fold_of(one.query_key) < TEST_FOLDS) == held_out]
+    feedback = [one for one in asked(shifted=True) if (fold_of(one.query_key) < TEST_FOLDS) == held_out]
     assert len(feedback) > 20
     with pytest.raises(NotEnoughFeedback):
         run(collection, feedback)
 
 
-def test_documents_that_are_all_gone_teach_nothing_and_do_no_harm(collection: Generation) -> None:
-    feedback = [replace(one, gains={1000 + number: 1.0}) for number, one in enumerate(asked(turned=True))]
+def test_feedback_on_removed_documents_changes_nothing(collection: Generation) -> None:
+    feedback = [replace(one, gains={1000 + number: 1.0}) for number, one in enumerate(asked(shifted=True))]
     fitted, _ = run(collection, feedback)
     assert fitted.report["recipe"]["recipe"] == "initial"
     assert not fitted.decision.promote
@@ -196,39 +196,39 @@ def test_documents_that_are_all_gone_teach_nothing_and_do_no_harm(collection: Ge
 
 
 def test_the_same_feedback_and_seed_give_the_same_bits(learned: Run, collection: Generation) -> None:
-    again, steps = run(collection, asked(turned=True))
+    again, steps = run(collection, asked(shifted=True))
     assert bits(again.head) == bits(learned[0].head)
     assert [step.figures for step in steps] == [step.figures for step in learned[1]]
     assert again.report == learned[0].report
 
 
 def test_the_order_of_the_feedback_does_not_matter(learned: Run, collection: Generation) -> None:
-    assert bits(run(collection, asked(turned=True)[::-1])[0].head) == bits(learned[0].head)
+    assert bits(run(collection, asked(shifted=True)[::-1])[0].head) == bits(learned[0].head)
 
 
 def test_another_seed_gives_other_bits(learned: Run, collection: Generation) -> None:
-    assert bits(run(collection, asked(turned=True), replace(CONFIG, seed=1))[0].head) != bits(learned[0].head)
+    assert bits(run(collection, asked(shifted=True), replace(CONFIG, seed=1))[0].head) != bits(learned[0].head)
 
 
 def test_held_out_queries_never_enter_training(learned: Run, collection: Generation) -> None:
     poisoned = [
         replace(one, gains={(next(iter(one.gains)) + 7) % COUNT: 5.0}) if fold_of(one.query_key) < TEST_FOLDS else one
-        for one in asked(turned=True)
+        for one in asked(shifted=True)
     ]
     fitted, _ = run(collection, poisoned)
     assert bits(fitted.head) == bits(learned[0].head)
     assert fitted.report["held_out"]["nDCG@10"]["b"] < 0.5 < learned[0].report["held_out"]["nDCG@10"]["b"]
 
 
-def test_queries_to_learn_from_do_enter_training(learned: Run, collection: Generation) -> None:
-    feedback = asked(turned=True)
+def test_training_queries_enter_training(learned: Run, collection: Generation) -> None:
+    feedback = asked(shifted=True)
     at = next(number for number, one in enumerate(feedback) if fold_of(one.query_key) >= TEST_FOLDS)
     feedback[at] = replace(feedback[at], gains={(next(iter(feedback[at].gains)) + 7) % COUNT: 1.0})
     assert bits(run(collection, feedback)[0].head) != bits(learned[0].head)
 
 
-def test_training_touches_no_key_and_not_the_champion(tmp_path: Path) -> None:
-    feedback = asked(turned=True)
+def test_training_changes_neither_keys_nor_the_champion(tmp_path: Path) -> None:
+    feedback = asked(shifted=True)
     memory = [
         remembered(number, next(iter(one.gains)), one.vector, query_key=one.query_key)
         for number, one in enumerate(feedback)
@@ -243,7 +243,7 @@ def test_training_touches_no_key_and_not_the_champion(tmp_path: Path) -> None:
 
 def test_weights_of_evidence_never_fall_below_zero(collection: Generation) -> None:
     away = []
-    for one in asked(turned=False):  # of ten documents that were looked at, the farthest is the right one
+    for one in asked(shifted=False):  # the farthest of ten examined documents is relevant
         order = np.argsort(VECTORS @ one.vector)
         shown = {int(row): {1: 10} for row in [order[0], *order[-9:]]}
         away.append(replace(one, gains={int(order[0]): 10.0}, shown=shown))
@@ -256,10 +256,10 @@ def test_weights_of_evidence_never_fall_below_zero(collection: Generation) -> No
 # --- The report ---
 
 
-def test_the_report_says_what_was_done_and_what_came_of_it(learned: Run) -> None:
+def test_the_report_describes_the_run_and_its_result(learned: Run) -> None:
     fitted, _ = learned
     report = fitted.report
-    test_queries = sum(fold_of(one.query_key) < TEST_FOLDS for one in asked(turned=True))
+    test_queries = sum(fold_of(one.query_key) < TEST_FOLDS for one in asked(shifted=True))
     assert report["queries"] == {"train": 140 - test_queries, "test": test_queries}
     assert report["config"]["candidates"] == CONFIG.candidates
     pace = ", learning_rate 0.02"
@@ -270,7 +270,7 @@ def test_the_report_says_what_was_done_and_what_came_of_it(learned: Run) -> None
     assert json.loads(json.dumps(report)) == report | {"config": json.loads(json.dumps(report["config"]))}
 
 
-def test_steps_say_how_far_a_run_is(learned: Run) -> None:
+def test_steps_report_the_progress_of_a_run(learned: Run) -> None:
     _, steps = learned
     assert list(dict.fromkeys(step.phase for step in steps)) == ["examples", "choose", "hop", "evaluate"]
     assert all(0 <= step.done <= step.total for step in steps)
@@ -278,7 +278,7 @@ def test_steps_say_how_far_a_run_is(learned: Run) -> None:
 
 
 def test_a_run_may_be_stopped_between_steps(collection: Generation) -> None:
-    steps = fit(collection, asked(turned=True), AttentionHead(INITIAL), CONFIG)
+    steps = fit(collection, asked(shifted=True), AttentionHead(INITIAL), CONFIG)
     next(steps)
     steps.close()
     assert list(steps) == []

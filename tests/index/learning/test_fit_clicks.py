@@ -1,4 +1,4 @@
-"""Training on clicks: graded, debiased and naive readings of them, and what held-out queries with clicks count."""
+"""Training on clicks: graded, debiased and naive interpretations, and the grades of held-out queries with clicks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 
 from index.generation.generation import Generation
 from index.learning.click_model import BEST_GRADE, ClickModel, estimate_clicks, held_out_qrels
-from index.learning.examples import ASSUMED, Feedback
+from index.learning.examples import ASSUMED_CURVE, Feedback
 from index.learning.fit import _interpret
 from index.learning.held_out import ranked_rows
 from index.learning.model_selection import ClickInterpretations
@@ -17,7 +17,7 @@ from index.ranking.checkpoint import head_bytes
 from tests.index.learning_fixtures import CONFIG, COUNT, INITIAL, QUICK, asked, collection_of, finished, run
 
 TIMES = 10
-"""Showings of every list."""
+"""Impressions of every list."""
 RECIPES = (QUICK[0], QUICK[2])
 
 
@@ -27,17 +27,17 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
 
 
 def clicked(one: Feedback, rows: Sequence[int]) -> Feedback:
-    """Return the clicks of searchers who want one document and click it whenever they look at its place."""
-    (wanted,) = one.gains
-    shown = {row: {place: TIMES} for place, row in enumerate(dict.fromkeys(rows), 1)}
-    looked = TIMES * float(ASSUMED[next(iter(shown[wanted])) - 1])
-    return replace(one, gains={wanted: float(round(looked))}, shown=shown)
+    """Return the clicks of users for whom a single document is relevant, clicked at every examination."""
+    (relevant,) = one.gains
+    shown = {row: {position: TIMES} for position, row in enumerate(dict.fromkeys(rows), 1)}
+    examinations = TIMES * float(ASSUMED_CURVE[next(iter(shown[relevant])) - 1])
+    return replace(one, gains={relevant: float(round(examinations))}, shown=shown)
 
 
-def shuffled(turned: bool = True, seed: int = 3) -> list[Feedback]:
-    """Return queries whose lists have what was wanted anywhere among ten documents."""
+def shuffled(shifted: bool = True, seed: int = 3) -> list[Feedback]:
+    """Return queries whose lists have the relevant document at a random position among ten."""
     random = np.random.default_rng(seed)
-    lists = [(one, [*one.gains, *random.choice(COUNT, 9).tolist()]) for one in asked(turned)]
+    lists = [(one, [*one.gains, *random.choice(COUNT, 9).tolist()]) for one in asked(shifted)]
     return [clicked(one, random.permutation(rows).tolist()) for one, rows in lists]
 
 
@@ -45,28 +45,28 @@ def read(collection: Generation, feedback: Sequence[Feedback]) -> ClickInterpret
     return finished(_interpret(collection, feedback, INITIAL, estimate_clicks(feedback), CONFIG))[0]
 
 
-# --- What is learned from them ---
+# --- Learning from clicks ---
 
 
-def test_clicks_teach_as_judgments_do(collection: Generation) -> None:
+def test_training_learns_from_clicks_as_from_judgments(collection: Generation) -> None:
     fitted, _ = run(collection, shuffled())
     assert fitted.report["recipe"]["reading"] == "graded"
     assert fitted.report["held_out"]["nDCG@10"]["difference"] > 0.3
     assert fitted.report["examination"]["attraction"]["noise"] < fitted.report["examination"]["attraction"]["worth"]
 
 
-def test_lists_that_were_shown_once_each_teach_too(collection: Generation) -> None:
+def test_training_learns_from_lists_shown_once(collection: Generation) -> None:
     once = [replace(one, shown={row: {1 + row % 10: 1} for row in range(10)} | {next(iter(one.gains)): {1: 1}})
-            for one in asked(turned=True)]  # fmt: skip
+            for one in asked(shifted=True)]  # fmt: skip
     fitted, _ = run(collection, once)
     assert fitted.report["held_out"]["nDCG@10"]["queries"] > 20
     assert fitted.report["held_out"]["nDCG@10"]["difference"] > 0.3
 
 
-def test_where_a_document_was_shown_enters_the_debiased_reading(collection: Generation) -> None:
+def test_the_debiased_interpretation_depends_on_positions(collection: Generation) -> None:
     by_place = [
         clicked(one, [*one.gains, *((7 * number + at) % COUNT for at in range(9))])
-        for number, one in enumerate(asked(turned=True))
+        for number, one in enumerate(asked(shifted=True))
     ]
     all_first = [replace(one, shown={row: {1: TIMES} for row in one.shown or {}}) for one in by_place]
     config = replace(CONFIG, interpretations=("debiased",), error_share=-1e9)
@@ -75,15 +75,15 @@ def test_where_a_document_was_shown_enters_the_debiased_reading(collection: Gene
     assert any(not np.array_equal(value, other[name]) for name, value in one.items() if name != "null")
 
 
-def test_a_run_with_the_naive_reading_alone_makes_no_other_trial(collection: Generation) -> None:
+def test_a_run_with_only_the_naive_interpretation_makes_no_other_trial(collection: Generation) -> None:
     fitted, _ = run(collection, shuffled(), replace(CONFIG, interpretations=("naive",)), recipes=RECIPES)
     tried = fitted.report["recipe"]
     assert tried["reading"] == "naive"
     assert list(tried["validation_ndcg"]) == ["initial, naive", "projection, learning_rate 0.02, naive"]
 
 
-def test_with_judgments_alone_there_is_one_reading_whatever_is_asked_for(collection: Generation) -> None:
-    feedback = asked(turned=True)
+def test_with_only_judgments_there_is_one_interpretation(collection: Generation) -> None:
+    feedback = asked(shifted=True)
     plain, _ = run(collection, feedback, recipes=RECIPES)
     naive, _ = run(collection, feedback, replace(CONFIG, interpretations=("naive",)), recipes=RECIPES)
     assert head_bytes(plain.head) == head_bytes(naive.head)
@@ -93,20 +93,20 @@ def test_with_judgments_alone_there_is_one_reading_whatever_is_asked_for(collect
         assert list(fitted.report["recipe"]["validation_ndcg"]) == ["initial", "projection, learning_rate 0.02"]
 
 
-# --- How they are read ---
+# --- Interpretations ---
 
 
-def test_judgments_are_read_once_and_as_they_are(collection: Generation) -> None:
-    feedback = asked(turned=True)[:10]
+def test_judgments_have_the_same_examples_in_all_interpretations(collection: Generation) -> None:
+    feedback = asked(shifted=True)[:10]
     interpretations = read(collection, feedback)
     assert list(interpretations.examples) == ["graded"]
     assert [one.feedback for one in interpretations.examples["graded"]] == feedback
 
 
-def test_graded_clicks_choose_among_all_that_is_found_the_other_readings_among_what_was_shown(
+def test_graded_clicks_have_all_candidates_and_other_interpretations_only_shown_documents(
     collection: Generation,
 ) -> None:
-    clicks, judged = shuffled()[:30], asked(turned=True)[30:40]
+    clicks, judged = shuffled()[:30], asked(shifted=True)[30:40]
     interpretations = read(collection, [*clicks, *judged]).examples
     assert {name: len(examples) for name, examples in interpretations.items()} == dict.fromkeys(
         ("graded", "debiased", "naive"), 40
@@ -123,14 +123,14 @@ def test_graded_clicks_choose_among_all_that_is_found_the_other_readings_among_w
     assert max(float(one.gains.max()) for one in interpretations["naive"]) == TIMES  # clicks, not grades
 
 
-# --- What held-out queries count ---
+# --- Held-out queries ---
 
 
-def test_of_a_query_with_clicks_only_what_was_shown_is_ranked(collection: Generation) -> None:
-    judged = asked(turned=True)[0]
+def test_only_shown_documents_of_a_query_with_clicks_are_ranked(collection: Generation) -> None:
+    judged = asked(shifted=True)[0]
     everything = ranked_rows(collection, AttentionHead(INITIAL), judged, COUNT)
     assert len(everything) == COUNT
-    shown = {int(row): {place: 1} for place, row in enumerate(everything[::-7], 1)}
+    shown = {int(row): {position: 1} for position, row in enumerate(everything[::-7], 1)}
     clicks = replace(judged, shown=shown)
     condensed = ranked_rows(collection, AttentionHead(INITIAL), clicks, COUNT)
     assert condensed == [row for row in everything if int(row) in shown]
@@ -142,9 +142,9 @@ def test_held_out_queries_are_judged_by_the_rates_of_the_log() -> None:
     log = shuffled()
     model: ClickModel = estimate_clicks(log)
     qrels = held_out_qrels(log, model)
-    for judged, one in zip(asked(turned=True), log, strict=True):
-        (wanted,) = judged.gains
+    for judged, one in zip(asked(shifted=True), log, strict=True):
+        (relevant,) = judged.gains
         grades = qrels[one.query_key]
         assert set(grades) == {str(row) for row in one.shown or {}}
-        assert grades[str(wanted)] >= 1
-        assert sum(grades.values()) == grades[str(wanted)]
+        assert grades[str(relevant)] >= 1
+        assert sum(grades.values()) == grades[str(relevant)]

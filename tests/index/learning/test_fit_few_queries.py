@@ -1,4 +1,4 @@
-"""Few queries: what is real is proven by cross-fitting, what is noise changes nothing that is served."""
+"""Few queries: cross-fitting proves a real gain, and noise changes nothing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
 
 
 def trained() -> AttentionHead:
-    """Return a champion that is no longer as it was born, though it ranks as it did."""
+    """Return a champion with trained parameters that ranks as an untrained head."""
     head = AttentionHead(INITIAL)
     return head.changed(log_inverse_temperature=head.log_inverse_temperature + 0.01)
 
@@ -35,7 +35,7 @@ def trained() -> AttentionHead:
 
 
 def test_few_queries_prove_a_gain_over_an_untrained_champion(collection: Generation) -> None:
-    feedback = asked(turned=True, count=60)
+    feedback = asked(shifted=True, count=60)
     test = sum(fold_of(one.query_key) < TEST_FOLDS for one in feedback)
     fitted, _ = run(collection, feedback, CROSS)
     asked_of = fitted.report["held_out_queries"]
@@ -44,37 +44,37 @@ def test_few_queries_prove_a_gain_over_an_untrained_champion(collection: Generat
     assert fitted.decision.promote
 
 
-def test_over_a_trained_champion_the_test_queries_alone_decide(collection: Generation) -> None:
-    """The champion may have learned from any of the others."""
-    feedback = asked(turned=True, count=60)
+def test_only_test_queries_are_compared_with_a_trained_champion(collection: Generation) -> None:
+    """The champion may have learned from any training query."""
+    feedback = asked(shifted=True, count=60)
     test = sum(fold_of(one.query_key) < TEST_FOLDS for one in feedback)
     fitted, _ = run(collection, feedback, CROSS, trained())
     assert fitted.report["held_out_queries"] == {"test": test, "cross_fitted": 0}
     assert fitted.report["held_out"]["nDCG@10"]["queries"] == test
 
 
-def test_where_one_fold_validated_no_other_query_was_left_out_and_none_joins(collection: Generation) -> None:
-    fitted, _ = run(collection, asked(turned=True), CONFIG)
+def test_training_queries_are_not_compared_if_only_one_fold_validated(collection: Generation) -> None:
+    fitted, _ = run(collection, asked(shifted=True), CONFIG)
     assert fitted.report["recipe"]["recipe"] != "initial"
     assert fitted.report["held_out_queries"]["cross_fitted"] == 0
 
 
-def test_where_nothing_was_learned_there_is_nothing_to_prove(collection: Generation) -> None:
-    fitted, _ = run(collection, asked(turned=False, noise=0.1), CROSS)
+def test_training_queries_are_not_compared_if_nothing_was_learned(collection: Generation) -> None:
+    fitted, _ = run(collection, asked(shifted=False, noise=0.1), CROSS)
     assert fitted.report["recipe"]["recipe"] == "initial"
     assert fitted.report["held_out_queries"]["cross_fitted"] == 0
 
 
-def test_the_head_that_a_query_is_searched_by_did_not_learn_from_it(
+def test_a_cross_fitted_query_is_searched_by_a_head_that_did_not_learn_from_it(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
-    straight = make_examples(collection, asked(turned=True), lambda vector: vector[None], COUNT)
+    straight = make_examples(collection, asked(shifted=True), lambda vector: vector[None], COUNT)
     changed = [*straight]
     changed[5] = replace(straight[5], gains=np.roll(straight[5].gains, 7))
     query_key = straight[5].feedback.query_key
-    config = replace(CROSS, epochs=1)  # the best epoch is the only one, whatever validation says
+    config = replace(CROSS, epochs=1)  # a single epoch, so that validation does not select
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in straight}
     choices = [
         finished(
@@ -97,10 +97,10 @@ def test_the_head_that_a_query_is_searched_by_did_not_learn_from_it(
     assert choices[0].head_for(query_key) is choices[0].trials[fold_of(query_key)].head
 
 
-def test_what_choosing_flatters_is_taken_off_for_the_queries_that_join(
+def test_the_optimism_is_subtracted_for_cross_fitted_queries(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feedback = asked(turned=True, count=60)
+    feedback = asked(shifted=True, count=60)
     monkeypatch.setattr("index.learning.model_selection._optimism", lambda values, chosen, config: 0.0)
     plain = run(collection, feedback, CROSS)[0].report["held_out"]["nDCG@10"]
     monkeypatch.setattr("index.learning.model_selection._optimism", lambda values, chosen, config: 0.1)
@@ -111,7 +111,7 @@ def test_what_choosing_flatters_is_taken_off_for_the_queries_that_join(
     assert plain["a"] == lowered["a"]
 
 
-def test_a_lowered_comparison_is_lower_by_so_much() -> None:
+def test_a_lowered_comparison_is_lower_by_the_given_amount() -> None:
     before = compare("RR", {"x": 0.1, "y": 0.5, "z": 0.3}, {"x": 0.4, "y": 0.6, "z": 0.9})
     after = before.lowered(0.05)
     assert (before.b - after.b, before.difference - after.difference) == pytest.approx((0.05, 0.05))
@@ -123,7 +123,7 @@ def test_a_lowered_comparison_is_lower_by_so_much() -> None:
 
 
 def random_feedback(count: int, seed: int, rows: int, dim: int) -> list[Feedback]:
-    """Return queries anywhere, each confirming a document anywhere."""
+    """Return random queries, each with a random confirmed document."""
     random, vectors = np.random.default_rng(seed), random_vectors(count, dim, seed=100 + seed)
     return [
         Feedback(
@@ -135,7 +135,7 @@ def random_feedback(count: int, seed: int, rows: int, dim: int) -> list[Feedback
 
 @pytest.mark.parametrize("count", [20, 40, 60])
 @pytest.mark.parametrize("seed", range(3))
-def test_feedback_at_random_changes_nothing_that_is_served(tmp_path: Path, count: int, seed: int) -> None:
+def test_random_feedback_does_not_change_the_ranking(tmp_path: Path, count: int, seed: int) -> None:
     rows, dim = 120, 16
     vectors = random_vectors(rows, dim, seed=0)
     generation = generation_of(tmp_path, [passages(row, f"word{row}", vectors[row]) for row in range(rows)], dim=dim)
@@ -146,8 +146,8 @@ def test_feedback_at_random_changes_nothing_that_is_served(tmp_path: Path, count
 
 
 @pytest.mark.parametrize("count", [20, 40, 60])
-def test_a_search_that_is_right_already_is_kept_as_it_was_born(collection: Generation, count: int) -> None:
-    fitted, _ = run(collection, asked(turned=False, count=count, noise=0.1), replace(FitConfig(), min_queries=10))
+def test_initial_parameters_are_kept_if_the_search_is_already_right(collection: Generation, count: int) -> None:
+    fitted, _ = run(collection, asked(shifted=False, count=count, noise=0.1), replace(FitConfig(), min_queries=10))
     assert fitted.report["recipe"]["recipe"] == "initial"
     assert not fitted.decision.promote
     for name, value in AttentionHead(INITIAL).parameters_by_name().items():

@@ -1,4 +1,4 @@
-"""What training measures with: held-out queries as a search sees them, and the null slot that it calibrates."""
+"""Measures of training: held-out queries are searched in full, and the null slot is calibrated on searches."""
 
 import copy
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
 
 
 def test_a_query_is_evaluated_without_its_own_memory(tmp_path: Path) -> None:
-    one = asked(turned=True)[0]
+    one = asked(shifted=True)[0]
     (row,) = one.gains
     ranks = {}
     for query_key in ("nothing", one.query_key, "another query"):
@@ -40,8 +40,8 @@ def test_a_query_is_evaluated_without_its_own_memory(tmp_path: Path) -> None:
     assert ranks[one.query_key] == ranks["nothing"] > ranks["another query"] == 0
 
 
-def test_gains_become_grades_and_none_that_is_above_zero_is_lost() -> None:
-    one = replace(asked(turned=True)[0], gains={3: 0.2, 4: 0.0, 5: 2.6})
+def test_gains_become_grades_and_positive_gains_stay_positive() -> None:
+    one = replace(asked(shifted=True)[0], gains={3: 0.2, 4: 0.0, 5: 2.6})
     assert held_out_qrels([one]) == {one.query_key: {"3": 1, "4": 0, "5": 3}}
 
 
@@ -51,7 +51,7 @@ def test_gains_become_grades_and_none_that_is_above_zero_is_lost() -> None:
 def null_weights(
     collection: Generation, head: AttentionHead, feedback: Sequence[Feedback], with_answer: bool
 ) -> Floats:
-    """Return the weight of the null slot for queries with their answer among the candidates, or taken out."""
+    """Return the weight of the null slot for queries with or without their relevant document among the candidates."""
     examples = make_examples(collection, feedback, lambda vector: vector[None], 20)
     batch = make_batch(collection, examples)
     candidates = batch.candidates
@@ -62,10 +62,10 @@ def null_weights(
 
 
 @pytest.mark.parametrize("born_with", [(-30.0, 1.0, 0.0), (12.0, 1.0, 0.0), (90.0, 0.2, 5.0)])
-def test_the_calibrated_null_slot_tells_queries_with_an_answer_from_those_without(
+def test_the_calibrated_null_slot_separates_queries_with_and_without_an_answer(
     collection: Generation, born_with: tuple[float, float, float]
 ) -> None:
-    feedback = asked(turned=False, noise=0.1)
+    feedback = asked(shifted=False, noise=0.1)
     head = AttentionHead(replace(INITIAL, null=born_with, inverse_temperature=30.0))
     examples = make_examples(collection, feedback[:70], lambda vector: vector[None], 20)
     calibrated = calibrate_null(collection, head, examples)
@@ -74,13 +74,14 @@ def test_the_calibrated_null_slot_tells_queries_with_an_answer_from_those_withou
 
 
 def test_a_null_slot_calibrated_on_clicks_holds_for_searches(collection: Generation) -> None:
-    """Ten documents were shown, a search attends to many more: what is calibrated must be the weight that is served."""
+    """Lists show ten documents and a search has more candidates; the null weight of searches must be calibrated."""
     random, head = np.random.default_rng(3), AttentionHead(INITIAL)
     clicked = [
         replace(
-            one, shown={int(row): {place: 1} for place, row in enumerate([*one.gains, *random.choice(COUNT, 9)], 1)}
+            one,
+            shown={int(row): {position: 1} for position, row in enumerate([*one.gains, *random.choice(COUNT, 9)], 1)},
         )
-        for one in asked(turned=False, noise=0.1)
+        for one in asked(shifted=False, noise=0.1)
     ]
     examples = make_examples(collection, clicked[:70], lambda vector: vector[None], 20)
     calibrated = calibrate_null(collection, head, examples)
@@ -92,7 +93,7 @@ def test_a_null_slot_calibrated_on_clicks_holds_for_searches(collection: Generat
 
 
 def test_calibration_changes_no_ranking_and_no_other_parameter(collection: Generation) -> None:
-    feedback, head = asked(turned=False), AttentionHead(INITIAL)
+    feedback, head = asked(shifted=False), AttentionHead(INITIAL)
     examples = make_examples(collection, feedback, lambda vector: vector[None], 20)
     before = copy.deepcopy(head)
     calibrated = calibrate_null(collection, head, examples)
@@ -102,5 +103,5 @@ def test_calibration_changes_no_ranking_and_no_other_parameter(collection: Gener
     assert ranked_rows(collection, before, one, 20) == ranked_rows(collection, calibrated, one, 20)
 
 
-def test_without_examples_the_null_slot_stays_as_it_was(collection: Generation) -> None:
+def test_without_examples_the_null_slot_is_unchanged(collection: Generation) -> None:
     assert calibrate_null(collection, AttentionHead(INITIAL), []).null.tolist() == list(INITIAL.null)

@@ -1,4 +1,4 @@
-"""A trial fits every form of attention, finds with it what birth does not, and gives the same bits twice."""
+"""A trial with every form of attention: it improves on the initial head and gives the same bits twice."""
 
 import numpy as np
 import pytest
@@ -15,11 +15,11 @@ DIM, COUNT = 8, 40
 VECTORS = random_vectors(COUNT, DIM, seed=0)
 TURN = Recipe("projection", query_projection=True, learning_rate=2e-2, rank=DIM)
 EPOCHS = 30
-"""The additive form needs them: a turn, which is one matrix to the others, is many hidden units to it."""
+"""The additive form needs them: a rotation of the query is one matrix in other forms and many hidden units in it."""
 
 
 def initial(form: str) -> HeadConfig:
-    """Return a head that goes by passages alone."""
+    """Return a head that uses passages only."""
     beta = tuple(float(name == "passage") for name in EVIDENCE)
     return HeadConfig(DIM, heads=2, form=form, beta=beta, inverse_temperature=10.0)
 
@@ -31,10 +31,10 @@ def generation(tmp_path_factory: pytest.TempPathFactory) -> Generation:
     return generation_of(tmp_path_factory.mktemp("training") / "index", documents, (), DIM)
 
 
-def turned(generation: Generation, count: int, seed: int) -> list[Example]:
-    """Return queries near the document that answers them, but for their axes, which are shifted by one.
+def shifted(generation: Generation, count: int, seed: int) -> list[Example]:
+    """Return queries near their relevant document, with their axes shifted by one.
 
-    As it is such a query finds nothing of use; the same turn for all, which a form can learn, finds everything.
+    An untrained form finds nothing relevant; a query projection that shifts the axes back finds all.
     """
     random, feedback = np.random.default_rng(seed), []
     for number in range(count):
@@ -48,10 +48,10 @@ def turned(generation: Generation, count: int, seed: int) -> list[Example]:
 def tried(generation: Generation, form: str, recipe: Recipe, epochs: int) -> Trial:
     """Return the trial of a recipe, measured on queries that it was not trained on."""
     config = FitConfig(batch_queries=16, candidates=COUNT, epochs=epochs, patience=epochs)
-    validation = turned(generation, 25, seed=2)
+    validation = shifted(generation, 25, seed=2)
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in validation}
-    lesson = TrainingSplit(turned(generation, 120, seed=1), validation, qrels)
-    steps = run_trial(generation, lesson, initial(form), recipe, epochs, config)
+    split = TrainingSplit(shifted(generation, 120, seed=1), validation, qrels)
+    steps = run_trial(generation, split, initial(form), recipe, epochs, config)
     while True:
         try:
             next(steps)
@@ -61,7 +61,7 @@ def tried(generation: Generation, form: str, recipe: Recipe, epochs: int) -> Tri
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_trial_turns_queries_towards_what_answers_them(generation: Generation, form: str) -> None:
+def test_a_trial_learns_the_query_projection_to_the_answers(generation: Generation, form: str) -> None:
     before = tried(generation, form, Recipe("initial", weights=False), 0)
     after = tried(generation, form, TURN, EPOCHS)
     assert after.head.config.form == form

@@ -1,4 +1,4 @@
-"""The listwise loss: it is what a slow loop gives, its gradient is right, propensities take out what place explains."""
+"""The losses: they agree with slow loops, their gradients are right, and propensities remove the effect of position."""
 
 import math
 
@@ -15,7 +15,7 @@ LOG_PROPENSITY = torch.tensor([[0.0, -0.5, -0.8], [-0.5, 0.0, 0.0], [0.0, -0.5, 
 
 
 def loss_by_hand(logits: Tensor, gains: Tensor, log_propensity: Tensor) -> float:
-    """Mean over queries that have a gain of -sum_n y_n log alpha_n."""
+    """Return the mean of -sum_n y_n log alpha_n over queries with a gain."""
     losses = []
     for row, gain, shift in zip(logits.tolist(), gains.tolist(), log_propensity.tolist(), strict=True):
         if sum(gain) > 0:
@@ -32,11 +32,11 @@ def test_the_loss_agrees_with_a_loop_over_queries_and_documents() -> None:
     assert float(listwise_loss(LOGITS, GAINS, LOG_PROPENSITY)) == pytest.approx(expected)
 
 
-def test_a_head_that_knows_nothing_loses_the_logarithm_of_the_number_of_candidates() -> None:
+def test_equal_logits_have_the_loss_log_n() -> None:
     assert float(listwise_loss(torch.zeros(1, 8), torch.eye(8)[:1])) == pytest.approx(math.log(8))
 
 
-def test_a_head_that_is_sure_and_right_loses_nothing_and_sure_and_wrong_much() -> None:
+def test_confident_logits_have_a_low_loss_if_right_and_a_high_loss_if_wrong() -> None:
     logits = torch.tensor([[50.0, 0.0]])
     assert float(listwise_loss(logits, torch.tensor([[1.0, 0.0]]))) == pytest.approx(0.0, abs=1e-6)
     assert float(listwise_loss(logits, torch.tensor([[0.0, 1.0]]))) == pytest.approx(50.0)
@@ -66,7 +66,7 @@ def test_the_gradient_is_right() -> None:
     assert torch.autograd.gradcheck(lambda one: listwise_loss(one, gains, shift), (logits,))
 
 
-def test_a_slot_that_is_no_candidate_has_a_gradient_of_zero_and_not_of_nan() -> None:
+def test_an_empty_slot_has_gradient_zero_and_not_nan() -> None:
     free = torch.tensor([[0.3, 0.1, 9.0]], dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[False, False, True]])
     listwise_loss(free.masked_fill(mask, MISSING), torch.tensor([[0.0, 1.0, 0.0]], dtype=torch.float64)).backward()
@@ -76,10 +76,10 @@ def test_a_slot_that_is_no_candidate_has_a_gradient_of_zero_and_not_of_nan() -> 
 
 
 def learned(aware: bool) -> list[float]:
-    """Return the shares that three documents learn from a click log with a strong bias towards the first place.
+    """Return the shares that three documents learn from a click log with a strong bias towards the first position.
 
-    Their true shares are 1/6, 2/6, 3/6; a place is looked at with chance 1, .4, .1. Nine of ten times they were shown
-    worst first, else best first. Gains are the clicks to be expected: chance of a look times relevance.
+    Their true shares are 1/6, 2/6, 3/6; positions are examined with probability 1, .4, .1. Nine of ten times they were
+    shown worst first, else best first. Gains are the expected clicks: examination times relevance.
     """
     relevance, examination = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.4, 0.1])
     worst_first, best_first = examination, examination.flip(0)
@@ -102,20 +102,20 @@ def test_propensities_recover_relevance_from_a_biased_click_log() -> None:
     assert learned(aware=True) == pytest.approx([1 / 6, 2 / 6, 3 / 6], abs=1e-3)
 
 
-def test_without_propensities_the_same_log_teaches_the_old_order() -> None:
+def test_without_propensities_the_same_log_gives_the_logged_order() -> None:
     shares = learned(aware=False)
     assert shares[0] > shares[2]
 
 
-def test_clicks_of_several_lists_pooled_by_their_looks_recover_relevance() -> None:
-    """Nine lists worst first and one best first, as one example: expected clicks are looks times relevance."""
+def test_clicks_of_several_lists_pooled_by_their_examinations_recover_relevance() -> None:
+    """Nine lists worst first and one best first, as one example: expected clicks are examinations times relevance."""
     relevance, examination = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.4, 0.1])
-    looks = 9 * examination + examination.flip(0)
+    examined = 9 * examination + examination.flip(0)
     logits = relevance.log()[None].requires_grad_()
-    (gradient,) = torch.autograd.grad(listwise_loss(logits, (looks * relevance)[None], looks.log()[None]), logits)
+    (gradient,) = torch.autograd.grad(listwise_loss(logits, (examined * relevance)[None], examined.log()[None]), logits)
     assert gradient.abs().max() < 1e-6
-    (biased,) = torch.autograd.grad(listwise_loss(logits, (looks * relevance)[None]), logits)
-    assert float(biased[0, 0]) < -0.1  # the worst would be pushed up, for having stood on top
+    (biased,) = torch.autograd.grad(listwise_loss(logits, (examined * relevance)[None]), logits)
+    assert float(biased[0, 0]) < -0.1  # the worst document, shown on top, would be raised
 
 
 # --- Sessions ---
@@ -140,7 +140,7 @@ def test_without_a_solved_session_there_is_no_session_loss() -> None:
     assert logits.grad[2].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_a_session_surely_solved_by_the_only_answer_loses_nothing() -> None:
+def test_a_session_solved_by_the_only_candidate_has_loss_zero() -> None:
     logits = torch.tensor([[50.0, 0.0]])
     assert float(session_loss(logits, torch.tensor([[1.0, 0.0]]))) == pytest.approx(0.0, abs=1e-6)
     assert float(session_loss(logits, torch.tensor([[0.0, 1.0]]))) == pytest.approx(50.0)
@@ -151,7 +151,7 @@ def test_the_gradient_of_the_session_loss_is_right() -> None:
     assert torch.autograd.gradcheck(lambda one: session_loss(one, SOLVED), (logits,))
 
 
-def test_a_slot_without_a_candidate_has_no_gradient_from_a_session() -> None:
+def test_an_empty_slot_has_no_gradient_from_a_session() -> None:
     free = torch.tensor([[0.3, 0.1, 9.0]], dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[False, False, True]])
     session_loss(free.masked_fill(mask, MISSING), torch.tensor([[1.0, 0.1, 0.0]], dtype=torch.float64)).backward()
@@ -160,7 +160,7 @@ def test_a_slot_without_a_candidate_has_no_gradient_from_a_session() -> None:
     assert float(free.grad[0, 2]) == 0.0
 
 
-def test_sessions_find_the_document_that_solves_though_nobody_says_which() -> None:
+def test_sessions_identify_the_solving_document_without_its_label() -> None:
     """Three solved sessions showed different pairs of four documents; only document 2 was in all of them."""
     solved = torch.tensor([[0.1, 0.0, 0.1, 0.0], [0.0, 0.1, 0.1, 0.0], [0.0, 0.0, 0.1, 0.1]])
     logits = torch.zeros(4, requires_grad=True)

@@ -1,4 +1,4 @@
-"""The choice of a recipe: better by its share of error, inside its budget, and honest about what choosing flatters."""
+"""The selection of a recipe: better by a share of the error, within the cost budget, with its optimism."""
 
 import math
 from collections.abc import Sequence
@@ -52,11 +52,11 @@ def examples_of(collection: Generation, feedback: Sequence[Feedback], count: int
     return make_examples(collection, feedback, lambda vector: vector[None], count)
 
 
-# --- Better by its share of error ---
+# --- Better by a share of the error ---
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 2.0])
-def test_a_gain_counts_from_a_share_of_its_standard_error_on(share: float) -> None:
+def test_a_gain_counts_above_a_share_of_its_standard_error(share: float) -> None:
     gains = [0.3, -0.1, 0.2, 0.0, 0.1]
     mean = sum(gains) / 5
     error = math.sqrt(sum((gain - mean) ** 2 for gain in gains) / 4) / math.sqrt(5)
@@ -67,16 +67,16 @@ def test_a_gain_counts_from_a_share_of_its_standard_error_on(share: float) -> No
 
 
 @pytest.mark.parametrize("gains", [[], [0.5], [0.0, 0.0, 0.0]])
-def test_no_gain_or_one_query_proves_nothing(gains: list[float]) -> None:
+def test_no_gain_or_a_single_query_is_not_better(gains: list[float]) -> None:
     assert not beats(np.asarray(gains, np.float64), 0.5)
 
 
 @pytest.mark.parametrize(("share", "chosen"), [(0.5, "projection"), (1e6, "initial")])
-def test_a_richer_recipe_must_be_better_by_its_share_of_error(
+def test_a_richer_recipe_must_be_better_by_a_share_of_the_standard_error(
     collection: Generation, share: float, chosen: str
 ) -> None:
-    ladder = [QUICK[0], QUICK[2]]
-    fitted, _ = run(collection, asked(turned=True), replace(CONFIG, error_share=share), recipes=ladder)
+    recipes = [QUICK[0], QUICK[2]]
+    fitted, _ = run(collection, asked(shifted=True), replace(CONFIG, error_share=share), recipes=recipes)
     assert fitted.report["recipe"]["recipe"] == chosen
 
 
@@ -88,61 +88,59 @@ def price_of(recipe: Recipe, examples: int, config: FitConfig) -> float:
 
 
 @pytest.mark.parametrize("afforded", range(3))
-def test_the_budget_leaves_out_what_it_has_no_room_for_whatever_the_clock_says(
-    collection: Generation, afforded: int
-) -> None:
-    examples = examples_of(collection, asked(turned=True)[:40])
+def test_recipes_above_the_cost_budget_are_skipped_at_any_speed(collection: Generation, afforded: int) -> None:
+    examples = examples_of(collection, asked(shifted=True)[:40])
     config = replace(SHORT, cross_validation_queries=ALL_FOLDS)
     budget = sum(price_of(recipe, len(examples), config) for recipe in RECIPES[: afforded + 1])
     config = replace(config, cost_budget=budget * (1 + 1e-9))
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in examples}
-    choice, _ = finished(
+    selection, _ = finished(
         select(collection, ClickInterpretations({"graded": examples}, qrels, None), INITIAL, config, TrialCache(None))
     )
-    assert list(choice.validation) == [recipe.name for recipe in RECIPES[: afforded + 1]]
+    assert list(selection.validation) == [recipe.name for recipe in RECIPES[: afforded + 1]]
     left_out = [recipe.name for recipe in RECIPES[afforded + 1 :]]
-    assert list(choice.skipped)[: len(left_out)] == left_out
+    assert list(selection.skipped)[: len(left_out)] == left_out
 
 
-def test_without_any_budget_birth_is_kept(collection: Generation) -> None:
-    fitted, _ = run(collection, asked(turned=True), replace(CONFIG, cost_budget=0.0))
+def test_without_any_budget_the_initial_parameters_are_kept(collection: Generation) -> None:
+    fitted, _ = run(collection, asked(shifted=True), replace(CONFIG, cost_budget=0.0))
     assert fitted.report["recipe"]["recipe"] == "initial"
     assert len(fitted.report["recipe"]["skipped"]) == len(QUICK) - 1
 
 
-def test_variants_are_tried_where_a_turn_was_chosen_and_the_budget_has_room(
+def test_variants_are_tried_after_a_query_projection_while_the_budget_lasts(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ({"learning_rate": 3e-2}, {"rank": 2}))
-    examples = examples_of(collection, asked(turned=True))
+    examples = examples_of(collection, asked(shifted=True))
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in examples}
     interpretations = ClickInterpretations({"graded": examples}, qrels, None)
-    choice, _ = finished(
+    selection, _ = finished(
         select(collection, interpretations, INITIAL, replace(CONFIG, cost_budget=1e6), TrialCache(None))
     )
-    assert choice.recipe.query_projection
-    assert list(choice.validation)[:3] == [
+    assert selection.recipe.query_projection
+    assert list(selection.validation)[:3] == [
         "initial",
         "projection, learning_rate 0.02",
         "projection, learning_rate 0.03",
     ]
-    assert "rank 2" in list(choice.validation)[3]
-    assert choice.skipped == ()
-    assert all(trial.head.config.rank == choice.recipe.rank for trial in choice.trials.values())
+    assert "rank 2" in list(selection.validation)[3]
+    assert selection.skipped == ()
+    assert all(trial.head.config.rank == selection.recipe.rank for trial in selection.trials.values())
 
 
-def test_every_variant_changes_something_of_the_recipes() -> None:
+def test_every_variant_changes_the_recipe() -> None:
     for change in VARIANTS:
         assert replace(QUICK[2], **change) != QUICK[2]  # type: ignore[arg-type]
         assert label(replace(RECIPES[2], **change), RECIPES[2].rank) != label(RECIPES[2], RECIPES[2].rank)  # type: ignore[arg-type]
 
 
-# --- What choosing flatters ---
+# --- Optimism ---
 
 
 def climbed(values: list[dict[str, float]]) -> int:
-    """Return which recipe the ladder ends at."""
+    """Return the index of the selected recipe."""
     best = 0
     for at in range(1, len(values)):
         if beats(np.asarray([values[at][query] - values[best][query] for query in values[0]]), CONFIG.error_share):
@@ -151,19 +149,19 @@ def climbed(values: list[dict[str, float]]) -> int:
 
 
 def noise(recipes: int, queries: int, seed: int) -> list[dict[str, float]]:
-    """Return measures of recipes that are all equally good."""
+    """Return measures of equally good recipes."""
     drawn = np.random.default_rng(seed).normal(0.5, 0.2, (recipes, queries))
     return [{f"query {at}": float(value) for at, value in enumerate(row)} for row in drawn]
 
 
-def test_without_a_choice_nothing_is_flattered() -> None:
+def test_without_a_selection_there_is_no_optimism() -> None:
     (one,) = noise(1, 40, seed=0)
     assert _optimism([one], 0, CONFIG) == 0.0
     assert _optimism([one, dict(one), dict(one)], 0, CONFIG) == 0.0
     assert _optimism([{"alone": 0.5}, {"alone": 0.9}], 1, CONFIG) == 0.0
 
 
-def test_what_is_chosen_from_noise_is_not_believed_to_gain() -> None:
+def test_the_optimism_removes_the_gain_of_a_selection_from_noise() -> None:
     seen, corrected = [], []
     for seed in range(12):
         values = noise(12, 30, seed)
@@ -177,13 +175,13 @@ def test_what_is_chosen_from_noise_is_not_believed_to_gain() -> None:
     assert abs(np.mean(corrected)) < 0.25 * np.mean(seen)
 
 
-def test_a_gain_that_is_there_is_hardly_taken_off() -> None:
+def test_the_optimism_of_a_real_gain_is_small() -> None:
     (initial,) = noise(1, 60, seed=0)
     richer = {query: value + 0.3 for query, value in initial.items()}
     assert _optimism([initial, richer], 1, CONFIG) < 0.02
 
 
-def test_optimism_is_the_same_bits_twice() -> None:
+def test_the_optimism_has_the_same_bits_twice() -> None:
     values = noise(6, 30, seed=3)
     assert _optimism(values, climbed(values), CONFIG) == _optimism(values, climbed(values), CONFIG)
 
@@ -192,8 +190,8 @@ def test_optimism_is_the_same_bits_twice() -> None:
 
 
 @pytest.mark.parametrize("refresh", [0, 2])
-def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collection: Generation, refresh: int) -> None:
-    examples = examples_of(collection, asked(turned=True), count=20)
+def test_hard_negatives_are_retrieved_again_with_the_current_head(collection: Generation, refresh: int) -> None:
+    examples = examples_of(collection, asked(shifted=True), count=20)
     head = trainable_head(INITIAL)
     config = replace(CONFIG, candidates=20, refresh=refresh)
     batches = _Batches(
@@ -201,7 +199,7 @@ def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collec
     )
     list(batches.epoch())
     assert [one.candidates for one in batches._examples] == [one.candidates for one in examples]
-    query_projection = torch.roll(torch.eye(DIM), -1, 0) - torch.eye(DIM)  # W_q = 1 + U V^T turns the axes back
+    query_projection = torch.roll(torch.eye(DIM), -1, 0) - torch.eye(DIM)  # W_q = 1 + U V^T shifts the axes back
     head.score.up[0], head.score.down[0] = query_projection, torch.eye(DIM)
     list(batches.epoch())
     changed = 0
@@ -212,33 +210,33 @@ def test_hard_negatives_are_looked_for_anew_as_the_moving_head_finds_them(collec
     assert changed > len(examples) // 4 if refresh else changed == 0
 
 
-def test_what_was_shown_stays_what_clicks_choose_among(collection: Generation) -> None:
+def test_the_candidates_of_clicks_stay_the_documents_shown(collection: Generation) -> None:
     clicked = [
         replace(
             one,
-            shown={row: {place: 1} for place, row in enumerate([*one.gains, (next(iter(one.gains)) + 1) % COUNT], 1)},
+            shown={
+                row: {position: 1} for position, row in enumerate([*one.gains, (next(iter(one.gains)) + 1) % COUNT], 1)
+            },
         )
-        for one in asked(turned=True)
+        for one in asked(shifted=True)
     ]
     examples = examples_of(collection, clicked)
     head = trainable_head(INITIAL)
-    lesson = TrainingSplit(examples, (), {})
-    batches = _Batches(
-        collection, lesson, head, Recipe("projection", query_projection=True), replace(CONFIG, refresh=1)
-    )
+    split = TrainingSplit(examples, (), {})
+    batches = _Batches(collection, split, head, Recipe("projection", query_projection=True), replace(CONFIG, refresh=1))
     head.score.up.add_(0.5)
     for _ in range(2):
         list(batches.epoch())
     assert all(one is other for one, other in zip(examples, batches._examples, strict=True))
 
 
-# --- How clicks are read ---
+# --- Interpretations of clicks ---
 
 
 def read_with(
     collection: Generation, feedback: Sequence[Feedback], curve: Floats
 ) -> tuple[dict[str, list[Example]], dict[str, dict[str, int]]]:
-    """Return the examples by reading, and what the searchers really wanted."""
+    """Return the examples per interpretation, and the relevant documents."""
     judged = [replace(one, shown=None, clicks=None, examined=None) for one in feedback]
     interpretation = {
         "graded": make_examples(collection, judged, lambda vector: vector[None], COUNT, curve),
@@ -249,33 +247,33 @@ def read_with(
 
 
 def shown_first(one: Feedback, others: Sequence[int]) -> Feedback:
-    """Return the clicks of someone who was shown what they wanted on top, and looked at all of the list."""
+    """Return the clicks of a user who examined the whole list, with the relevant document on top."""
     (row,) = one.gains
     rows = list(dict.fromkeys([row, *others]))
-    return replace(one, shown={other: {place: 1} for place, other in enumerate(rows, 1)})
+    return replace(one, shown={other: {position: 1} for position, other in enumerate(rows, 1)})
 
 
-def test_the_naive_reading_is_taken_where_all_was_looked_at_and_the_curve_is_wrong(
+def test_the_naive_interpretation_is_selected_if_all_was_examined_and_the_curve_is_wrong(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
     random = np.random.default_rng(5)
-    clicked = [shown_first(one, random.choice(COUNT, 30).tolist()) for one in asked(turned=True)]
-    steep = (np.arange(1, 101) ** -4.0).astype(np.float32)  # being on top explains nearly every click
+    clicked = [shown_first(one, random.choice(COUNT, 30).tolist()) for one in asked(shifted=True)]
+    steep = (np.arange(1, 101) ** -4.0).astype(np.float32)  # the top position explains nearly every click
     interpretations, wanted = read_with(collection, clicked, steep)
     config = replace(CONFIG, interpretations=("debiased", "naive"))
-    choice, _ = finished(
+    selection, _ = finished(
         select(collection, ClickInterpretations(interpretations, wanted, steep), INITIAL, config, TrialCache(None))
     )
-    assert choice.recipe.interpretation == "naive"
-    name = label(choice.recipe, INITIAL.rank)
+    assert selection.recipe.interpretation == "naive"
+    name = label(selection.recipe, INITIAL.rank)
     assert name.endswith("naive")
-    assert choice.validation[name] > choice.validation[name.removesuffix("naive") + "debiased"]
+    assert selection.validation[name] > selection.validation[name.removesuffix("naive") + "debiased"]
 
 
-def test_all_readings_are_measured_by_what_was_shown(collection: Generation) -> None:
-    """The naive one leaves out what was surely passed over: measured without it, any head would look better."""
+def test_all_interpretations_are_validated_on_the_documents_shown(collection: Generation) -> None:
+    """The naive interpretation leaves out documents without clicks; validation without them overestimates any head."""
     clicked = [
         replace(one, examined=frozenset(one.gains))
         for one in (shown_first(one, range(number % 40, number % 40 + 20)) for number, one in enumerate(asked(True)))
@@ -302,54 +300,54 @@ def test_all_readings_are_measured_by_what_was_shown(collection: Generation) -> 
     assert [len(one.gains) for one in naive.train] != [len(one.gains) for one in debiased.train]
 
 
-def test_the_naive_reading_is_not_taken_where_it_is_no_better(
+def test_the_naive_interpretation_is_not_selected_if_it_is_no_better(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
-    graded = examples_of(collection, asked(turned=True))
+    graded = examples_of(collection, asked(shifted=True))
     scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in graded]
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in graded}
     interpretations = ClickInterpretations({"graded": graded, "naive": scrambled}, qrels, None)
-    choice, _ = finished(select(collection, interpretations, INITIAL, CONFIG, TrialCache(None)))
-    assert choice.recipe.interpretation == "graded"
+    selection, _ = finished(select(collection, interpretations, INITIAL, CONFIG, TrialCache(None)))
+    assert selection.recipe.interpretation == "graded"
     pace = ", learning_rate 0.02"
-    assert list(choice.validation) == [
+    assert list(selection.validation) == [
         "initial",
         f"projection{pace}",
         f"projection{pace}, naive",
-    ]  # with the chosen recipe alone
+    ]  # with the selected recipe only
 
 
-def test_where_one_reading_proves_nothing_the_next_is_tried(
+def test_if_the_first_interpretation_proves_no_gain_the_next_is_tried(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
-    right = examples_of(collection, asked(turned=True))
+    right = examples_of(collection, asked(shifted=True))
     scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in right]
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in right}
     interpretations = ClickInterpretations({"graded": scrambled, "naive": right}, qrels, None)
-    choice, _ = finished(select(collection, interpretations, INITIAL, CONFIG, TrialCache(None)))
-    assert (choice.recipe.name, choice.recipe.interpretation) == ("projection", "naive")
+    selection, _ = finished(select(collection, interpretations, INITIAL, CONFIG, TrialCache(None)))
+    assert (selection.recipe.name, selection.recipe.interpretation) == ("projection", "naive")
     pace = ", learning_rate 0.02"
-    assert list(choice.validation) == ["initial", f"projection{pace}", f"projection{pace}, naive"]
+    assert list(selection.validation) == ["initial", f"projection{pace}", f"projection{pace}, naive"]
 
 
 @pytest.mark.parametrize("interpretation", ["debiased", "naive"])
-def test_recipes_are_tried_with_the_first_reading_asked_for(
+def test_recipes_are_tried_with_the_first_interpretation(
     collection: Generation, monkeypatch: pytest.MonkeyPatch, interpretation: str
 ) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
-    clicked = [shown_first(one, range(at % 40, at % 40 + 10)) for at, one in enumerate(asked(turned=True))]
+    clicked = [shown_first(one, range(at % 40, at % 40 + 10)) for at, one in enumerate(asked(shifted=True))]
     interpretations, wanted = read_with(collection, clicked, np.ones(100, np.float32))
     config = replace(SHORT, interpretations=(interpretation,))
-    choice, _ = finished(
+    selection, _ = finished(
         select(collection, ClickInterpretations(interpretations, wanted, None), INITIAL, config, TrialCache(None))
     )
-    assert list(choice.validation) == [
+    assert list(selection.validation) == [
         f"initial, {interpretation}",
         f"projection, learning_rate 0.02, {interpretation}",
     ]
-    assert choice.as_dict()["reading"] == interpretation
+    assert selection.as_dict()["reading"] == interpretation

@@ -1,4 +1,4 @@
-"""How far a probability can be trusted, each measure against a slow loop, and the fit of the null weight."""
+"""Measures of calibration, each compared with a slow loop, and the fit of the null weight."""
 
 from itertools import product
 from typing import Any
@@ -72,14 +72,14 @@ def test_risk_agrees_with_a_loop_over_coverages() -> None:
     assert area_under_risk(confidence, correct) == pytest.approx(sum(by_hand) / 50)
 
 
-def test_no_order_has_less_risk_than_the_truth_and_a_constant_has_that_of_a_random_order() -> None:
+def test_the_true_order_has_the_least_risk_and_a_constant_the_risk_of_a_random_order() -> None:
     confidence, correct = toy(200, seed=2)
     best, ours = (area_under_risk(one, correct) for one in (correct, confidence))
     assert best < ours < area_under_risk(np.zeros(200), correct)
     assert area_under_risk(np.zeros(200), correct) == pytest.approx(1 - correct.mean())
 
 
-def test_evidence_is_the_logarithm_of_summed_exponentials_and_the_largest_share() -> None:
+def test_evidence_is_the_log_sum_exp_and_the_largest_share() -> None:
     logits = [[1.0, 3.0, -np.inf], [2.0, 2.0, 2.0], [-np.inf] * 3]
     total = np.exp(1) + np.exp(3)
     assert null_evidence(logits) == pytest.approx(
@@ -90,20 +90,20 @@ def test_evidence_is_the_logarithm_of_summed_exponentials_and_the_largest_share(
 
 
 @pytest.mark.parametrize("fit", [NullFit(2.0), NullFit(-5.0, 0.0, 3.0), NullFit(-5.0, 0.5)])
-def test_without_candidates_nothing_is_here(fit: NullFit) -> None:
+def test_without_candidates_the_null_weight_is_1(fit: NullFit) -> None:
     nothing = null_evidence(np.empty((1, 0)))
     assert fit.null_weight(nothing).tolist() == [1]
 
 
 def drawn(fit: NullFit, count: int, seed: int = 0) -> tuple[Any, Any]:
-    """Return evidence of queries with and without an answer, in the shares that a fit says."""
+    """Return evidence of queries with and without an answer, in the proportions of a fit."""
     draw = np.random.default_rng(seed)
     evidence = np.column_stack([draw.normal(10, 3, count), draw.random(count)])
     missing = draw.random(count) < fit.null_weight(evidence)
     return evidence[~missing], evidence[missing]
 
 
-def test_the_fit_finds_the_function_that_the_data_was_drawn_from() -> None:
+def test_the_fit_recovers_the_function_of_sampled_data() -> None:
     truth = NullFit(offset=6.0, slope=0.4, peak=4.0)
     found = fit_null(*drawn(truth, 40_000))
     assert (found.slope, found.peak) == (pytest.approx(0.4, abs=0.03), pytest.approx(4, abs=0.2))
@@ -122,14 +122,14 @@ def test_the_fit_is_better_calibrated_than_the_best_constant() -> None:
     assert fitted < 0.05 < min(expected_calibration_error(one, missing) for one in constants)
 
 
-def test_more_evidence_never_makes_nothing_here_likelier() -> None:
+def test_more_evidence_never_increases_the_null_weight() -> None:
     draw = np.random.default_rng(0)
     low, high = draw.normal(5, 1, (100, 2)), draw.normal(9, 1, (100, 2))
     found = fit_null(low, high)
     assert (found.slope, found.peak) == (0, 0)
 
 
-def test_the_gradient_of_the_fit_is_that_of_its_loss() -> None:
+def test_the_gradient_of_the_fit_is_the_gradient_of_its_loss() -> None:
     there, gone = (_design(one, 10.0) for one in drawn(NullFit(6.0, 0.4, 4.0), 50))
     theta = np.asarray([0.3, 0.7, 1.4])
     slow = approx_fprime(theta, lambda at: _loss(at, there, gone)[0])
@@ -144,7 +144,7 @@ def test_few_queries_hardly_move_the_slope_and_the_same_data_gives_the_same_bits
     assert fit_null(*data) == fit_null(*data)
 
 
-def test_where_one_half_is_not_known_the_null_logit_is_a_constant_that_puts_all_on_the_other_side() -> None:
+def test_with_a_single_class_the_null_logit_is_a_constant_that_predicts_it() -> None:
     known, nothing = np.asarray([[4.0, 0.5], [9.0, 0.5]]), np.asarray([[-np.inf, 0.0]])
     assert (fit_null(known, nothing).null_weight(known) < 0.5).all()
     assert (fit_null(nothing, known).null_weight(known) > 0.5).all()

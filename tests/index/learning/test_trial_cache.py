@@ -1,4 +1,4 @@
-"""A run that was killed goes on where it was, to the bit, and takes nothing from a journal that is not its own."""
+"""The trial cache: a killed run resumes with the same bits, and never uses the cache of another run."""
 
 from collections.abc import Generator
 from dataclasses import replace
@@ -18,9 +18,9 @@ from index.ranking.checkpoint import head_bytes
 from tests.index.fixtures import remembered
 from tests.index.learning_fixtures import ALL_FOLDS, CONFIG, INITIAL, QUICK, asked, collection_of, finished, run
 
-FEEDBACK = asked(turned=True)
+FEEDBACK = asked(shifted=True)
 ALL = replace(CONFIG, cross_validation_queries=ALL_FOLDS, folds=2, epochs=2)
-"""Two folds and a final fit: every kind of work that a run does."""
+"""Two folds and a final fit: all kinds of steps of a run."""
 HEAD = HeadConfig(dim=3, rank=2)
 
 
@@ -31,7 +31,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
 
 @pytest.fixture(scope="module")
 def uninterrupted(collection: Generation) -> tuple[bytes, dict, int]:
-    """The bits of the final head, the report, and the number of steps of a run that nobody disturbed."""
+    """The bits of the final head, the report, and the number of steps of an uninterrupted run."""
     fitted, steps = run(collection, FEEDBACK, ALL)
     return head_bytes(fitted.head), fitted.report, len(steps)
 
@@ -43,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def killed_after(count: int, collection: Generation, cache: Path) -> None:
-    """Begin a run and drop it after so many steps."""
+    """Start a run and stop it after this many steps."""
     steps = fit(collection, FEEDBACK, AttentionHead(INITIAL), ALL, cache=cache)
     for _ in range(count):
         if next(steps, None) is None:
@@ -59,7 +59,7 @@ def resumed(steps: list[Step]) -> int:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.4, 0.55, 0.7, 0.85, 1.0])
-def test_a_run_that_was_killed_ends_with_the_bits_that_it_would_have_had(
+def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_run(
     collection: Generation, tmp_path: Path, uninterrupted: tuple[bytes, dict, int], share: float
 ) -> None:
     bits, report, steps = uninterrupted
@@ -71,7 +71,7 @@ def test_a_run_that_was_killed_ends_with_the_bits_that_it_would_have_had(
         assert resumed(taken) > 0
 
 
-def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(
+def test_a_run_that_is_killed_several_times_ends_with_the_same_bits(
     collection: Generation, tmp_path: Path, uninterrupted: tuple[bytes, dict, int]
 ) -> None:
     for count in range(6, 40, 8):
@@ -80,15 +80,15 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(
     assert head_bytes(fitted.head) == uninterrupted[0]
 
 
-def test_a_finished_run_is_not_done_a_second_time(collection: Generation, tmp_path: Path) -> None:
+def test_a_finished_run_is_not_repeated(collection: Generation, tmp_path: Path) -> None:
     run(collection, FEEDBACK, ALL, cache=tmp_path)
     _, steps = run(collection, FEEDBACK, ALL, cache=tmp_path)
     assert resumed(steps) == 2 * len(QUICK)
     assert not [step for step in steps if step.phase == "choose"]
 
 
-def test_the_journal_of_other_inputs_is_not_used(collection: Generation, tmp_path: Path) -> None:
-    run(collection, FEEDBACK, ALL, cache=tmp_path / "journal")
+def test_the_cache_of_other_inputs_is_not_used(collection: Generation, tmp_path: Path) -> None:
+    run(collection, FEEDBACK, ALL, cache=tmp_path / "cache")
     at = next(number for number, one in enumerate(FEEDBACK) if fold_of(one.query_key) >= TEST_FOLDS)
     other = [*FEEDBACK]
     other[at] = replace(other[at], gains={(next(iter(other[at].gains)) + 7) % 60: 1.0})
@@ -100,13 +100,13 @@ def test_the_journal_of_other_inputs_is_not_used(collection: Generation, tmp_pat
         (collection, FEEDBACK, ALL, AttentionHead(replace(INITIAL, inverse_temperature=11.0))),
         (remembering, FEEDBACK, ALL, None),
     ):
-        _, steps = run(generation, feedback, config, champion, cache=tmp_path / "journal")
+        _, steps = run(generation, feedback, config, champion, cache=tmp_path / "cache")
         assert resumed(steps) == 0
 
 
 @pytest.mark.parametrize("suffix", [".json", ".safetensors"])
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "gone"])
-def test_a_damaged_file_of_a_journal_is_passed_over(
+def test_a_damaged_file_of_the_cache_is_ignored(
     collection: Generation, tmp_path: Path, uninterrupted: tuple[bytes, dict, int], suffix: str, damage: str
 ) -> None:
     run(collection, FEEDBACK, ALL, cache=tmp_path)
@@ -144,21 +144,21 @@ def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("inputs", "name"), [("inputs", "second"), ("others", "first")])
-def test_a_trial_of_another_name_or_run_is_worked_out(tmp_path: Path, inputs: str, name: str) -> None:
+def test_a_trial_of_another_name_or_run_is_computed(tmp_path: Path, inputs: str, name: str) -> None:
     finished(TrialCache(tmp_path, "inputs").trial("first", HEAD, lambda: working(trial_of(1))))
     worked, steps = finished(TrialCache(tmp_path, inputs).trial(name, HEAD, lambda: working(trial_of(2))))
     assert [step.phase for step in steps] == ["work"]
     assert head_bytes(worked.head) == head_bytes(trial_of(2).head)
 
 
-def test_a_trial_that_was_broken_off_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_trial_stores_nothing(tmp_path: Path) -> None:
     steps = TrialCache(tmp_path, "inputs").trial("first", HEAD, lambda: working(trial_of(1)))
     next(steps)
     steps.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_folder_nothing_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         _, steps = finished(TrialCache(None).trial("first", HEAD, lambda: working(trial_of(1))))
@@ -166,7 +166,7 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_fingerprint_tells_inputs_apart() -> None:
+def test_different_inputs_have_different_fingerprints() -> None:
     parts: list[tuple] = [(b"a", b"b"), (b"ab",), ("a", 1), ("a", 2), (HEAD,), (replace(HEAD, seed=1),), ()]
     assert len({fingerprint(*one) for one in parts}) == len(parts)
     assert fingerprint(*parts[4]) == fingerprint(HeadConfig(dim=3, rank=2))

@@ -1,4 +1,4 @@
-"""The ranking function written out by hand: plain Python, one loop per sum. What `index.ranking.attention` is compared with."""
+"""The ranking function written out in plain Python, one loop per sum: the reference for `index.ranking.attention`."""
 
 import math
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from index.records import FACTS
 TITLE, PASSAGE, SENTENCE = range(3)
 Vector = Sequence[float]
 PLAIN = (0.5,) * len(FACTS)
-"""Facts of a query that open and shut no gate."""
+"""Facts with which all gates are neutral."""
 
 
 @dataclass(frozen=True)
 class ToyDocument:
-    """A candidate: keys as (kind, vector), its share of BM25, and past queries as (cosine with this one, weight).
+    """A candidate: keys as (kind, vector), its share of BM25, and past queries as (cosine with this query, weight).
 
     matches are coverage, proximity and phrase.
     """
@@ -30,7 +30,7 @@ class ToyDocument:
 
 
 def only(**weights: float) -> tuple[float, ...]:
-    """Return the weight of every part in the order of EVIDENCE, 0 for those that are not named."""
+    """Return the weight of every part in the order of EVIDENCE, 0 for the others."""
     assert weights.keys() <= set(EVIDENCE)
     return tuple(weights.get(name, 0.0) for name in EVIDENCE)
 
@@ -70,7 +70,7 @@ def null_logit_by_hand(config: HeadConfig, logits: Sequence[float]) -> float:
 
 
 def weights_by_hand(config: HeadConfig, logits: Sequence[float]) -> list[float]:
-    """Softmax over the documents and the null slot, which stands last."""
+    """Softmax over the documents and the null slot, which is last."""
     exponentials = [math.exp(logit) for logit in [*logits, null_logit_by_hand(config, logits)]]
     return [one / sum(exponentials) for one in exponentials]
 
@@ -81,7 +81,7 @@ def flatten(
     dtype: Any = np.float32,
     facts: Sequence[Vector] | None = None,
 ) -> Candidates:
-    """Return the candidates of several queries, and facts of these, as the flat arrays that attention reads."""
+    """Return the candidates of several queries, and their facts, as the flat arrays that attention reads."""
     width = max(map(len, queries))
     keys: list[Vector] = []
     pairs: list[tuple[int, int, int, int]] = []

@@ -1,4 +1,4 @@
-"""What numpy and torch do alike: reductions by segment, softmax, and the whole of attention."""
+"""numpy and torch give the same results: reductions by segment, softmax, and the whole of attention."""
 
 import math
 from collections.abc import Callable
@@ -30,7 +30,7 @@ segmentings = pytest.mark.parametrize("segment", SEGMENTINGS.values(), ids=SEGME
 
 
 def by_loop(values: Floats, segment: list[int], of_column: Callable[[list[float]], float]) -> list[list[float]]:
-    """Return one number per segment and column, from what falls into it."""
+    """Return one number per segment and column, computed from the values of the segment."""
     return [
         [of_column([float(row[h]) for row, s in zip(values, segment, strict=True) if s == at]) for h in range(2)]
         for at in range(SEGMENTS)
@@ -39,7 +39,7 @@ def by_loop(values: Floats, segment: list[int], of_column: Callable[[list[float]
 
 @each_library
 @segmentings
-def test_sums_by_segment_are_those_of_a_loop_and_zero_where_there_is_nothing(by: By, segment: list[int]) -> None:
+def test_segment_sums_agree_with_a_loop_and_are_zero_for_empty_segments(by: By, segment: list[int]) -> None:
     values = RANDOM.normal(size=(len(segment), 2))
     sums = by(segment_sum)(values, np.asarray(segment, np.int64), SEGMENTS)
     assert sums.shape == (SEGMENTS, 2)
@@ -48,9 +48,7 @@ def test_sums_by_segment_are_those_of_a_loop_and_zero_where_there_is_nothing(by:
 
 @each_library
 @segmentings
-def test_the_largest_by_segment_is_that_of_a_loop_and_minus_infinity_where_there_is_nothing(
-    by: By, segment: list[int]
-) -> None:
+def test_segment_maxima_agree_with_a_loop_and_are_minus_infinity_for_empty_segments(by: By, segment: list[int]) -> None:
     values = RANDOM.normal(size=(len(segment), 2))
     largest = by(segment_max)(values, np.asarray(segment, np.int64), SEGMENTS)
     assert largest.tolist() == by_loop(values, segment, lambda column: max(column, default=-math.inf))
@@ -58,7 +56,7 @@ def test_the_largest_by_segment_is_that_of_a_loop_and_minus_infinity_where_there
 
 @each_library
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_reductions_keep_the_precision_that_they_are_given(by: By, dtype: type) -> None:
+def test_reductions_keep_the_precision_of_their_arguments(by: By, dtype: type) -> None:
     values, segment = np.ones((3, 2), dtype), np.asarray([1, 0, 1])
     row = np.ones((2, 3), dtype)
     found = [by(segment_sum)(values, segment, 2), by(segment_max)(values, segment, 2), by(softmax)(row)]
@@ -73,13 +71,13 @@ def test_softmax_is_the_share_of_the_exponentials(by: By) -> None:
 
 
 @each_library
-def test_the_logarithm_of_summed_exponentials_is_a_number_or_minus_infinity(by: By) -> None:
+def test_logsumexp_is_a_number_or_minus_infinity(by: By) -> None:
     logits = np.asarray([[1.0, 3.0, -2.0], [-math.inf, 0.5, -math.inf], [-math.inf] * 3, [5e3, 5e3, -5e3]])
     expected = [math.log(sum(map(math.exp, (1.0, 3.0, -2.0)))), 0.5, -math.inf, 5e3 + math.log(2)]
     assert by(logsumexp)(logits).tolist() == pytest.approx(expected)
 
 
-def test_a_scalar_is_a_number_in_either_library() -> None:
+def test_number_returns_a_float_in_both_libraries() -> None:
     assert number(np.float32(0.5)) == number(np.asarray(0.5)) == number(torch.tensor(0.5, requires_grad=True)) == 0.5
     assert namespace(np.float32(0.5)) is namespace(np.ones(2)) is np
     assert namespace(torch.ones(2)) is not np
@@ -91,7 +89,7 @@ DIM = 6
 
 
 def head_of(form: str, heads: int, hop: float, seed: int, normaliser: str = "softmax") -> AttentionHead:
-    """Return a head whose every parameter has moved away from birth."""
+    """Return a head with all parameters changed from their initial values."""
     config = HeadConfig(DIM, rank=3, heads=heads, form=form, normaliser=normaliser, inverse_temperature=3.0)
     return AttentionHead(config, moved(initial_parameters(config), 0.3, seed)).changed(hop=hop)
 
@@ -120,7 +118,7 @@ def assert_same(one: Attention, other: Attention) -> None:
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize("hop", [0.0, 0.5])
 @pytest.mark.parametrize("seed", range(3))
-def test_what_torch_trains_is_what_numpy_serves(form: str, heads: int, hop: float, seed: int) -> None:
+def test_torch_and_numpy_give_the_same_attention(form: str, heads: int, hop: float, seed: int) -> None:
     one, other = attended(head_of(form, heads, hop, seed), seed)
     assert_same(one, other)
     assert np.isneginf(one.logits).any()
@@ -128,12 +126,12 @@ def test_what_torch_trains_is_what_numpy_serves(form: str, heads: int, hop: floa
 
 
 @pytest.mark.parametrize("normaliser", NORMALISERS)
-def test_every_normaliser_is_served_as_it_is_trained(normaliser: str) -> None:
+def test_torch_and_numpy_give_the_same_attention_with_every_normaliser(normaliser: str) -> None:
     assert_same(*attended(head_of("dot", 2, 0.5, 1, normaliser), 1))
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_head_comes_back_from_training_with_the_bits_that_it_went_with(form: str) -> None:
+def test_conversion_to_torch_and_back_keeps_the_bits_of_a_head(form: str) -> None:
     head = head_of(form, 2, 0.5, 0)
     learned = trainable(head)
     returned = as_arrays(learned).parameters_by_name()
@@ -150,5 +148,5 @@ def test_parameters_of_another_head_are_refused() -> None:
     config = HeadConfig(DIM, rank=3)
     values = initial_parameters(config)
     for wrong in (values | {"beta": values["beta"][1:]}, values | {"unheard": values["beta"]}, {}):
-        with pytest.raises(ValueError, match="not those of such a head"):
+        with pytest.raises(ValueError, match="do not fit the configuration"):
             AttentionHead(config, wrong)

@@ -1,4 +1,4 @@
-"""The ranking function: it is what is written by hand, its weights are attention weights, its gradients are right."""
+"""The ranking function: it agrees with a slow loop, its weights are a distribution, its gradients are right."""
 
 import math
 from dataclasses import replace
@@ -54,12 +54,12 @@ E = np.asarray([random_unit(np.random.default_rng(seed), DIM) for seed in (4, 5,
 
 
 def trained(config: HeadConfig, seed: int = 0) -> AttentionHead:
-    """Return a head whose every parameter, but the null slot, has moved away from birth."""
+    """Return a head with all parameters but the null slot changed from their initial values."""
     values = initial_parameters(config)
     return AttentionHead(config, moved(values, 0.3, seed) | {"null": values["null"]})
 
 
-# --- At birth ---
+# --- Initial parameters ---
 
 
 @each_library
@@ -74,20 +74,20 @@ def test_an_untrained_head_is_the_hybrid_score_written_by_hand(by: By) -> None:
 
 
 @each_library
-def test_an_untrained_head_matches_keys_with_the_query_itself(by: By) -> None:
+def test_the_search_vector_of_an_untrained_head_is_the_query(by: By) -> None:
     projected = by(AttentionHead(replace(CONFIG, heads=3))).search_vectors(E)
     assert projected.shape == (3, 3, DIM)
     for h in range(3):
         assert np.array_equal(projected[:, h], E)
 
 
-def test_two_heads_born_with_the_same_seed_are_the_same_bits() -> None:
+def test_two_initial_heads_with_the_same_seed_have_the_same_bits() -> None:
     one, same, other = AttentionHead(CONFIG), AttentionHead(CONFIG), AttentionHead(replace(CONFIG, seed=1))
     assert np.array_equal(one.score.down, same.score.down)
     assert not np.array_equal(one.score.down, other.score.down)
 
 
-def test_birth_does_not_touch_the_global_random_state() -> None:
+def test_initial_parameters_do_not_touch_the_global_random_state() -> None:
     before, of_numpy = torch.random.get_rng_state(), np.random.get_state()[1].tolist()
     AttentionHead(CONFIG)
     trainable_head(CONFIG)
@@ -108,7 +108,7 @@ def test_weights_are_a_distribution_over_candidates_and_the_null_slot(by: By) ->
 
 
 @each_library
-def test_with_no_candidate_at_all_the_null_slot_has_all_the_weight(by: By) -> None:
+def test_without_candidates_the_null_slot_has_all_the_weight(by: By) -> None:
     attention = by(AttentionHead(CONFIG))(E[:1], flatten([[]], DIM))
     assert attention.weights.tolist() == [[1.0]]
 
@@ -124,14 +124,14 @@ def test_the_parts_of_a_candidate_add_up_to_its_logit(by: By) -> None:
 
 
 @each_library
-def test_a_slot_that_is_no_candidate_has_no_weight(by: By) -> None:
+def test_an_empty_slot_has_no_weight(by: By) -> None:
     attention = by(trained(CONFIG))(E, flatten(QUERIES, DIM))
     assert attention.weights[1, 3:5].tolist() == [0.0, 0.0]
     assert attention.logits[1, 3:5].tolist() == [-math.inf, -math.inf]
 
 
 @each_library
-def test_a_query_is_answered_alike_alone_and_in_a_batch(by: By) -> None:
+def test_a_query_gets_the_same_attention_alone_and_in_a_batch(by: By) -> None:
     head = by(trained(replace(CONFIG, heads=2)))
     together = head(E, flatten(QUERIES, DIM))
     for b, documents in enumerate(QUERIES):
@@ -151,7 +151,7 @@ def test_permuting_candidates_permutes_weights(by: By) -> None:
 
 
 @each_library
-def test_a_hot_temperature_averages_and_a_cold_one_looks_up(by: By) -> None:
+def test_a_high_temperature_averages_and_a_low_temperature_selects_the_best(by: By) -> None:
     documents = [ToyDocument([(PASSAGE, E[b].tolist())]) for b in range(3)]
     config = replace(CONFIG, null=(0.0, 1.0, 0.0), beta=only(passage=1.0))
     hot = by(AttentionHead(replace(config, inverse_temperature=1e-6)))(E[:1], flatten([documents], DIM)).weights
@@ -173,7 +173,7 @@ def test_a_document_above_the_offset_of_the_null_slot_outweighs_it(by: By) -> No
 
 @each_library
 def test_absorbing_the_projection_into_the_query_equals_projecting_every_key(by: By) -> None:
-    """(W_q e).(W_k k) = (W_k^T W_q e).k, so keys can stay as they were encoded."""
+    """(W_q e).(W_k k) = (W_k^T W_q e).k, so stored keys need not change."""
     head = trained(replace(CONFIG, heads=2))
     keys = np.random.default_rng(1).normal(size=(6, DIM))
     for h in range(2):
@@ -183,7 +183,7 @@ def test_absorbing_the_projection_into_the_query_equals_projecting_every_key(by:
 
 
 @each_library
-def test_several_heads_are_pooled_apart_and_each_query_weighs_them(by: By) -> None:
+def test_heads_are_pooled_separately_and_weighted_by_the_query(by: By) -> None:
     head, documents = trained(replace(CONFIG, heads=3)), QUERIES[0]
     dense = by(head).dense(E[:1], flatten([documents], DIM))[0]
     votes = [math.exp(dot(E[0].tolist(), gate)) for gate in head.head_gate.T.tolist()]
@@ -198,7 +198,7 @@ def test_several_heads_are_pooled_apart_and_each_query_weighs_them(by: By) -> No
 
 
 @each_library
-def test_a_document_without_a_title_is_scored_there_by_its_passages(by: By) -> None:
+def test_the_title_score_of_a_document_without_a_title_is_its_passage_score(by: By) -> None:
     key, other = E[0].tolist(), E[1].tolist()
     untitled, titled = ToyDocument([(PASSAGE, key)]), ToyDocument([(TITLE, other), (PASSAGE, key), (SENTENCE, other)])
     dense = by(AttentionHead(CONFIG)).dense(E[:1], flatten([[untitled, titled]], DIM))[0]
@@ -242,7 +242,7 @@ def test_the_soft_maximum_lies_between_the_mean_and_the_best_key_and_tends_to_it
 
 @each_library
 @pytest.mark.parametrize("count", [2, 10, 100])
-def test_the_soft_maximum_lies_below_the_best_key_by_no_more_than_lamberts_w_says(by: By, count: int) -> None:
+def test_the_soft_maximum_is_below_the_best_key_by_at_most_the_lambert_w_bound(by: By, count: int) -> None:
     bound = float(lambertw((count - 1) / math.e).real) / 20
     shortfalls = [1 - pooled(by, [1.0] + [1 - distance / 500] * (count - 1), 20) for distance in range(500)]
     assert max(shortfalls) == pytest.approx(bound, rel=1e-3)
@@ -262,7 +262,7 @@ def test_the_soft_maximum_agrees_with_a_loop_over_segments(by: By) -> None:
 
 
 @each_library
-def test_the_soft_maximum_survives_scores_whose_exponentials_overflow(by: By) -> None:
+def test_the_soft_maximum_is_finite_for_scores_whose_exponentials_overflow(by: By) -> None:
     assert pooled(by, [900.0, 899.0, -900.0], 20.0) == pytest.approx(900.0, abs=1e-6)
 
 
@@ -293,7 +293,7 @@ def test_the_gradient_with_respect_to_every_parameter_is_right(heads: int) -> No
     assert torch.autograd.gradcheck(forward, (query, *values.values()))
 
 
-def test_padding_gives_no_gradient_that_is_not_a_number() -> None:
+def test_padding_gives_no_nan_gradient() -> None:
     head = trainable(AttentionHead(CONFIG))
     attention = head(tensors(E), tensors(flatten(QUERIES, DIM)))
     (attention.weights**2).sum().backward()
@@ -323,7 +323,7 @@ def test_the_gradient_of_attention_is_the_covariance_of_its_keys() -> None:
 
 
 def remembering(by: By, *memory: tuple[float, float], gain: float = 1.0) -> Floats:
-    """Return the logits of two documents without other evidence, the first of which has this memory, and of null."""
+    """Return the logits of two documents without other evidence, the first with this memory, and of the null slot."""
     config = replace(CONFIG, memory_gain=gain)
     documents = [ToyDocument([], memory=memory), ToyDocument([])]
     logits: Floats = by(AttentionHead(config))(E[:1], flatten([documents], DIM)).logits[0]
@@ -331,7 +331,7 @@ def remembering(by: By, *memory: tuple[float, float], gain: float = 1.0) -> Floa
 
 
 @each_library
-def test_a_confirmed_past_query_raises_its_document_and_no_other(by: By) -> None:
+def test_a_confirmed_past_query_raises_only_its_document(by: By) -> None:
     logits, without = remembering(by, (1.0, 1.0)), remembering(by)
     assert float(logits[0]) == pytest.approx(3.0 * 0.4 * math.log(2))
     assert np.array_equal(logits[1], without[1])
@@ -377,7 +377,7 @@ def test_the_answer_of_the_null_slot_is_zero(by: By) -> None:
 
 
 @each_library
-def test_dense_evidence_that_was_computed_before_gives_the_same_attention(by: By) -> None:
+def test_precomputed_dense_evidence_gives_the_same_attention(by: By) -> None:
     head, candidates = by(trained(CONFIG).changed(hop=0.0)), flatten(QUERIES, DIM)
     keyless = by(without_keys)(candidates)
     assert keyless.keys.shape == (0, DIM)

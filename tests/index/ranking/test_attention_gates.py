@@ -1,4 +1,4 @@
-"""What a head learns about queries: which evidence counts for which, which head, how sharply keys are pooled."""
+"""The gates of a head: weights per kind of evidence, weights per head, and the sharpness of pooling."""
 
 import math
 from dataclasses import replace
@@ -42,7 +42,7 @@ FACT = st.tuples(*[SHARE] * len(FACTS))
 
 
 def gated(scale: float, config: HeadConfig = HEAD) -> AttentionHead:
-    """Return a head whose gates were set at random."""
+    """Return a head with random gates."""
     at_random = np.random.default_rng(0).normal(size=(len(FACTS), len(EVIDENCE)))
     return AttentionHead(config).changed(kind_gate=scale * at_random)
 
@@ -53,7 +53,7 @@ def gated(scale: float, config: HeadConfig = HEAD) -> AttentionHead:
 @each_library
 @settings(deadline=None)
 @given(facts=FACT)
-def test_at_birth_every_query_has_the_weights_of_birth_to_the_bit(by: By, facts: tuple[float, ...]) -> None:
+def test_initially_every_query_has_exactly_the_initial_weights(by: By, facts: tuple[float, ...]) -> None:
     head = AttentionHead(HEAD)
     assert np.array_equal(by(head).kind_weights(np.asarray([facts], np.float32))[0], head.beta)
 
@@ -61,22 +61,20 @@ def test_at_birth_every_query_has_the_weights_of_birth_to_the_bit(by: By, facts:
 @each_library
 @settings(deadline=None)
 @given(facts=FACT, scale=st.floats(0, 1000))
-def test_a_gate_multiplies_by_no_less_than_one_over_e_and_no_more_than_e(
-    by: By, facts: tuple[float, ...], scale: float
-) -> None:
+def test_a_gate_multiplies_by_a_factor_between_one_over_e_and_e(by: By, facts: tuple[float, ...], scale: float) -> None:
     head = gated(scale)
     gates = (by(head).kind_weights(np.asarray([facts], np.float32))[0] / head.beta).tolist()
     assert all(1 / math.e - 1e-5 <= gate <= math.e + 1e-5 for gate in gates)
 
 
 @each_library
-def test_a_query_of_which_nothing_is_known_opens_and_shuts_no_gate(by: By) -> None:
+def test_neutral_facts_do_not_change_the_weights(by: By) -> None:
     head = gated(1.0)
     assert np.array_equal(by(head).kind_weights(np.full((1, len(FACTS)), 0.5, np.float32))[0], head.beta)
 
 
 @each_library
-def test_gated_logits_are_those_written_by_hand(by: By) -> None:
+def test_gated_logits_agree_with_a_slow_loop(by: By) -> None:
     facts = [[0.9, 0.2, 0.7], [0.1, 1.0, 0.0]]
     head = gated(0.5)
     attention = by(head)(E, flatten(QUERIES, DIM, facts=facts))
@@ -102,10 +100,10 @@ def test_the_gradient_of_the_gates_is_right() -> None:
     assert torch.autograd.gradcheck(weights, (gate, facts.requires_grad_()))
 
 
-# --- What is known of a query ---
+# --- The facts of a query ---
 
 
-def test_the_facts_of_a_query_are_its_length_its_rarest_word_and_how_far_the_best_stands_out() -> None:
+def test_the_facts_of_a_query_are_its_length_its_rarest_word_and_its_peak() -> None:
     part_number = query_facts(np.asarray([11.0], np.float32), np.asarray([9.0, 1.0], np.float32))
     question = query_facts(np.full(12, 2.0, np.float32), np.full(PEAK_DEPTH, 7.0, np.float32))
     assert part_number.tolist() == pytest.approx([math.log(2) / math.log(65), 11 / 12, 1 - 10 / 90])
@@ -113,7 +111,7 @@ def test_the_facts_of_a_query_are_its_length_its_rarest_word_and_how_far_the_bes
 
 
 @given(weights=st.lists(st.floats(0, 30, width=32), max_size=200), scores=st.lists(st.floats(0, 90, width=32)))
-def test_facts_are_shares_whatever_the_query(weights: list[float], scores: list[float]) -> None:
+def test_facts_are_between_0_and_1_for_any_query(weights: list[float], scores: list[float]) -> None:
     best_first = np.asarray(sorted(scores, reverse=True), np.float32)
     facts = query_facts(np.asarray(weights, np.float32), best_first)
     assert facts.shape == (len(FACTS),)
@@ -124,7 +122,7 @@ def test_facts_are_shares_whatever_the_query(weights: list[float], scores: list[
 
 
 @each_library
-def test_every_query_asks_the_head_that_its_gate_names(by: By) -> None:
+def test_the_head_gate_selects_a_head_for_each_query(by: By) -> None:
     config, candidates = replace(HEAD, heads=2), flatten([[ToyDocument([(PASSAGE, [0, 1, 0, 0])])]], DIM)
     values = initial_parameters(config)
     values["score.up"][1, 1, 0] = 1.0  # the second head adds 1 to the second axis
@@ -138,7 +136,7 @@ def test_every_query_asks_the_head_that_its_gate_names(by: By) -> None:
 
 
 @each_library
-def test_each_kind_is_pooled_as_sharply_as_it_learned(by: By) -> None:
+def test_each_kind_is_pooled_with_its_own_sharpness(by: By) -> None:
     keys, sharpness = [random_unit(np.random.default_rng(seed), DIM) for seed in range(4)], [0.5, 5.0, 50.0]
     head = by(AttentionHead(HEAD).changed(log_sharpness=np.log(sharpness)))
     document = ToyDocument([(kind, key) for kind in range(DENSE) for key in keys])
@@ -149,7 +147,7 @@ def test_each_kind_is_pooled_as_sharply_as_it_learned(by: By) -> None:
     assert dense[2] <= max(scores) + 1e-6
 
 
-def test_where_the_best_key_tells_more_than_the_mean_the_loss_makes_pooling_sharper() -> None:
+def test_the_loss_increases_the_sharpness_if_the_best_key_is_more_informative_than_the_mean() -> None:
     head, (best, *others) = trainable(AttentionHead(replace(HEAD, sharpness=1.0))), [[0, -1, 0, 0], [-1.0, 0, 0, 0]]
     right = ToyDocument([(PASSAGE, [1.0, 0, 0, 0]), *((PASSAGE, other) for other in [best, *others])])
     wrong = ToyDocument([(PASSAGE, [0.2, 0, 0, 0.98])])
@@ -176,7 +174,7 @@ def test_repeating_the_keys_of_any_document_changes_no_logit(by: By, seed: int, 
 @each_library
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("heads", [1, 3])
-def test_at_birth_every_form_ranks_as_the_hybrid_search(by: By, form: str, heads: int) -> None:
+def test_initially_every_form_ranks_as_the_hybrid_search(by: By, form: str, heads: int) -> None:
     candidates = flatten(QUERIES, DIM)
     plain = by(AttentionHead(HEAD))(E, candidates)
     attention = by(AttentionHead(replace(HEAD, form=form, heads=heads)))(E, candidates)
@@ -197,7 +195,7 @@ def test_a_normaliser_changes_the_weights_and_no_logit(by: By, normaliser: str) 
     assert attention.weights[1, 2:4].tolist() == [0.0, 0.0]
 
 
-def test_candidates_without_keys_hold_no_memory_of_them() -> None:
+def test_candidates_without_keys_free_their_memory() -> None:
     candidates = flatten([random_documents(1, 9, DIM)], DIM)
     let_go, of_torch = without_keys(candidates), without_keys(tensors(candidates))
     assert candidates.keys.nbytes > 0

@@ -1,4 +1,4 @@
-"""What the theory of attention says of the parts that this search is made of; `docs/math.md` names each equation."""
+"""Properties of attention from theory that the parts of this search must have; `docs/math.md` names each equation."""
 
 import math
 from typing import Any
@@ -27,7 +27,7 @@ def initial(form: type[Score], dim: int = DIM, rank: int = 3, heads: int = 1) ->
 
 
 def moved(form: type[Score], heads: int = 1) -> Score:
-    """Return a score whose every parameter has moved away from birth."""
+    """Return a score with all parameters changed from their initial values."""
     return form(**moved_away(vars(initial(form, heads=heads)), 0.4, seed=1))
 
 
@@ -37,20 +37,20 @@ def rows(count: int, seed: int, unit: bool = False) -> Floats:
 
 
 def scored(score: Any, query: Any, keys: Any) -> Any:
-    """Return the scores (K, H) of one query (D,) with every key, as tensors where these are tensors."""
+    """Return the scores (K, H) of one query (D,) with every key, as tensors for tensors."""
     pairs = np.zeros(len(keys), np.int64), np.arange(len(keys))
     return score(query[None], keys, *(tensors(pairs) if isinstance(query, Tensor) else pairs))
 
 
 def attended(by: By, logits: Floats, normaliser: str = "softmax") -> Floats:
-    """Return the weights (1, K+1) of logits (K,), the null slot last and shut, so that only keys are attended to."""
+    """Return the weights (1, K+1) of logits (K,), the null slot last and masked, so that only keys get weight."""
     mask = np.asarray([[True] * len(logits) + [False]])
     weights: Floats = by(NORMALISERS[normaliser])(np.append(logits, 0.0).astype(logits.dtype)[None], mask)
     return weights
 
 
 def attended_in_torch(logits: Tensor) -> Tensor:
-    """Return the same, with gradients."""
+    """Return the weights of `attended` as tensors with gradients."""
     mask = torch.tensor([[True] * len(logits) + [False]])
     weights: Tensor = NORMALISERS["softmax"](torch.cat([logits, logits.new_zeros(1)])[None], mask)
     return weights
@@ -84,7 +84,7 @@ def test_permuting_keys_permutes_weights_and_leaves_the_answer(by: By, form: str
 
 @each_library
 @every_form
-def test_sharpening_looks_up_and_flattening_averages(by: By, form: str) -> None:
+def test_a_low_temperature_selects_the_best_and_a_high_temperature_averages(by: By, form: str) -> None:
     logits = scored(by(moved(FORMS[form])), rows(1, 2)[0], rows(KEYS, 3))[:, 0]
     values, everything = rows(KEYS, 4), np.asarray([[True] * KEYS + [False]])
     padded = np.append(logits, 0.0)[None]
@@ -114,7 +114,7 @@ def test_the_gradient_of_attention_is_the_covariance_of_its_keys() -> None:
     assert bool((torch.linalg.eigvalsh(jacobian) > -1e-12).all())
 
 
-def test_a_trained_form_turns_that_covariance_by_its_projections() -> None:
+def test_a_trained_form_multiplies_the_covariance_by_its_projections() -> None:
     """d/de sum_j alpha_j k_j = T Cov_alpha[k] W_k^T W_q, by the chain rule."""
     keys, score, temperature = tensors(rows(KEYS, 3)), differentiable(moved(Dot)), 3.0
 
@@ -129,7 +129,7 @@ def test_a_trained_form_turns_that_covariance_by_its_projections() -> None:
     assert torch.allclose(jacobian, temperature * covariance @ of_key.T @ of_query, atol=1e-12)
 
 
-def test_where_attention_is_sure_there_is_nothing_to_learn() -> None:
+def test_the_gradient_vanishes_where_one_key_has_all_the_weight() -> None:
     keys, score = tensors(rows(KEYS, 3, unit=True)), differentiable(initial(Dot))
     query = (1e4 * keys[2]).requires_grad_()
     answer = pool_values(attended_in_torch(scored(score, query, keys)[:, 0]), keys[None])
@@ -148,7 +148,7 @@ def matrices(score: Score) -> tuple[Floats, Floats]:
 
 @each_library
 def test_absorbing_the_projection_into_the_query_equals_projecting_every_key(by: By) -> None:
-    """(W_q e).(W_k k) = (W_k^T W_q e).k, so keys can stay as they were encoded."""
+    """(W_q e).(W_k k) = (W_k^T W_q e).k, so stored keys need not change."""
     score, query, keys = moved(Dot), rows(1, 2)[0], rows(KEYS, 3)
     of_query, of_key = matrices(score)
     both_sides = (keys @ of_key.T) @ (of_query @ query)
@@ -160,7 +160,7 @@ def test_absorbing_the_projection_into_the_query_equals_projecting_every_key(by:
 @each_library
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 20.0])
 def test_the_gaussian_kernel_of_unit_keys_is_dot_product_attention(by: By, temperature: float) -> None:
-    """-|q - k|^2 / 2 = q.k - |q|^2/2 - |k|^2/2, and what is the same for all keys leaves a softmax as it is."""
+    """-|q - k|^2 / 2 = q.k - |q|^2/2 - |k|^2/2; terms that are equal for all keys do not change a softmax."""
     query, keys = rows(1, 2)[0], rows(KEYS, 3, unit=True)
     kernel = np.exp(-temperature * ((query - keys) ** 2).sum(1) / 2)
     for form in (Gaussian, Dot, Bilinear):
@@ -169,7 +169,7 @@ def test_the_gaussian_kernel_of_unit_keys_is_dot_product_attention(by: By, tempe
 
 
 @each_library
-def test_for_keys_of_other_lengths_the_two_part(by: By) -> None:
+def test_for_keys_of_different_lengths_gaussian_and_dot_attention_differ(by: By) -> None:
     query, keys = rows(1, 2)[0], rows(KEYS, 3)
     kernel = np.exp(-((query - keys) ** 2).sum(1) / 2)
     gaussian, product = (attended(by, scored(by(initial(form)), query, keys)[:, 0])[0, :-1] for form in (Gaussian, Dot))
@@ -178,8 +178,8 @@ def test_for_keys_of_other_lengths_the_two_part(by: By) -> None:
 
 
 @each_library
-def test_gaussian_attention_is_the_regression_of_nadaraya_and_watson(by: By) -> None:
-    """f(x) = sum_j K(x - x_j) y_j / sum_j K(x - x_j) (d2l.ai 11.2), the temperature being the kernel's precision."""
+def test_gaussian_attention_is_nadaraya_watson_regression(by: By) -> None:
+    """f(x) = sum_j K(x - x_j) y_j / sum_j K(x - x_j) (d2l.ai 11.2); T is the precision of the kernel."""
     points, precision = np.linspace(0, 5, 20), 4.0
     answers, asked = 2 * np.sin(points) + points, 2.3
     score = initial(Gaussian, dim=1)
@@ -192,7 +192,7 @@ def test_gaussian_attention_is_the_regression_of_nadaraya_and_watson(by: By) -> 
 
 
 @each_library
-def test_scaling_by_the_root_of_the_width_takes_the_variance_of_a_dot_product_back_to_one(by: By) -> None:
+def test_scaling_by_the_root_of_the_width_makes_the_variance_of_a_dot_product_one(by: By) -> None:
     """q.k of D independent components of variance 1 has variance D (Vaswani et al. 2017, footnote 4)."""
     dim, random = 256, np.random.default_rng(0)
     query, keys = (random.normal(size=(count, dim)) for count in (1, 4000))
@@ -227,7 +227,7 @@ ASKED = 1
 
 
 def projections() -> tuple[Floats, Floats, Floats]:
-    """Return W_query, W_key, W_value (3, 2), drawn in this order from seed 123."""
+    """Return W_query, W_key, W_value (3, 2), sampled in this order with seed 123."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(123)
         of_query, of_key, of_value = (torch.rand(3, WIDTH) for _ in range(3))
@@ -240,7 +240,7 @@ def through(token: Vector, matrix: Floats) -> list[float]:
 
 
 def self_attention_by_hand() -> tuple[list[float], list[float], list[float]]:
-    """Return the scores, weights and context vector of the second token, one number after the other."""
+    """Return the scores, weights and context vector of the second token, computed by loops."""
     of_query, of_key, of_value = projections()
     query = through(TOKENS[ASKED], of_query)
     omega = [dot(query, through(token, of_key)) for token in TOKENS]
@@ -258,7 +258,7 @@ def scaled_by_the_root(dim: int) -> Score:
 
 
 @each_library
-def test_self_attention_of_six_tokens_is_what_is_written_by_hand(by: By) -> None:
+def test_self_attention_of_six_tokens_agrees_with_a_slow_loop(by: By) -> None:
     omega, by_hand, context = self_attention_by_hand()
     of_query, of_key, of_value = projections()
     tokens = np.asarray(TOKENS, np.float32)

@@ -1,4 +1,4 @@
-"""Model files: what is loaded is what was saved, to the bit, or it is not loaded."""
+"""Model files: a loaded head has the bits of the saved head, or loading fails."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ Values = dict[str, Floats]
 
 
 def trained(config: HeadConfig) -> AttentionHead:
-    """Return a head no parameter of which has its birth value, nor its null slot."""
+    """Return a head with all parameters changed from their initial values, the null slot included."""
     return AttentionHead(config, moved(initial_parameters(config), 1.0))
 
 
@@ -50,7 +50,7 @@ def folder(tmp_path: Path, head: AttentionHead) -> Path:
 
 
 def unnoticed_flips(folder: Path, name: str) -> list[bytes]:
-    """Return the surroundings of every byte of a file that may be flipped and the head still loads."""
+    """Return the context of each byte of a file whose flipped bit is not detected on loading."""
     body = (folder / name).read_bytes()
     unnoticed = []
     for at in range(len(body)):
@@ -63,7 +63,7 @@ def unnoticed_flips(folder: Path, name: str) -> list[bytes]:
     return unnoticed
 
 
-def test_a_head_comes_back_with_the_same_bits_and_shape(folder: Path, head: AttentionHead) -> None:
+def test_a_loaded_head_has_the_bits_and_shape_of_the_saved_head(folder: Path, head: AttentionHead) -> None:
     loaded = load_head(folder)
     assert loaded.config == CONFIG
     values = loaded.parameters_by_name()
@@ -75,7 +75,7 @@ def test_a_head_comes_back_with_the_same_bits_and_shape(folder: Path, head: Atte
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("heads", [1, 3])
-def test_a_head_of_any_form_comes_back_to_the_bit(tmp_path: Path, form: str, heads: int) -> None:
+def test_a_loaded_head_of_any_form_has_the_saved_bits(tmp_path: Path, form: str, heads: int) -> None:
     head = trained(replace(CONFIG, form=form, heads=heads))
     save_head(tmp_path / "1", head, {})
     loaded = load_head(tmp_path / "1")
@@ -84,16 +84,16 @@ def test_a_head_of_any_form_comes_back_to_the_bit(tmp_path: Path, form: str, hea
     assert np.array_equal(loaded(query, candidates).logits, head(query, candidates).logits)
 
 
-def test_a_loaded_head_is_for_serving_only(folder: Path) -> None:
+def test_a_loaded_head_is_read_only(folder: Path) -> None:
     loaded = load_head(folder)
     assert not any(value.flags.writeable for value in loaded.parameters_by_name().values())
 
 
-def test_the_manifest_tells_where_a_head_came_from(folder: Path) -> None:
+def test_the_manifest_has_the_lineage_of_a_head(folder: Path) -> None:
     assert json.loads((folder / MANIFEST).read_bytes())["lineage"] == {"seed": 4}
 
 
-def test_a_saved_head_is_never_written_over(folder: Path, head: AttentionHead) -> None:
+def test_a_saved_head_is_never_overwritten(folder: Path, head: AttentionHead) -> None:
     before = (folder / WEIGHTS).read_bytes()
     with pytest.raises(FileExistsError):
         save_head(folder, AttentionHead(replace(CONFIG, seed=5)), {})
@@ -120,7 +120,7 @@ def test_a_missing_folder_is_damage(tmp_path: Path) -> None:
         load_head(tmp_path / "nowhere")
 
 
-def test_a_head_whose_saving_was_cut_short_is_not_loaded(tmp_path: Path, folder: Path) -> None:
+def test_an_incompletely_saved_head_is_not_loaded(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "2").mkdir()
     (tmp_path / "2" / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes())
     with pytest.raises(DamagedFile, match="no readable manifest"):
@@ -167,20 +167,20 @@ def without(name: str) -> Callable[[Values], Values]:
         lambda values: {},
     ],
 )
-def test_tensors_of_other_names_shapes_or_numbers_than_a_head_has_are_damage(
+def test_tensors_with_wrong_names_shapes_or_types_are_damage(
     tmp_path: Path, change: Callable[[Values], Values]
 ) -> None:
     with pytest.raises(DamagedFile, match="does not describe a head"):
         load_head(written(tmp_path / "1", save(change(trained(CONFIG).parameters_by_name()))))
 
 
-def test_what_is_no_file_of_tensors_is_damage(tmp_path: Path) -> None:
+def test_a_file_without_tensors_is_damage(tmp_path: Path) -> None:
     with pytest.raises(DamagedFile, match="does not describe a head"):
         load_head(written(tmp_path / "1", b"not a file of tensors"))
 
 
 def written(folder: Path, tensors: bytes) -> Path:
-    """Return a folder with these bytes for tensors and a manifest that vouches for them."""
+    """Return a folder with these bytes as tensors and a matching manifest."""
     folder.mkdir()
     (folder / WEIGHTS).write_bytes(tensors)
     write_manifest(folder, [WEIGHTS], {"format": FORMAT, "config": asdict(CONFIG), "lineage": {}})

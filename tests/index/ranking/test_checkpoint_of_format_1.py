@@ -1,4 +1,4 @@
-"""Model files as they were written before format 2: they are read, and rank as their formula says."""
+"""Model files of format 1: they can be loaded, and rank by the formula of that format."""
 
 import json
 import math
@@ -63,7 +63,7 @@ def safetensors(tensors: Mapping[str, Any]) -> bytes:
 
 
 def written(folder: Path, tensors: Mapping[str, Any] = TENSORS, config: Mapping[str, Any] = CONFIG) -> Path:
-    """Return a folder with a model as format 1 wrote it: its manifest names no format."""
+    """Return a folder with a model of format 1, whose manifest has no format number."""
     folder.mkdir()
     (folder / WEIGHTS).write_bytes(safetensors(tensors))
     write_manifest(folder, [WEIGHTS], {"config": dict(config), "lineage": {}})
@@ -98,7 +98,7 @@ def test_a_model_of_format_1_ranks_as_its_formula_says(tmp_path: Path) -> None:
         assert float(attention.logits[b, -1]) == pytest.approx(3.0 * 0.6, abs=1e-5)
 
 
-def test_what_format_1_did_not_know_has_no_weight_in_it(tmp_path: Path) -> None:
+def test_evidence_unknown_to_format_1_has_weight_zero(tmp_path: Path) -> None:
     head = load_head(written(tmp_path / "1"))
     weight = dict(zip(EVIDENCE, head.beta.tolist(), strict=True))
     assert [weight[name] for name in ("coverage", "proximity", "phrase")] == [0.0] * 3
@@ -107,7 +107,7 @@ def test_what_format_1_did_not_know_has_no_weight_in_it(tmp_path: Path) -> None:
     assert not head.head_gate.any()
 
 
-def test_a_model_of_format_1_is_saved_in_the_format_of_today(tmp_path: Path) -> None:
+def test_a_model_of_format_1_is_saved_in_the_current_format(tmp_path: Path) -> None:
     head = load_head(written(tmp_path / "1"))
     save_head(tmp_path / "2", head, {})
     again = load_head(tmp_path / "2")
@@ -116,8 +116,8 @@ def test_a_model_of_format_1_is_saved_in_the_format_of_today(tmp_path: Path) -> 
     assert all(np.array_equal(value, values[name]) for name, value in head.parameters_by_name().items())
 
 
-def test_an_untrained_model_of_format_1_is_known_as_what_it_is(tmp_path: Path) -> None:
-    """So that few queries can prove a gain over it: what it was born with is its birth, in this format too."""
+def test_an_untrained_model_of_format_1_is_recognised_as_untrained(tmp_path: Path) -> None:
+    """An untrained champion allows cross-fitting, so it must be recognised in this format too."""
     initial = {
         "beta": np.asarray(CONFIG["beta"], np.float32),
         "down": TENSORS["down"],
@@ -141,6 +141,6 @@ def test_a_model_of_format_1_without_one_of_its_tensors_is_damage(tmp_path: Path
 
 
 @pytest.mark.parametrize("change", [{"beta": [0.1, 0.2]}, {"dim": 5}, {"beta": None}, {"rank": 3}])
-def test_a_model_of_format_1_whose_config_is_of_another_head_is_damage(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_a_model_of_format_1_with_the_config_of_another_head_is_damage(tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises(DamagedFile):
         load_head(written(tmp_path / "1", config=CONFIG | change))

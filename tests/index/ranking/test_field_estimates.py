@@ -1,4 +1,4 @@
-"""Values that answer: what the attended documents say about a field."""
+"""Field estimates: the distribution of a field's values under attention."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ def equal(count: int) -> Any:
     return np.full(count, 1 / count)
 
 
-def test_attention_without_the_null_slot_is_what_the_candidates_have_of_each_others_weight() -> None:
+def test_attention_without_the_null_slot_is_the_share_among_candidates() -> None:
     weights = np.asarray([0.2, 0.1, 0.1], np.float32)
     assert attention_without_null(weights, np.zeros(3)).tolist() == pytest.approx([0.5, 0.25, 0.25])
     assert attention_without_null(np.empty(0), np.empty(0)).tolist() == []
 
 
-def test_where_the_null_slot_takes_all_attention_comes_from_the_logits() -> None:
+def test_if_the_null_slot_has_all_the_weight_attention_comes_from_the_logits() -> None:
     logits = np.asarray([3.0, 1.0, 2.0], np.float32) - 5000
     by_hand = [np.exp(one) / (np.exp(3) + np.exp(1) + np.exp(2)) for one in (3, 1, 2)]
     assert attention_without_null(np.zeros(3, np.float32), logits).tolist() == pytest.approx(by_hand)
@@ -70,32 +70,32 @@ def test_a_quantile_is_the_smallest_number_that_the_weights_up_to_it_reach() -> 
     assert quantiles(shares, numbers, levels) == by_hand
 
 
-def test_quantiles_of_equal_weights_are_not_moved_by_rounding() -> None:
+def test_rounding_does_not_change_the_quantiles_of_equal_weights() -> None:
     assert quantiles(equal(10), np.arange(10.0), [0.1, 0.5, 0.9]) == [0, 4, 8]
 
 
-def test_a_list_shares_its_documents_weight_out_equally_and_counts_a_value_once() -> None:
+def test_the_values_of_a_list_share_the_weight_equally_and_count_once() -> None:
     found = predict(np.asarray([0.6, 0.4]), [["a", "b", "b"], ["b"]])
     assert {one["value"]: one["weight"] for one in found["distribution"]} == pytest.approx({"b": 0.7, "a": 0.3})
     assert found["documents"] == 2
 
 
-def test_an_empty_list_is_no_value() -> None:
+def test_an_empty_list_is_a_missing_value() -> None:
     found = predict(np.asarray([0.75, 0.25]), [[], ["a"]])
     assert (found["distribution"], found["coverage"]) == ([{"value": "a", "weight": 1.0}], 0.25)
 
 
-def test_booleans_are_categories_and_no_numbers() -> None:
+def test_booleans_are_categories_and_not_numbers() -> None:
     found = predict(np.asarray([0.75, 0.25]), [True, False])
     assert found["type"] == "categories"
     assert found["distribution"] == [{"value": True, "weight": 0.75}, {"value": False, "weight": 0.25}]
 
 
-def test_numbers_among_other_types_are_categories_and_types_are_kept_apart() -> None:
+def test_mixed_types_are_categories_and_equal_values_of_different_types_differ() -> None:
     found = predict(equal(4), [1, True, "1", 1.0])
     assert found["type"] == "categories"
-    told = [(type(one["value"]), one["weight"]) for one in found["distribution"]]
-    assert told == [(int, 0.5), (bool, 0.25), (str, 0.25)]
+    values = [(type(one["value"]), one["weight"]) for one in found["distribution"]]
+    assert values == [(int, 0.5), (bool, 0.25), (str, 0.25)]
 
 
 def test_ties_are_ordered_by_value_and_the_rest_is_summed() -> None:
@@ -123,7 +123,7 @@ def test_the_effective_sample_size_is_the_count_for_equal_weights_and_one_for_a_
     assert effective_sample_size(np.asarray([1.0, 0, 0])) == 1
 
 
-def test_a_document_of_no_weight_does_not_stand_for_its_field() -> None:
+def test_a_document_of_weight_zero_is_ignored() -> None:
     assert predict(np.asarray([1.0, 0.0]), [None, 7.5]) == predict(np.asarray([1.0]), [None])
 
 

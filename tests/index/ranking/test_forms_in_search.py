@@ -1,11 +1,11 @@
-"""A search with any form of attention: what is explained is what was scored."""
+"""A search with any form of attention: the explanation agrees with the scores."""
 
 from pathlib import Path
 
 import pytest
 
 from index.generation.generation import Generation
-from index.ranking.attention import EVIDENCE, OF_FORM, AttentionHead, HeadConfig, initial_parameters
+from index.ranking.attention import EVIDENCE, SCORE_PREFIX, AttentionHead, HeadConfig, initial_parameters
 from index.ranking.explanation import explain_keys
 from index.ranking.retrieval import Query
 from index.ranking.score_functions import FORMS
@@ -31,7 +31,7 @@ def test_the_keys_of_a_hit_add_up_to_its_part_whatever_the_form(generation: Gene
     beta = tuple(float(name == "passage") for name in EVIDENCE)
     config = HeadConfig(DIM, rank=3, heads=heads, form=form, beta=beta, inverse_temperature=1.0, sharpness=3.0)
     values = initial_parameters(config)
-    learned = moved({name: value for name, value in values.items() if name.startswith(OF_FORM)}, 0.4, seed=1)
+    learned = moved({name: value for name, value in values.items() if name.startswith(SCORE_PREFIX)}, 0.4, seed=1)
     head = AttentionHead(config, values | learned)
     query = Query("", random_vectors(1, DIM, seed=4)[0])
     ranking = search(generation, head, query)

@@ -1,4 +1,4 @@
-"""The normalisers: whatever makes weights of logits, they are a distribution over the candidates and the null slot."""
+"""The normalisers: their weights are a distribution over the candidates and the null slot."""
 
 import math
 
@@ -13,11 +13,11 @@ every_normaliser = pytest.mark.parametrize("name", NORMALISERS)
 
 LOGITS = np.asarray([[1.0, 3.0, -2.0, 0.5], [9.0, 9.0, -1.0, -4.0]])
 MASK = np.asarray([[True, True, False, True], [False, True, True, True]])
-"""Two queries with two candidates each; the null slot stands last, and what is padding differs."""
+"""Two queries with two candidates each; the null slot is last, and the padding differs."""
 
 
 def by_hand(name: str, logits: list[float], mask: list[bool]) -> list[float]:
-    """Return the weights of one query, one number after the other."""
+    """Return the weights of one query, computed by loops."""
     doc_indices = [at for at, real in enumerate(mask) if real]
     share = dict.fromkeys(range(len(logits)), 0.0)
     if name == "softmax":
@@ -32,7 +32,7 @@ def by_hand(name: str, logits: list[float], mask: list[bool]) -> list[float]:
 
 @each_library
 @every_normaliser
-def test_a_normaliser_is_what_is_written_by_hand(by: By, name: str) -> None:
+def test_a_normaliser_agrees_with_a_slow_loop(by: By, name: str) -> None:
     weights = by(NORMALISERS[name])(LOGITS, MASK)
     for b in range(2):
         assert weights[b].tolist() == pytest.approx(by_hand(name, LOGITS[b].tolist(), MASK[b].tolist()))
@@ -53,7 +53,7 @@ def test_weights_are_never_negative_and_sum_to_one(by: By, name: str, seed: int)
 
 @each_library
 @every_normaliser
-def test_where_there_is_no_candidate_the_null_slot_has_all_the_weight(by: By, name: str) -> None:
+def test_without_candidates_the_null_slot_has_all_the_weight(by: By, name: str) -> None:
     mask = np.asarray([[False, False, True]])
     assert by(NORMALISERS[name])(np.asarray([[-math.inf, 5.0, -3.0]]), mask).tolist() == [[0.0, 0.0, 1.0]]
 
@@ -75,19 +75,19 @@ def test_the_same_logits_give_the_same_bits(by: By, name: str) -> None:
 
 
 @each_library
-def test_a_look_up_gives_equals_to_the_first(by: By) -> None:
+def test_one_hot_selects_the_first_among_equals(by: By) -> None:
     everything = np.ones((1, 5), bool)
     assert by(one_hot)(np.asarray([[1.0, 4.0, 4.0, 2.0, 4.0]]), everything).tolist() == [[0, 1, 0, 0, 0]]
 
 
 @each_library
-def test_the_average_does_not_look_at_the_logits(by: By) -> None:
+def test_uniform_does_not_depend_on_the_logits(by: By) -> None:
     assert np.array_equal(by(uniform)(LOGITS, MASK), by(uniform)(-7 * LOGITS, MASK))
 
 
 @each_library
 @pytest.mark.parametrize(("temperature", "limit"), [(1e-3, one_hot), (1e9, uniform)])
-def test_softmax_tends_to_a_look_up_when_cold_and_to_the_average_when_hot(
+def test_softmax_tends_to_one_hot_at_low_and_to_uniform_at_high_temperature(
     by: By, temperature: float, limit: Normaliser
 ) -> None:
     assert np.allclose(by(softmax)(LOGITS / temperature, MASK), by(limit)(LOGITS, MASK), atol=1e-7)
@@ -97,7 +97,7 @@ def test_the_gradient_of_softmax_is_right() -> None:
     assert torch.autograd.gradcheck(lambda logits: softmax(logits, tensors(MASK)), (tensors(LOGITS).requires_grad_(),))
 
 
-def test_softmax_learns_which_candidate_answers() -> None:
+def test_softmax_learns_the_right_candidate() -> None:
     logits, losses = torch.zeros(1, 4, requires_grad=True), []
     for _ in range(50):
         loss = -softmax(logits, torch.ones(1, 4, dtype=torch.bool))[0, 2].log()
@@ -109,7 +109,7 @@ def test_softmax_learns_which_candidate_answers() -> None:
 
 
 @pytest.mark.parametrize("normaliser", [one_hot, uniform])
-def test_a_look_up_and_an_average_pass_no_gradient_on(normaliser: Normaliser) -> None:
-    """So training always goes through softmax, whatever makes the weights that are shown."""
+def test_one_hot_and_uniform_have_no_gradient(normaliser: Normaliser) -> None:
+    """Training therefore always uses softmax."""
     weights = normaliser(tensors(LOGITS).requires_grad_(), tensors(MASK))
     assert not weights.requires_grad

@@ -1,4 +1,4 @@
-"""The null slot inside the head: the weight that was calibrated is the one that is served; no ranking hangs on it."""
+"""The null slot of the head: its weight agrees with the calibration, and no ranking depends on it."""
 
 import math
 from dataclasses import replace
@@ -33,7 +33,7 @@ def attended(by: By, rows: list[list[float]], null: tuple[float, float, float]) 
 @each_library
 @settings(deadline=None)
 @given(rows=st.lists(LOGITS, min_size=1, max_size=3), null=NULL)
-def test_the_null_weight_is_the_one_that_calibration_fits(
+def test_the_null_weight_agrees_with_the_calibration(
     by: By, rows: list[list[float]], null: tuple[float, float, float]
 ) -> None:
     attention, fit = attended(by, rows, null), NullFit(*null)
@@ -56,7 +56,7 @@ def test_the_null_slot_changes_no_ranking_and_no_ratio_of_weights(
 
 
 @each_library
-def test_the_null_logit_is_the_one_written_by_hand(by: By) -> None:
+def test_the_null_logit_agrees_with_a_slow_loop(by: By) -> None:
     config = replace(CONFIG, null=(2.0, 0.7, 1.5))
     logits = [0.5, 1.5, -0.25]
     assert float(attended(by, [logits], config.null).logits[0, -1]) == pytest.approx(null_logit_by_hand(config, logits))
@@ -64,7 +64,7 @@ def test_the_null_logit_is_the_one_written_by_hand(by: By) -> None:
 
 @each_library
 @pytest.mark.parametrize("null", [(5.0, 1.0, 0.0), (-40.0, 2.0, 3.0)])
-def test_without_a_candidate_all_the_weight_is_on_the_null_slot(by: By, null: tuple[float, float, float]) -> None:
+def test_without_a_candidate_the_null_slot_has_all_the_weight(by: By, null: tuple[float, float, float]) -> None:
     assert attended(by, [[]], null).weights.tolist() == [[1.0]]
     assert attended(by, [[], [1.0, 2.0]], null).weights[0].tolist() == [0.0, 0.0, 1.0]
 
@@ -76,7 +76,7 @@ def test_with_slope_one_and_no_peak_the_null_logit_is_a_constant(by: By) -> None
 
 
 @each_library
-def test_more_evidence_and_a_clearer_winner_make_an_answer_likelier(by: By) -> None:
+def test_more_evidence_and_a_higher_peak_lower_the_null_weight(by: By) -> None:
     null = (3.0, 0.8, 2.0)
     weak, strong = attended(by, [[1.0, 1.0], [4.0, 4.0]], null).weights[:, -1].tolist()
     total = math.log(2 * math.exp(4.0))
@@ -85,7 +85,7 @@ def test_more_evidence_and_a_clearer_winner_make_an_answer_likelier(by: By) -> N
     assert shared > alone
 
 
-def test_a_query_without_candidates_beside_others_gives_no_gradient_that_is_not_a_number() -> None:
+def test_a_query_without_candidates_in_a_batch_gives_no_nan_gradient() -> None:
     head = trainable(AttentionHead(replace(CONFIG, null=(2.0, 0.7, 1.5))))
     attention = head(tensors(np.ones((2, DIM), np.float32)), tensors(candidates_of([[], [0.5, 0.2]])))
     (attention.weights**2).sum().backward()

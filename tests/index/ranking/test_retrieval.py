@@ -1,4 +1,4 @@
-"""Candidates: what is retrieved by keys, by words and by memory, and what attention is handed of it."""
+"""Candidates: retrieval by keys, by words and by memory, and the arrays assembled for attention."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -57,7 +57,7 @@ def rows(generation: Generation, candidates: CandidateSet) -> list[int]:
     return generation.rows[candidates.doc_indices].tolist()
 
 
-# --- Who is a candidate ---
+# --- Candidates ---
 
 
 def test_candidates_are_those_with_near_keys_and_those_with_the_words(generation: Generation) -> None:
@@ -66,33 +66,33 @@ def test_candidates_are_those_with_near_keys_and_those_with_the_words(generation
     assert rows(generation, found(generation, X, "wordless", count=1)) == [1, 5]
 
 
-def test_a_mode_uses_its_own_evidence_alone(generation: Generation) -> None:
+def test_a_mode_uses_its_own_evidence_only(generation: Generation) -> None:
     assert rows(generation, found(generation, X, "copper", count=1, mode=Mode.DENSE)) == [1]
     words = found(generation, X, "copper", count=1, mode=Mode.WORDS)
     assert rows(generation, words) == [4]
     assert words.words.tolist() == [[1.0, 1.0, 1.0, 0.0]]  # one word has no neighbour
     dense = found(generation, X, "cat", mode=Mode.DENSE)
     assert not dense.words.any()
-    assert dense.facts.tolist() == [0.5, 0.5, 0.5]  # of a query whose words are not looked at nothing is known
+    assert dense.facts.tolist() == [0.5, 0.5, 0.5]  # neutral facts: a dense search ignores the words
 
 
-def test_candidates_stand_in_ascending_order_and_once(generation: Generation) -> None:
+def test_candidates_are_distinct_and_ascending(generation: Generation) -> None:
     candidates = found(generation, unit(0, 1, 0.1), "cat dog copper wordless", count=5)
     assert rows(generation, candidates) == [1, 2, 3, 4, 5]
     assert all(len(getattr(candidates, name)) == 5 for name in ("doc_indices", "words"))
 
 
-def test_every_head_brings_its_own_candidates(generation: Generation) -> None:
+def test_each_head_retrieves_its_own_candidates(generation: Generation) -> None:
     candidates = retrieve(generation, Query("", X, count=1), np.stack([X, Z]))
     assert rows(generation, candidates) == [1, 4]
 
 
-def test_extra_documents_are_candidates_in_any_case(generation: Generation) -> None:
+def test_required_documents_are_always_candidates(generation: Generation) -> None:
     candidates = found(generation, X, "cat", count=1, extra=[4, 1])
     assert rows(generation, candidates) == [1, 4]
 
 
-def test_nothing_is_retrieved_when_nothing_is_asked_for(generation: Generation) -> None:
+def test_a_count_of_zero_retrieves_nothing(generation: Generation) -> None:
     assert rows(generation, found(generation, X, "cat", count=0)) == []
     assert rows(generation, found(generation, X, "cat", count=0, extra=[3])) == [3]
 
@@ -100,7 +100,7 @@ def test_nothing_is_retrieved_when_nothing_is_asked_for(generation: Generation) 
 # --- Words ---
 
 
-def test_words_are_bm25_over_its_best_for_every_candidate_alike(generation: Generation) -> None:
+def test_words_are_bm25_over_the_best_score_for_every_candidate(generation: Generation) -> None:
     candidates = found(generation, Z, "cat dog", count=5)
     found_rows, scores = generation.words.search("cat dog", 5)
     assert found_rows.tolist() == [3, 1, 2]
@@ -109,17 +109,17 @@ def test_words_are_bm25_over_its_best_for_every_candidate_alike(generation: Gene
     assert candidates.words[:, BM25].tolist() == pytest.approx([rest[0] / best, rest[1] / best, 1.0, 0.0])
 
 
-def test_a_document_found_by_keys_alone_still_has_its_words_counted(generation: Generation) -> None:
+def test_a_document_found_by_keys_alone_has_word_evidence(generation: Generation) -> None:
     candidates = found(generation, X, "cat dog", count=1)
     assert rows(generation, candidates) == [1, 3]
     assert 0 < candidates.words[0, BM25] < candidates.words[1, BM25] == pytest.approx(1.0)
 
 
-def test_a_query_without_known_words_has_no_words_evidence(generation: Generation) -> None:
+def test_a_query_without_known_words_has_no_word_evidence(generation: Generation) -> None:
     assert not found(generation, X, "nowhere").words.any()
 
 
-def test_words_are_also_compared_as_a_sequence_for_every_candidate_alike(tmp_path: Path) -> None:
+def test_term_matching_is_computed_for_every_candidate(tmp_path: Path) -> None:
     texts = ["red cat bowl", "bowl red cat", "cat red", "dog", "red dog cat"]
     generation = generation_of(tmp_path, [passages(row, text, X) for row, text in enumerate(texts)], dim=3)
     candidates = found(generation, X, "red cat bowl", count=5)
@@ -133,7 +133,7 @@ def test_words_are_also_compared_as_a_sequence_for_every_candidate_alike(tmp_pat
     assert 0 == phrase[2] < phrase[1] < 1
 
 
-def test_the_facts_of_a_query_are_those_of_its_words_and_best_scores(tmp_path: Path) -> None:
+def test_the_facts_of_a_query_come_from_its_words_and_best_scores(tmp_path: Path) -> None:
     generation = generation_of(tmp_path, [passages(row, f"common word{row}", X) for row in range(12)], dim=3)
     facts = {text: found(generation, X, text).facts.tolist() for text in ("word3", "common", "common " * 9)}
     length, rarest, peaked = (dict(zip(facts, column, strict=True)) for column in zip(*facts.values(), strict=True))
@@ -145,7 +145,7 @@ def test_the_facts_of_a_query_are_those_of_its_words_and_best_scores(tmp_path: P
 # --- Filters ---
 
 
-def test_a_filter_is_obeyed_by_keys_words_and_memory(tmp_path: Path) -> None:
+def test_a_filter_applies_to_keys_words_and_memory(tmp_path: Path) -> None:
     generation = generation_with(tmp_path, remembered(1, 1, X), remembered(2, 3, X))
     candidates = found(generation, X, "cat copper", count=5, allowed=[2, 3])
     assert rows(generation, candidates) == [2, 3]
@@ -153,7 +153,7 @@ def test_a_filter_is_obeyed_by_keys_words_and_memory(tmp_path: Path) -> None:
     assert rows(generation, found(generation, X, "cat", allowed=[])) == []
 
 
-def test_a_filter_leaves_as_many_candidates_as_are_wanted(tmp_path: Path) -> None:
+def test_a_filtered_search_has_as_many_candidates_as_requested(tmp_path: Path) -> None:
     vectors = random_vectors(200, 8, seed=1)
     documents = [passages(row, "cat " * (1 + row % 7), vectors[row]) for row in range(200)]
     generation = generation_of(tmp_path, documents, dim=8)
@@ -163,7 +163,7 @@ def test_a_filter_leaves_as_many_candidates_as_are_wanted(tmp_path: Path) -> Non
         assert rows(generation, candidates) == allowed
 
 
-def test_removed_documents_are_no_candidates(tmp_path: Path) -> None:
+def test_removed_documents_are_not_candidates(tmp_path: Path) -> None:
     store = store_of(tmp_path, DOCUMENTS, 3)
     store.remember(2, [remembered(1, 1, X), remembered(2, 3, X)])
     generation = store.apply(3, [], removed=[1])
@@ -177,7 +177,7 @@ def test_removed_documents_are_no_candidates(tmp_path: Path) -> None:
 # --- Memory ---
 
 
-def test_a_near_past_query_brings_its_document_in(tmp_path: Path) -> None:
+def test_the_document_of_a_near_past_query_is_a_candidate(tmp_path: Path) -> None:
     generation = generation_with(tmp_path, remembered(1, 4, NEAR, weight=0.7))
     candidates = found(generation, X, count=1)
     assert rows(generation, candidates) == [1, 4]
@@ -187,7 +187,7 @@ def test_a_near_past_query_brings_its_document_in(tmp_path: Path) -> None:
     assert candidates.memory_weight.tolist() == pytest.approx([0.7])
 
 
-def test_a_past_query_outside_the_radius_changes_nothing_to_the_bit(tmp_path: Path) -> None:
+def test_a_past_query_outside_the_radius_changes_no_bit(tmp_path: Path) -> None:
     without = generation_with(tmp_path / "without", remembered(2, 3, NEAR))
     outside = generation_with(tmp_path / "with", remembered(1, 4, FAR), remembered(2, 3, NEAR), remembered(3, 1, -X))
     one, other = found(without, X, "cat"), found(outside, X, "cat")
@@ -198,13 +198,13 @@ def test_a_past_query_outside_the_radius_changes_nothing_to_the_bit(tmp_path: Pa
 
 
 @pytest.mark.parametrize("mode", [Mode.DENSE, Mode.WORDS])
-def test_memory_counts_in_hybrid_searches_only(tmp_path: Path, mode: Mode) -> None:
+def test_memory_is_used_in_hybrid_searches_only(tmp_path: Path, mode: Mode) -> None:
     generation = generation_with(tmp_path, remembered(1, 4, X))
     assert found(generation, X, "cat", count=1, mode=mode).memory_key.tolist() == []
     assert rows(generation, found(generation, X, "dog", count=1, mode=mode)) in ([1], [2])
 
 
-def test_the_memory_of_one_source_can_be_left_unseen(tmp_path: Path) -> None:
+def test_the_memory_of_an_excluded_query_is_left_out(tmp_path: Path) -> None:
     keys = [
         remembered(1, 4, X, query_key="own"),
         remembered(2, 3, X, query_key="other"),
@@ -218,17 +218,17 @@ def test_the_memory_of_one_source_can_be_left_unseen(tmp_path: Path) -> None:
     assert rows(generation, everything) == [1, 2, 3, 4]
 
 
-def test_memory_of_a_document_that_is_not_there_is_left_out(tmp_path: Path) -> None:
+def test_memory_of_an_absent_document_is_left_out(tmp_path: Path) -> None:
     generation = generation_with(tmp_path, remembered(1, 99, X))
     assert found(generation, X, count=1).memory_key.tolist() == []
     empty = generation_of(tmp_path / "empty", [], [remembered(1, 1, X)], dim=3)
     assert found(empty, X, "cat").doc_indices.tolist() == []
 
 
-# --- What attention is handed ---
+# --- Assembled arrays ---
 
 
-def test_every_candidate_has_all_its_keys_whoever_found_it(generation: Generation) -> None:
+def test_every_candidate_has_all_its_keys(generation: Generation) -> None:
     found_rows = found(generation, X, "copper wordless")
     assert rows(generation, found_rows) == [1, 2, 4, 5]
     candidates = assemble(generation, [found_rows])
@@ -237,7 +237,7 @@ def test_every_candidate_has_all_its_keys_whoever_found_it(generation: Generatio
     assert keys == [[vector.tolist() for vector in vectors] for vectors in expected]
 
 
-def test_a_document_that_only_words_found_has_its_exact_dense_evidence(generation: Generation) -> None:
+def test_a_document_found_by_words_alone_has_exact_dense_evidence(generation: Generation) -> None:
     head = AttentionHead(HeadConfig(dim=3, rank=2, beta=only(passage=1.0), inverse_temperature=1.0))
     query = unit(1, 2, 0)
     candidates = found(generation, query, "cat", count=1)
@@ -246,7 +246,7 @@ def test_a_document_that_only_words_found_has_its_exact_dense_evidence(generatio
     assert logits[:2].tolist() == pytest.approx([float(query @ X), float(query @ unit(1, 1, 0))])
 
 
-def test_without_keys_in_the_mode_attention_is_handed_none(generation: Generation) -> None:
+def test_a_search_by_words_gives_attention_no_keys(generation: Generation) -> None:
     candidates = assemble(generation, [found(generation, X, "cat", mode=Mode.WORDS)], Mode.WORDS)
     assert (len(candidates.keys), len(candidates.pair_slot)) == (0, 0)
     assert candidates.words.shape == (1, 2, 4)
@@ -273,7 +273,7 @@ def test_queries_with_different_numbers_of_candidates_share_one_grid(tmp_path: P
         assert np.array_equal(together.memory_cosine[own], alone.memory_cosine)
 
 
-def test_no_queries_and_no_candidates_are_assembled_too(generation: Generation) -> None:
+def test_assemble_accepts_no_queries_and_no_candidates(generation: Generation) -> None:
     for sets in ([], [found(generation, X, count=0)]):
         candidates = assemble(generation, sets)
         assert candidates.mask.shape == (len(sets), 0)

@@ -1,4 +1,4 @@
-"""The forms of attention: each is what is written by hand, is e . k at birth, learns, and says what to ask an index."""
+"""The forms of attention: they agree with a slow loop, are e . k initially, learn, and have search vectors."""
 
 from typing import Any
 
@@ -23,13 +23,13 @@ def initial(form: str, heads: int = 1, dim: int = DIM, seed: int = 0) -> Score:
 
 
 def trained(form: str, heads: int = 1, dim: int = DIM, seed: int = 0) -> Score:
-    """Return a score whose every parameter has moved away from birth, in float64."""
+    """Return a score with all parameters changed from their initial values, in float64."""
     values = {name: value.astype(float) for name, value in vars(initial(form, heads, dim)).items()}
     return FORMS[form](**moved(values, 0.4, seed))
 
 
 def vectors(count: int, seed: int, dim: int = DIM, length: float = 1.0) -> Floats:
-    """Return float64 rows of this length, or of lengths of their own where it is 0."""
+    """Return float64 rows of this length, or of random lengths if it is 0."""
     rows = np.random.default_rng(seed).normal(size=(count, dim))
     return rows / np.linalg.norm(rows, axis=1, keepdims=True) * length if length else rows
 
@@ -39,7 +39,7 @@ def all_pairs(queries: int, keys: int) -> tuple[Ints, Ints]:
 
 
 def scored(score: Any, query: Any, keys: Any) -> Any:
-    """Return the scores (B, K, H) of every query with every key, as tensors where these are tensors."""
+    """Return the scores (B, K, H) of every query with every key, as tensors for tensors."""
     pairs = all_pairs(len(query), len(keys))
     scores = score(query, keys, *(tensors(pairs) if isinstance(query, Tensor) else pairs))
     return scores.reshape(len(query), len(keys), -1)
@@ -51,7 +51,7 @@ def scored(score: Any, query: Any, keys: Any) -> Any:
 @each_library
 @every_form
 @pytest.mark.parametrize("heads", [1, 3])
-def test_a_form_is_what_is_written_by_hand(by: By, form: str, heads: int) -> None:
+def test_a_form_agrees_with_a_slow_loop(by: By, form: str, heads: int) -> None:
     score, query, keys = trained(form, heads), vectors(2, 1, length=0), vectors(5, 2, length=0)
     scores = scored(by(score), query, keys)
     for h in range(heads):
@@ -64,7 +64,7 @@ def test_a_form_is_what_is_written_by_hand(by: By, form: str, heads: int) -> Non
 
 @each_library
 @every_form
-def test_pairs_are_scored_in_the_order_in_which_they_are_asked_for(by: By, form: str) -> None:
+def test_scores_are_in_the_order_of_the_pairs(by: By, form: str) -> None:
     score, query, keys = by(trained(form, 2)), vectors(3, 1), vectors(6, 2)
     pair_query, pair_key = np.asarray([2, 0, 2, 1, 1]), np.asarray([5, 0, 5, 3, 4])
     some = score(query, keys, pair_query, pair_key)
@@ -73,18 +73,18 @@ def test_pairs_are_scored_in_the_order_in_which_they_are_asked_for(by: By, form:
 
 @each_library
 @every_form
-def test_no_pair_gives_no_score(by: By, form: str) -> None:
+def test_no_pairs_give_no_scores(by: By, form: str) -> None:
     none = np.empty(0, np.int64)
     assert by(trained(form, 2))(vectors(1, 1), vectors(0, 2), none, none).shape == (0, 2)
 
 
-# --- At birth ---
+# --- Initial parameters ---
 
 
 @each_library
 @every_form
 @pytest.mark.parametrize("heads", [1, 4])
-def test_at_birth_every_form_is_the_cosine_of_unit_vectors(by: By, form: str, heads: int) -> None:
+def test_initially_every_form_is_the_cosine_of_unit_vectors(by: By, form: str, heads: int) -> None:
     query, keys = vectors(3, 1, 8).astype(np.float32), vectors(7, 2, 8).astype(np.float32)
     scores = scored(by(initial(form, heads, 8)), query, keys)
     assert scores.shape == (3, 7, heads)
@@ -94,7 +94,7 @@ def test_at_birth_every_form_is_the_cosine_of_unit_vectors(by: By, form: str, he
 
 @each_library
 @every_form
-def test_at_birth_an_index_is_asked_with_the_query_itself(by: By, form: str) -> None:
+def test_the_initial_search_vector_is_the_query(by: By, form: str) -> None:
     query = vectors(3, 1).astype(np.float32)
     asked = by(initial(form, 2)).search_vectors(query)
     assert asked.shape == (3, 2, DIM)
@@ -109,14 +109,14 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(form: str) -> No
 
 
 @every_form
-def test_birth_does_not_touch_the_global_random_state(form: str) -> None:
+def test_initial_parameters_do_not_touch_the_global_random_state(form: str) -> None:
     before = np.random.get_state()[1].tolist()
     initial(form)
     assert np.random.get_state()[1].tolist() == before
 
 
 @every_form
-def test_matrices_are_low_rank_and_the_rest_is_a_few_numbers_per_head(form: str) -> None:
+def test_matrices_are_low_rank_and_other_parameters_are_a_few_scalars_per_head(form: str) -> None:
     score = initial(form, 3)
     matrices = {id(parameter) for parameter in score.low_rank()}
     others = [parameter for parameter in vars(score).values() if id(parameter) not in matrices]
@@ -142,7 +142,7 @@ def test_the_gradient_of_a_form_is_right(form: str, heads: int) -> None:
 
 
 @every_form
-def test_a_form_can_leave_birth(form: str) -> None:
+def test_the_initial_gradient_is_not_zero(form: str) -> None:
     score, query, keys = (
         differentiable(initial(form, 2)),
         tensors(vectors(2, 1)).float(),
@@ -153,7 +153,7 @@ def test_a_form_can_leave_birth(form: str) -> None:
 
 
 @every_form
-def test_vectors_of_no_length_give_finite_scores_and_gradients(form: str) -> None:
+def test_zero_vectors_give_finite_scores_and_gradients(form: str) -> None:
     score, query = differentiable(initial(form)), torch.zeros(1, DIM, requires_grad=True)
     keys = torch.zeros(2, DIM, requires_grad=True)
     scores = scored(score, query, keys)
@@ -167,11 +167,11 @@ def test_vectors_of_no_length_give_finite_scores_and_gradients(form: str) -> Non
 # --- Learning ---
 
 SHIFTED = 6
-"""A toy: query i is answered by key i + 1, while its nearest key is key i."""
+"""A toy: key i + 1 is relevant for query i, whose nearest key is key i."""
 
 
 def fitted(form: str, heads: int, steps: int) -> tuple[list[float], Tensor, Score]:
-    """Return the losses, the final scores (B, K) and the form after steps of Adam on the toy."""
+    """Return the losses, the final scores (B, K) and the form after this many steps of Adam on the toy."""
     keys = tensors(vectors(SHIFTED, 5, 12)).float()
     query = torch.nn.functional.normalize(keys + 0.1 * tensors(vectors(SHIFTED, 6, 12)).float(), dim=1)
     gains = torch.eye(SHIFTED).roll(1, dims=1)
@@ -188,7 +188,7 @@ def fitted(form: str, heads: int, steps: int) -> tuple[list[float], Tensor, Scor
 
 @every_form
 @pytest.mark.parametrize("heads", [1, 2])
-def test_a_form_learns_which_key_answers(form: str, heads: int) -> None:
+def test_a_form_learns_the_right_key(form: str, heads: int) -> None:
     answer = torch.arange(1, SHIFTED + 1) % SHIFTED
     _, before, _ = fitted(form, heads, 0)
     assert not bool((before.argmax(1) == answer).any())
@@ -209,7 +209,7 @@ def test_the_scale_of_a_form_is_learned(form: str, name: str) -> None:
     assert float(np.abs(after - before).item()) > 0.01
 
 
-# --- What an index is asked ---
+# --- Search vectors ---
 
 
 @each_library
@@ -228,7 +228,7 @@ def test_search_vectors_of_the_cosine_leave_out_the_length_of_the_key(by: By) ->
 
 
 @each_library
-def test_search_vectors_of_the_gaussian_leave_out_what_is_of_the_query_or_the_key_alone(by: By) -> None:
+def test_search_vectors_of_the_gaussian_leave_out_terms_of_the_query_or_the_key_alone(by: By) -> None:
     score, query, keys = trained("gaussian", 2), vectors(3, 1), vectors(6, 2)
     found = np.einsum("bhd,kd->bkh", by(score).search_vectors(query), keys)
     of_key = np.exp(score.log_precision) / 2 * key_lengths(score, keys) ** 2
@@ -237,7 +237,7 @@ def test_search_vectors_of_the_gaussian_leave_out_what_is_of_the_query_or_the_ke
 
 
 def key_lengths(score: Score, keys: Floats) -> Floats:
-    """Return |W_k k| (K, H), every key being projected."""
+    """Return |W_k k| (K, H), computed from projected keys."""
     change = np.einsum("hdr,her->hde", score.key_up, score.key_down)
     return np.stack([np.linalg.norm(keys @ (np.eye(DIM) + one).T, axis=1) for one in change], axis=1)
 
@@ -250,7 +250,7 @@ def test_search_vectors_of_the_additive_form_are_its_gradient_at_the_query() -> 
         assert torch.allclose(gradient[0], score.search_vectors(query)[0, h], atol=1e-12)
 
 
-def test_every_form_has_a_name_and_stands_behind_one_interface() -> None:
+def test_every_form_has_a_name_and_implements_score() -> None:
     assert list(FORMS.values()) == [Bilinear, Dot, ScaledDot, Cosine, Additive, Gaussian]
     assert set(BY_HAND) == set(FORMS)
     assert all(issubclass(one, Score) for one in FORMS.values())

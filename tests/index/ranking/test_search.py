@@ -1,4 +1,4 @@
-"""One search: the ranking, its weights, and an explanation that adds up."""
+"""A search: the ranking, its weights, and an explanation that adds up to the logit."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -67,7 +67,7 @@ def same_bits(one: Ranking, other: Ranking) -> bool:
 
 
 def trained(heads: int = 1) -> AttentionHead:
-    """Return a head that has learned something."""
+    """Return a head with changed parameters."""
     head = AttentionHead(HeadConfig(dim=ENCODER.dim, rank=4, heads=heads, sharpness=CONFIG.sharpness))
     up = 0.3 * np.random.default_rng(1).standard_normal(head.score.up.shape, np.float32)
     return AttentionHead(head.config, head.parameters_by_name() | {"score.up": up})
@@ -101,7 +101,7 @@ def test_the_parts_of_a_hit_add_up_to_its_logit(tmp_path: Path, mode: Mode) -> N
         assert math.fsum(parts.values()) == pytest.approx(logit, abs=1e-4)
 
 
-def test_a_mode_has_parts_of_its_own_evidence_alone(tmp_path: Path) -> None:
+def test_a_mode_has_parts_of_its_own_evidence_only(tmp_path: Path) -> None:
     generation = remembering(tmp_path, remembered(1, 1, TEXT))
     present = {}
     for mode in Mode:
@@ -112,7 +112,7 @@ def test_a_mode_has_parts_of_its_own_evidence_alone(tmp_path: Path) -> None:
     assert present[Mode.HYBRID] == set(EVIDENCE)
 
 
-def test_the_untrained_order_is_that_of_the_hybrid_score_by_hand(generation: Generation) -> None:
+def test_the_untrained_order_agrees_with_the_hybrid_score_by_hand(generation: Generation) -> None:
     words = dict(zip(*(side.tolist() for side in generation.words.search(TEXT, 10)), strict=True))
     analyzer, (numbers, idf) = analyzer_for("none"), generation.words.weigh(TEXT)
     asked = analyzer.analyze(TEXT)
@@ -132,7 +132,7 @@ def test_the_untrained_order_is_that_of_the_hybrid_score_by_hand(generation: Gen
     )
 
 
-def test_ties_go_to_the_document_that_came_first(tmp_path: Path) -> None:
+def test_ties_are_ordered_by_doc_index(tmp_path: Path) -> None:
     same = [passages(row, "cat", vector_of("cat")) for row in (3, 7, 8, 9)]
     generation = generation_of(tmp_path, same)
     ranking = search(generation, HEAD, query("cat"))
@@ -141,12 +141,12 @@ def test_ties_go_to_the_document_that_came_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_a_collection_of_nothing_is_searched_too(tmp_path: Path, mode: Mode) -> None:
+def test_an_empty_collection_can_be_searched(tmp_path: Path, mode: Mode) -> None:
     ranking = search(generation_of(tmp_path, []), HEAD, query(mode=mode))
     assert (len(ranking.doc_indices), ranking.null_weight, ranking.entropy) == (0, 1.0, 0.0)
 
 
-def test_a_filter_is_obeyed(generation: Generation) -> None:
+def test_a_filter_is_applied(generation: Generation) -> None:
     allowed = np.isin(generation.rows, [4, 6])
     ranking = search(generation, HEAD, Query(TEXT, vector_of(TEXT), allowed=allowed))
     assert sorted(ranked(generation, ranking)) == [4, 6]
@@ -173,7 +173,7 @@ def test_entropy_is_low_when_one_document_has_the_weight_and_high_when_all_share
     assert (cold.temperature, hot.temperature) == pytest.approx((0.001, 1000.0))
 
 
-def test_a_query_is_projected_as_the_head_does_it() -> None:
+def test_project_agrees_with_the_head() -> None:
     head = trained(heads=3)
     vector = vector_of(TEXT)
     assert np.array_equal(project(HEAD, vector), vector[None])
@@ -189,15 +189,15 @@ def test_memory_raises_the_document_that_was_confirmed(tmp_path: Path) -> None:
     without = search(remembering(tmp_path / "without"), HEAD, query())
     generation = remembering(tmp_path / "with", remembered(1, 6, TEXT))
     with_memory = search(generation, HEAD, query())
-    place = int(generation.doc_indices(np.asarray([6]))[0])
-    gained = with_memory.logits[with_memory.doc_indices == place] - without.logits[without.doc_indices == place]
+    doc_index = int(generation.doc_indices(np.asarray([6]))[0])
+    gained = with_memory.logits[with_memory.doc_indices == doc_index] - without.logits[without.doc_indices == doc_index]
     assert gained.tolist() == pytest.approx([10.0 * 0.4 * math.log(2)], abs=1e-4)
     others = [dict(zip(r.doc_indices.tolist(), r.logits.tolist(), strict=True)) for r in (without, with_memory)]
-    assert all(one.pop(place) for one in others)
+    assert all(one.pop(doc_index) for one in others)
     assert others[0] == pytest.approx(others[1], abs=1e-5)
 
 
-def test_forgetting_restores_the_earlier_ranking_to_the_bit(tmp_path: Path) -> None:
+def test_removing_memory_restores_the_bits_of_the_earlier_ranking(tmp_path: Path) -> None:
     store = store_of(tmp_path, DOCUMENTS)
     keys = [remembered(1, 3, TEXT), remembered(2, 6, "deleting a folder", weight=0.5)]
     before = search(store.remember(2, keys), HEAD, query())
@@ -207,7 +207,7 @@ def test_forgetting_restores_the_earlier_ranking_to_the_bit(tmp_path: Path) -> N
     assert same_bits(before, after)
 
 
-def test_memory_outside_the_radius_leaves_a_ranking_as_it_was_to_the_bit(tmp_path: Path) -> None:
+def test_memory_outside_the_radius_changes_no_bit_of_a_ranking(tmp_path: Path) -> None:
     without = search(remembering(tmp_path / "without"), HEAD, query())
     far = [remembered(number, 6, text) for number, text in enumerate(["copper prices", "sort a list", "x y z"])]
     assert all(float(key.vector @ vector_of(TEXT)) < 0.5 for key in far)
@@ -231,7 +231,7 @@ def test_the_keys_of_a_hit_explain_its_dense_parts(tmp_path: Path) -> None:
     assert scale * pooled == pytest.approx(explain_parts(ranking, 0)["passage"], abs=1e-4)
 
 
-def test_shares_are_those_of_a_kind(generation: Generation) -> None:
+def test_shares_sum_to_one_per_kind(generation: Generation) -> None:
     ranking = search(generation, HEAD, query())
     position = ranked(generation, ranking).index(1)
     title, passage = explain_keys(generation, HEAD, query(), ranking, position)
@@ -257,13 +257,13 @@ def test_past_queries_that_confirm_a_hit_are_among_its_keys(tmp_path: Path) -> N
     assert not [share for share in explain_keys(generation, HEAD, query(), ranking, other) if share.query_key]
 
 
-def test_a_search_by_words_is_explained_by_no_keys(generation: Generation) -> None:
+def test_the_explanation_of_a_search_by_words_has_no_keys(generation: Generation) -> None:
     one = query("delete a folder", mode=Mode.WORDS)
     assert explain_keys(generation, HEAD, one, search(generation, HEAD, one), 0) == []
 
 
 @pytest.mark.parametrize("sharpness", [30.0, 5000.0])
-def test_shares_are_numbers_however_sharply_keys_are_pooled(tmp_path: Path, sharpness: float) -> None:
+def test_shares_are_finite_at_any_sharpness(tmp_path: Path, sharpness: float) -> None:
     generation = generation_of(tmp_path, [passages(1, "", vector_of(TEXT), -vector_of(TEXT), vector_of("copper"))])
     head = AttentionHead(replace(CONFIG, sharpness=sharpness))
     shares = explain_keys(generation, head, query(), search(generation, head, query()), 0)

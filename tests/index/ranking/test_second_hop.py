@@ -1,4 +1,4 @@
-"""The second hop: what a query found draws it on. Off at birth, right in its gradient, chosen where it finds more."""
+"""The second hop: the query moves towards the values of its candidates. Off initially, selected if it finds more."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,23 +37,23 @@ def hopping(config: HeadConfig, hop: float) -> AttentionHead:
 
 
 @each_library
-def test_a_hop_of_nothing_is_one_hop_to_the_bit(by: By) -> None:
+def test_a_hop_of_zero_gives_the_bits_of_a_single_hop(by: By) -> None:
     head, candidates = by(hopping(HEAD, 0.0)), flatten(QUERIES, DIM)
     once = head.attend(head.dense(E, candidates), candidates)
-    twice = head(E, candidates)  # in torch its hop may be trained, so the second pass is made
+    twice = head(E, candidates)
     assert np.array_equal(head.hopped(E, once, candidates), E)
     assert np.array_equal(twice.logits, once.logits)
     assert np.array_equal(twice.weights, once.weights)
 
 
 @each_library
-def test_the_query_is_drawn_by_the_weights_towards_the_unit_means_of_passages(by: By) -> None:
+def test_the_query_moves_towards_the_weighted_unit_means_of_passages(by: By) -> None:
     head, candidates = by(hopping(HEAD, 0.3)), flatten(QUERIES, DIM)
     attention = head.attend(head.dense(E, candidates), candidates)
     drawn = head.hopped(E, attention, candidates)
     for b, documents in enumerate(QUERIES):
         expected = E[b].astype(float)
-        shares = softmax(attention.logits[b, : len(documents)])  # of the candidates alone
+        shares = softmax(attention.logits[b, : len(documents)])  # over the candidates without the null slot
         for n, document in enumerate(documents):
             keys = [np.asarray(key) for kind, key in document.keys if kind == PASSAGE]
             if keys:
@@ -65,7 +65,7 @@ def test_the_query_is_drawn_by_the_weights_towards_the_unit_means_of_passages(by
 
 
 @each_library
-def test_a_document_whose_value_is_zero_moves_no_query(by: By) -> None:
+def test_a_document_with_value_zero_does_not_move_the_query(by: By) -> None:
     head, candidates = by(hopping(HEAD, 0.4)), flatten([[ToyDocument([])]], DIM)
     attention = head.attend(head.dense(E[:1], candidates), candidates)
     assert head.hopped(E[:1], attention, candidates).tolist() == E[:1].tolist()
@@ -81,8 +81,8 @@ def test_the_stored_values_are_pooled_and_not_the_keys(by: By) -> None:
 
 
 @each_library
-def test_where_the_null_slot_stands_draws_the_query_nowhere(by: By) -> None:
-    """The slot is calibrated after the hop was chosen; what it learns must not move what the hop finds."""
+def test_the_null_slot_does_not_move_the_query(by: By) -> None:
+    """The null slot is calibrated after the hop is selected; calibration must not change the results of the hop."""
     candidates = flatten(QUERIES, DIM)
     logits = [
         by(hopping(replace(HEAD, null=null), 0.4))(E, candidates).logits for null in ((16.0, 1, 0), (-9.0, 0.5, 3))
@@ -91,7 +91,7 @@ def test_where_the_null_slot_stands_draws_the_query_nowhere(by: By) -> None:
 
 
 @each_library
-def test_a_query_without_candidates_beside_others_stays_where_it_is(by: By) -> None:
+def test_a_query_without_candidates_in_a_batch_does_not_move(by: By) -> None:
     candidates = flatten([[], QUERIES[0]], DIM)
     head = by(hopping(HEAD, 0.4))
     drawn = head.hopped(E, head.attend(head.dense(E, candidates), candidates), candidates)
@@ -101,7 +101,7 @@ def test_a_query_without_candidates_beside_others_stays_where_it_is(by: By) -> N
 
 @each_library
 @pytest.mark.parametrize("normaliser", NORMALISERS)
-def test_queries_without_a_single_candidate_stay_where_they_are(by: By, normaliser: str) -> None:
+def test_queries_without_candidates_do_not_move(by: By, normaliser: str) -> None:
     attention = by(hopping(replace(HEAD, normaliser=normaliser), 0.4))(E, flatten([[], []], DIM))
     assert attention.weights.tolist() == [[1.0], [1.0]]
 
@@ -127,7 +127,7 @@ def test_the_gradient_with_respect_to_the_hop_is_right(hop: float) -> None:
 X = unit(1, 0, 0, 0)
 FIRST = unit(1, 1, 0, 0)
 BESIDE_IT = unit(0.2, 1, 0, 0)
-"""Near the first answer, and farther from the query X than what is not wanted."""
+"""Near the first answer, and farther from the query X than irrelevant documents."""
 OTHERS = [unit(0.3, 0, 1, 0), unit(0.3, 0, 0, 1), unit(0.3, 0, -1, 0), unit(0.3, 0, 0, -1)]
 
 
@@ -143,7 +143,7 @@ def found(generation: Generation, hop: float, mode: Mode = Mode.HYBRID, text: st
     return generation.rows[ranking.doc_indices].tolist(), ranking.asked
 
 
-def test_what_stands_beside_the_first_answer_is_found_by_the_second_hop_alone(generation: Generation) -> None:
+def test_only_the_second_hop_finds_the_neighbour_of_the_first_answer(generation: Generation) -> None:
     before, asked = found(generation, 0.0)
     after, drawn = found(generation, 0.6)
     assert before[0] == after[0] == 0
@@ -159,18 +159,18 @@ def test_a_search_by_words_has_no_second_hop(generation: Generation) -> None:
     assert found(generation, 0.4, Mode.WORDS, "word3")[1].tolist() == X.tolist()
 
 
-def test_a_search_that_finds_nothing_is_not_drawn_anywhere(tmp_path: Path) -> None:
+def test_a_search_without_candidates_does_not_move_the_query(tmp_path: Path) -> None:
     rows, asked = found(generation_of(tmp_path, [], dim=4), 0.4)
     assert (rows, asked.tolist()) == ([], X.tolist())
 
 
-def test_the_keys_of_a_hit_are_explained_by_the_query_that_they_were_matched_with(generation: Generation) -> None:
+def test_the_keys_of_a_hit_are_explained_by_the_moved_query(generation: Generation) -> None:
     head = hopping(replace(INITIAL, dim=4, rank=2, beta=only(passage=1.0), inverse_temperature=1.0), 0.4)
     query = Query("", X, count=2)
     ranking = search(generation, head, query)
-    for position, place in enumerate(ranking.doc_indices.tolist()):
+    for position, doc_index in enumerate(ranking.doc_indices.tolist()):
         (key,) = explain_keys(generation, head, query, ranking, position)
-        assert key.score == pytest.approx(float(ranking.asked @ generation.keys[place]), abs=1e-5)
+        assert key.score == pytest.approx(float(ranking.asked @ generation.keys[doc_index]), abs=1e-5)
         assert key.score == pytest.approx(ranking.logits[position], abs=1e-5)
 
 
@@ -180,7 +180,7 @@ WIDTH, CLUSTERS, CROWD = 48, 30, 240
 
 
 def clustered(folder: Path) -> tuple[Generation, Floats]:
-    """Return clusters of an entry, near its query, and a document near it and far from the query; and a crowd."""
+    """Return clusters of a document near its query and a neighbour far from the query, and other documents."""
     queries, beside = random_vectors(CLUSTERS, WIDTH, seed=1), random_vectors(CLUSTERS, WIDTH, seed=2)
     entries = [unit(*(query + other)) for query, other in zip(queries, beside, strict=True)]
     far = [unit(*(other - 0.35 * query)) for query, other in zip(queries, beside, strict=True)]
@@ -190,9 +190,7 @@ def clustered(folder: Path) -> tuple[Generation, Floats]:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_fit_takes_the_second_hop_where_it_finds_more_and_leaves_it_where_it_does_not(
-    tmp_path: Path, wanted: bool
-) -> None:
+def test_a_fit_selects_the_second_hop_only_if_it_finds_more(tmp_path: Path, wanted: bool) -> None:
     generation, queries = clustered(tmp_path)
     random, feedback = np.random.default_rng(4), []
     for number in range(90):
