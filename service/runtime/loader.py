@@ -29,7 +29,7 @@ def create_collection(
     """Create an empty collection with the untrained model as champion, durably, and return its state."""
     with database.write() as connection:
         row = insert_collection(connection, name, vars(settings), encoder_name, encoder.fingerprint, encoder.dim)
-        insert_model(connection, row["id"], 0, {"lineage": {"kind": "birth"}, "report": {}, "decision": {}})
+        insert_model(connection, row["id"], 0, {"lineage": {"kind": "initial"}, "report": {}, "decision": {}})
         point_alias(connection, row["id"], "champion", 0)
     return load_collection(database, row, data)
 

@@ -9,6 +9,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from index.learning.config import FitConfig
 from service.http import problems
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.runtime import Runtime
@@ -132,3 +133,10 @@ def test_scripts_never_read_html_from_data() -> None:
 
 def test_pages_are_not_in_the_api_schema(client: TestClient) -> None:
     assert client.get("/openapi.json").json()["paths"] == {}
+
+
+def test_the_curves_of_a_query_projection_have_a_colour_of_their_own() -> None:
+    style = (HERE / "static" / "style.css").read_text(encoding="utf-8")
+    richest = FitConfig.recipes[-1]
+    assert f".plot g.{richest}" in style
+    assert f".key.{richest}::before" in style
