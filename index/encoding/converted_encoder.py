@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import structlog
 from tokenizers import Tokenizer
 
 from index.encoding.chunking import PassageCutter
@@ -21,6 +22,8 @@ from index.encoding.precision import Precision, Precisions, choose_precisions, p
 from index.encoding.sessions import Session, Tokens, onnx_session, openvino_session
 from index.records import Floats
 from index.storage.priority import lower_priority
+
+log = structlog.get_logger()
 
 BATCH_TOKENS, BATCH_TEXTS = 768, 16
 """The most tokens and texts of a forward pass. A larger pass does not fit the processor's cache and delays searches."""
@@ -103,9 +106,19 @@ def batches(lengths: Sequence[int], texts: int) -> Iterator[list[int]]:
 
 
 def _document_session(folder: Path, chosen: Precisions, threads: int) -> Session:
+    """Return the session for documents: OpenVINO, or ONNX Runtime in float32 where OpenVINO cannot compile the model.
+
+    OpenVINO fails where the processor has an instruction set that its kernels may not use (ONEDNN_MAX_CPU_ISA).
+    """
     if chosen.documents == "int8":
         return onnx_session(folder / INT8, threads)
-    return openvino_session(folder / FP32, threads, chosen.documents)
+    try:
+        return openvino_session(folder / FP32, threads, chosen.documents)
+    except RuntimeError as error:
+        log.warning(
+            "openvino_cannot_compile", precision=chosen.documents, runtime="ONNX Runtime", reason=str(error)[:300]
+        )
+        return onnx_session(folder / FP32, threads)
 
 
 def _described(chosen: Precisions) -> str:

@@ -114,6 +114,18 @@ def test_float32_vectors_agree_with_the_reference(cache: Path, reference: Senten
 
 
 @needs_weights
+def test_documents_are_encoded_by_onnx_runtime_where_openvino_cannot_compile(
+    cache: Path, reference: SentenceTransformerEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot_compile(*_: object) -> None:
+        raise RuntimeError("no kernel for this processor")
+
+    monkeypatch.setattr("index.encoding.converted_encoder.openvino_session", cannot_compile)
+    vectors = load_encoder(DEFAULT_MODEL, "auto", cache).encode(TEXTS)
+    assert np.abs(vectors - reference.encode(TEXTS)).max() < 1e-2
+
+
+@needs_weights
 def test_all_runtimes_have_the_same_fingerprint(minilm: Encoder, reference: SentenceTransformerEncoder) -> None:
     assert minilm.fingerprint == reference.fingerprint == fingerprint_of(locate_model(DEFAULT_MODEL))
 
