@@ -1,7 +1,7 @@
 """Parses the text of a filter into a tree of conditions.
 
-The language is that of Meilisearch, so filters written for Meilisearch work here. `grammar.lark` holds the grammar. The
-caller names the fields that may be filtered on; this module knows no SQL and no collection.
+The filter language is the language of Meilisearch, so filters written for Meilisearch work here. `grammar.lark` holds
+the grammar. The caller names the fields that may be filtered on; this module knows no SQL and no collection.
 """
 
 import math

@@ -63,11 +63,6 @@ class Appender:
         return cls(VectorFile(keys, dim), VectorFile(values, dim), ColumnBuffers(Columns.empty()))
 
     @property
-    def columns(self) -> Columns:
-        """The columns of all documents appended so far."""
-        return self._columns.columns
-
-    @property
     def paths(self) -> tuple[Path, Path]:
         """The files of the keys and of the values."""
         return self.keys.path, self.values.path

@@ -164,8 +164,10 @@ class GenerationStore:
             gone = state.doc_indices(np.asarray(removed, np.int64))
             alive[gone[gone != MISSING]] = False
             state = replace(state, watermark=watermark, alive=alive, words=self._words.commit())
-            state = self._maintained_inline(state)
+            state, appender = self._maintained_inline(state)
             self.current = state
+            if appender is not None and appender is not self._appender:
+                self._replace_appender(appender)
         if is_sparse(state) or _is_tail_long(state):
             self._background.start(self._maintain)
         return state
@@ -233,19 +235,19 @@ class GenerationStore:
         if before is not None:
             before.remove_files()
 
-    def _maintained_inline(self, state: Generation) -> Generation:
-        """Return the state compacted and sealed, if it has few keys or the tail is too long.
+    def _maintained_inline(self, state: Generation) -> tuple[Generation, Appender | None]:
+        """Return the state compacted and sealed, if it has few keys or the tail is too long, and its appender.
 
-        The caller holds the lock.
+        The caller holds the lock, and replaces the appender only once the state is published: if sealing fails, the
+        current generation keeps its own files.
         """
-        few = len(state.keys) <= INLINE_KEYS
+        few, appender = len(state.keys) <= INLINE_KEYS, self._appender
         if few and is_sparse(state):
             compaction = compact(state, self._new_appender())
-            self._replace_appender(compaction.appender)
-            state = compaction.state
+            state, appender = compaction.state, compaction.appender
         if _is_tail_long(state) and (few or _tail(state) > WAITING_TAIL * _allowed_tail(state)):
             state = replace(state, sealed=_sealed(state))
-        return state
+        return state, appender
 
     def _maintain(self) -> None:
         """Compact and seal, in the background, until neither is necessary."""

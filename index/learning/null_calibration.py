@@ -143,7 +143,7 @@ def _loss(theta: Array, positive: Array, negative: Array) -> tuple[float, Array]
 
 
 def _separating(positive: Array, negative: Array) -> float:
-    """Return an offset for a single class: below the evidence of all positives, or above that of all negatives."""
+    """Return an offset for a single class: below the evidence of all positives, or above all negatives."""
     if len(positive):
         return float(positive[:, 0].min()) - 2
     return float(negative[:, 0].max()) + 2 if len(negative) else 0.0

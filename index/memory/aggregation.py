@@ -108,7 +108,7 @@ def opinion(confirmations: list[Confirmation], decay_clock: DecayClock) -> float
 
 @dataclass(frozen=True)
 class _Merged:
-    """The merged confirmations of a pair; moment is that of the latest."""
+    """The merged confirmations of a pair; moment is the time of the latest."""
 
     weight: float
     moment: int

@@ -306,3 +306,22 @@ def test_values_are_compacted_with_their_documents(sealed: Path) -> None:
     after = store.apply(3, [], removed=[0, 1])
     assert np.array_equal(after.value_vectors(np.arange(4)), before[2:])
     assert [path.name for path in sealed.glob("values-*")] == ["values-2.f32"]
+
+
+def test_the_files_of_the_current_generation_stay_when_sealing_fails_after_a_compaction(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_memory(*_: object) -> None:
+        raise MemoryError
+
+    store = opened(sealed)
+    before = store.current
+    monkeypatch.setattr("index.generation.store.seal", full_memory)
+    with pytest.raises(MemoryError):
+        store.apply(3, [], removed=[0, 1])
+    monkeypatch.undo()
+    assert store.current is before
+    after = store.apply(4, [passages(6, "copper", VECTORS[0])])
+    assert np.array_equal(after.keys, [*VECTORS, VECTORS[0]])
+    assert (sealed / "keys-1.f32").exists()
+    assert np.array_equal(after.value_vectors(np.arange(6)), before.values)
