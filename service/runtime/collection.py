@@ -46,6 +46,8 @@ class CollectionState:
         self.store = store
         self.serving = serving
         self.memory = empty_memory(self.settings)
+        self.field_columns: object = None
+        """The values of filterable fields, which `service.search.field_columns` makes at the first use."""
         self.lock = threading.RLock()
         """Every writer holds it from its first changed row until its generation is published."""
         self.training_lock = threading.Lock()
@@ -67,6 +69,7 @@ class CollectionState:
     def configure(self, settings: CollectionSettings) -> None:
         """Use new settings. Where version 0 serves, it gets the new initial head. The caller holds the lock."""
         self.settings = settings
+        self.store.configure(settings.reading)
         if self.serving.version == 0 and self.serving.head.config != self.initial:
             self.serving = replace(self.serving, head=AttentionHead(self.initial))
 
@@ -129,7 +132,7 @@ class CollectionState:
         self.store.close()
         shutil.rmtree(self.directory, ignore_errors=True)
         self.saved_watermark = -1
-        return GenerationStore(self.directory, self.dim, self.settings.language)
+        return GenerationStore(self.directory, self.dim, self.settings.language, self.settings.reading)
 
     def save(self) -> None:
         """Write the index to the directory if it changed since the last save."""

@@ -105,7 +105,7 @@ def read_inputs(directory: Path) -> Inputs:
         texts = orjson.loads((directory / TEXTS).read_bytes())
         with np.load(directory / ARRAYS, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        store = GenerationStore.open(directory / INDEX, dim, settings.language, watermark)
+        store = GenerationStore.open(directory / INDEX, dim, settings.language, watermark, settings.reading)
         generation = store.remember(watermark, _memory(texts["memory"], arrays))
         generation.key_guard.check_all(generation.keys)  # damage found later would waste the trials until then
         store.close()  # the generation stays searchable
