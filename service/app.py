@@ -12,6 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
 from service.collections import routes as collections
+from service.collections import synonyms
 from service.documents import routes as documents
 from service.documents.imports import resume_imports
 from service.documents.indexing import resume_pending
@@ -36,7 +37,7 @@ from service.training.actions import resume_training
 from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
-SLICES = (search, documents, collections, feedback, training, models, tasks, health, web)
+SLICES = (search, documents, collections, synonyms, feedback, training, models, tasks, health, web)
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
 
@@ -69,6 +70,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
     problems.install(app)
     for module in SLICES:
         app.include_router(module.router, max_body_size=MAX_BODY_BYTES)
+    app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
     app.add_middleware(Idempotency)
     app.add_middleware(BodyLimit)
     app.add_middleware(SameOrigin)

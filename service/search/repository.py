@@ -62,7 +62,8 @@ def metadata_after(connection: Connection, collection_id: int, row: int) -> Iter
     table = Document.__table__.c
     stored = type_coerce(table.metadata, Text)  # not decoded here
     wanted = select(table.row, stored).where(table.collection_id == collection_id, table.row > row)
-    yield from connection.execute(wanted.order_by(table.row)).tuples()
+    for found in connection.execute(wanted.order_by(table.row)):
+        yield found[0], found[1]
 
 
 def challenger_version(connection: Connection, collection_id: int) -> int | None:
