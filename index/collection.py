@@ -80,7 +80,7 @@ class Collection:
         self.head = AttentionHead(config or HeadConfig(encoder.dim))
         self._kinds = {KeyKind.PASSAGE, *kinds}
         self._folder = tempfile.TemporaryDirectory(prefix="softseek-")
-        reading = ReadingOptions(typos=typos)
+        reading = ReadingOptions(typos=typos, known=encoder.words)
         self._store = GenerationStore(Path(self._folder.name) / "index", encoder.dim, language, reading)
         self._documents: dict[int, Document] = {}
         self._rows: dict[str, int] = {}

@@ -18,7 +18,7 @@ MAX_COMPLETIONS = 32
 """Completions of the last word, the most frequent."""
 MAX_CORRECTIONS = 3
 """Corrections of a word, the most frequent of those with the fewest edits."""
-CORRECTION_FACTORS = {1: 0.7, 2: 0.5}
+CORRECTION_FACTORS = {1: 0.9, 2: 0.7}
 """Edits -> how much a corrected word counts beside an exact word."""
 COMPLETION_FACTOR = 0.8
 SYNONYM_FACTOR = 0.9
@@ -40,6 +40,8 @@ class ReadingOptions:
     """Least length of a word that is corrected by two edits."""
     uncorrected: frozenset[str] = frozenset()
     """Words that are never corrected, in lower case."""
+    known: frozenset[str] = frozenset()
+    """Words of the language, in lower case: the encoder knows their meaning, and they are not corrected either."""
     stop_words: frozenset[str] = frozenset()
     """Words that are left out of a query that has other words, in lower case."""
     synonyms: "Synonyms | None" = None
@@ -169,7 +171,7 @@ def _corrections(
 ) -> tuple[list[_Stand], str]:
     """Return the corrections of an unknown word, and the best of them."""
     edits = (len(word.folded) >= options.one_edit) + (len(word.folded) >= options.two_edits)
-    if not edits or not word.folded.isalpha() or is_unspaced(word.term) or word.folded in options.uncorrected:
+    if not edits or not word.folded.isalpha() or is_unspaced(word.term) or _is_known(word.folded, options):
         return [], ""
     near = vocabulary.near(word.folded, edits)
     if unfinished and not (near and near[0][0] == 1):
@@ -182,6 +184,10 @@ def _corrections(
     factor = CORRECTION_FACTORS[max(1, fewest)]
     kept = counted[:MAX_CORRECTIONS]
     return _stands(position, kept, None, factor, Source.CORRECTED, vocabulary), best
+
+
+def _is_known(word: str, options: ReadingOptions) -> bool:
+    return word in options.uncorrected or word in options.known
 
 
 def _stands(

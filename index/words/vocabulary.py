@@ -65,13 +65,14 @@ class Vocabulary:
         """Return (edits, word, count) of the words at most `edits` away, the nearest first, then the most frequent.
 
         An edit inserts, removes or replaces a letter, or exchanges two adjacent letters (optimal string alignment,
-        Boytsov 2011). Words with the same first letter are tried first, then those that begin with the second letter,
-        then all.
+        Boytsov 2011). People rarely mistype the first letter: words with the same first letter are tried first, then
+        those that begin with the second letter, then all, with one edit.
         """
         for prefix in dict.fromkeys((word[:1], word[1:2], "")):
             counted = self._beginning(prefix)
             choices = [one for one, _ in counted]
-            found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=edits, limit=None)
+            most = edits if prefix == word[:1] else 1
+            found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=most, limit=None)
             if found:
                 return sorted(
                     ((int(distance), choice, counted[at][1]) for choice, distance, at in found),

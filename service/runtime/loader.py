@@ -37,17 +37,16 @@ def create_collection(
 def load_collection(database: Database, row: RowMapping, data: Path) -> CollectionState:
     """Return the state of a stored collection. A missing, outdated or damaged index is rebuilt."""
     directory = data / "indexes" / str(row["id"])
-    settings, watermark = CollectionSettings(**row["settings"]), row["documents_watermark"]
-    language, reading = settings.language, settings.reading
+    language, watermark = row["settings"]["language"], row["documents_watermark"]
     with database.read() as connection:
         try:
-            store = GenerationStore.open(directory, row["dim"], language, watermark, reading)
+            store = GenerationStore.open(directory, row["dim"], language, watermark)
             saved = watermark
         except DamagedFile as damage:
             if watermark:
                 log.warning("index_rebuilt", collection=row["name"], reason=str(damage))
             shutil.rmtree(directory, ignore_errors=True)
-            store, saved = GenerationStore(directory, row["dim"], language, reading), -1
+            store, saved = GenerationStore(directory, row["dim"], language), -1
             store.apply(watermark, indexed_documents(connection, row["id"]))
         state = CollectionState(row, directory, store, load_serving(connection, row, data))
         state.saved_watermark = saved

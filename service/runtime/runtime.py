@@ -111,6 +111,7 @@ class Runtime:
         with self.collections_lock:
             own = self.settings
             state = create_collection(self.database, own.data, name, settings, own.encoder, self.encoder)
+            state.use_known_words(self.encoder.words)
             self.collections[name] = state
         return state
 
@@ -149,7 +150,9 @@ class Runtime:
         with self.database.read() as connection:
             rows = collection_rows(connection)
         for row in rows:
-            self.collections[row["name"]] = load_collection(self.database, row, self.settings.data)
+            state = load_collection(self.database, row, self.settings.data)
+            state.use_known_words(self.encoder.words)
+            self.collections[row["name"]] = state
         if DEFAULT_COLLECTION not in self.collections:
             self.create_collection(DEFAULT_COLLECTION, CollectionSettings())
 
