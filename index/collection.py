@@ -116,9 +116,9 @@ class Collection:
         forgotten = [pair for pair in self._judgments if pair[1] in gone]
         self._remember([], [self._judgments.pop(pair) for pair in forgotten])
 
-    def search(self, text: str, limit: int = 10) -> list[Hit]:
-        """Return the best documents for a query, best first."""
-        ranking = self._ranking(text)
+    def search(self, text: str, limit: int = 10, prefix: bool = False) -> list[Hit]:
+        """Return the best documents for a query, best first. prefix: whether the last word may be unfinished."""
+        ranking = self._ranking(text, prefix=prefix)
         rows = self._store.current.rows[ranking.doc_indices[:limit]].tolist()
         return [
             Hit(
@@ -188,8 +188,10 @@ class Collection:
         self._store.close()
         self._folder.cleanup()
 
-    def _ranking(self, text: str, held_out: bool = False) -> Ranking:
-        typed = Query(text, np.empty(0, np.float32), excluded_query=as_query_key(text) if held_out else None)
+    def _ranking(self, text: str, held_out: bool = False, prefix: bool = False) -> Ranking:
+        reading = replace(self._store.current.reading, prefix=prefix)
+        excluded = as_query_key(text) if held_out else None
+        typed = Query(text, np.empty(0, np.float32), excluded_query=excluded, reading=reading)
         encoded = read_query(self._store.current, typed).text
         texts = list(dict.fromkeys([encoded, text]))  # memory keeps the text that was typed
         vectors = self.encoder.encode_queries(texts)

@@ -14,13 +14,13 @@ from index.words.query_words import Alternative, QueryWords, Source, number_word
 from index.words.tokens import Token, is_unspaced, spaced, tokens
 from index.words.vocabulary import Counted, Vocabulary
 
-MAX_COMPLETIONS = 32
+MAX_COMPLETIONS = 64
 """Completions of the last word, the most frequent."""
 MAX_CORRECTIONS = 3
 """Corrections of a word, the most frequent of those with the fewest edits."""
 CORRECTION_FACTORS = {1: 0.9, 2: 0.7}
 """Edits -> how much a corrected word counts beside an exact word."""
-COMPLETION_FACTOR = 0.8
+COMPLETION_FACTOR = 0.9
 SYNONYM_FACTOR = 0.9
 RARE_CORRECTION = 0.1
 """Least count of a correction, as a share of the count of the most frequent correction with as many edits."""
@@ -126,7 +126,7 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
             found, best, share = _completions(position, word, vocabulary)
             stands += found
             if found and unfinished:
-                trust = (len(words) - 1 + share) / len(words)
+                trust = (len(words) - 1 + share * len(word.folded) / len(best)) / len(words)
                 if best != word.folded:
                     replaced[position] = best
             if found:

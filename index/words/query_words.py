@@ -59,8 +59,10 @@ class QueryWords(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Words, idf: Floats, alternatives: Sequence[Alternative] = ()) -> "QueryWords":
-        """Return the words of a query (Q,) with idf (Q,). A slot takes the idf of its first alternative if it has one.
+        """Return the words of a query (Q,) with idf (Q,).
 
+        A slot with alternatives takes the least of its idf and that of its first alternative, for its own word too: the
+        words are found together, and the own word may be unknown or unfinished.
         An alternative that is a word of the query itself is left out: the document has that word exactly.
         """
         own, first, of_query = np.unique(numbers, return_index=True, return_inverse=True)
@@ -75,10 +77,10 @@ class QueryWords(NamedTuple):
         slot = np.concatenate([slots, np.asarray([slot for slot, _ in kept], np.int64)])
         factor = np.concatenate([np.ones(len(own)), [one.factor for _, one in kept]]).astype(np.float32)
         source = np.concatenate([np.zeros(len(own), np.int64), [int(one.source) for _, one in kept]])
-        every_idf = np.concatenate([weight, [one.idf for _, one in kept]]).astype(np.float32)
         weight = weight.copy()
-        for at, one in reversed(kept):
-            weight[at] = one.idf
+        for at, one in dict(reversed(kept)).items():
+            weight[at] = min(weight[at], one.idf)
+        every_idf = np.concatenate([weight, [one.idf for _, one in kept]]).astype(np.float32)
         order = np.argsort(words, kind="stable")
         return cls(
             words[order], slot[order], factor[order], source[order], every_idf[order], of_query, weight, exact=False

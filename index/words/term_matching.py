@@ -83,13 +83,18 @@ def bm25(query: QueryWords, found: Occurrences, mean_length: float) -> Floats:
     """Return BM25 scores by source (N, len(Source)) (Robertson and Zaragoza 2009); their sum is the score.
 
     A repeated query word counts repeatedly. Of the words that stand for a slot, a document takes the one with the
-    highest score. mean_length: the mean number of words of a document of the collection.
+    highest score; all completions of an unfinished word count together, as a single word. mean_length: the mean number
+    of words of a document of the collection.
     """
     words, documents = len(query.words), len(found.lengths)
     scores = np.zeros((documents, len(Source)), np.float32)
     if not len(found.position):
         return scores
     counts = np.bincount(found.document * words + found.word, minlength=documents * words).reshape(documents, words)
+    completed = query.source == Source.COMPLETED
+    for slot in np.unique(query.slot[completed]):
+        together = completed & (query.slot == slot)
+        counts[:, together] = counts[:, together].sum(axis=1, keepdims=True)
     norm = K1 * (1 - B + B * found.lengths / mean_length)
     repeats = np.bincount(query.of_query, minlength=len(query.weight))
     saturated = counts * (K1 + 1) / (counts + norm[:, None])
