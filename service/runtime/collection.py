@@ -19,6 +19,7 @@ from index.generation.store import GenerationStore
 from index.memory.aggregation import Bounds, Confirmation, Confirmations, DecayClock
 from index.ranking.attention import AttentionHead, HeadConfig
 from service.runtime.collection_settings import CollectionSettings
+from service.runtime.rules import Rulebook
 
 BOUNDS = Bounds()
 
@@ -46,6 +47,8 @@ class CollectionState:
         self.store = store
         self.serving = serving
         self.memory = empty_memory(self.settings)
+        self.rules = Rulebook()
+        """The documents that the owner pins and hides for some queries."""
         self.field_columns: object = None
         """The values of filterable fields, which `service.search.field_columns` makes at the first use."""
         self.lock = threading.RLock()

@@ -53,7 +53,8 @@ class Columns:
         self._lock = threading.Lock()
         self._rows = array("q")
         self._columns = {name: FieldColumn() for name in fields}
-        self._snapshots: dict[str, tuple[int, Ints, Ints]] = {}
+        self._snapshots: dict[str, tuple[Ints, Ints, Ints]] = {}
+        """Copies, because an array whose buffer is read cannot grow."""
 
     def extend(self, database: Database, collection_id: int, newest: int) -> None:
         """Read the documents after the last row, until the row `newest` is there."""
@@ -70,9 +71,9 @@ class Columns:
         """Return the values of a field for these rows (n,)."""
         with self._lock:
             if name not in self._snapshots:
-                self._snapshots[name] = (len(self._rows), *self._columns[name].arrays())
-            _, first, codes = self._snapshots[name]
-            known = np.asarray(self._rows, np.int64)
+                known_rows = np.asarray(self._rows, np.int64).copy()
+                self._snapshots[name] = (known_rows, *self._columns[name].arrays())
+            known, first, codes = self._snapshots[name]
             values = self._columns[name].values
         at = np.searchsorted(known, rows).clip(max=max(0, len(known) - 1))
         present = known[at] == rows if len(known) else np.zeros(len(rows), np.bool_)

@@ -3,8 +3,8 @@
 import json
 import math
 import struct
-from dataclasses import replace
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
