@@ -234,6 +234,7 @@ $("q").addEventListener("compositionend", typed);
 $("search").addEventListener("submit", submit);
 window.addEventListener("popstate", () => {
   wish = wishFrom(location.search);
+  if ($("facets").contains(document.activeElement)) document.activeElement.blur(); // a focused number is not replaced
   showWish();
   search();
 });
