@@ -1,10 +1,11 @@
 // The search page: searches while the user types, and shows hits, filters, and how the query was read.
 // A search is logged when the user has come to rest: by Enter, by a click on a hit, or after a pause.
 
-import { $, call, collection, el, percent, showError } from "./page.js";
+import { $, call, collection, percent, showError } from "./page.js";
 import { List, connectSwitch, mayLearn } from "./feedback.js";
 import { showFacets } from "./facets.js";
 import { hitElement } from "./hits.js";
+import { showReading } from "./reading.js";
 import { LIMIT, addressOf, countOf, emptyWish, filteredFields, searchOf, wishFrom } from "./wish.js";
 
 const TYPING_MS = 120; // pause after which a query is searched
@@ -57,7 +58,7 @@ function show(answer, request, facets) {
     $("welcome")?.remove();
     $("hits").replaceChildren();
     showHint(answer);
-    showReading(answer);
+    showReading(answer, wish, reread);
     if (answer) showFacets(facets, wish, changed);
     $("reset").hidden = !filteredFields(wish).length;
     document.title = `${wish.q} – Softseek`;
@@ -95,7 +96,7 @@ async function again() {
 async function rest() {
   clearTimeout(resting);
   await running;
-  if (!list) return;
+  if (list?.request.q !== wish.q) return; // the user has gone on typing
   remember();
   if (mayLearn()) await list.queryId().catch((error) => showError(error.message));
 }
@@ -115,6 +116,13 @@ function soon(wait) {
 
 function changed() {
   soon(0);
+}
+
+// The user wants the query to be read in another way: `change` has the new fields of the wish.
+function reread(change) {
+  Object.assign(wish, change);
+  $("q").focus();
+  changed();
 }
 
 function summary({ hits, attention, took_ms, model, degraded }) {
@@ -137,42 +145,6 @@ function showHint(answer) {
     : answer.hits.length
       ? "Probably no document answers this query: “no answer” has more weight than any single document."
       : "No document matches this query.";
-}
-
-// Shows how the query was read, with a button to read it as it is written.
-function showReading(answer) {
-  const parts = [];
-  const button = (text, change) => {
-    const onclick = () => {
-      Object.assign(wish, change);
-      $("q").focus();
-      changed();
-    };
-    return el("button", { className: "plain", type: "button", onclick }, text);
-  };
-  if (answer?.corrections.length) {
-    const words = answer.corrections.flatMap(({ to }, at) => [at ? ", " : "", el("b", {}, to)]);
-    const typed = answer.corrections.map(({ from }) => from).join(", ");
-    parts.push(el("span", {}, "Results for ", ...words, "; ", button(`search only for ${typed}`, { typos: false })));
-  } else if (!wish.typos) {
-    parts.push(el("span", {}, "Spelling is not corrected; ", button("correct it", { typos: true })));
-  }
-  const read = operators(answer?.operators);
-  if (read.length) {
-    parts.push(el("span", {}, `Only documents ${read.join(", ")}; `, button("search for these words literally", { literal: true })));
-  } else if (wish.literal) {
-    parts.push(el("span", {}, "Operators are read as words; ", button("use them as operators", { literal: false })));
-  }
-  $("reading").replaceChildren(...parts);
-  $("reading").hidden = !parts.length;
-}
-
-function operators({ phrases = [], excluded = [], conditions = [] } = {}) {
-  return [
-    ...phrases.map((phrase) => `with “${phrase}”`),
-    ...excluded.map((word) => `without “${word}”`),
-    ...conditions.map(({ field, value }) => `whose ${field} is “${value}”`),
-  ];
 }
 
 function typed() {
@@ -238,6 +210,15 @@ window.addEventListener("popstate", () => {
   showWish();
   search();
 });
+$("hits").addEventListener("click", remember, true); // the back button leads from a document to its hits
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const stops = [$("q"), ...$("hits").querySelectorAll("h2 > :is(a, button)")];
+  const at = stops.indexOf(document.activeElement);
+  if (!step || at < 0 || event.isComposing || !stops[at + step]) return;
+  event.preventDefault();
+  stops[at + step].focus();
+});
 wide.addEventListener("change", () => ($("options").open = wide.matches));
 $("options").open = wide.matches;
 connectSwitch();
@@ -245,5 +226,7 @@ showWish();
 if (collection && !$("error").textContent.trim()) {
   await loadChoices().catch((error) => showError(error.message));
   showWish();
-  if (wish.q) changed();
+  const [arrival] = performance.getEntriesByType("navigation");
+  if (wish.q && arrival.type === "navigate") changed();
+  else if (wish.q) search(); // a return to this page, or a reload: the search was logged before
 }
