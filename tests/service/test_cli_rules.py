@@ -43,3 +43,15 @@ def test_a_pin_without_a_position_follows_the_pin_before() -> None:
     assert [(one["id"], one["position"]) for one in pins(["a", "b:5", "c", ":7", "d:x"])] == [
         ("a", 1), ("b", 5), ("c", 6), (":7", 7), ("d:x", 8),
     ]  # fmt: skip
+
+
+def test_a_pinned_hit_is_marked(run: Run, tmp_path: Path) -> None:
+    data = ("--data", tmp_path / "data")
+    lines = "".join(json.dumps({"id": id, "text": f"a {id}"}) + "\n" for id in ("cat", "dog"))
+    (tmp_path / "pets.ndjson").write_text(lines)
+    assert run("ingest", tmp_path / "pets.ndjson", *data).code == 0
+    assert run("rules", "set", "r", "--exact", "cat", "--pin", "dog", *data).code == 0
+    first, *others = [line for line in run("search", "cat", *data).out.splitlines() if "weight" in line]
+    assert first.split()[1] == "dog"
+    assert first.endswith("pinned")
+    assert not any("pinned" in line for line in others)

@@ -169,6 +169,10 @@ async function submit(event) {
 
 function showWish() {
   $("q").value = wish.q;
+  showSelects();
+}
+
+function showSelects() {
   for (const name of ["sort", "mode", "model"]) {
     const select = $(name);
     if (![...select.options].some((option) => option.value === wish[name])) select.add(new Option(wish[name]));
@@ -176,18 +180,22 @@ function showWish() {
   }
 }
 
-// Fills the selects with the fields and the models of the collection.
-async function loadChoices() {
-  const [state, { models, aliases }] = await Promise.all([call("GET", ""), call("GET", "/models")]);
+async function loadFields() {
+  const state = await call("GET", "");
   filterable = state.settings.filterable;
   const orders = filterable.flatMap((field) => [
     new Option(`${field}, ascending`, `${field}:asc`),
     new Option(`${field}, descending`, `${field}:desc`),
   ]);
   $("sort").replaceChildren(new Option("relevance", ""), ...orders);
+}
+
+async function loadModels() {
+  const { models, aliases } = await call("GET", "/models");
   const named = Object.entries(aliases).sort().map(([name, version]) => new Option(`${name} (${version})`, name));
   const versions = models.map(({ version }) => new Option(version ? `version ${version}` : "untrained (0)", version));
   $("model").replaceChildren(...named, ...versions.reverse());
+  showSelects();
 }
 
 for (const name of ["sort", "mode", "model"]) {
@@ -224,8 +232,9 @@ $("options").open = wide.matches;
 connectSwitch();
 showWish();
 if (collection && !$("error").textContent.trim()) {
-  await loadChoices().catch((error) => showError(error.message));
-  showWish();
+  loadModels().catch((error) => showError(error.message));
+  await loadFields().catch((error) => showError(error.message));
+  showSelects();
   const [arrival] = performance.getEntriesByType("navigation");
   if (wish.q && arrival.type === "navigate") changed();
   else if (wish.q) search(); // a return to this page, or a reload: the search was logged before
