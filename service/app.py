@@ -28,6 +28,7 @@ from service.models import routes as models
 from service.operations import health
 from service.operations.housekeeping import Housekeeping
 from service.operations.idempotency import Idempotency
+from service.rules import routes as rules
 from service.runtime.runtime import Runtime
 from service.search import routes as search
 from service.settings import Settings
@@ -37,7 +38,7 @@ from service.training.actions import resume_training
 from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
-SLICES = (search, documents, collections, synonyms, feedback, training, models, tasks, health, web)
+SLICES = (search, documents, collections, synonyms, rules, feedback, training, models, tasks, health, web)
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
 

@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 
 import typer
 
-from service.cli import content, evaluation, feedback, models, operating, show, training
+from service.cli import content, evaluation, feedback, models, operating, rules, show, training
 from service.cli.failures import DONE, ERROR, INTERRUPTED, TERMINATED, USAGE, Failure
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command()(content.ingest)
 app.command()(content.search)
 app.add_typer(feedback.events, name="events")
 app.add_typer(feedback.judgments, name="judgments")
+app.add_typer(rules.rules, name="rules")
 app.command()(training.train)
 app.add_typer(models.models, name="models")
 app.command()(evaluation.evaluate)
