@@ -44,8 +44,10 @@ def find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch:
     stopwatch.lap("filter")
     query, reading = _query(runtime, generation, request, parsed.text, allowed, everything)
     pins = pinning.NONE
-    if reading is not None and not request.sort:
+    if reading is not None:
         query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading.text)
+    if request.sort:
+        pins = pinning.NONE
     stopwatch.lap("encode")
     columns = None
     if request.facets or request.sort or request.distinct:

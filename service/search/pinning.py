@@ -1,6 +1,6 @@
 """Applies the rules of a collection to a search: hidden documents are excluded, pinned documents get their positions.
 
-Rules apply in every mode. They do not apply to searches with `sort` and to searches without words.
+Rules apply in every mode. Searches with `sort` have no pinned documents. No rule applies to searches without words.
 """
 
 from collections.abc import Sequence
