@@ -19,7 +19,9 @@ MAX_COMPOUNDS = 32
 
 def parts(word: str, vocabulary: Vocabulary) -> tuple[str, str] | None:
     """Return the two words that a compound consists of; the pair whose rarer part is most frequent."""
-    found = [(min(vocabulary.count(first), vocabulary.count(second)), first, second) for first, second in _splits(word)]
+    found = [
+        (min(_count(first, vocabulary), _count(second, vocabulary)), first, second) for first, second in _splits(word)
+    ]
     count, first, second = max(found, default=(0, "", ""))
     return (first, second) if count else None
 
@@ -35,9 +37,15 @@ def compounds(word: str, vocabulary: Vocabulary) -> list[Counted]:
 
 def _is_compound_of(compound: str, word: str, vocabulary: Vocabulary) -> bool:
     return any(
-        (first == word and vocabulary.count(second) > 0) or (second == word and vocabulary.count(first) > 0)
+        (first == word and _count(second, vocabulary) > 0) or (second == word and _count(first, vocabulary) > 0)
         for first, second in _splits(compound)
     )
+
+
+def _count(word: str, vocabulary: Vocabulary) -> int:
+    """Return the number of documents with a word in any form."""
+    terms = vocabulary.stems(word)
+    return vocabulary.term_count(terms[0]) if len(terms) == 1 else 0
 
 
 def _splits(word: str) -> Iterator[tuple[str, str]]:

@@ -197,7 +197,7 @@ def _compounds(position: int, word: _Word, vocabulary: Vocabulary) -> list[_Stan
     if not word.folded.isalpha():
         return []
     own = parts(word.folded, vocabulary)
-    split = [(one, vocabulary.count(one)) for one in own] if own else []
+    split = [(one, 1) for one in own or ()]
     return [
         *_stands(position, split, None, COMPOUND_FACTOR / 2, Source.EXACT, vocabulary),
         *_stands(position, compounds(word.folded, vocabulary), None, COMPOUND_FACTOR, Source.EXACT, vocabulary),
