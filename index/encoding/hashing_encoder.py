@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -22,7 +22,9 @@ class HashingEncoder:
         self.precision = "fp32 (hashing)"
         self.cutter = PassageCutter(lambda text: len(text.split()), window_words)
 
-    def encode(self, texts: Sequence[str]) -> Floats:
+    def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
+        if encoded:
+            encoded(len(texts))
         return np.stack([self._vector(text) for text in texts]) if texts else np.empty((0, self.dim), np.float32)
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:

@@ -1,6 +1,6 @@
 """Every key is the vector of its text, and each distinct text is encoded once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -21,9 +21,9 @@ class CountingEncoder(HashingEncoder):
         super().__init__(dim=32)
         self.texts: list[str] = []
 
-    def encode(self, texts: Sequence[str]) -> Floats:
+    def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
         self.texts += texts
-        return super().encode(texts)
+        return super().encode(texts, encoded)
 
 
 def kinds_of(document: Document, *kinds: KeyKind) -> list[KeyKind]:
