@@ -6,15 +6,14 @@ own record. A record of more than MAX_RECORD_BYTES is a fault.
 
 import codecs
 import dataclasses
+import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, BinaryIO, Literal
 
 import orjson
-
-from service.documents.metadata import Unmappable
 
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 READ_CHARACTERS = 65_536
@@ -91,7 +90,7 @@ def bounded_lines(stream: BinaryIO) -> Iterator[bytes]:
 def parse_object(number: int, text: bytes) -> Record | Fault:
     """Return the JSON object of a line or item."""
     try:
-        value = orjson.loads(text)
+        value = orjson.loads(text.rstrip())
     except orjson.JSONDecodeError as error:
         try:
             content = text.decode().strip()
@@ -175,11 +174,30 @@ def _tokens(stream: BinaryIO) -> Iterator[str | _Broken]:
         yield _Broken("invalid_json", "a string has no end")
 
 
-def unmapped(record: Record, error: Unmappable) -> Fault:
-    """Return the fault of a record that is no document."""
-    return Fault(record.number, "invalid_document", str(error), error.field, record.value)
+def read_start(stream: BinaryIO, size: int) -> bytes:
+    """Return the first `size` bytes, less only at the end of the stream. A pipe gives them in parts."""
+    found = b""
+    while len(found) < size and (block := stream.read(size - len(found))):
+        found += block
+    return found
 
 
-def numbered(items: Iterable[dict[str, Any]]) -> Found:
-    """Yield objects as Records, numbered from 1."""
-    return (Record(number, item) for number, item in enumerate(items, 1))
+class Joined(io.RawIOBase):
+    """The bytes that were read ahead, then the rest of the stream."""
+
+    def __init__(self, head: bytes, stream: BinaryIO) -> None:
+        self._head = head
+        self._stream = stream
+
+    def buffered(self) -> BinaryIO:
+        """Return the joined stream with a buffer."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._head[: len(buffer)] if self._head else self._stream.read(len(buffer))
+        self._head = self._head[len(buffer) :]
+        buffer[: len(block)] = block
+        return len(block)

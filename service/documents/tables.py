@@ -13,10 +13,12 @@ from service.documents.reading import (
     TOO_LARGE,
     Fault,
     Found,
+    Joined,
     Record,
     RecordFormat,
     read_array,
     read_lines,
+    read_start,
 )
 
 SNIFFED_BYTES = 65_536
@@ -46,10 +48,10 @@ def read_table(stream: BinaryIO, strict_header: bool = False) -> Found:
     An empty cell is left out. Raises UnusableTable.
     """
     csv.field_size_limit(MAX_RECORD_BYTES)
-    head = stream.read(SNIFFED_BYTES)
+    head = read_start(stream, SNIFFED_BYTES)
     encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
     errors = "replace" if encoding == "utf-16" else "surrogateescape"
-    lines = io.TextIOWrapper(io.BufferedReader(_Joined(head, stream)), encoding, errors, newline="")
+    lines = io.TextIOWrapper(Joined(head, stream).buffered(), encoding, errors, newline="")
     rows = csv.reader(lines, delimiter=delimiter_of(head.decode(encoding, errors="replace")))
     header = next(rows, [])
     columns = parse_header(header, strict_header) if header else []
@@ -68,23 +70,6 @@ def _rows(rows: Any, columns: list[tuple[str, str]], number: int) -> Found:
             if row:
                 yield table_record(number, columns, row)
         number = rows.line_num + 1
-
-
-class _Joined(io.RawIOBase):
-    """The bytes that were read ahead, then the rest of the stream."""
-
-    def __init__(self, head: bytes, stream: BinaryIO) -> None:
-        self._head = head
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        block = self._head[: len(buffer)] if self._head else self._stream.read(len(buffer))
-        self._head = self._head[len(buffer) :]
-        buffer[: len(block)] = block
-        return len(block)
 
 
 def delimiter_of(head: str) -> str:
