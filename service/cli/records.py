@@ -4,10 +4,11 @@ import zlib
 from pathlib import Path
 
 from service.cli.failures import ERROR, Failure
+from service.cli.sources.formats import format_of_name
 from service.documents.compression import CompressionBomb, open_plain
 from service.documents.reading import BOM, Fault, Found, Record, RecordFormat, Unit, json_format, read_array, read_lines
 
-__all__ = ["BOM", "Fault", "Found", "Record", "head_of", "read_objects", "unit_of"]
+__all__ = ["BOM", "Fault", "Found", "Record", "head_of", "is_table", "read_objects", "unit_of"]
 
 HEAD_BYTES = 4096
 
@@ -25,6 +26,14 @@ def read_objects(path: Path) -> Found:
 def unit_of(path: Path) -> Unit:
     """Return the unit in which `read_objects` counts this file: "item" for a JSON array, else "line"."""
     return json_format(head_of(path)).unit
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a file is a table and not JSON, by its name, else by its first character."""
+    kind = format_of_name(path.name)
+    if kind and kind.record_format:
+        return kind.record_format.is_table
+    return head_of(path).removeprefix(BOM).lstrip()[:1] not in (b"{", b"[", b"")
 
 
 def head_of(path: Path) -> bytes:

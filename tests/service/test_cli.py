@@ -227,8 +227,6 @@ def test_a_response_of_another_server_is_an_error(fake: Fake, run: Run) -> None:
         (["ingest", "missing.ndjson"], "does not exist"),
         (["events", "import", "missing.ndjson"], "does not exist"),
         (["ingest", "."], "no file of a known type"),
-        (["ingest", ".", "--format", "beir"], "no corpus.jsonl"),
-        (["ingest", ".", "--glob", "*.md"], "no file that matches --glob"),
         (["search", "x", "--url", "127.0.0.1:8080"], "such as http://"),
         (["search", "x", "--url", "http://127.0.0.1:9", "--data", "d"], "exclude each other"),
         (["search", "x", "--limit", "0"], "greater than or equal to 1"),

@@ -144,6 +144,13 @@ def test_nothing_is_deleted_when_a_part_of_the_source_was_not_read(softseek: Sof
     assert ids(softseek, "words") == {"a.md", "b.md"}
 
 
+def test_a_folder_without_the_wanted_files_is_refused(softseek: Softseek, tmp_path: Path) -> None:
+    written(tmp_path / "docs" / "a.md", "words")
+    for flags, said in ((["--format", "beir"], "no corpus.jsonl"), (["--glob", "*.txt"], "no file that matches")):
+        code, _, err = softseek("ingest", tmp_path / "docs", *flags)
+        assert (code, said in err) == (2, True)
+
+
 def test_a_repeated_id_is_noted_and_the_last_document_is_kept(softseek: Softseek, tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "id,text\n1,first\n1,second\n")
     _, outcome, _ = softseek("ingest", path)
