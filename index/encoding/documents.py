@@ -51,13 +51,16 @@ def encode_documents(
     progress: PassageProgress | None = None,
 ) -> list[EncodedDocument]:
     """Return keys and value of each document. A text that several documents share, such as a title, is encoded once."""
-    planned = [_plan(encoder, document, kinds) for document in documents]
-    texts = sorted({span.encoded_text for plan in planned for _, span in plan})
-    if progress is None:
-        encoded = encoder.encode(texts)
-    else:
-        progress.plan_passages(len(documents), len(texts))
-        encoded = encoder.encode(texts, progress.advance_passages)
+    planned = []
+    distinct: set[str] = set()
+    for document in documents:
+        before = len(distinct)
+        planned.append(_plan(encoder, document, kinds))
+        distinct.update(span.encoded_text for _, span in planned[-1])
+        if progress:
+            progress.plan_passages(1, len(distinct) - before)
+    texts = sorted(distinct)
+    encoded = encoder.encode(texts, progress.advance_passages) if progress else encoder.encode(texts)
     vectors = dict(zip(texts, encoded, strict=True))
     return [_encoded(plan, vectors, encoder.dim) for plan in planned]
 

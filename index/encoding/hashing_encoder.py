@@ -23,9 +23,12 @@ class HashingEncoder:
         self.cutter = PassageCutter(lambda text: len(text.split()), window_words)
 
     def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
-        if encoded:
-            encoded(len(texts))
-        return np.stack([self._vector(text) for text in texts]) if texts else np.empty((0, self.dim), np.float32)
+        vectors = np.empty((len(texts), self.dim), np.float32)
+        for at, text in enumerate(texts):
+            vectors[at] = self._vector(text)
+            if encoded:
+                encoded(1)
+        return vectors
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         return self.encode(texts)

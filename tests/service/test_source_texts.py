@@ -90,7 +90,7 @@ def test_a_pdf_without_a_password_is_read() -> None:
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        (b'{"a": 1}\n{"a": 2}', SourceFormat.NDJSON),
+        (b'{"a": 1}\n{"a": 2}', SourceFormat.JSON),
         (b' [{"a": 1}]', SourceFormat.JSON),
         (b"id;text\n1;x\n2;y\n", SourceFormat.CSV),
         (b"just words, and more\nwithout any commas\n", SourceFormat.TXT),

@@ -110,12 +110,29 @@ def test_every_format_of_records_is_read_from_files_and_stdin(
 ) -> None:
     content = gzip.compress(FORMATS[name].encode()) if compressed else FORMATS[name].encode()
     path = written(tmp_path / (f"{name}.gz" if compressed else name), content)
-    kind = SourceFormat.AUTO if name != "object.json" or not from_stdin else SourceFormat.JSON
     if from_stdin:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
         path = Path("-")
-    found = documents(Source(path, kind))
+    found = documents(Source(path))
     assert [(one["id"], one["text"]) for one in found] == [("a", "x"), ("b", "y")]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{\n "id": "a",\n "text": \n}', "not valid JSON at line 4"),
+        ("7", "not a JSON object or array"),
+    ],
+)
+def test_a_json_file_that_is_no_record_is_one_fault(tmp_path: Path, content: str, said: str) -> None:
+    assert faults(Source(written(tmp_path / "a.json", content))) == [("a.json", 0, said)]
+
+
+def test_a_first_line_longer_than_the_start_of_a_file_is_read(tmp_path: Path) -> None:
+    rows = [{"id": "a", "text": "x" * 100_000}, {"id": "b", "text": "y"}]
+    for content in ("\n".join(map(json.dumps, rows)), json.dumps(rows)):
+        found = documents(Source(written(tmp_path / "a.json", content)))
+        assert [one["id"] for one in found] == ["a", "b"]
 
 
 def test_text_from_stdin_has_a_hash_as_its_id(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """Reads a source of documents: a file, a folder of files, or stdin. A file that cannot be read stops no other."""
 
-import io
 import sys
 import zlib
 from collections import Counter
@@ -121,10 +120,8 @@ class Source:
         if kind is SourceFormat.JSON:
             head = read_start(content, HEAD_BYTES)
             content, record_format = Joined(head, content).buffered(), json_format(head)
-        if kind is SourceFormat.JSON and record_format is RecordFormat.NDJSON:
-            content = io.BytesIO(read_whole(content))
-            if (single := whole_object(content.getvalue())) is not None:
-                yield from self._object(single, name, fallback_id)
+            if record_format is RecordFormat.NDJSON and head.strip() and not is_lines(head):
+                yield from self._object(whole_object(read_whole(content)), name, fallback_id)
                 return
         strict = fields.mode == "strict" and not (fields.id_field or fields.text_fields)
         for found in read_records(content, record_format, strict):
@@ -162,13 +159,24 @@ class Source:
         return Item(name, Fault(0, code, detail), self.fields)
 
 
-def whole_object(content: bytes) -> dict[str, Any] | None:
-    """Return the object that a JSON file consists of, None for lines of JSON and for invalid JSON."""
+def is_lines(head: bytes) -> bool:
+    """Return whether JSON has an object in its first line, and more after it."""
+    first, _, rest = head.removeprefix(BOM).lstrip().partition(b"\n")
+    try:
+        return isinstance(orjson.loads(first), dict) and bool(rest.strip())
+    except orjson.JSONDecodeError:
+        return len(head) == HEAD_BYTES and not rest  # a first line that is longer than the head
+
+
+def whole_object(content: bytes) -> dict[str, Any]:
+    """Return the object that a JSON file consists of. Raises Unreadable."""
     try:
         found = orjson.loads(content.removeprefix(BOM))
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) else None
+    except orjson.JSONDecodeError as error:
+        raise Unreadable(f"not valid JSON at line {error.lineno}") from error
+    if not isinstance(found, dict):
+        raise Unreadable("not a JSON object or array")
+    return found
 
 
 def read_whole(content: BinaryIO) -> bytes:
