@@ -21,9 +21,19 @@ from service.runtime.runtime import Runtime
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], route_class=StrictRoute)
 WAIT_STEP_SECONDS = 0.02
+IMPORT_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/x-ndjson": {"schema": {"type": "string"}},
+            "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
+            "text/csv": {"schema": {"type": "string"}},
+        },
+    }
+}
 
 
-@router.post("/import", status_code=202, max_body_size=UNLIMITED)
+@router.post("/import", status_code=202, max_body_size=UNLIMITED, openapi_extra=IMPORT_BODY)
 async def import_documents(
     runtime: Running, collection: str, request: Request, parameters: Annotated[ImportParameters, Query()]
 ) -> Response:

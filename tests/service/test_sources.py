@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -85,6 +86,36 @@ def test_a_bad_file_stops_no_other(tmp_path: Path) -> None:
     assert [item.file for item in Source(tmp_path).items()][-2:] == ["e.json", "f.md"]
 
 
+def test_what_cannot_be_read_in_a_folder_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "a.md", "words")
+    written(tmp_path / "closed" / "b.md", "words")
+    (tmp_path / "c.md").symlink_to(tmp_path / "nowhere.md")
+    written(tmp_path / "d.bin", b"\0\1")
+    scan = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    found = faults(Source(tmp_path, globs=["*"]))
+    assert [(file, detail.partition(";")[0]) for file, _, detail in found] == [
+        ("c.md", "No such file or directory"),
+        ("d.bin", "unknown format"),
+        ("closed", "Permission denied"),
+    ]
+    with pytest.raises(Failure, match="unknown format") as raised:
+        documents(Source(tmp_path / "d.bin"))
+    assert raised.value.exit_code == USAGE
+
+
+def test_a_name_that_is_not_utf8_is_shown_with_a_substitute(tmp_path: Path) -> None:
+    written(Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.md")), "words")
+    (item,) = Source(tmp_path).items()
+    assert (item.file, item.fallback_id) == ("caf\ufffd.md", "caf\ufffd.md")
+
+
 def test_a_file_over_the_limit_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MAX_FILE_BYTES", 10)
     assert faults(Source(written(tmp_path / "a.md", "x" * 11))) == [("a.md", 0, "the file has more than 10 bytes")]
@@ -155,9 +186,8 @@ def test_parquet_is_read_where_pyarrow_is_installed(tmp_path: Path) -> None:
 def test_parquet_without_pyarrow_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(Failure, match="pip install") as raised:
-        documents(Source(written(tmp_path / "a.parquet", b"PAR1")))
-    assert raised.value.exit_code == USAGE
+    ((_, _, detail),) = faults(Source(written(tmp_path / "a.parquet", b"PAR1")))
+    assert "pip install 'softseek[parquet]'" in detail
 
 
 def test_a_beir_folder_gives_the_documents_of_its_corpus(tmp_path: Path) -> None:

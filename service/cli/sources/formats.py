@@ -3,7 +3,6 @@
 from enum import StrEnum
 from pathlib import PurePath
 
-from service.cli.failures import USAGE, Failure
 from service.documents.compression import MAGIC
 from service.documents.reading import BOM, RecordFormat
 from service.documents.tables import DELIMITERS
@@ -66,14 +65,18 @@ SUFFIXES = {
 """Suffix -> format. `.gz` may follow each."""
 
 
+class UnknownFormat(ValueError):
+    """Content that is neither text nor of a known binary format."""
+
+
 def format_of_name(name: str) -> SourceFormat | None:
     """Return the format by the name of a file, None for an unknown suffix."""
     path = PurePath(name.lower())
     return SUFFIXES.get((path.with_suffix("") if path.suffix == GZIP else path).suffix)
 
 
-def format_of_content(name: str, head: bytes) -> SourceFormat:
-    """Return the format by the first bytes of the decompressed content. Raises Failure USAGE for binary content."""
+def format_of_content(head: bytes) -> SourceFormat:
+    """Return the format by the first bytes of the decompressed content. Raises UnknownFormat for binary content."""
     if head.startswith(b"%PDF-"):
         return SourceFormat.PDF
     if head.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in head:
@@ -81,7 +84,7 @@ def format_of_content(name: str, head: bytes) -> SourceFormat:
     if head.startswith(b"PAR1"):
         return SourceFormat.PARQUET
     if b"\0" in head or head.startswith(MAGIC):
-        raise Failure(USAGE, f"{name}: unknown format; set --format to one of {', '.join(SourceFormat)}")
+        raise UnknownFormat(f"unknown format; set --format to one of {', '.join(SourceFormat)}")
     text = head.removeprefix(BOM).lstrip()
     if text[:1] in (b"{", b"["):
         return SourceFormat.JSON  # the reader tells an array, lines and one object apart

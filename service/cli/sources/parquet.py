@@ -6,7 +6,6 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from service.cli.failures import USAGE, Failure
 from service.cli.sources.texts import Unreadable
 from service.documents.reading import Record
 
@@ -15,12 +14,12 @@ ROWS = 1000
 
 
 def read_parquet(content: bytes) -> Iterator[Record]:
-    """Yield the rows. Raises Unreadable for a damaged file, and Failure USAGE if pyarrow is not installed."""
+    """Yield the rows. Raises Unreadable for a damaged file, and if pyarrow is not installed."""
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
-        raise Failure(USAGE, "Parquet needs pyarrow: pip install 'softseek[parquet]'") from error
+        raise Unreadable("Parquet needs pyarrow: pip install 'softseek[parquet]'") from error
     try:
         number = 0
         for batch in ParquetFile(io.BytesIO(content)).iter_batches(batch_size=ROWS):

@@ -5,6 +5,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -12,7 +13,7 @@ from urllib.parse import quote
 import orjson
 
 from service.cli.failures import USAGE, Failure
-from service.cli.sources.formats import SUFFIXES, SourceFormat, format_of_content, format_of_name
+from service.cli.sources.formats import SUFFIXES, SourceFormat, UnknownFormat, format_of_content, format_of_name
 from service.cli.sources.parquet import read_parquet
 from service.cli.sources.texts import MAX_FILE_BYTES, Unreadable, extract
 from service.cli.sources.walk import Walk, files_of
@@ -54,6 +55,8 @@ class Source:
     """Files and folders that are not read."""
     skipped: Counter[str] = field(default_factory=Counter)
     """Suffix -> number of files of unknown types in the folder."""
+    _unreadable: list[OSError] = field(default_factory=list)
+    """Errors of folders that could not be listed."""
 
     def items(self) -> Iterator[Item]:
         """Yield the records and faults of the source. Raises Failure USAGE for a source without a readable file."""
@@ -69,17 +72,24 @@ class Source:
         return self._folder()
 
     def _folder(self) -> Iterator[Item]:
-        files = files_of(self.path, Walk(self.kind, self.globs, self.excluded), self.skipped)
+        files = files_of(self.path, Walk(self.kind, self.globs, self.excluded), self.skipped, self._unreadable)
         first = next(files, None)
-        if first is None:
+        if first is None and not self._unreadable:
             known = ", ".join(SUFFIXES)
             wanted = "that matches --glob" if self.globs else f"of a known type ({known}, each also with .gz)"
             raise Failure(USAGE, f"{self.path}: no file {wanted}")
         return self._files(first, files)
 
-    def _files(self, first: Path, others: Iterator[Path]) -> Iterator[Item]:
-        for path in (first, *others):
-            yield from self._file(path, path.relative_to(self.path).as_posix(), self.kind)
+    def _files(self, first: Path | None, others: Iterator[Path]) -> Iterator[Item]:
+        for path in chain(filter(None, [first]), others):
+            yield from self._file(path, self._name(path), self.kind)
+        for error in self._unreadable:
+            yield self._fault(self._name(Path(error.filename)), "unreadable_file", error.strerror or str(error))
+
+    def _name(self, path: Path) -> str:
+        """Return a path relative to the folder. Bytes that are not UTF-8 become U+FFFD."""
+        name = path.relative_to(self.path).as_posix()
+        return name.encode(errors="surrogateescape").decode(errors="replace")
 
     def _stdin(self) -> Iterator[Item]:
         stream: BinaryIO = sys.stdin.buffer
@@ -100,12 +110,16 @@ class Source:
         try:
             if kind is SourceFormat.AUTO:
                 head = read_start(content, HEAD_BYTES)
-                kind, content = format_of_content(name, head), Joined(head, content).buffered()
+                kind, content = format_of_content(head), Joined(head, content).buffered()
             if kind.is_text:
                 yield self._text(read_whole(content), name, kind, fallback_id)
             else:
                 yield from self._records(content, name, kind, fallback_id)
         except (Unreadable, UnusableTable, CompressionBomb) as error:
+            yield self._fault(name, "unreadable_file", str(error))
+        except UnknownFormat as error:
+            if not self.path.is_dir():
+                raise Failure(USAGE, f"{name}: {error}") from error
             yield self._fault(name, "unreadable_file", str(error))
         except (EOFError, zlib.error):
             yield self._fault(name, "unreadable_file", "the gzip content is cut or damaged")

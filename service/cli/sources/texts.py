@@ -178,7 +178,11 @@ def pdf(content: bytes) -> TextFile:
             raise Unreadable("the PDF is encrypted")
         title = reader.metadata.title if reader.metadata else None
         text = "\n\n".join(page.extract_text() for page in reader.pages)
-    except (DependencyError, FileNotDecryptedError) as error:
+    except DependencyError as error:
+        raise Unreadable(
+            "the PDF is encrypted with AES; pip install 'pypdf[crypto]' if it needs no password"
+        ) from error
+    except FileNotDecryptedError as error:
         raise Unreadable("the PDF is encrypted") from error
     except Unreadable:
         raise

@@ -20,20 +20,22 @@ class Walk:
     excluded: Sequence[Path] = ()
 
 
-def files_of(folder: Path, walk: Walk, skipped: Counter[str]) -> Iterator[Path]:
+def files_of(folder: Path, walk: Walk, skipped: Counter[str], unreadable: list[OSError]) -> Iterator[Path]:
     """Yield the files of a folder and its folders, in the order of their paths, and count the others by suffix.
 
-    Hidden files and folders are left out, and folders that are links are not followed.
+    Hidden files and folders are left out, and folders that are links are not followed. A link to a file that does not
+    exist is yielded, because reading it fails. unreadable: gets the errors of folders that could not be listed.
     """
     excluded = {path.resolve() for path in walk.excluded}
-    for parent, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder, onerror=unreadable.append):
         inside = Path(parent)
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and (inside / name).resolve() not in excluded
         )
         for name in sorted(names):
             path = inside / name
-            if name.startswith(".") or not path.is_file() or path.resolve() in excluded:
+            is_file = path.is_file() or (path.is_symlink() and not path.exists())
+            if name.startswith(".") or not is_file or path.resolve() in excluded:
                 continue
             if is_wanted(path.relative_to(folder).as_posix(), walk):
                 yield path
