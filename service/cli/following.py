@@ -40,6 +40,9 @@ def watch(service: Service, path: str, label: str) -> dict[str, Any]:
             if progress.get("passages_done"):
                 text = f"{label}, {pace(progress, time.monotonic() - started)}"
                 bar.show(text, progress["passages_done"], progress.get("passages_total"))
+            elif progress.get("passages_total"):
+                started = time.monotonic()  # texts are cut before the first passage is encoded
+                bar.show(f"{label}, cutting texts into passages", 0, progress["passages_total"])
             else:
                 phase = f"{label}: {steps[-1]['phase']}" if steps and "phase" in steps[-1] else label
                 bar.show(phase, progress.get("done", 0), progress.get("total"))

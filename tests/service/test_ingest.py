@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.cli import main
+from service.cli import following, main, show
 from service.cli.following import pace
 from tests.service.files import docx, pdf, written
 
@@ -171,3 +171,30 @@ def test_rejects_that_cannot_be_written_are_an_error_before_work_starts(softseek
 )
 def test_the_pace_is_passages_per_second_and_the_time_left(done: int, total: int, seconds: float, text: str) -> None:
     assert pace({"passages_done": done, "passages_total": total}, seconds) == text
+
+
+class Polled:
+    """A service whose task has these states, one for each request."""
+
+    local = True
+
+    def __init__(self, *states: dict[str, int]) -> None:
+        self._states = [{"status": "processing", "progress": state} for state in states]
+
+    def call(self, *_: Any) -> dict[str, Any]:
+        return self._states.pop(0) if self._states else {"status": "succeeded"}
+
+
+def test_the_progress_tells_cutting_and_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[str, float, float | None]] = []
+    monkeypatch.setattr(show.Bar, "show", lambda _, *given: shown.append(given))
+    monkeypatch.setattr(following, "FIRST_WAIT_SECONDS", 0.0)
+    states = [
+        {"done": 0, "total": 1},
+        {"done": 0, "total": 1, "passages_done": 0, "passages_total": 9},
+        {"done": 0, "total": 1, "passages_done": 3, "passages_total": 9},
+    ]
+    following.follow(Polled(*states), "/v1/tasks/t", "indexing")  # type: ignore[arg-type]
+    assert [(done, total) for _, done, total in shown] == [(0, 1), (0, 9), (3, 9)]
+    assert shown[1][0] == "indexing, cutting texts into passages"
+    assert shown[2][0].endswith("left")
