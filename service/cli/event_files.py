@@ -107,7 +107,8 @@ def unwrapped(records: Found) -> Iterator[Record | Fault]:
 
 def is_query(value: dict[str, Any]) -> bool:
     """Return whether a record is a query of `ubi_queries` and not an event."""
-    return "action_name" not in value and value.get("query_id") is not None
+    is_event = "action_name" in value or "event_attributes" in value
+    return not is_event and "user_query" in value and value.get("query_id") is not None
 
 
 def as_event(value: dict[str, Any], log: EventLog) -> dict[str, Any]:

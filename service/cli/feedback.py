@@ -88,6 +88,7 @@ def import_events(
             clicks = tally.accepted
             send(service, ratings, read_ratings(path), tally, '{"judgments":[%s]}')
             tally.actions["click"] = clicks
+            tally.rejected = list({(one["line"], one["code"]): one for one in tally.rejected}.values())
             if tally.accepted > clicks:
                 tally.notes.append(f"{tally.accepted - clicks} ratings were stored as judgments")
         else:

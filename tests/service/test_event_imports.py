@@ -102,6 +102,20 @@ def test_positions_from_1_stay(softseek: Softseek, tmp_path: Path) -> None:
     assert rows(tmp_path, "SELECT position FROM events") == [(1,), (2,), (3,), (4,)]
 
 
+def test_a_record_that_is_neither_event_nor_query_is_refused(softseek: Softseek, tmp_path: Path) -> None:
+    nameless = {name: value for name, value in ubi("click", "q1", "yak").items() if name != "action_name"}
+    path = written(tmp_path / "a.ndjson", bulk(("ubi_events", nameless), ("ubi_queries", {"query_id": "q2"})))
+    code, outcome = softseek("events", "import", path)
+    assert (code, [one["line"] for one in outcome["rejected"]]) == (3, [2, 4])
+    assert {one["detail"] for one in outcome["rejected"]} == {"action_name: is required"}
+
+
+def test_a_row_of_clicks_on_an_unknown_document_is_refused_once(softseek: Softseek, tmp_path: Path) -> None:
+    path = written(tmp_path / "clicks.csv", "query,document,clicks\nstriped,unicorn,7\n")
+    code, outcome = softseek("events", "import", path)
+    assert (code, [(one["line"], one["code"]) for one in outcome["rejected"]]) == (3, [(2, "unknown_document")])
+
+
 def test_hits_of_a_query_without_impressions_become_impressions(softseek: Softseek, tmp_path: Path) -> None:
     query = QUERY | {"query_response_hit_ids": ["yak", "okapi"]}
     records = [

@@ -159,9 +159,17 @@ def test_a_json_file_that_is_no_record_is_one_fault(tmp_path: Path, content: str
     assert faults(Source(written(tmp_path / "a.json", content))) == [("a.json", 0, said)]
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.ndjson", "lines"])
+def test_a_broken_first_line_stops_no_other_line(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path / name, '{"id": "a", "te\n{"id": "b", "text": "y"}\n{"id": "c", "text": "z"}\n')
+    first, *others = Source(path).items()
+    assert (first.found.number, _is_fault(first)) == (1, True)
+    assert [one.found.number for one in others if not _is_fault(one)] == [2, 3]
+
+
 def test_a_first_line_longer_than_the_start_of_a_file_is_read(tmp_path: Path) -> None:
     rows = [{"id": "a", "text": "x" * 100_000}, {"id": "b", "text": "y"}]
-    for content in ("\n".join(map(json.dumps, rows)), json.dumps(rows)):
+    for content in ("\n".join(map(json.dumps, rows)), json.dumps(rows), json.dumps({"rows": rows})):
         found = documents(Source(written(tmp_path / "a.json", content)))
         assert [one["id"] for one in found] == ["a", "b"]
 

@@ -1,5 +1,6 @@
 """Reads a source of documents: a file, a folder of files, or stdin. A file that cannot be read stops no other."""
 
+import io
 import sys
 import zlib
 from collections import Counter
@@ -27,6 +28,7 @@ STDIN = "-"
 CORPUS = ("corpus.jsonl", "corpus.jsonl.gz")
 BEIR_FIELDS = FieldMapping("lenient", id_field="_id")
 HEAD_BYTES = 65_536
+SNIFFED_LINES = 10
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Item:
 
 @dataclass
 class Source:
-    """What to read. `walk` tells, after reading, which files were skipped."""
+    """What to read. `skipped` is complete when all items are read."""
 
     path: Path
     kind: SourceFormat = SourceFormat.AUTO
@@ -135,8 +137,11 @@ class Source:
             head = read_start(content, HEAD_BYTES)
             content, record_format = Joined(head, content).buffered(), json_format(head)
             if record_format is RecordFormat.NDJSON and head.strip() and not is_lines(head):
-                yield from self._object(whole_object(read_whole(content)), name, fallback_id)
-                return
+                whole = read_whole(content)
+                if b"\n" in head or not is_lines(whole):
+                    yield from self._object(whole_object(whole), name, fallback_id)
+                    return
+                content = io.BytesIO(whole)
         strict = fields.mode == "strict" and not (fields.id_field or fields.text_fields)
         for found in read_records(content, record_format, strict):
             yield Item(name, found, fields, record_format.unit, record_format.is_table)
@@ -173,13 +178,17 @@ class Source:
         return Item(name, Fault(0, code, detail), self.fields)
 
 
-def is_lines(head: bytes) -> bool:
-    """Return whether JSON has an object in its first line, and more after it."""
-    first, _, rest = head.removeprefix(BOM).lstrip().partition(b"\n")
+def is_lines(content: bytes) -> bool:
+    """Return whether JSON has several lines, and one of the first is an object. Inner objects are indented."""
+    lines = [line for line in content.removeprefix(BOM).splitlines() if line.strip()]
+    return len(lines) > 1 and any(_is_object(line) for line in lines[:SNIFFED_LINES])
+
+
+def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(orjson.loads(first), dict) and bool(rest.strip())
+        return line.startswith(b"{") and isinstance(orjson.loads(line), dict)
     except orjson.JSONDecodeError:
-        return len(head) == HEAD_BYTES and not rest  # a first line that is longer than the head
+        return False
 
 
 def whole_object(content: bytes) -> dict[str, Any]:

@@ -35,7 +35,10 @@ def extract(kind: SourceFormat, content: bytes) -> TextFile:
     """Return the content of a file. Raises Unreadable with the reason in words."""
     if not content.strip():
         raise Unreadable("the file is empty")
-    found = EXTRACTORS[kind](content)
+    try:
+        found = EXTRACTORS[kind](content)
+    except RecursionError as error:
+        raise Unreadable("the file is nested too deeply") from error
     if not found.text.strip():
         raise Unreadable("the file has no text" + ("; scanned pages need OCR" if kind is SourceFormat.PDF else ""))
     return found
