@@ -7,11 +7,11 @@ from typing import Any
 
 from index.errors import Canceled
 from index.storage.files import write_atomically
-from service.documents.acceptance import accept, failed_item
+from service.documents.acceptance import Accepted, accept, failed_item
 from service.documents.indexing import make_searchable_in_task
 from service.documents.mapping import map_record
 from service.documents.metadata import Unmappable
-from service.documents.reading import Fault, Record
+from service.documents.reading import Fault, Record, Unit
 from service.documents.schemas import MAX_BATCH
 from service.documents.spooling import COMPLETE, PARAMETERS, TAKEN, Spooled, reopened
 from service.runtime.collection import CollectionState
@@ -77,26 +77,16 @@ def _taken_count(spooled: Spooled) -> int:
 
 
 def _import(runtime: Runtime, state: CollectionState, spooled: Spooled, progress: Progress) -> dict[str, Any]:
-    before = _taken_count(spooled)
+    taken = _taken_count(spooled)
     progress.check()
     with spooled.open() as stream:
         progress.expect(sum(1 for _ in spooled.records(stream)))
-    progress.plan_passages(before, 0)
-    progress.advance(before)
-    counts = Counter[str]()
-    notes = Counter[str]()
-    errors: list[dict[str, Any]] = []
-    taken = before
-    for batch in _batches(spooled, before):
+    progress.plan_passages(taken, 0)
+    progress.advance(taken)
+    outcome = Outcome(spooled.format.unit)
+    for batch in _batches(spooled, taken):
         accepted = accept(runtime, state, batch.documents)
-        for outcome in accepted.items:
-            outcome["index"] = batch.indexes[outcome["index"]]
-        wrong = [*batch.bad, *(outcome for outcome in accepted.items if outcome["code"] is not None)]
-        for outcome in wrong:
-            outcome[spooled.format.unit] = batch.numbers[outcome["index"]]
-        counts.update(items_total=len(batch), failed=len(wrong), unchanged=accepted.unchanged)
-        errors += sorted(wrong, key=lambda outcome: int(outcome["index"]))[: MAX_ERRORS - len(errors)]
-        notes.update(batch.notes)
+        outcome.add(batch, accepted)
         taken += len(batch)
         # written before indexing: after a restart, pending documents are resumed separately
         write_atomically(spooled.path.with_suffix(TAKEN), str(taken).encode())
@@ -104,15 +94,33 @@ def _import(runtime: Runtime, state: CollectionState, spooled: Spooled, progress
         progress.plan_passages(without_passages, 0)
         make_searchable_in_task(runtime, state, accepted.sequences, progress)
         progress.advance(without_passages)
-    return {
-        "items_total": counts["items_total"],
-        "succeeded": counts["items_total"] - counts["failed"],
-        "failed": counts["failed"],
-        "unchanged": counts["unchanged"],
-        "errors": errors,
-        "notes": dict(notes.most_common(MAX_NOTES)),
-        "passages": progress.passages_done,
-    }
+    return outcome.result() | {"passages": progress.passages_done}
+
+
+class Outcome:
+    """The counts of an import, its first errors, and its notes."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self._counts = Counter(items_total=0, failed=0, unchanged=0)
+        self._notes: Counter[str] = Counter()
+        self._errors: list[dict[str, Any]] = []
+
+    def add(self, batch: Batch, accepted: Accepted) -> None:
+        """Add a batch whose documents were accepted or refused."""
+        for outcome in accepted.items:
+            outcome["index"] = batch.indexes[outcome["index"]]
+        wrong = [*batch.bad, *(outcome for outcome in accepted.items if outcome["code"] is not None)]
+        for outcome in wrong:
+            outcome[self._unit] = batch.numbers[outcome["index"]]
+        self._counts.update(items_total=len(batch), failed=len(wrong), unchanged=accepted.unchanged)
+        self._errors += sorted(wrong, key=lambda outcome: int(outcome["index"]))[: MAX_ERRORS - len(self._errors)]
+        self._notes.update(batch.notes)
+
+    def result(self) -> dict[str, Any]:
+        """Return the result of the task."""
+        counts = dict(self._counts) | {"succeeded": self._counts["items_total"] - self._counts["failed"]}
+        return counts | {"errors": self._errors, "notes": dict(self._notes.most_common(MAX_NOTES))}
 
 
 def _batches(spooled: Spooled, skipped: int) -> Iterator[Batch]:
