@@ -45,7 +45,7 @@ def codes_in(source: str) -> set[str]:
                     found.update(constant(value))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name, arguments = node.func.id, node.args
-            if name in ("Problem", "_failed") and len(arguments) > 1:
+            if name in ("Problem", "failed_item", "Fault") and len(arguments) > 1:
                 found.update(constant(arguments[1]))
             elif name == "not_found":
                 found.update(f"{what}_not_found" for what in constant(arguments[0]))

@@ -22,6 +22,10 @@ MAX_TITLE_SHARE = 0.25
 """The largest share of a passage's window that the title takes. A longer title is cut."""
 
 
+WINDOW_CHARACTERS = 50_000
+"""Characters that the splitter gets at a time. Its time grows with the square of them: a million at once take 25 s."""
+
+
 @dataclass(frozen=True)
 class Span:
     """Characters [start, end) of a document's text, and the text that the encoder reads for them."""
@@ -74,4 +78,16 @@ class PassageCutter:
     def _chunks(self, text: str, capacity: int, overlap: int) -> list[tuple[int, str]]:
         # a callback: passing the tokenizer itself would copy its vocabulary for every document
         overlap = min(overlap, capacity // 2)  # in a small window every passage must add new text
-        return TextSplitter.from_callback(self._count, capacity, overlap=overlap).chunk_indices(text)
+        splitter = TextSplitter.from_callback(self._count, capacity, overlap=overlap)
+        found: list[tuple[int, str]] = []
+        start = 0
+        while start < len(text):
+            chunks = splitter.chunk_indices(text[start : start + WINDOW_CHARACTERS])
+            ended = start + WINDOW_CHARACTERS >= len(text)
+            if len(chunks) < 2 or ended:
+                found += [(start + at, chunk) for at, chunk in chunks]
+                start += WINDOW_CHARACTERS
+            else:  # the end of the window cuts the last chunk: the next window begins with it
+                found += [(start + at, chunk) for at, chunk in chunks[:-1]]
+                start += chunks[-1][0]
+        return found

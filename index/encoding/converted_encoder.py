@@ -6,7 +6,7 @@ thread encodes queries. Imports neither torch nor transformers.
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from importlib.util import find_spec
@@ -61,19 +61,25 @@ class ConvertedEncoder:
         # opened for the first document: a process that only encodes queries needs half the memory
         self._document_session = cache(partial(_document_session, folder, chosen, threads or os.cpu_count() or 1))
 
-    def encode(self, texts: Sequence[str]) -> Floats:
+    def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
         """Return unit vectors (len(texts), D) of documents. Concurrent callers take turns after each batch."""
         vectors = np.empty((len(texts), self.dim), np.float32)
-        rows = [encoded.ids for encoded in self._tokenizer.encode_batch(list(texts))]
+        rows = [tokens.ids for tokens in self._tokenizer.encode_batch(list(texts))]
         pending: deque[tuple[list[int], Future[Floats]]] = deque()
+
+        def take() -> None:
+            done, batch_vectors = pending.popleft()
+            vectors[done] = batch_vectors.result()
+            if encoded:
+                encoded(len(done))
+
         for batch in batches([len(row) for row in rows], self._batch_texts):
             ids, mask = padded([rows[at] for at in batch], self._pad_id, self._multiple)
             pending.append((batch, self._document_thread.submit(self._encode_batch, ids, mask)))
             if len(pending) > 1:  # the next batch is queued already, so the document thread never waits
-                done, encoded = pending.popleft()
-                vectors[done] = encoded.result()
-        for done, encoded in pending:
-            vectors[done] = encoded.result()
+                take()
+        while pending:
+            take()
         return vectors
 
     def _encode_batch(self, ids: Tokens, mask: Tokens) -> Floats:

@@ -2,12 +2,25 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from index.encoding.chunking import Span
 from index.encoding.encoder import Encoder
 from index.records import Document, Floats, Key, KeyKind
+
+
+class PassageProgress(Protocol):
+    """Is told how far the encoding of documents is. Calls come from several threads."""
+
+    def plan_passages(self, documents: int, passages: int) -> None:
+        """Take the number of passages into which further documents were cut. Passages include titles and sentences."""
+        ...
+
+    def advance_passages(self, count: int) -> None:
+        """Take the number of passages that were encoded since the last call."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -35,11 +48,20 @@ def encode_documents(
     encoder: Encoder,
     documents: Sequence[Document],
     kinds: Collection[KeyKind],
+    progress: PassageProgress | None = None,
 ) -> list[EncodedDocument]:
     """Return keys and value of each document. A text that several documents share, such as a title, is encoded once."""
-    planned = [_plan(encoder, document, kinds) for document in documents]
-    texts = sorted({span.encoded_text for plan in planned for _, span in plan})
-    vectors = dict(zip(texts, encoder.encode(texts), strict=True))
+    planned = []
+    distinct: set[str] = set()
+    for document in documents:
+        before = len(distinct)
+        planned.append(_plan(encoder, document, kinds))
+        distinct.update(span.encoded_text for _, span in planned[-1])
+        if progress:
+            progress.plan_passages(1, len(distinct) - before)
+    texts = sorted(distinct)
+    encoded = encoder.encode(texts, progress.advance_passages) if progress else encoder.encode(texts)
+    vectors = dict(zip(texts, encoded, strict=True))
     return [_encoded(plan, vectors, encoder.dim) for plan in planned]
 
 

@@ -4,7 +4,7 @@ Three encoders implement the contract: `ConvertedEncoder` for normal use, `Sente
 cannot be converted, and `HashingEncoder`, which needs no weights, for tests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -38,8 +38,11 @@ class Encoder(Protocol):
     words: frozenset[str]
     """The words that the encoder knows as wholes (`index.encoding.known_words`): they are not corrected in queries."""
 
-    def encode(self, texts: Sequence[str]) -> Floats:
-        """Return unit vectors (len(texts), D), float32, of documents, in batches, at a lower priority than queries."""
+    def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
+        """Return unit vectors (len(texts), D), float32, of documents, in batches, at a lower priority than queries.
+
+        encoded: is called with the number of texts after each batch.
+        """
         ...
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -23,8 +23,13 @@ class HashingEncoder:
         self.words: frozenset[str] = frozenset()
         self.cutter = PassageCutter(lambda text: len(text.split()), window_words)
 
-    def encode(self, texts: Sequence[str]) -> Floats:
-        return np.stack([self._vector(text) for text in texts]) if texts else np.empty((0, self.dim), np.float32)
+    def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
+        vectors = np.empty((len(texts), self.dim), np.float32)
+        for at, text in enumerate(texts):
+            vectors[at] = self._vector(text)
+            if encoded:
+                encoded(1)
+        return vectors
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         return self.encode(texts)

@@ -37,13 +37,15 @@ class SentenceTransformerEncoder:
         self.cutter = PassageCutter(_token_counter(path), window_of(self._model))
         self.dim = int(self._forward(["width"]).shape[1])
 
-    def encode(self, texts: Sequence[str]) -> Floats:
+    def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
         """Return unit vectors (len(texts), D) of documents."""
         vectors = np.empty((len(texts), self.dim), np.float32)
         by_length = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         for start in range(0, len(texts), BATCH_TEXTS):
             batch = by_length[start : start + BATCH_TEXTS]
             vectors[batch] = self._forward([texts[i] for i in batch])
+            if encoded:
+                encoded(len(batch))
         return vectors
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:

@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 
 import typer
 
-from service.cli import content, evaluation, feedback, models, operating, rules, show, training
+from service.cli import content, evaluation, feedback, ingest, models, operating, rules, show, training
 from service.cli.failures import DONE, ERROR, INTERRUPTED, TERMINATED, USAGE, Failure
 
 app = typer.Typer(
@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 app.command()(operating.serve)
 app.command()(operating.demo)
-app.command()(content.ingest)
+app.command()(ingest.ingest)
 app.command()(content.search)
 app.add_typer(feedback.events, name="events")
 app.add_typer(feedback.judgments, name="judgments")

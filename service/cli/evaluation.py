@@ -58,7 +58,10 @@ def read_qrels(path: Path, queries: Path | None) -> tuple[dict[str, dict[str, An
     """Return query text -> document id -> grade, and the lines or items of the file that are not judgments."""
     qrels: dict[str, dict[str, Any]] = {}
     faults = []
-    found, unit = open_judgments(path, None, queries)
+    notes: list[str] = []
+    found, unit = open_judgments(path, None, queries, None, notes)
+    for note in notes:
+        show.notice(note)
     for record in found:
         if isinstance(record, Fault):
             faults.append({unit: record.number, "code": record.code, "detail": record.detail})

@@ -1,5 +1,6 @@
 """`events import` and `judgments import`."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,9 @@ import typer
 
 from service.cli import show
 from service.cli.connection import DEFAULT_COLLECTION, Service, collection_path, connect
-from service.cli.failures import PARTLY, Refused
+from service.cli.event_files import read_events, read_log
+from service.cli.event_tables import read_clicks, read_ratings
+from service.cli.failures import PARTLY, USAGE, Failure, Refused
 from service.cli.judgment_files import (
     JudgmentFormat,
     find_queries,
@@ -19,11 +22,16 @@ from service.cli.judgment_files import (
     read_queries,
 )
 from service.cli.options import CollectionOption, DataOption, FileArgument, JsonOption, QueriesOption, UrlOption
-from service.cli.records import Fault, Found, Record, read_objects, unit_of
+from service.cli.records import Fault, Found, Record, is_table, unit_of
+from service.cli.srw_judgments import load_export, read_export, scale_of
+from service.feedback.schemas import GRADES
 
 BATCH_RECORDS = 1_000
 BATCH_BYTES = 4 * 1024 * 1024
 """Half of the size limit of a request."""
+
+MAX_ACTIONS = 100
+"""Names of actions that are shown, the most frequent first."""
 
 events = typer.Typer(help="Events: actions of users on the hits.", no_args_is_help=True)
 judgments = typer.Typer(help="Judgments: grades by raters.", no_args_is_help=True)
@@ -37,6 +45,10 @@ class Tally:
     """The unit in which the file is counted: "line" or "item"."""
     accepted: int = 0
     rejected: list[dict[str, Any]] = field(default_factory=list)
+    actions: Counter[str] = field(default_factory=Counter)
+    """Name of an action -> number of events in the file."""
+    notes: list[str] = field(default_factory=list)
+    """What the import did beyond storing the records as they are."""
 
     def reject(self, number: int, code: str, detail: str) -> None:
         """Add a rejected record."""
@@ -45,9 +57,15 @@ class Tally:
     def end(self, name: str, json_out: bool) -> None:
         """Show the outcome. Raises Exit PARTLY if a record was rejected."""
         if json_out:
-            show.data({"accepted": self.accepted, "rejected": self.rejected})
+            more = {"actions": dict(self.actions.most_common(MAX_ACTIONS)), "notes": self.notes}
+            found = {"accepted": self.accepted, "rejected": self.rejected}
+            show.data(found | {name: value for name, value in more.items() if value})
         else:
             show.line(f"{self.accepted} of {self.accepted + len(self.rejected)} {name} accepted")
+            for action, count in self.actions.most_common(MAX_ACTIONS):
+                show.line(f"{action} {count}" + ("" if action in GRADES else "  stored, not learned from"))
+        for note in self.notes:
+            show.notice(note)
         show.faults(self.unit, self.rejected, len(self.rejected))
         if self.rejected:
             raise typer.Exit(PARTLY)
@@ -61,10 +79,23 @@ def import_events(
     url: UrlOption = None,
     json_out: JsonOption = False,
 ) -> None:
-    """Import events in the UBI 1.3.0 schema, from lines of JSON or a JSON array."""
-    tally = Tally(unit_of(path))
+    """Import events: UBI 1.3.0, also as OpenSearch exports it, or a table with query, document and clicks or rating."""
     with connect(data, url) as service:
-        send(service, collection_path(collection, "events"), read_objects(path), tally, "[%s]")
+        events, ratings = (collection_path(collection, name) for name in ("events", "judgments"))
+        if is_table(path):
+            tally = Tally("line")
+            send(service, events, read_clicks(path, tally.notes), tally, "[%s]")
+            clicks = tally.accepted
+            send(service, ratings, read_ratings(path), tally, '{"judgments":[%s]}')
+            tally.actions["click"] = clicks
+            tally.rejected = list({(one["line"], one["code"]): one for one in tally.rejected}.values())
+            if tally.accepted > clicks:
+                tally.notes.append(f"{tally.accepted - clicks} ratings were stored as judgments")
+        else:
+            tally = Tally(unit_of(path))
+            log = read_log(path)
+            send(service, events, read_events(path, log), tally, "[%s]")
+            tally.actions, tally.notes = log.actions, log.notes()
     tally.end("events", json_out)
 
 
@@ -79,22 +110,38 @@ def import_judgments(
     ] = None,
     queries: QueriesOption = None,
     rater: Annotated[str, typer.Option(help="The rater of grades without a rater in the file.")] = "import",
+    scale: Annotated[
+        float | None, typer.Option(min=0.001, help="The highest rating of a Search Relevance Workbench file.")
+    ] = None,
     collection: CollectionOption = DEFAULT_COLLECTION,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
 ) -> None:
     """Import grades (0 to 4) of documents for queries. A grade with the same query, document and rater is replaced."""
-    found, unit = open_judgments(path, kind, queries)
-    tally = Tally(unit)
+    notes: list[str] = []
+    found, unit = open_judgments(path, kind, queries, scale, notes)
+    tally = Tally(unit, notes=notes)
     rated = (Record(one.number, {"rater": rater} | one.value) if isinstance(one, Record) else one for one in found)
     with connect(data, url) as service:
         send(service, collection_path(collection, "judgments"), rated, tally, '{"judgments":[%s]}')
     tally.end("judgments", json_out)
 
 
-def open_judgments(path: Path, kind: JudgmentFormat | None, queries: Path | None) -> tuple[Found, str]:
-    """Return the judgments of a file and its unit. Invalid lines of the file of queries are written to stderr."""
+def open_judgments(
+    path: Path, kind: JudgmentFormat | None, queries: Path | None, scale: float | None, notes: list[str]
+) -> tuple[Found, str]:
+    """Return the judgments of a file and its unit. Invalid lines of the file of queries are written to stderr.
+
+    scale: the highest rating of a file of the Search Relevance Workbench. notes: gets the scale that was used.
+    """
+    export = load_export(path) if kind in (None, JudgmentFormat.SRW) else None
+    if export is not None:
+        highest = scale or scale_of(export)
+        notes.append(f"ratings from 0 to {highest:g} became grades from 0 to 4; --scale sets another scale")
+        return read_export(export, highest), "item"
+    if kind is JudgmentFormat.SRW:
+        raise Failure(USAGE, f"{path.name}: no judgmentRatings in this file")
     kind = kind or guess_judgment_format(path)
     if not kind.names_queries_by_id:
         return read_judgments(path, kind, {}), unit_of(path)

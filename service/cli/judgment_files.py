@@ -18,6 +18,8 @@ class JudgmentFormat(StrEnum):
     BEIR = "beir"
     JSON = "json"
     JSONL = "jsonl"
+    SRW = "srw"
+    """The export of the Search Relevance Workbench, in `service.cli.srw_judgments`."""
 
     @property
     def names_queries_by_id(self) -> bool:

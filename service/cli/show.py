@@ -99,6 +99,17 @@ def faults(unit: str, found: Sequence[Mapping[str, Any]], count: int) -> None:
         notice(f"and {count - MAX_FAULTS} more")
 
 
+def located_faults(found: Sequence[Mapping[str, Any]], count: int) -> None:
+    """Write the first MAX_FAULTS of `count` faults to stderr, each with its file and its line or item."""
+    for fault in found[:MAX_FAULTS]:
+        unit = next((unit for unit in ("line", "item") if unit in fault), None)
+        place = f"{fault['file']} {unit} {fault[unit]}" if unit else str(fault["file"])
+        name = f" ({fault['id']})" if fault.get("id") else ""
+        notice(f"{place}{name}: {fault.get('code', 'refused')}: {fault.get('detail', '')}")
+    if count > MAX_FAULTS:
+        notice(f"and {count - MAX_FAULTS} more")
+
+
 def hits(answer: Mapping[str, Any]) -> None:
     """Write the hits of a search."""
     console = stdout()

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
+import orjson
+from sqlalchemy import Connection
 
 from service.documents import repository
+from service.documents.checking import Wrong, check_document
 from service.documents.schemas import DocumentIn
-from service.http.requests import first_error
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
 
@@ -19,6 +20,8 @@ class Accepted:
 
     sequences: list[int]
     items: list[dict[str, Any]]
+    unchanged: int = 0
+    """The number of documents that were stored already with the same content. They are not encoded again."""
 
 
 def accept(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> Accepted:
@@ -35,32 +38,52 @@ def accept(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> Ac
         if document:
             bodies[document.id] = document.model_dump(exclude={"id"})
     with runtime.database.write() as connection:
-        sequences = repository.insert_pending(connection, state.id, bodies)
-        replaced = repository.rows_by_id(connection, state.id, list(bodies))
+        stored = repository.stored_bodies(connection, state.id, list(bodies))
+        unchanged = _unchanged(connection, state, bodies, stored)
+        changed = {id: body for id, body in bodies.items() if id not in unchanged}
+        sequences = repository.insert_pending(connection, state.id, changed)
     for outcome in outcomes:
-        if outcome["code"] is None and outcome["id"] in replaced:
+        if outcome["code"] is None and outcome["id"] in stored:
             outcome["status"] = 200
-    return Accepted(sequences, outcomes)
+    return Accepted(sequences, outcomes, len(unchanged))
 
 
-def summary(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def summary(accepted: Accepted) -> dict[str, Any]:
     """Return the counts of the outcomes, and the first 1,000 outcomes that failed."""
-    errors = [item for item in items if item["code"] is not None]
+    errors = [item for item in accepted.items if item["code"] is not None]
     return {
-        "items_total": len(items),
-        "succeeded": len(items) - len(errors),
+        "items_total": len(accepted.items),
+        "succeeded": len(accepted.items) - len(errors),
         "failed": len(errors),
+        "unchanged": accepted.unchanged,
         "errors": errors[:1000],
     }
+
+
+def _unchanged(
+    connection: Connection, state: CollectionState, bodies: dict[str, Any], stored: dict[str, Any]
+) -> set[str]:
+    """Return the ids of the documents that are searchable with the same content, and that no pending one replaces."""
+    same = [id for id, body in stored.items() if _content(body) == _content(bodies[id])]
+    return set(same) - repository.pending_ids(connection, state.id, same)
+
+
+def _content(body: dict[str, Any]) -> bytes:
+    """Return the content of a document. In contrast to equality, it tells 1 from true."""
+    return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+
+
+def failed_item(index: int, code: str, detail: str, id: str | None = None, field: str | None = None) -> dict[str, Any]:
+    """Return the outcome of an item that is refused; `field` is the field that is wrong, where there is one."""
+    named = {"field": field} if field else {}
+    return {"index": index, "id": id, "status": 422, "code": code, "detail": detail, **named}
 
 
 def _validated(index: int, item: Any) -> tuple[DocumentIn | None, dict[str, Any]]:
     """Return the document of an item, None if it is invalid, and the outcome of the item."""
     id = item.get("id") if isinstance(item, dict) else None
     shown_id = id if isinstance(id, str) and len(id) <= 512 else None
-    try:
-        document = DocumentIn.model_validate(item)
-    except ValidationError as error:
-        detail = first_error(error)
-        return None, {"index": index, "id": shown_id, "status": 422, "code": "invalid_document", "detail": detail}
+    document = check_document(item)
+    if isinstance(document, Wrong):
+        return None, failed_item(index, "invalid_document", document.detail, shown_id, document.field)
     return document, {"index": index, "id": document.id, "status": 201, "code": None}

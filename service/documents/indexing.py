@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from index.encoding.documents import EncodedDocument, encode_documents, words_of
+from index.encoding.documents import EncodedDocument, PassageProgress, encode_documents, words_of
 from index.errors import Canceled
 from index.generation.generation import IndexedDocument
 from index.records import Document as DocumentRecord
@@ -33,7 +33,7 @@ def start_indexing(runtime: Runtime, state: CollectionState, accepted: Accepted)
     def work(progress: Progress) -> dict[str, Any]:
         progress.expect(len(accepted.sequences))
         make_searchable_in_task(runtime, state, accepted.sequences, progress)
-        return summary(accepted.items) | {"items": accepted.items}
+        return summary(accepted) | {"items": accepted.items, "passages": progress.passages_done}
 
     return runtime.jobs.start("documents", state.name, work)
 
@@ -47,7 +47,7 @@ def make_searchable_in_task(
     """
     try:
         progress.check()
-        make_searchable(runtime, state, sequences, progress.advance)
+        make_searchable(runtime, state, sequences, progress.advance, progress)
     except Canceled:
         if not runtime.closing:
             with runtime.database.write() as connection:
@@ -65,7 +65,11 @@ def resume_pending(runtime: Runtime) -> None:
 
 
 def make_searchable(
-    runtime: Runtime, state: CollectionState, sequences: Sequence[int], advance: Callable[[int], None] = lambda _: None
+    runtime: Runtime,
+    state: CollectionState,
+    sequences: Sequence[int],
+    advance: Callable[[int], None] = lambda _: None,
+    passages: PassageProgress | None = None,
 ) -> None:
     """Encode pending documents and publish them, CHUNK at a time. Calls advance(count) after each chunk.
 
@@ -73,7 +77,7 @@ def make_searchable(
     """
     state.require_encoder(runtime.encoder)
     chunks = [sequences[start : start + CHUNK] for start in range(0, len(sequences), CHUNK)]
-    encode = partial(_encoded, runtime, state)
+    encode = partial(_encoded, runtime, state, passages)
     with ThreadPoolExecutor(AHEAD, "encode-ahead") as ahead:
         coming = deque(ahead.submit(encode, chunk) for chunk in chunks[:AHEAD])
         for at, chunk in enumerate(chunks):
@@ -84,12 +88,14 @@ def make_searchable(
             advance(len(chunk))
 
 
-def _encoded(runtime: Runtime, state: CollectionState, sequences: Sequence[int]) -> dict[int, Encoded]:
+def _encoded(
+    runtime: Runtime, state: CollectionState, passages: PassageProgress | None, sequences: Sequence[int]
+) -> dict[int, Encoded]:
     """Return sequence -> document and vectors, for the documents that are still pending."""
     with runtime.database.read() as connection:
         pending = repository.pending_documents(connection, sequences)
     records = [DocumentRecord(id=row.id, **row.body) for row in pending]
-    encoded = encode_documents(runtime.encoder, records, state.settings.kinds)
+    encoded = encode_documents(runtime.encoder, records, state.settings.kinds, passages)
     return {row.sequence: pair for row, pair in zip(pending, zip(records, encoded, strict=True), strict=True)}
 
 

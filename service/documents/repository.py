@@ -93,6 +93,20 @@ def rows_by_id(connection: Connection, collection_id: int, ids: Sequence[str]) -
     return {id: int(row) for id, row in connection.execute(wanted)}
 
 
+def stored_bodies(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return id -> body of the searchable documents among these ids."""
+    columns = (Document.id, Document.title, Document.text, Document.url, Document.metadata_.label("metadata"))
+    wanted = select(*columns).where(Document.collection_id == collection_id, Document.id.in_(ids))
+    found = connection.execute(wanted)
+    return {row.id: {"title": row.title, "text": row.text, "url": row.url, "metadata": row.metadata} for row in found}
+
+
+def pending_ids(connection: Connection, collection_id: int, ids: Sequence[str]) -> set[str]:
+    """Return the ids among these that have a pending document."""
+    mine = (PendingDocument.collection_id == collection_id, PendingDocument.id.in_(ids))
+    return set(connection.execute(select(PendingDocument.id).where(*mine)).scalars())
+
+
 def ids_by_row(connection: Connection, collection_id: int) -> dict[int, str]:
     """Return row -> id of all searchable documents."""
     found = connection.execute(select(Document.row, Document.id).where(Document.collection_id == collection_id))

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
-from service.documents import acceptance, actions, imports, indexing
-from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody
+from service.documents import acceptance, actions, imports, indexing, spooling
+from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody, ImportParameters
 from service.http.problems import Problem
-from service.http.requests import UNLIMITED, StrictRoute
+from service.http.requests import SENT_TYPE, UNLIMITED, StrictRoute
 from service.http.responses import accepted_task
 from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
@@ -21,15 +21,29 @@ from service.runtime.runtime import Runtime
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], route_class=StrictRoute)
 WAIT_STEP_SECONDS = 0.02
+IMPORT_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/x-ndjson": {"schema": {"type": "string"}},
+            "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
+            "text/csv": {"schema": {"type": "string"}},
+        },
+    }
+}
 
 
-@router.post("/import", status_code=202, max_body_size=UNLIMITED)
-async def import_documents(runtime: Running, collection: str, request: Request) -> Response:
-    """Import newline-delimited JSON of any size, as a stream. The task names the lines that failed."""
+@router.post("/import", status_code=202, max_body_size=UNLIMITED, openapi_extra=IMPORT_BODY)
+async def import_documents(
+    runtime: Running, collection: str, request: Request, parameters: Annotated[ImportParameters, Query()]
+) -> Response:
+    """Import lines of JSON, a JSON array or CSV, of any size, as a stream. The task names the records that failed."""
     state = runtime.collection(collection)
     state.require_encoder(runtime.encoder)
-    path = await imports.spool(runtime, state, request.stream())
-    task_id = await run_in_threadpool(imports.start_import, runtime, state, path)
+    media_type, encoding = request.scope.get(SENT_TYPE, ""), request.headers.get("content-encoding", "")
+    fields = spooling.mapping_of(parameters)
+    body = await spooling.spool(runtime.imports, str(state.id), request.stream(), fields, media_type, encoding)
+    task_id = await run_in_threadpool(imports.start_import, runtime, state, body)
     return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
 
 

@@ -1,6 +1,6 @@
 """Schemas of documents and of requests about documents."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
@@ -44,6 +44,20 @@ class DocumentBatch(Strict):
             json_schema_extra={"maxItems": MAX_BATCH, "items": {"$ref": "#/components/schemas/DocumentIn"}},
         ),
     ]
+
+
+ImportField = Annotated[str, Field(min_length=1, max_length=1024)]
+
+
+class ImportParameters(Strict):
+    """How the records of an import become documents."""
+
+    mapping: Literal["strict", "lenient"] = "strict"
+    id_field: ImportField | None = None
+    title_field: ImportField | None = None
+    text_field: ImportField | None = None
+    """Several fields are separated by commas."""
+    url_field: ImportField | None = None
 
 
 class Deletion(Strict):

@@ -134,6 +134,8 @@ def _refusal(event: EventIn, queries: dict[str, str], rows: dict[str, int]) -> d
     """Return the reason for rejecting an event, or None."""
     if event.is_verdict and event.session_id and not event.query_id:
         return None
+    if event.grade is None:  # stored and not learned from: it may concern no search and no document
+        return None
     if event.query_id not in queries and not event.user_query:
         if event.query_id:
             return {"code": "unknown_query", "detail": "the query_id is unknown, and there is no user_query"}

@@ -21,6 +21,7 @@ TITLES = {
     405: "Method not allowed",
     409: "Conflict",
     413: "Payload too large",
+    415: "Unsupported media type",
     422: "Unprocessable content",
     500: "Internal error",
     503: "Service unavailable",

@@ -7,11 +7,13 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from service.http.problems import pointer
+from service.http.wording import field_name, in_words
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 STREAMED = "/documents/import"
 """The end of the path whose body has no limit."""
+SENT_TYPE = "softseek.content_type"
+"""The key of an ASGI scope that has the Content-Type that the client sent."""
 UNLIMITED = 2**62
 """The limit of the import body, which is streamed to the disk and read line by line."""
 
@@ -38,12 +40,13 @@ class StrictRoute(APIRoute):
         async def handle(request: Request) -> Any:
             headers = [(name, value) for name, value in request.scope["headers"] if name != b"content-type"]
             scope = {**request.scope, "headers": [*headers, (b"content-type", b"application/json")]}
+            scope[SENT_TYPE] = request.headers.get("content-type", "")
             return await handler(StrictRequest(scope, request.receive))
 
         return handle
 
 
 def first_error(error: ValidationError) -> str:
-    """Return the position and the message of the first error of an item, without its content."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return f"{pointer(found['loc']) or '/'}: {found['msg']}"
+    """Return the field of the first error of an item and what was wanted of it, without its content."""
+    found = error.errors(include_url=False, include_input=False)[0]
+    return f"{field_name(found['loc'])}: {in_words(dict(found))}"

@@ -6,6 +6,7 @@ Impressions are streamed and only their counts are kept, so that the log of a ye
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -13,7 +14,14 @@ from sqlalchemy import Connection
 
 from index.learning.examples import Feedback, Showings, Solved
 from index.records import Floats
-from service.runtime.feedback_repository import document_rows, graded_events, impressions, judgments, query_vectors
+from service.runtime.feedback_repository import (
+    document_rows,
+    graded_events,
+    impressions,
+    judgments,
+    query_vectors,
+    shown_lists,
+)
 
 MAX_GAIN = 10.0
 """Upper limit of a document's gain from clicks without a known list: the number of times it was shown is unknown."""
@@ -169,13 +177,13 @@ def _add_verdict(summary: EventSummary, event: Any) -> None:
 def _add_impressions(
     connection: Connection, collection_id: int, rows: dict[str, int], summary: EventSummary, records: Records
 ) -> None:
-    """Count every logged list of the queries with feedback, and the actions on it.
+    """Count every logged or imported list of the queries with feedback, and the actions on it.
 
     Lists without a click count too: they lower the click rate of the documents that they show. Queries without any
     feedback are left out, and so are pinned documents.
     """
     unclicked: dict[str, tuple[QueryRecord, Solved]] = {}
-    for shown in impressions(connection, collection_id):
+    for shown in chain(impressions(connection, collection_id), shown_lists(connection, collection_id)):
         solved = shown.query_id in summary.solved_lists or shown.session_id in summary.solved_sessions
         if shown.query_key not in records and not solved:
             continue

@@ -1,14 +1,18 @@
 """SQL of the feedback log: judgments, events, impressions and the vectors of their queries. The caller commits."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Select, Text, cast, insert, select
+import orjson
+from sqlalchemy import Connection, Select, Text, cast, exists, insert, select
 
 from index.records import Floats, KeyKind
 from service.storage.tables import Document, Event, Impression, Judgment, Key
 from service.storage.vector_codec import as_vector
 
+IMPRESSION = "impression"
 CHUNK = 2_000
 """Rows that are read from the database at a time."""
 
@@ -47,6 +51,42 @@ def impressions(connection: Connection, collection_id: int) -> Iterator[Any]:
     columns = (Impression.query_id, Impression.query_key, Impression.text, Impression.session_id, shown)
     wanted = select(*columns).where(Impression.collection_id == collection_id)
     return _streamed(connection, wanted.order_by(Impression.query_id))
+
+
+@dataclass(frozen=True)
+class ShownList:
+    """The list that impression events of a query show, with the fields of an impression."""
+
+    query_id: str
+    query_key: str
+    text: str
+    session_id: str | None
+    shown: bytes
+    """JSON: an object with id and position for each document."""
+
+
+def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownList]:
+    """Yield a list for each query id that has impression events and no logged impression, in the order of the ids.
+
+    A document without a position follows the document before it, in the order of arrival.
+    """
+    columns = (Event.query_id, Event.query_key, Event.query_text, Event.session_id, Event.document_id, Event.position)
+    logged = exists().where(Impression.query_id == Event.query_id, Impression.collection_id == collection_id)
+    wanted = select(*columns).where(
+        Event.collection_id == collection_id,
+        Event.action_name == IMPRESSION,
+        Event.query_id.is_not(None),
+        Event.document_id.is_not(None),
+        ~logged,
+    )
+    rows = _streamed(connection, wanted.order_by(Event.query_id, Event.position.nulls_last(), Event.id))
+    for query_id, events in groupby(rows, key=lambda row: row.query_id):
+        positions: dict[str, int] = {}
+        for event in events:
+            last = event
+            positions.setdefault(event.document_id, event.position or max(positions.values(), default=0) + 1)
+        shown = orjson.dumps([{"id": id, "position": position} for id, position in positions.items()])
+        yield ShownList(query_id, last.query_key, last.query_text, last.session_id, shown)
 
 
 def query_vectors(connection: Connection, collection_id: int) -> dict[str, Floats]:

@@ -37,8 +37,12 @@ class Progress:
         self._task_id = task_id
         self._canceled = threading.Event()
         self._written = 0.0
+        self._lock = threading.Lock()
+        self._planned_documents = 0
+        self._planned_passages = 0
         self.done = 0
         self.total = 0
+        self.passages_done = 0
 
     def expect(self, total: int) -> None:
         """Set the total amount of work."""
@@ -50,6 +54,25 @@ class Progress:
         self.done += count
         self._write(force=False)
         self.check()
+
+    def plan_passages(self, documents: int, passages: int) -> None:
+        """Add the passages of further documents. Called by threads that encode."""
+        with self._lock:
+            self._planned_documents += documents
+            self._planned_passages += passages
+
+    def advance_passages(self, count: int) -> None:
+        """Add encoded passages. They are not written to the database, so that encoding waits for no transaction."""
+        with self._lock:
+            self.passages_done += count
+
+    @property
+    def passages(self) -> dict[str, int]:
+        """The passages that are encoded, and their total: an estimate until every document is cut."""
+        with self._lock:
+            left = max(0, self.total - self._planned_documents)
+            mean = self._planned_passages / max(1, self._planned_documents)
+            return {"passages_done": self.passages_done, "passages_total": self._planned_passages + round(left * mean)}
 
     def check(self) -> None:
         """Raise Canceled if the job was canceled."""
@@ -130,7 +153,8 @@ class Jobs:
             row = find_task(connection, task_id)
         if row is None:
             raise not_found("task")
-        return _body(row)
+        running = self._running.get(task_id)
+        return _body(row, running.passages if running else None)
 
     def close(self) -> None:
         """Cancel every job and wait until all have ended. The next process resumes their work."""
@@ -174,13 +198,16 @@ class Jobs:
         delete_tasks(connection, finished)
 
 
-def _body(row: Any) -> dict[str, Any]:
+def _body(row: Any, passages: dict[str, int] | None) -> dict[str, Any]:
+    """Return a task as JSON. Passages are those of the running job, else those in the result."""
+    if passages is None and row.result and "passages" in row.result:
+        passages = dict.fromkeys(("passages_done", "passages_total"), row.result["passages"])
     return {
         "id": row.id,
         "type": row.type,
         "collection": row.collection,
         "status": row.status,
-        "progress": {"done": row.progress_done, "total": row.progress_total},
+        "progress": {"done": row.progress_done, "total": row.progress_total, **(passages or {})},
         "result": row.result,
         "error": row.error,
         "created_at": row.created_at,

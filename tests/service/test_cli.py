@@ -226,7 +226,7 @@ def test_a_response_of_another_server_is_an_error(fake: Fake, run: Run) -> None:
         (["nonsense"], "No such command"),
         (["ingest", "missing.ndjson"], "does not exist"),
         (["events", "import", "missing.ndjson"], "does not exist"),
-        (["ingest", "."], "no corpus.jsonl"),
+        (["ingest", "."], "no file of a known type"),
         (["search", "x", "--url", "127.0.0.1:8080"], "such as http://"),
         (["search", "x", "--url", "http://127.0.0.1:9", "--data", "d"], "exclude each other"),
         (["search", "x", "--limit", "0"], "greater than or equal to 1"),
@@ -245,7 +245,8 @@ def test_wrong_use_ends_with_2(run: Run, arguments: list[str], said: str) -> Non
 
 
 def test_an_unknown_format_ends_with_2(run: Run, tmp_path: Path) -> None:
-    ended = run("ingest", lines_file(tmp_path / "a.txt", "x"), "--url", "http://127.0.0.1:9")
+    (tmp_path / "a.bin").write_bytes(b"\0\1")
+    ended = run("ingest", tmp_path / "a.bin", "--url", "http://127.0.0.1:9")
     assert ended.code == 2
     assert "--format" in ended.err
 
@@ -269,7 +270,7 @@ def test_ingest_creates_the_collection_streams_the_documents_and_names_lines(
 ) -> None:
     fake.on("PUT", "/v1/collections/shop", (201, {}))
     fake.on("POST", "/v1/collections/shop/documents/import", (202, {"id": "t1", "status": "enqueued"}))
-    wrong = {"index": 1, "id": "b", "status": 422, "code": "invalid_document", "detail": "/text: too long"}
+    wrong = {"index": 1, "id": "b", "status": 422, "code": "invalid_document", "detail": "text: too long"}
     result = {"items_total": 2, "succeeded": 1, "failed": 1, "errors": [wrong]}
     fake.on("GET", "/v1/tasks/t1", {"status": "processing", "progress": {"done": 0, "total": 2}}, finished(result))
     path = lines_file(tmp_path / "a.ndjson", {"id": "a", "text": "x"}, "{", "", {"id": "b", "text": "y"})
@@ -279,7 +280,7 @@ def test_ingest_creates_the_collection_streams_the_documents_and_names_lines(
     outcome = json.loads(ended.out)
     assert (outcome["items_total"], outcome["succeeded"], outcome["failed"]) == (3, 1, 2)
     assert [one["line"] for one in outcome["errors"]] == [2, 4]
-    assert "line 4 (b): invalid_document: /text: too long" in ended.err
+    assert "a.ndjson line 4 (b): invalid_document: text: too long" in ended.err
     assert fake.sent("/v1/collections/shop") == [{"filterable": ["lang", "year"]}]
     assert fake.requests[1][2] == b'{"id":"a","text":"x"}\n{"id":"b","text":"y"}\n'
 

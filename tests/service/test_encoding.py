@@ -1,6 +1,6 @@
 """The service encodes documents in bulk and queries at once, with the encoder of its settings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,9 @@ class RecordingEncoder(HashingEncoder):
         self.documents: set[str] = set()
         self.queries: set[str] = set()
 
-    def encode(self, texts: Sequence[str]) -> Floats:
+    def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
         self.documents |= set(texts)
-        return super().encode(texts)
+        return super().encode(texts, encoded)
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         self.queries |= set(texts)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from index.encoding import chunking
 from index.encoding.chunking import (
     MAX_TITLE_SHARE,
     OVERLAP_TOKENS,
@@ -136,3 +137,18 @@ def test_a_text_of_emoji_is_cut() -> None:
     spans = CUTTER.passages(text, "🎉")
     assert len(spans) > 1
     assert all(span.encoded_text == "🎉\n" + text[span.start : span.end] for span in spans)
+
+
+@pytest.mark.parametrize("text", [LONG, "\n\n".join(SENTENCES), WORDS])
+def test_a_long_text_is_cut_in_parts_as_it_is_cut_whole(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    passages, sentences = CUTTER.passages(text, "Title"), CUTTER.sentences(text)
+    monkeypatch.setattr(chunking, "WINDOW_CHARACTERS", 1500)
+    assert len(text) > 1500
+    assert CUTTER.passages(text, "Title") == passages
+    assert CUTTER.sentences(text) == sentences
+
+
+def test_white_space_longer_than_a_part_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunking, "WINDOW_CHARACTERS", 100)
+    spans = CUTTER.passages("one two" + " " * 500 + "three", None)
+    assert [span.encoded_text for span in spans] == ["one two", "three"]

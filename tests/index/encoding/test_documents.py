@@ -1,6 +1,6 @@
 """Every key is the vector of its text, and each distinct text is encoded once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -21,9 +21,9 @@ class CountingEncoder(HashingEncoder):
         super().__init__(dim=32)
         self.texts: list[str] = []
 
-    def encode(self, texts: Sequence[str]) -> Floats:
+    def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
         self.texts += texts
-        return super().encode(texts)
+        return super().encode(texts, encoded)
 
 
 def kinds_of(document: Document, *kinds: KeyKind) -> list[KeyKind]:
@@ -101,3 +101,28 @@ def test_no_documents_give_no_vectors() -> None:
 def test_the_words_of_a_document_are_its_title_and_text() -> None:
     assert words_of(TITLED) == "Animals\nThe cat sat. The dog ran."
     assert words_of(PLAIN).strip() == PLAIN.text.strip()
+
+
+class Counts:
+    """Records the progress of encoding."""
+
+    def __init__(self) -> None:
+        self.planned: list[tuple[int, int]] = []
+        self.done: list[int] = []
+
+    def plan_passages(self, documents: int, passages: int) -> None:
+        self.planned.append((documents, passages))
+
+    def advance_passages(self, count: int) -> None:
+        self.done.append(count)
+
+
+def test_the_progress_counts_distinct_passages_also_inside_a_document() -> None:
+    counts = Counts()
+    encode_documents(HashingEncoder(), [PLAIN, PLAIN, TITLED, EMPTY], {KeyKind.PASSAGE}, counts)
+    passages = len(encode_documents(HashingEncoder(), [PLAIN], {KeyKind.PASSAGE})[0].keys)
+    assert passages > 1
+    assert [documents for documents, _ in counts.planned] == [1, 1, 1, 1]
+    assert [planned for _, planned in counts.planned][1:] == [0, 1, 0]
+    assert sum(planned for _, planned in counts.planned) == sum(counts.done)
+    assert len(counts.done) > 1

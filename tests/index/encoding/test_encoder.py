@@ -195,6 +195,15 @@ def test_passages_for_minilm_fit_its_window(minilm: Encoder) -> None:
 
 
 @needs_weights
+def test_every_runtime_reports_each_batch(minilm: Encoder, reference: SentenceTransformerEncoder) -> None:
+    for encoder in (minilm, reference):
+        counts: list[int] = []
+        encoder.encode([f"text {number}" for number in range(40)], counts.append)
+        assert sum(counts) == 40
+        assert len(counts) > 1
+
+
+@needs_weights
 def test_minilm_accepts_an_empty_list_of_texts(minilm: Encoder) -> None:
     assert minilm.encode([]).shape == minilm.encode_queries([]).shape == (0, 384)
 

@@ -1,0 +1,1 @@
+"""Sources of documents: files and folders of any known format, and stdin."""

@@ -1,0 +1,46 @@
+"""Checks a document against the limits of the API, and says in words what is wrong with it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from service.documents.schemas import DocumentIn
+from service.http.wording import field_name, in_words
+
+METADATA_TYPES = "must be a string, a number, true, false or a list of strings"
+INNER = {"string_too_long", "too_long", "finite_number"}
+"""Errors that are more precise than METADATA_TYPES."""
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """The first fault of a document: the field, and what was wanted of it."""
+
+    field: str
+    wanted: str
+
+    @property
+    def detail(self) -> str:
+        """The fault in a sentence."""
+        return f"{self.field}: {self.wanted}"
+
+
+def check_document(item: Any) -> DocumentIn | Wrong:
+    """Return an item as a document, or what is wrong with it."""
+    try:
+        return DocumentIn.model_validate(item)
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False)
+    if not isinstance(item, dict):
+        return Wrong("record", "must be an object")
+    first = errors[0]
+    location = first["loc"]
+    if location[0] != "metadata" or len(location) < 3:
+        return Wrong(field_name(location), in_words(dict(first)))
+    if location[-1] == "[key]":
+        return Wrong("metadata", f"a name {in_words(dict(first))}")
+    # the value of a field matches none of the types: there is an error for each type
+    precise = [one for one in errors if one["loc"][:2] == location[:2] and one["type"] in INNER]
+    wanted = in_words(dict(precise[0])) if precise else METADATA_TYPES
+    return Wrong(field_name(location[:2]), wanted)

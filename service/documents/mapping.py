@@ -1,0 +1,172 @@
+"""Maps a record of any shape to a document of the API. Pure functions: no HTTP, no files, no SQL.
+
+`strict` takes records in the form of the API and only renames the fields that are named. `lenient` takes records as
+people have them: it knows usual names of fields, turns numbers into text where text is needed, and makes every other
+field a metadata field. docs/cli.md describes the rules. Limits of sizes are checked afterwards, by
+`service.documents.checking`.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from service.documents.metadata import Scalar, Unmappable, as_text, flattened, value_at, with_epochs
+
+ID_NAMES = ("id", "_id", "objectID", "asin", "sku")
+TITLE_NAMES = ("title", "name", "headline", "subject")
+TEXT_NAMES = ("text", "body", "content", "description", "answer")
+URL_NAMES = ("url", "link")
+"""Names of fields that `lenient` knows, the first one with a value first. Upper and lower case are equal."""
+
+HASHED_ID = "without an id: the id is a hash of the content"
+"""The note about a record without an id."""
+HASH_BYTES = 16
+
+Mode = Literal["strict", "lenient"]
+
+
+@dataclass(frozen=True)
+class FieldMapping:
+    """How records become documents. A field in another object is named with dots: `product.id`."""
+
+    mode: Mode = "strict"
+    id_field: str | None = None
+    title_field: str | None = None
+    text_fields: tuple[str, ...] = ()
+    """Joined with blank lines, in this order."""
+    url_field: str | None = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Field of the API -> field of the record, for id, title and url where named."""
+        given = {"id": self.id_field, "title": self.title_field, "url": self.url_field}
+        return {name: field for name, field in given.items() if field}
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A document in the form of the API, and remarks about what was changed that a reader cannot expect."""
+
+    document: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def map_record(
+    record: Mapping[str, Any], fields: FieldMapping, fallback_id: str | None = None, columns: bool = False
+) -> Mapped:
+    """Return the document of a record.
+
+    fallback_id: the id of a record without one; None makes a hash of its content (lenient). columns: the record is a
+    row of a table, so that fields without a place in a document are metadata in both modes.
+    Raises Unmappable with the field and what was wanted.
+    """
+    if fields.mode == "lenient":
+        return _lenient(record, fields, fallback_id)
+    return Mapped(_strict(record, fields, columns))
+
+
+def content_id(record: Mapping[str, Any]) -> str:
+    """Return a hash of the content of a record: 32 hexadecimal digits. The order of its fields does not matter."""
+    content = orjson.dumps(record, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=str)
+    return hashlib.sha256(content).hexdigest()[: 2 * HASH_BYTES]
+
+
+def _strict(record: Mapping[str, Any], fields: FieldMapping, columns: bool) -> dict[str, Any]:
+    taken = {name: _required(record, field, name) for name, field in fields.named.items()}
+    if fields.text_fields:
+        parts = [_required(record, field, "text") for field in fields.text_fields]
+        for field, part in zip(fields.text_fields, parts, strict=True):
+            if not isinstance(part, str):
+                raise Unmappable(field, "must be a string")
+        taken["text"] = "\n\n".join(part for part in parts if part)
+    used = {*fields.named.values(), *fields.text_fields}
+    rest = {name: value for name, value in record.items() if name not in used}
+    if not columns:
+        return rest | taken
+    own = {name: rest.pop(name) for name in ("id", "title", "text", "url") if name in rest}
+    return {"text": ""} | own | taken | {"metadata": rest}
+
+
+def _required(record: Mapping[str, Any], field: str, name: str) -> Any:
+    value = value_at(record, field)
+    if value is None and name in ("id", "text"):
+        raise Unmappable(field, f"is missing; it is named as the {name} of the documents")
+    return value
+
+
+def _lenient(record: Mapping[str, Any], fields: FieldMapping, fallback_id: str | None) -> Mapped:
+    notes: list[str] = []
+    used: set[str] = set()
+    document: dict[str, Any] = {"id": None, "title": None, "text": "", "url": None}
+    for name, known in (("id", ID_NAMES), ("title", TITLE_NAMES), ("url", URL_NAMES)):
+        field = fields.named.get(name) or _known(record, known)
+        if field:
+            used.add(field)
+            document[name] = _scalar_text(_required(record, field, name if name in fields.named else ""), field)
+    text_fields = fields.text_fields or tuple(filter(None, [_known(record, TEXT_NAMES)]))
+    used.update(text_fields)
+    document["text"] = "\n\n".join(filter(None, (_joined(record, field) for field in text_fields)))
+    if fields.text_fields and all(value_at(record, field) is None for field in text_fields):
+        raise Unmappable(fields.text_fields[0], "is missing; it is named as the text of the documents")
+    if not document["text"] and not document["title"]:
+        raise Unmappable("text", f"is missing; none of {', '.join(TEXT_NAMES)} has a value, and there is no title")
+    if not document["id"]:
+        document["id"] = fallback_id or content_id(record)
+        notes += [] if fallback_id else [HASHED_ID]
+    document["metadata"] = _metadata(record, used, notes)
+    return Mapped(document, tuple(dict.fromkeys(notes)))
+
+
+def _known(record: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """Return the field of the record that has the first of these names and a value, else None."""
+    by_name = {name.lower(): name for name in reversed(list(record))}
+    found = (by_name.get(name.lower()) for name in names)
+    return next((name for name in found if name is not None and record[name] not in (None, "", [], {})), None)
+
+
+def _scalar_text(value: Any, field: str) -> str | None:
+    """Return an id, title or address as text, None if it has no value. Raises Unmappable for an object or a list."""
+    if isinstance(value, Mapping) and len(value) == 1:  # {"$oid": "..."}, as MongoDB exports an id
+        (value,) = value.values()
+    if value is None or value == "":
+        return None
+    if isinstance(value, Scalar) and not isinstance(value, bool):
+        return as_text(value)
+    raise Unmappable(field, "must be a string or a number")
+
+
+def _joined(record: Mapping[str, Any], field: str) -> str:
+    """Return a field of the text: a string, a number, or a list of strings joined with blank lines."""
+    value = value_at(record, field)
+    if isinstance(value, list) and all(isinstance(part, Scalar) for part in value):
+        return "\n\n".join(as_text(part) for part in value)
+    if value is None or isinstance(value, Scalar):
+        return "" if value is None else as_text(value)
+    raise Unmappable(field, "must be a string or a list of strings")
+
+
+def _metadata(record: Mapping[str, Any], used: set[str], notes: list[str]) -> dict[str, Any]:
+    """Return the metadata of a record: every field that is not used elsewhere."""
+    found: dict[str, Any] = {}
+    for name, value in _fields(record, used, notes):
+        if name not in found:
+            found[name] = value
+        elif found[name] != value:
+            found[name] = [*_as_list(found[name]), *_as_list(value)]
+            notes.append(f"several fields are named {name}: their values are a list")
+    return with_epochs(found)
+
+
+def _fields(record: Mapping[str, Any], used: set[str], notes: list[str]) -> Iterator[tuple[str, Any]]:
+    for name, value in record.items():
+        if name == "metadata" and isinstance(value, Mapping):
+            yield from flattened(value, "", frozenset(), notes)
+        elif name not in used:
+            yield from flattened({name: value}, "", frozenset(used), notes)
+
+
+def _as_list(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [as_text(value)]

@@ -1,0 +1,125 @@
+"""Reads records from a table: CSV or TSV with a header."""
+
+import codecs
+import csv
+import io
+import re
+from typing import Any, BinaryIO
+
+import orjson
+
+from service.documents.reading import (
+    MAX_RECORD_BYTES,
+    TOO_LARGE,
+    Fault,
+    Found,
+    Joined,
+    Record,
+    RecordFormat,
+    read_array,
+    read_lines,
+    read_start,
+)
+
+SNIFFED_BYTES = 65_536
+DELIMITERS = ",;\t|"
+
+
+class UnusableTable(ValueError):
+    """A table whose header is not usable, so that no row can be read."""
+
+
+def read_records(stream: BinaryIO, kind: RecordFormat, strict_header: bool = False) -> Found:
+    """Yield the records of a stream. strict_header: a table needs the columns id and text, each once.
+
+    Raises UnusableTable.
+    """
+    if kind is RecordFormat.NDJSON:
+        return read_lines(stream)
+    if kind is RecordFormat.JSON:
+        return read_array(stream)
+    return read_table(stream, strict_header)
+
+
+def read_table(stream: BinaryIO, strict_header: bool = False) -> Found:
+    """Yield the rows of CSV or TSV with a header: column name -> cell. The header tells the delimiter: , ; tab or |.
+
+    As in Meilisearch, a cell is text unless the name of its column has a type: `price:number`, `sold:boolean`.
+    An empty cell is left out. Raises UnusableTable.
+    """
+    csv.field_size_limit(MAX_RECORD_BYTES)
+    head = read_start(stream, SNIFFED_BYTES)
+    encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+    errors = "replace" if encoding == "utf-16" else "surrogateescape"
+    lines = io.TextIOWrapper(Joined(head, stream).buffered(), encoding, errors, newline="")
+    rows = csv.reader(lines, delimiter=delimiter_of(head.decode(encoding, errors="replace")))
+    header = next(rows, [])
+    columns = parse_header(header, strict_header) if header else []
+    return _rows(rows, columns, rows.line_num + 1)
+
+
+def _rows(rows: Any, columns: list[tuple[str, str]], number: int) -> Found:
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error:
+            yield Fault(number, "document_too_large", f"a cell {TOO_LARGE}")
+        else:
+            if row:
+                yield table_record(number, columns, row)
+        number = rows.line_num + 1
+
+
+def delimiter_of(head: str) -> str:
+    """Return the delimiter that divides the first line into the most cells."""
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    return max(DELIMITERS, key=lambda delimiter: len(next(csv.reader([first], delimiter=delimiter), [])))
+
+
+def parse_header(header: list[str], strict: bool) -> list[tuple[str, str]]:
+    """Return the name and type of each column. Raises UnusableTable."""
+    found = (re.fullmatch(r"(.*?)(?::(string|number|boolean))?", cell.strip(), re.DOTALL) for cell in header)
+    columns = [(match[1], match[2] or "string") for match in found if match]
+    names = [name for name, _ in columns]
+    if re.search("[\ud800-\udfff]", "".join(names)):
+        raise UnusableTable("the header is not UTF-8")
+    if strict and (len(set(names)) < len(names) or not all(names)):
+        raise UnusableTable("the header has a duplicate or an empty column name")
+    if strict and (missing := [name for name in ("id", "text") if name not in names]):
+        raise UnusableTable(f"the header has no column {' and no column '.join(missing)}")
+    return [(name or f"column {at}", kind) for at, (name, kind) in enumerate(columns, 1)]
+
+
+def table_record(number: int, columns: list[tuple[str, str]], row: list[str]) -> Record | Fault:
+    """Return the record of a row. Cells of columns with the same name are a list."""
+    content = dict(zip((name for name, _ in columns), row, strict=False))
+    if len(row) != len(columns):
+        return Fault(number, "invalid_csv", f"{len(row)} cells; the header has {len(columns)}", content=row)
+    if re.search("[\ud800-\udfff]", "".join(row)):
+        return Fault(number, "invalid_csv", "not UTF-8")
+    record: dict[str, Any] = {}
+    for (name, kind), cell in zip(columns, row, strict=True):
+        if cell == "":
+            continue
+        try:
+            value = typed(cell, kind)
+        except ValueError:
+            return Fault(number, "invalid_csv", f"column {name}: not a {kind}", name, content)
+        record[name] = [*_listed(record[name]), value] if name in record else value
+    return Record(number, record)
+
+
+def typed(cell: str, kind: str) -> str | int | float | bool:
+    """Return a cell in the type of its column. Raises ValueError."""
+    if kind == "string":
+        return cell
+    value = orjson.loads(cell.strip().lower())
+    if isinstance(value, bool) != (kind == "boolean") or not isinstance(value, bool | int | float):
+        raise ValueError(kind)
+    return value
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,153 @@
+"""Records of any shape become documents: names of fields, types, nested objects, dates."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from service.documents.checking import Wrong, check_document
+from service.documents.mapping import FieldMapping, Mapped, content_id, map_record
+from service.documents.metadata import Unmappable, epoch_seconds
+
+LENIENT = FieldMapping("lenient")
+
+
+def lenient(record: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return the document of a record, which is within the limits of the API."""
+    document = map_record(record, FieldMapping("lenient", **fields)).document
+    assert not isinstance(check_document(document), Wrong)
+    return document
+
+
+@pytest.mark.parametrize("name", ["id", "_id", "objectID", "asin", "sku", "ID", "Sku"])
+@pytest.mark.parametrize(("value", "id"), [(7, "7"), (7.0, "7"), (7.5, "7.5"), ("7", "7"), ({"$oid": "7"}, "7")])
+def test_known_names_are_ids_and_numbers_become_text(name: str, value: Any, id: str) -> None:
+    assert lenient({name: value, "text": "x"}) == {"id": id, "title": None, "text": "x", "url": None, "metadata": {}}
+
+
+@pytest.mark.parametrize("title", ["title", "name", "headline", "subject"])
+@pytest.mark.parametrize("text", ["text", "body", "content", "description", "answer"])
+def test_known_names_are_title_and_text(title: str, text: str) -> None:
+    document = lenient({"id": "a", title: 5, text: ["one", "two"]})
+    assert (document["title"], document["text"], document["metadata"]) == ("5", "one\n\ntwo", {})
+
+
+def test_the_first_known_name_with_a_value_counts_and_the_others_are_metadata() -> None:
+    document = lenient({"id": None, "_id": "b", "sku": "c", "text": "", "body": "x", "description": "y"})
+    assert (document["id"], document["text"]) == ("b", "x")
+    assert document["metadata"] == {"sku": "c", "text": "", "description": "y"}
+
+
+def test_named_fields_may_be_in_inner_objects() -> None:
+    record = {"product": {"id": 1, "text": "x", "size": 2}, "metadata": {"slug": "s"}, "more": "y"}
+    document = lenient(record, id_field="product.id", text_fields=("product.text", "more"), title_field="slug")
+    assert (document["id"], document["text"], document["title"]) == ("1", "x\n\ny", "s")
+    assert document["metadata"] == {"product.size": 2, "slug": "s"}
+
+
+def test_metadata_keeps_numbers_flattens_objects_and_leaves_null_out() -> None:
+    record = {
+        "id": "a",
+        "text": "x",
+        "price": 12.5,
+        "old_price": "12.99",
+        "sold": False,
+        "brand": None,
+        "size": {"eu": 42, "us": {"women": 9}},
+        "tags": ["a", 1, True, None],
+        "variants": [{"colour": "red", "n": 1}, {"colour": "blue"}],
+        "metadata": {"lang": "en"},
+    }
+    assert lenient(record)["metadata"] == {
+        "price": 12.5,
+        "old_price": "12.99",
+        "sold": False,
+        "size.eu": 42,
+        "size.us.women": 9,
+        "tags": ["a", "1", "true"],
+        "variants.colour": ["red", "blue"],
+        "variants.n": ["1"],
+        "lang": "en",
+    }
+
+
+def test_fields_with_the_same_name_become_a_list_and_are_noted() -> None:
+    mapped = map_record({"id": "a", "text": "x", "lang": "en", "metadata": {"lang": "de"}}, LENIENT)
+    assert mapped.document["metadata"] == {"lang": ["en", "de"]}
+    assert mapped.notes == ("several fields are named lang: their values are a list",)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-02", 86_400),
+        ("1970-01-01T00:00:01Z", 1),
+        ("1970-01-01 01:00:00+01:00", 0),
+        ("1969-12-31T23:59:59.500", -1),
+        ("2024-13-01", None),
+        ("2024", None),
+        ("on 2024-01-01", None),
+    ],
+)
+def test_a_date_has_a_number_that_filters_compare(text: str, seconds: int | None) -> None:
+    assert epoch_seconds(text) == seconds
+    metadata = lenient({"id": "a", "text": "x", "created": text})["metadata"]
+    assert metadata == {"created": text} | ({} if seconds is None else {"created_epoch": seconds})
+
+
+def test_a_record_without_an_id_has_a_stable_hash_or_the_given_id() -> None:
+    record = {"text": "x", "n": 1}
+    assert lenient(record)["id"] == lenient({"n": 1, "text": "x"})["id"] == content_id(record)
+    assert lenient(record)["id"] != lenient(record | {"n": 2})["id"]
+    assert map_record(record, LENIENT, fallback_id="notes/a.md").document["id"] == "notes/a.md"
+
+
+@pytest.mark.parametrize(
+    ("record", "fields", "detail"),
+    [
+        ({"id": ["a"], "text": "x"}, {}, "id: must be a string or a number"),
+        ({"id": True, "text": "x"}, {}, "id: must be a string or a number"),
+        ({"id": "a", "text": {"html": "x", "md": "y"}}, {}, "text: must be a string or a list of strings"),
+        ({"id": "a", "price": 3}, {}, "text: is missing; none of text, body"),
+        ({"text": "x"}, {"id_field": "key"}, "key: is missing; it is named as the id"),
+        ({"id": "a", "text": "x"}, {"text_fields": ("body",)}, "body: is missing; it is named as the text"),
+    ],
+)
+def test_a_record_that_is_no_document_says_which_field_and_what_was_wanted(
+    record: dict[str, Any], fields: dict[str, Any], detail: str
+) -> None:
+    with pytest.raises(Unmappable) as raised:
+        map_record(record, FieldMapping("lenient", **fields))
+    assert str(raised.value).startswith(detail)
+    assert raised.value.field == detail.split(":")[0]
+
+
+def test_nesting_has_a_limit() -> None:
+    deep: Any = 1
+    for _ in range(200):
+        deep = [{"a": deep}]
+    with pytest.raises(Unmappable, match="at most 32 levels"):
+        map_record({"id": "a", "text": "x", "deep": deep}, LENIENT)
+
+
+def test_strict_keeps_records_as_they_are() -> None:
+    record = {"id": 7, "colour": "red", "metadata": {"a": None}}
+    assert map_record(record, FieldMapping()) == Mapped(record)
+    assert map_record({"key": "a", "text": "x"}, FieldMapping(id_field="key")).document == {"id": "a", "text": "x"}
+
+
+SCALARS = some.none() | some.booleans() | some.integers() | some.floats() | some.text()
+VALUES = some.recursive(
+    SCALARS, lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.text(), inner, max_size=3)
+)
+
+
+@given(some.dictionaries(some.text(max_size=100), VALUES, max_size=8))
+def test_any_record_is_a_valid_document_or_says_why_not(record: dict[str, Any]) -> None:
+    try:
+        document = map_record(record, LENIENT).document
+    except Unmappable:
+        return
+    checked = check_document(document)
+    assert not isinstance(checked, Wrong) or "must" in checked.wanted

@@ -1,0 +1,119 @@
+"""Records are read from lines, arrays and tables in bounded memory; a bad record stops no reader."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from service.documents import reading
+from service.documents.reading import Fault, Record, RecordFormat
+from service.documents.tables import UnusableTable, delimiter_of, read_records, read_table
+
+
+def array(content: bytes | str) -> list[Record | Fault]:
+    return list(reading.read_array(io.BytesIO(content if isinstance(content, bytes) else content.encode())))
+
+
+def table(content: bytes | str, strict: bool = False) -> list[Record | Fault]:
+    return list(read_table(io.BytesIO(content if isinstance(content, bytes) else content.encode()), strict))
+
+
+def test_an_array_is_read_item_by_item() -> None:
+    assert array(b'\xef\xbb\xbf [{"a": "]},\\"{["}, 2,\n {"b": [{"c": {}}, []]}, {"d": NaN}] \n') == [
+        Record(1, {"a": ']},"{['}),
+        Fault(2, "invalid_json", "not a JSON object"),
+        Record(3, {"b": [{"c": {}}, []]}),
+        Fault(4, "invalid_json", "not valid JSON at character 7"),
+    ]
+    assert array("[]") == array("[ ]") == array("") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "detail"),
+    [
+        ('[{"a": 1}, {"b"', 1, "the array has no end"),
+        ('[{"a": 1}, {"b', 1, "a string has no end"),
+        ('[{"a": 1},, {"b": 1}]', 1, "not valid JSON"),
+        ('[{"a": 1},]', 1, "not valid JSON"),
+        ('[{"a": 1}] x', 1, "not valid JSON after the end of the array"),
+    ],
+)
+def test_a_broken_array_gives_the_items_before_the_break(text: str, count: int, detail: str) -> None:
+    found = array(text)
+    assert found[:count] == [Record(1, {"a": 1})]
+    assert found[count:] == [Fault(2, "invalid_json", f"{detail}; the rest of the array is not read")]
+
+
+def test_an_item_over_the_limit_ends_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_RECORD_BYTES", 50)
+    found = array(json.dumps([{"a": 1}, {"b": "x" * 20, "c": "y" * 40}, {"d": 1}]))
+    assert [one.code if isinstance(one, Fault) else one.value for one in found] == [{"a": 1}, "document_too_large"]
+
+
+ITEMS = some.lists(some.dictionaries(some.text(), some.text() | some.lists(some.text())), max_size=6)
+
+
+@given(ITEMS, some.integers(1, 9))
+def test_an_array_is_the_same_in_blocks_of_any_size(items: list[dict[str, Any]], size: int) -> None:
+    content = json.dumps(items, ensure_ascii=False, indent=1).encode()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(reading, "READ_CHARACTERS", size)
+        assert [one.value for one in array(content) if isinstance(one, Record)] == items
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_header_gives_the_delimiter(delimiter: str) -> None:
+    rows = [["id", "text", "note"], ["a", "x, y; z|w", ""], ["b", 'say "hi"\n', "n"]]
+    content = "".join(
+        delimiter.join(f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row) + "\r\n" for row in rows
+    )
+    assert delimiter_of(content) == delimiter
+    assert table(content) == [
+        Record(2, {"id": "a", "text": "x, y; z|w"}),
+        Record(3, {"id": "b", "text": 'say "hi"\n', "note": "n"}),
+    ]
+
+
+def test_cells_have_the_type_of_their_column() -> None:
+    content = "\ufeffid,text,price:number,sold:boolean\na,x,2.5,TRUE\nb,y,soon,\nc\nd,caf\udce9,,\n"
+    found = table(content.encode(errors="surrogateescape"))
+    assert found == [
+        Record(2, {"id": "a", "text": "x", "price": 2.5, "sold": True}),
+        Fault(3, "invalid_csv", "column price: not a number", "price"),
+        Fault(4, "invalid_csv", "1 cells; the header has 4"),
+        Fault(5, "invalid_csv", "not UTF-8"),
+    ]
+    assert [one.content for one in found[1:3] if isinstance(one, Fault)] == [
+        {"id": "b", "text": "y", "price": "soon", "sold": ""},
+        ["c"],
+    ]
+
+
+def test_columns_without_a_name_or_with_the_same_name_are_kept() -> None:
+    assert table("id,tag,tag,\na,x,y,z\n") == [Record(2, {"id": "a", "tag": ["x", "y"], "column 4": "z"})]
+
+
+def test_a_table_of_a_spreadsheet_in_utf_16_is_read() -> None:
+    assert table("id\ttext\na\tcafé\n".encode("utf-16")) == [Record(2, {"id": "a", "text": "café"})]
+
+
+@pytest.mark.parametrize("header", ["id,title", "text", "id,text,text", "id,text,"])
+def test_a_strict_header_has_id_and_text_and_each_column_once(header: str) -> None:
+    with pytest.raises(UnusableTable):
+        table(f"{header}\n1,2\n", strict=True)
+
+
+def test_a_cell_over_the_limit_is_a_fault_of_its_own_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.documents.tables.MAX_RECORD_BYTES", 100)
+    found = table(f"id,text\na,{'x' * 200}\nb,y\n")
+    assert [one.code if isinstance(one, Fault) else one.number for one in found] == ["document_too_large", 3]
+
+
+def test_every_format_is_read_from_a_stream() -> None:
+    for kind, content in zip(RecordFormat, ['{"a":"1"}', '[{"a":"1"}]', "a\n1\n", "a\n1\n"], strict=True):
+        (found,) = read_records(io.BytesIO(content.encode()), kind)
+        assert isinstance(found, Record)
+        assert found.value == {"a": "1"}

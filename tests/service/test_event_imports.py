@@ -1,0 +1,253 @@
+"""`events import` and `judgments import` take the logs and judgments that other systems write."""
+
+import gzip
+import json
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.cli import main
+from service.cli.srw_judgments import scale_of
+from service.cli.times import as_timestamp
+from tests.service.client import CollectionClient, opened, runtime_of
+from tests.service.files import written
+
+Softseek = Callable[..., tuple[Any, Any]]
+ANIMALS = ("yak", "zebra", "okapi", "camel")
+
+
+@pytest.fixture
+def softseek(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Softseek]:
+    """Run a command with --json where the animals are documents; return its exit code and the JSON of stdout."""
+    monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
+    monkeypatch.chdir(tmp_path)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def command(*arguments: Any) -> tuple[Any, Any]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as raised:
+            main([*map(str, arguments), "--json"])
+        out, _ = capsys.readouterr()
+        return raised.value.code, json.loads(out) if out else None
+
+    animals = "".join(json.dumps({"id": name, "text": f"a {name}"}) + "\n" for name in ANIMALS)
+    assert command("ingest", written(tmp_path / "animals.ndjson", animals))[0] == 0
+    yield command
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def rows(directory: Path, statement: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement on the database of a data directory."""
+    with closing(sqlite3.connect(directory / "data" / "softseek.db")) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def ubi(action: str, query_id: str | None, document: Any, ordinal: Any = None, **more: Any) -> dict[str, Any]:
+    shown = {"object_id": document, "object_id_field": "asin", "description": None}
+    attributes = {"object": shown, "position": {"ordinal": ordinal, "xy": None}}
+    common = {"user_query": None, "message": None, "timestamp": "2024-12-11T04:56:49.419Z"}
+    return {"action_name": action, "query_id": query_id, **common, "event_attributes": attributes, **more}
+
+
+def bulk(*records: tuple[str, dict[str, Any]]) -> str:
+    """Return records in the bulk form: each behind the line that names its index."""
+    lines = [line for index, record in records for line in ({"index": {"_index": index}}, record)]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+QUERY = {"query_id": "q1", "user_query": "striped", "client_id": "c1", "timestamp": "2024-12-11T04:56:49Z"}
+EXPORT = bulk(
+    ("ubi_events", ubi("impression", "q1", "yak", 0)),
+    ("ubi_events", ubi("impression", "q1", "zebra", 1)),
+    ("ubi_queries", QUERY),
+    ("ubi_events", ubi("impression", "q1", "okapi", 2)),
+    ("ubi_events", ubi("click", "q1", "zebra", 1)),
+    ("ubi_events", ubi("product_hover", "q1", "yak")),
+    ("ubi_events", ubi("login", None, "button-7")),
+)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_an_export_of_opensearch_is_taken(softseek: Softseek, tmp_path: Path, compressed: bool) -> None:
+    content = gzip.compress(EXPORT.encode()) if compressed else EXPORT
+    code, outcome = softseek("events", "import", written(tmp_path / "ubi.ndjson", content))
+    assert (code, outcome["accepted"], outcome["rejected"]) == (0, 6, [])
+    assert outcome["actions"] == {"impression": 3, "click": 1, "product_hover": 1, "login": 1}
+    assert outcome["notes"] == [
+        "1 queries were read; events take their text from them",
+        "positions begin at 0 in this file: each was raised by 1",
+        "object_id_field is asin: the object_id is taken as the id of a document",
+    ]
+    stored = rows(tmp_path, "SELECT action_name, query_text, document_id, position, client_id, grade FROM events")
+    assert stored == [
+        ("impression", "striped", "yak", 1, "c1", 0.0),
+        ("impression", "striped", "zebra", 2, "c1", 0.0),
+        ("impression", "striped", "okapi", 3, "c1", 0.0),
+        ("click", "striped", "zebra", 2, "c1", 1.0),
+        ("product_hover", "striped", "yak", None, "c1", None),
+        ("login", "", "button-7", None, None, None),
+    ]
+
+
+def test_positions_from_1_stay(softseek: Softseek, tmp_path: Path) -> None:
+    events = [ubi("impression", "q1", name, at, user_query="striped") for at, name in enumerate(ANIMALS, 1)]
+    _, outcome = softseek("events", "import", written(tmp_path / "a.json", json.dumps(events)))
+    assert outcome["accepted"] == 4
+    assert rows(tmp_path, "SELECT position FROM events") == [(1,), (2,), (3,), (4,)]
+
+
+def test_a_record_that_is_neither_event_nor_query_is_refused(softseek: Softseek, tmp_path: Path) -> None:
+    nameless = {name: value for name, value in ubi("click", "q1", "yak").items() if name != "action_name"}
+    path = written(tmp_path / "a.ndjson", bulk(("ubi_events", nameless), ("ubi_queries", {"query_id": "q2"})))
+    code, outcome = softseek("events", "import", path)
+    assert (code, [one["line"] for one in outcome["rejected"]]) == (3, [2, 4])
+    assert {one["detail"] for one in outcome["rejected"]} == {"action_name: is required"}
+
+
+def test_a_row_of_clicks_on_an_unknown_document_is_refused_once(softseek: Softseek, tmp_path: Path) -> None:
+    path = written(tmp_path / "clicks.csv", "query,document,clicks\nstriped,unicorn,7\n")
+    code, outcome = softseek("events", "import", path)
+    assert (code, [(one["line"], one["code"]) for one in outcome["rejected"]]) == (3, [(2, "unknown_document")])
+
+
+def test_hits_of_a_query_without_impressions_become_impressions(softseek: Softseek, tmp_path: Path) -> None:
+    query = QUERY | {"query_response_hit_ids": ["yak", "okapi"]}
+    records = [
+        {"_index": "ubi_queries", "_source": query},
+        {"_index": "ubi_events", "_source": ubi("click", "q1", "yak")},
+    ]
+    path = written(tmp_path / "dump.jsonl", "\n".join(map(json.dumps, records)))
+    code, outcome = softseek("events", "import", path)
+    assert (code, outcome["accepted"]) == (0, 3)
+    assert "2 impressions were made from the hits of queries without impressions" in outcome["notes"]
+    found = rows(tmp_path, "SELECT document_id, position FROM events WHERE action_name = 'impression'")
+    assert found == [("yak", 1), ("okapi", 2)]
+
+
+def test_imported_impressions_of_a_query_are_one_shown_list(tmp_path: Path) -> None:
+    from service.runtime.feedback_log import gather_feedback
+
+    with opened(tmp_path / "data") as client:
+        zoo = CollectionClient(client)
+        zoo.add(*({"id": name, "text": f"a {name}"} for name in ANIMALS))
+        logged = zoo.search("striped")["query_id"]
+        events = [ubi("impression", "q1", name, at, user_query="striped") for at, name in enumerate(ANIMALS[:3], 1)]
+        events += [ubi("click", "q1", "zebra", user_query="striped", client_id="c")]
+        events += [ubi("impression", logged, "yak", 1)]  # its list is logged
+        assert zoo.post("events", events)["rejected"] == []
+        runtime = runtime_of(client)
+        runtime.impressions.flush()
+        with runtime.database.read() as connection:
+            names = {row.row: row.id for row in _documents(connection, zoo.id)}
+            (feedback,) = gather_feedback(connection, zoo.id)
+    assert feedback.clicks is not None
+    assert {names[row]: by for row, by in feedback.clicks.items()} == {"zebra": {2: 1}}
+    shown = {names[row]: sum(by.values()) for row, by in (feedback.shown or {}).items()}
+    assert shown["zebra"] == shown["yak"] == 2  # the imported list and the logged list
+    assert {names[row] for row in feedback.examined} == {"yak", "zebra", "okapi"}
+
+
+def _documents(connection: Any, collection_id: int) -> Any:
+    from service.documents.repository import documents_after
+
+    return documents_after(connection, collection_id, 0, 100)
+
+
+def test_clicks_and_ratings_of_a_table_are_taken(softseek: Softseek, tmp_path: Path) -> None:
+    table = "Query,Document,Clicks,Rating,Time\nstriped,zebra,3,,2024-05-01\nhumps,camel,,4,\nhumps,yak,,9,\nx,,1,,\n"
+    code, outcome = softseek("events", "import", written(tmp_path / "clicks.csv", table))
+    assert (code, outcome["accepted"], outcome["actions"]) == (3, 4, {"click": 3})
+    assert [(one["line"], one["detail"]) for one in outcome["rejected"]] == [
+        (4, "rating: must be at most 4"),
+        (5, "document: is required"),
+    ]
+    assert outcome["notes"] == ["1 ratings were stored as judgments"]
+    events = rows(tmp_path, "SELECT query_text, document_id, timestamp FROM events")
+    assert events == [("striped", "zebra", "2024-05-01T00:00:00.000Z")] * 3
+    assert rows(tmp_path, "SELECT query_text, document_id, rating, rater FROM judgments") == [
+        ("humps", "camel", 4, "import")
+    ]
+
+
+def test_a_row_of_many_clicks_is_cut_and_noted(softseek: Softseek, tmp_path: Path) -> None:
+    path = written(tmp_path / "clicks.tsv", "user_query\tdoc_id\tclicks\nstriped\tzebra\t5000\nstriped\tyak\tmany\n")
+    code, outcome = softseek("events", "import", path)
+    assert (code, outcome["accepted"], outcome["rejected"][0]["detail"]) == (3, 100, "clicks: must be a whole number")
+    assert outcome["notes"] == [
+        "1 rows have more than 100 clicks: 100 were taken, more have no effect",
+        "1 rows have no time: they count as of now",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "time"),
+    [
+        (0, "1970-01-01T00:00:00+00:00"),
+        ("1733893009", "2024-12-11T04:56:49+00:00"),
+        (1733893009419, "2024-12-11T04:56:49.419000+00:00"),
+        ("2024-12-11 04:56:49", "2024-12-11T04:56:49+00:00"),
+        ("2024-12-11T04:56:49+01:00", "2024-12-11T04:56:49+01:00"),
+        ("yesterday", "yesterday"),
+        (None, None),
+    ],
+)
+def test_times_are_read_in_the_forms_of_logs(value: Any, time: Any) -> None:
+    assert as_timestamp(value) == time
+
+
+def srw(*ratings: Any) -> dict[str, Any]:
+    """Return an export of the Search Relevance Workbench with a query, and a rating for each animal."""
+    judged = [{"docId": name, "rating": rating} for name, rating in zip(ANIMALS, ratings, strict=False)]
+    return {"name": "judged", "judgmentRatings": [{"query": "striped", "ratings": judged}]}
+
+
+@pytest.mark.parametrize(
+    ("ratings", "flags", "grades"),
+    [
+        (("0.0", "100", "50.0", "87.5"), [], [0, 4, 2, 4]),
+        (("0.000", "3.000", "2.000"), [], [0, 3, 2]),
+        (("0.1", "0.9", "1.0"), [], [0, 4, 4]),
+        ((0, 1), [], [0, 1]),
+        (("0", "3", "2"), ["--scale", 100], [0, 0, 0]),
+        ((20, 5), ["--scale", 20], [4, 1]),
+    ],
+)
+def test_judgments_of_the_workbench_become_grades(
+    softseek: Softseek, tmp_path: Path, ratings: tuple[Any, ...], flags: list[Any], grades: list[int]
+) -> None:
+    path = written(tmp_path / "judgments.json", json.dumps(srw(*ratings), indent=1))
+    code, outcome = softseek("judgments", "import", path, "--rater", "ann", *flags)
+    assert (code, outcome["accepted"], outcome["rejected"]) == (0, len(grades), [])
+    assert "became grades from 0 to 4" in outcome["notes"][0]
+    stored = dict(rows(tmp_path, "SELECT document_id, rating FROM judgments WHERE rater = 'ann'"))
+    assert [stored[name] for name in ANIMALS[: len(grades)]] == grades
+
+
+def test_a_rating_that_is_no_number_or_beyond_the_scale_is_refused(softseek: Softseek, tmp_path: Path) -> None:
+    path = written(tmp_path / "judgments.json", json.dumps({"_source": srw("good", "101", "-1", "40")}))
+    code, outcome = softseek("judgments", "import", path)
+    assert (code, outcome["accepted"]) == (3, 1)
+    assert [(one["item"], one["detail"]) for one in outcome["rejected"]] == [
+        (at, "rating: must be a number from 0 to 100") for at in (1, 2, 3)
+    ]
+
+
+def test_a_file_without_judgments_is_refused_as_an_export(softseek: Softseek, tmp_path: Path) -> None:
+    path = written(tmp_path / "judgments.json", '{"query": "x"}')
+    assert softseek("judgments", "import", path, "--format", "srw")[0] == 2
+
+
+def test_models_are_measured_on_judgments_of_the_workbench(softseek: Softseek, tmp_path: Path) -> None:
+    path = written(tmp_path / "judgments.json", json.dumps(srw(100, 0), indent=1))
+    code, outcome = softseek("evaluate", "--models", "0", "--qrels", path)
+    assert (code, outcome["queries"]) == (0, 1)
+
+
+def test_the_whole_file_tells_the_scale() -> None:
+    assert [scale_of(srw(*ratings)) for ratings in ((0, 1), (0.5, 1), (4, 0.5), (5,), ())] == [4, 1, 4, 100, 100]

@@ -1,0 +1,110 @@
+"""Text, title and metadata of files that are one document."""
+
+import pytest
+
+from service.cli.sources.formats import SourceFormat, format_of_content, format_of_name
+from service.cli.sources.texts import TextFile, Unreadable, extract
+from tests.service.files import docx, encrypted_pdf, pdf
+
+PAGE = """<!doctype html><html><head><title>Copying &amp; moving
+ files</title><style>p {color: red}</style></head><body>
+<header>Site name</header><nav><a href="/">Home</a></nav>
+<main><h1>Copy</h1><p>Use <b>cp</b>
+ -r.<br>Then check.</p><ul><li>one</li><li>two</li></ul><pre>cp -r a b
+ls b</pre><script>track()</script></main><footer>Imprint</footer></body></html>"""
+
+
+def test_markdown_loses_its_marks_and_keeps_its_words() -> None:
+    text = "# Copy *folders*\n\nUse `cp -r` or\n[rsync](http://x).\n\n- one\n- 2\n\n```sh\ncp -r a b\n```\n\n<b>now</b>"
+    assert extract(SourceFormat.MD, text.encode()) == TextFile(
+        "Copy folders\n\nUse cp -r or\nrsync.\n\none\n\n2\n\ncp -r a b\n\nnow", "Copy folders"
+    )
+
+
+@pytest.mark.parametrize(
+    "matter",
+    ["---\ntitle: From the front\ntags: [a, b]\n---\n", '+++\ntitle = "From the front"\ntags = ["a", "b"]\n+++\n'],
+)
+def test_front_matter_gives_title_and_metadata(matter: str) -> None:
+    found = extract(SourceFormat.MD, f"{matter}# Heading\n\ntext\n".encode())
+    assert (found.title, found.text, found.metadata) == ("From the front", "Heading\n\ntext", {"tags": ["a", "b"]})
+
+
+def test_a_text_between_rules_is_no_front_matter() -> None:
+    assert extract(SourceFormat.MD, b"---\nonly text\n---\nmore\n").metadata == {}
+    with pytest.raises(Unreadable, match="front matter is not valid YAML"):
+        extract(SourceFormat.MD, b"---\na: [\n---\nmore\n")
+
+
+def test_the_main_text_of_a_page_is_read() -> None:
+    found = extract(SourceFormat.HTML, PAGE.encode())
+    assert found == TextFile(
+        "Copy\n\nUse cp -r.\nThen check.\n\none\n\ntwo\n\ncp -r a b\nls b", "Copying & moving files"
+    )
+
+
+def test_a_page_without_main_is_read_without_its_frame() -> None:
+    page = b"<body><header>Site</header><h1>Copy</h1><p>Text</p><footer>Imprint</footer></body>"
+    assert extract(SourceFormat.HTML, page) == TextFile("Copy\n\nText", "Copy")
+
+
+def test_a_page_in_a_declared_encoding_is_read() -> None:
+    page = '<meta charset="iso-8859-1"><p>caf\u00e9</p>'
+    assert extract(SourceFormat.HTML, page.encode("latin-1")).text == "café"
+    with pytest.raises(Unreadable, match="not UTF-8 at byte 6"):
+        extract(SourceFormat.HTML, "<p>caf\u00e9</p>".encode("latin-1"))
+
+
+def test_the_pages_of_a_pdf_are_read() -> None:
+    assert extract(SourceFormat.PDF, pdf("first page", "second page", title="Manual")) == TextFile(
+        "first page\n\nsecond page", "Manual"
+    )
+
+
+def test_paragraphs_and_tables_of_a_docx_are_read() -> None:
+    found = extract(SourceFormat.DOCX, docx("Manual", "Use cp.", ("a", "b")))
+    assert found == TextFile("Manual\n\nUse cp.\n\na\tb", "Manual")
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "reason"),
+    [
+        (SourceFormat.MD, b" \n", "the file is empty"),
+        (SourceFormat.TXT, b"caf\xe9", "not UTF-8 at byte 3"),
+        (SourceFormat.HTML, b"<p></p>", "the file has no text"),
+        (SourceFormat.PDF, b"%PDF-1.4 cut", "not a readable PDF"),
+        (SourceFormat.PDF, pdf(""), "no text; scanned pages need OCR"),
+        (SourceFormat.PDF, encrypted_pdf("secret", "word"), "the PDF is encrypted"),
+        (SourceFormat.DOCX, b"PK\x03\x04", "not a readable DOCX"),
+    ],
+)
+def test_a_file_without_text_says_why(kind: SourceFormat, content: bytes, reason: str) -> None:
+    with pytest.raises(Unreadable, match=reason):
+        extract(kind, content)
+
+
+def test_a_pdf_without_a_password_is_read() -> None:
+    assert extract(SourceFormat.PDF, encrypted_pdf("open", "")).text == "open"
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b'{"a": 1}\n{"a": 2}', SourceFormat.JSON),
+        (b' [{"a": 1}]', SourceFormat.JSON),
+        (b"id;text\n1;x\n2;y\n", SourceFormat.CSV),
+        (b"just words, and more\nwithout any commas\n", SourceFormat.TXT),
+        (b"# Heading\n", SourceFormat.MD),
+        (b"<!DOCTYPE html><p>x", SourceFormat.HTML),
+        (pdf("x"), SourceFormat.PDF),
+        (docx("x", "y"), SourceFormat.DOCX),
+    ],
+)
+def test_the_first_bytes_give_the_format(content: bytes, kind: SourceFormat) -> None:
+    assert format_of_content(content) is kind
+
+
+def test_the_name_gives_the_format_also_of_a_gzipped_file() -> None:
+    assert format_of_name("A.JSONL.gz") is SourceFormat.NDJSON
+    assert format_of_name("a.htm") is SourceFormat.HTML
+    assert format_of_name("a.gz") is None
