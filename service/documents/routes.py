@@ -11,7 +11,8 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from service.documents import acceptance, actions, imports, indexing
-from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody
+from service.documents.patching import patch_document as change_document
+from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody, DocumentPatch
 from service.http.problems import Problem
 from service.http.requests import UNLIMITED, StrictRoute
 from service.http.responses import accepted_task
@@ -88,9 +89,7 @@ def list_documents(
 def put_document(runtime: Running, collection: str, document_id: str, document: DocumentBody) -> Response:
     """Store a document. It is searchable when the response is sent."""
     state = runtime.collection(collection)
-    if document.id not in (None, document_id):
-        detail = "the id differs from the id in the path"
-        raise Problem(422, "invalid_request", detail, [{"pointer": "/id", "detail": detail}])
+    _require_same_id(document, document_id)
     item = document.model_dump(exclude_unset=True) | {"id": document_id}
     accepted = acceptance.accept(runtime, state, [item])
     outcome = accepted.items[0]
@@ -99,6 +98,14 @@ def put_document(runtime: Running, collection: str, document_id: str, document: 
     indexing.make_searchable(runtime, state, accepted.sequences)
     body = actions.show_document(runtime, state, document_id)
     return Response(orjson.dumps(body), outcome["status"], media_type="application/json")
+
+
+@router.patch("/{document_id:path}")
+def patch_document(runtime: Running, collection: str, document_id: str, patch: DocumentPatch) -> dict[str, Any]:
+    """Change the given fields of a document; metadata is merged by key. It is searchable when the response is sent."""
+    state = runtime.collection(collection)
+    _require_same_id(patch, document_id)
+    return change_document(runtime, state, document_id, patch)
 
 
 @router.get("/{document_id:path}")
@@ -114,6 +121,12 @@ def delete_document(runtime: Running, collection: str, document_id: str) -> Resp
     actions.show_document(runtime, state, document_id)
     actions.delete_documents(runtime, state, [document_id])
     return Response(status_code=204)
+
+
+def _require_same_id(document: DocumentBody | DocumentPatch, document_id: str) -> None:
+    if document.id not in (None, document_id):
+        detail = "the id differs from the id in the path"
+        raise Problem(422, "invalid_request", detail, [{"pointer": "/id", "detail": detail}])
 
 
 def _start(runtime: Runtime, state: CollectionState, documents: Sequence[Any]) -> str:
