@@ -65,6 +65,8 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
+        docs_url=None,  # service.web serves /docs without another host
+        redoc_url=None,
     )
     problems.install(app)
     for module in SLICES:
