@@ -8,7 +8,6 @@ from typing import Any
 
 import structlog
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
 from service.collections import routes as collections
@@ -20,6 +19,7 @@ from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.http import problems
 from service.http.body_limit import BodyLimit
+from service.http.openapi import openapi, operation_id
 from service.http.request_counter import RequestCounter
 from service.http.requests import MAX_BODY_BYTES
 from service.http.same_origin import SameOrigin
@@ -65,6 +65,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
+        generate_unique_id_function=operation_id,
         docs_url=None,  # service.web serves /docs without another host
         redoc_url=None,
     )
@@ -97,13 +98,7 @@ def configure_logging(level: str) -> None:
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI schema, with the schemas of batch items, which routes validate one by one."""
+    """Return the OpenAPI schema, made at the first request."""
     if app.openapi_schema is None:
-        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        known = schema.setdefault("components", {}).setdefault("schemas", {})
-        for model in (DocumentIn, EventIn, JudgmentIn):
-            described = model.model_json_schema(ref_template="#/components/schemas/{model}")
-            known |= described.pop("$defs", {})
-            known[model.__name__] = described
-        app.openapi_schema = schema
+        app.openapi_schema = openapi(app, (DocumentIn, EventIn, JudgmentIn))
     return app.openapi_schema

@@ -11,8 +11,10 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from service.documents import acceptance, actions, imports, indexing
+from service.documents.answers import BatchOutcome, Document, DocumentPage
 from service.documents.patching import patch_document as change_document
 from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody, DocumentPatch
+from service.http.answers import TASK_ACCEPTED, answers
 from service.http.problems import Problem
 from service.http.requests import UNLIMITED, StrictRoute
 from service.http.responses import accepted_task
@@ -22,9 +24,25 @@ from service.runtime.runtime import Runtime
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], route_class=StrictRoute)
 WAIT_STEP_SECONDS = 0.02
+IMPORT_BODY = {
+    "required": True,
+    "description": "A document per line. The body has no limit; a line has at most 8 MiB.",
+    "content": {
+        "application/x-ndjson": {
+            "schema": {"type": "string", "format": "binary"},
+            "example": '{"id": "doc-7", "text": "Use cp -r to copy a folder."}\n',
+        }
+    },
+}
 
 
-@router.post("/import", status_code=202, max_body_size=UNLIMITED)
+@router.post(
+    "/import",
+    status_code=202,
+    max_body_size=UNLIMITED,
+    responses=TASK_ACCEPTED,
+    openapi_extra={"requestBody": IMPORT_BODY},
+)
 async def import_documents(runtime: Running, collection: str, request: Request) -> Response:
     """Import newline-delimited JSON of any size, as a stream. The task names the lines that failed."""
     state = runtime.collection(collection)
@@ -34,7 +52,7 @@ async def import_documents(runtime: Running, collection: str, request: Request) 
     return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
 
 
-@router.post("/delete", status_code=202)
+@router.post("/delete", status_code=202, responses=TASK_ACCEPTED)
 def delete_documents(runtime: Running, collection: str, deletion: Deletion) -> Response:
     """Delete documents by id or by filter. Searches after the response do not return them."""
     state = runtime.collection(collection)
@@ -48,7 +66,14 @@ def delete_documents(runtime: Running, collection: str, deletion: Deletion) -> R
     return accepted_task(runtime.jobs.show(task_id))
 
 
-@router.post("", responses={202: {"description": "The task"}, 207: {"description": "Some documents failed"}})
+@router.post(
+    "",
+    responses=TASK_ACCEPTED
+    | answers(
+        (200, BatchOutcome, "With wait: every document is searchable"),
+        (207, BatchOutcome, "With wait: some documents failed"),
+    ),
+)
 async def post_documents(
     runtime: Running,
     collection: str,
@@ -74,7 +99,7 @@ async def post_documents(
     return Response(orjson.dumps(body), 207 if body["failed"] else 200, media_type="application/json")
 
 
-@router.get("")
+@router.get("", responses=answers((200, DocumentPage, "A page of documents")))
 def list_documents(
     runtime: Running,
     collection: str,
@@ -85,7 +110,7 @@ def list_documents(
     return actions.list_documents(runtime, runtime.collection(collection), limit, int(cursor or 0))
 
 
-@router.put("/{document_id:path}", responses={201: {"description": "Created"}})
+@router.put("/{document_id:path}", responses=answers((200, Document, "Replaced"), (201, Document, "Created")))
 def put_document(runtime: Running, collection: str, document_id: str, document: DocumentBody) -> Response:
     """Store a document. It is searchable when the response is sent."""
     state = runtime.collection(collection)
@@ -100,7 +125,7 @@ def put_document(runtime: Running, collection: str, document_id: str, document: 
     return Response(orjson.dumps(body), outcome["status"], media_type="application/json")
 
 
-@router.patch("/{document_id:path}")
+@router.patch("/{document_id:path}", responses=answers((200, Document, "The changed document")))
 def patch_document(runtime: Running, collection: str, document_id: str, patch: DocumentPatch) -> dict[str, Any]:
     """Change the given fields of a document; metadata is merged by key. It is searchable when the response is sent."""
     state = runtime.collection(collection)
@@ -108,7 +133,7 @@ def patch_document(runtime: Running, collection: str, document_id: str, patch: D
     return change_document(runtime, state, document_id, patch)
 
 
-@router.get("/{document_id:path}")
+@router.get("/{document_id:path}", responses=answers((200, Document, "The document")))
 def get_document(runtime: Running, collection: str, document_id: str) -> dict[str, Any]:
     """Show a document."""
     return actions.show_document(runtime, runtime.collection(collection), document_id)
