@@ -19,6 +19,7 @@ from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.http import problems
 from service.http.body_limit import BodyLimit
+from service.http.compression import Compression
 from service.http.openapi import openapi, operation_id
 from service.http.request_counter import RequestCounter
 from service.http.requests import MAX_BODY_BYTES
@@ -73,6 +74,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
     for module in SLICES:
         app.include_router(module.router, max_body_size=MAX_BODY_BYTES)
     app.add_middleware(Idempotency)
+    app.add_middleware(Compression)
     app.add_middleware(BodyLimit)
     app.add_middleware(SameOrigin)
     app.add_middleware(RequestCounter)
