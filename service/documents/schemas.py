@@ -63,4 +63,5 @@ class Deletion(Strict):
     """The documents to delete: a list of ids, or all documents that match a filter."""
 
     ids: Annotated[list[DocumentId], Field(min_length=1, max_length=MAX_IDS)] | None = None
-    filter: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    filter: Annotated[str, Field(max_length=4096)] | None = None
+    """A filter that is not blank: a blank filter deletes nothing and is an error."""
