@@ -12,7 +12,17 @@ from typing import NoReturn, TextIO
 
 import typer
 
-from service.cli import content, evaluation, feedback, models, operating, show, training
+from service.cli import (
+    collections,
+    content,
+    documents,
+    evaluation,
+    feedback,
+    models,
+    operating,
+    show,
+    training,
+)
 from service.cli.failures import DONE, ERROR, INTERRUPTED, TERMINATED, USAGE, Failure
 
 app = typer.Typer(
@@ -23,10 +33,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.callback()(operating.options)
 app.command()(operating.serve)
 app.command()(operating.demo)
 app.command()(content.ingest)
 app.command()(content.search)
+app.add_typer(collections.collections, name="collections")
+app.add_typer(documents.documents, name="documents")
 app.add_typer(feedback.events, name="events")
 app.add_typer(feedback.judgments, name="judgments")
 app.command()(training.train)

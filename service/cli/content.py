@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ import typer
 from service.cli import show
 from service.cli.connection import DEFAULT_COLLECTION, Service, collection_path, connect
 from service.cli.document_files import DocumentFormat, guess_document_format, read_documents
-from service.cli.failures import PARTLY
+from service.cli.failures import PARTLY, USAGE, Failure
 from service.cli.following import follow
 from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption, comma_separated
 from service.cli.records import Fault, Found
@@ -107,6 +108,23 @@ def in_blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(block)
 
 
+class SearchMode(StrEnum):
+    """What finds the candidates of a search."""
+
+    HYBRID = "hybrid"
+    DENSE = "dense"
+    WORDS = "words"
+
+
+def version_or_alias(model: str | None) -> int | str | None:
+    """Return the version or the alias of a model. Raises Failure USAGE for other text."""
+    if model is None or model in ("champion", "challenger"):
+        return model
+    if not (model.isascii() and model.isdigit()):
+        raise Failure(USAGE, "--model: expected champion, challenger or a version number")
+    return int(model)
+
+
 def search(
     query: Annotated[str, typer.Argument(help="The query.")],
     collection: CollectionOption = DEFAULT_COLLECTION,
@@ -115,10 +133,13 @@ def search(
     condition: Annotated[
         str | None, typer.Option("--filter", help='A filter, such as: lang = "en" AND year >= 2020.')
     ] = None,
-    mode: Annotated[str | None, typer.Option(help="hybrid, dense or words.")] = None,
+    mode: Annotated[SearchMode | None, typer.Option(help="What finds candidates.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show the parts of the logit of each hit.")] = False,
     model: Annotated[
-        str | None, typer.Option(help="The version or alias of the model; by default the champion.")
+        str | None,
+        typer.Option(
+            metavar="champion|challenger|VERSION", help="The version or alias of the model; by default the champion."
+        ),
     ] = None,
     predict: Annotated[
         list[str] | None, typer.Option(help="Predict the value of this metadata field; repeatable.")
@@ -129,7 +150,7 @@ def search(
 ) -> None:
     """Search a collection."""
     given: dict[str, Any] = {"q": query, "limit": limit, "offset": offset, "filter": condition, "mode": mode}
-    given["model"] = int(model) if model and model.isascii() and model.isdigit() else model
+    given["model"] = version_or_alias(model)
     given["predict"] = predict or None
     body = {name: value for name, value in given.items() if value is not None} | {"explain": explain}
     with connect(data, url) as service:

@@ -161,7 +161,7 @@ def test_every_command_has_an_example_in_the_docs() -> None:
         for command in group.registered_commands
     ]
     text = (ROOT / "docs" / "cli.md").read_text()
-    assert len(names) == 14
+    assert len(names) == 21
     assert [name for name in names if f"    softseek {name}" not in text] == []
 
 
@@ -228,6 +228,14 @@ def test_a_response_of_another_server_is_an_error(fake: Fake, run: Run) -> None:
         (["events", "import", "missing.ndjson"], "does not exist"),
         (["ingest", "."], "no corpus.jsonl"),
         (["search", "x", "--url", "127.0.0.1:8080"], "such as http://"),
+        (["search", "x", "--mode", "fuzzy"], "'fuzzy' is not one of"),
+        (["search", "x", "--model", "newest"], "champion, challenger or a version"),
+        (["collections", "set", "shop", "--language", "klingon"], "'english'"),
+        (["collections", "set", "shop", "--form", "circle"], "'bilinear'"),
+        (["collections", "set", "shop", "--keys", "title,chapter"], "title,passage,sentence"),
+        (["collections", "set", "shop", "--retention-days", "soon"], "a number of days or none"),
+        (["documents", "delete"], "either ids or --filter"),
+        (["documents", "delete", "a", "--filter", "b = 1"], "either ids or --filter"),
         (["search", "x", "--url", "http://127.0.0.1:9", "--data", "d"], "exclude each other"),
         (["search", "x", "--limit", "0"], "greater than or equal to 1"),
         (["search", "caf\udce9"], "argument 2 is not UTF-8"),
