@@ -81,3 +81,26 @@ def test_the_choices_of_the_command_line_are_those_of_the_service() -> None:
     fields = AttentionIn.model_json_schema()["properties"]
     assert [one.value for one in Form] == fields["form"]["enum"]
     assert [one.value for one in Normaliser] == fields["normaliser"]["enum"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["search", "x", "--mode", "fuzzy"], "'fuzzy' is not one of"),
+        (["search", "x", "--model", "newest"], "champion, challenger or a version"),
+        (["collections", "set", "shop", "--language", "klingon"], "'english'"),
+        (["collections", "set", "shop", "--form", "circle"], "'bilinear'"),
+        (["collections", "set", "shop", "--keys", "title,chapter"], "title,passage,sentence"),
+        (["collections", "set", "shop", "--retention-days", "soon"], "a number of days or none"),
+        (["documents", "delete"], "either ids or --filter"),
+        (["documents", "delete", "a", "--filter", "b = 1"], "either ids or --filter"),
+    ],
+)
+def test_wrong_use_ends_with_2(
+    directory: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert said in " ".join(err.split())
