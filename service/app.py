@@ -31,13 +31,14 @@ from service.operations.idempotency import Idempotency
 from service.runtime.runtime import Runtime
 from service.search import routes as search
 from service.settings import Settings
+from service.suggestions import routes as suggestions
 from service.tasks import routes as tasks
 from service.training import routes as training
 from service.training.actions import resume_training
 from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
-SLICES = (search, documents, collections, feedback, training, models, tasks, health, web)
+SLICES = (search, documents, collections, suggestions, feedback, training, models, tasks, health, web)
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
 

@@ -21,7 +21,7 @@ FLOORS: dict[int, str] = {
     6: "index.collection service.http service.settings service.storage",
     7: "service.runtime",
     8: "service.collections service.documents service.feedback service.models service.search"
-    " service.tasks service.training",
+    " service.suggestions service.tasks service.training",
     9: "service.operations service.web",
     10: "service.app service.demo",
     11: "service.cli",
@@ -37,7 +37,7 @@ FOREIGN_TO_INDEX = {
 WITHOUT_SQL = (
     "service.app", "service.cli", "service.collections", "service.demo", "service.documents", "service.feedback",
     "service.http", "service.models", "service.operations", "service.runtime", "service.search", "service.settings",
-    "service.tasks", "service.training", "service.web",
+    "service.suggestions", "service.tasks", "service.training", "service.web",
 )  # fmt: skip
 """Folders and modules of the service whose SQL stands in modules named `*repository`. `service.storage` is not here."""
 SQL_TYPES = {"sqlalchemy.Connection", "sqlalchemy.Row", "sqlalchemy.RowMapping", "sqlalchemy.exc.SQLAlchemyError"}

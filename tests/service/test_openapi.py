@@ -189,6 +189,7 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     wood.judge("a tall tree", "nowhere", 4)
     wood.search("a tall tree", explain=True)
     wood.get(f"queries/{found['query_id']}")
+    wood.get("suggestions", q="a")
     wood.post("events/delete", {"client_id": "c"})
     client.delete(f"{wood.path}/documents/a")
     wood.post("documents/delete", {"ids": ["tree-0"]})
