@@ -10,6 +10,7 @@ import structlog
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
+from service.aliases import routes as aliases
 from service.collections import routes as collections
 from service.documents import routes as documents
 from service.documents.imports import resume_imports
@@ -38,7 +39,7 @@ from service.training.actions import resume_training
 from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
-SLICES = (search, documents, collections, suggestions, feedback, training, models, tasks, health, web)
+SLICES = (search, documents, collections, suggestions, feedback, training, models, aliases, tasks, health, web)
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
 

@@ -20,7 +20,7 @@ FLOORS: dict[int, str] = {
     5: "index.learning",
     6: "index.collection service.http service.settings service.storage",
     7: "service.runtime",
-    8: "service.collections service.documents service.feedback service.models service.search"
+    8: "service.aliases service.collections service.documents service.feedback service.models service.search"
     " service.suggestions service.tasks service.training",
     9: "service.operations service.web",
     10: "service.app service.demo",
@@ -35,8 +35,8 @@ FOREIGN_TO_INDEX = {
 """Packages for HTTP, SQL and configuration, which the library does not import."""
 
 WITHOUT_SQL = (
-    "service.app", "service.cli", "service.collections", "service.demo", "service.documents", "service.feedback",
-    "service.http", "service.models", "service.operations", "service.runtime", "service.search", "service.settings",
+    "service.aliases", "service.app", "service.cli", "service.collections", "service.demo", "service.documents",
+    "service.feedback", "service.http", "service.models", "service.operations", "service.runtime", "service.search", "service.settings",
     "service.suggestions", "service.tasks", "service.training", "service.web",
 )  # fmt: skip
 """Folders and modules of the service whose SQL stands in modules named `*repository`. `service.storage` is not here."""

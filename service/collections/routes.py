@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, Response
 
 from service.collections import actions
 from service.collections.answers import Collection, CollectionList
-from service.collections.schemas import NAME_PATTERN, CollectionIn
+from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
 from service.http.answers import TASK_ACCEPTED, answers
 from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
@@ -24,6 +24,12 @@ def put_collection(
     """Create a collection, or change the settings of an existing collection."""
     body, created = actions.put(runtime, collection, settings or CollectionIn())
     return JSONResponse(body, 201 if created else 200)
+
+
+@router.post("/swap", responses=answers((200, CollectionList, "Both collections, with their new names")))
+def swap_collections(runtime: Running, names: SwapIn) -> dict[str, Any]:
+    """Exchange the names of two collections at once. Documents, feedback and models go with their collection."""
+    return actions.swap(runtime, names)
 
 
 @router.get("", responses=answers((200, CollectionList, "The collections")))

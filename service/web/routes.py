@@ -85,7 +85,7 @@ async def favicon(request: Request) -> Response:
 
 
 def _page(request: Request, runtime: Runtime, template: str, name: str, **more: Any) -> Response:
-    state = runtime.collections.get(name)
+    state = runtime.find_collection(name)
     context = {
         "collection": name,
         "collections": sorted(runtime.collections),

@@ -194,6 +194,13 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     client.delete(f"{wood.path}/documents/a")
     wood.post("documents/delete", {"ids": ["tree-0"]})
     client.get("/v1/collections")
+    client.put("/v1/aliases/forest", json={"collection": "wood"})
+    client.put("/v1/aliases/forest", json={"collection": "default"})
+    client.get("/v1/aliases")
+    client.get("/v1/aliases/forest")
+    client.delete("/v1/aliases/forest")
+    client.post("/v1/collections/swap", json={"a": "default", "b": "wood"})
+    client.post("/v1/collections/swap", json={"a": "default", "b": "wood"})
     client.post(f"/v1/tasks/{client.delete(wood.path).json()['id']}/cancel")
     for path in ("/livez", "/readyz", "/metrics"):
         client.get(path)
