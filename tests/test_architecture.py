@@ -36,8 +36,9 @@ FOREIGN_TO_INDEX = {
 
 WITHOUT_SQL = (
     "service.aliases", "service.app", "service.cli", "service.collections", "service.demo", "service.documents",
-    "service.feedback", "service.http", "service.models", "service.operations", "service.runtime", "service.search", "service.settings",
-    "service.suggestions", "service.tasks", "service.training", "service.web",
+    "service.feedback", "service.http", "service.models", "service.operations", "service.runtime",
+    "service.search", "service.settings", "service.suggestions", "service.tasks", "service.training",
+    "service.web",
 )  # fmt: skip
 """Folders and modules of the service whose SQL stands in modules named `*repository`. `service.storage` is not here."""
 SQL_TYPES = {"sqlalchemy.Connection", "sqlalchemy.Row", "sqlalchemy.RowMapping", "sqlalchemy.exc.SQLAlchemyError"}
