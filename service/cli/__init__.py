@@ -20,6 +20,7 @@ from service.cli import (
     feedback,
     models,
     operating,
+    reencoding,
     show,
     training,
 )
@@ -46,6 +47,7 @@ app.command()(training.train)
 app.add_typer(models.models, name="models")
 app.command()(evaluation.evaluate)
 app.command()(operating.doctor)
+app.command()(reencoding.reencode)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
