@@ -49,7 +49,9 @@ from index.ranking.attention import AttentionHead
 from index.records import Floats, Ints, KeyKind
 from index.storage.checksum_guard import ChecksumGuard
 from index.words.bm25_index import WordSearcher
-from index.words.term_matching import Matches, Words
+from index.words.query_reading import EXACTLY, Reading, ReadingOptions
+from index.words.query_words import QueryWords
+from index.words.term_matching import Matches
 from service.settings import Settings
 
 WHOLE = "the whole"
@@ -86,21 +88,23 @@ class NoWords(WordSearcher):
         """Documents in the index."""
         return self._wrapped.count
 
-    def search(self, text: str, k: int, allowed: Ints | None = None) -> tuple[Ints, Floats]:
+    def search(
+        self, text: str, k: int, allowed: Ints | None = None, options: ReadingOptions = EXACTLY
+    ) -> tuple[Ints, Floats]:
         """Return no rows."""
         return np.empty(0, np.int64), np.empty(0, np.float32)
 
-    def weigh(self, text: str) -> tuple[Words, Floats]:
-        """Return the word numbers of a text, and their idf."""
-        return self._wrapped.weigh(text)
+    def read(self, text: str, options: ReadingOptions = EXACTLY) -> Reading:
+        """Return the words of a query."""
+        return self._wrapped.read(text, options)
 
 
 class WithoutSequence(Generation):
     """A generation that ignores the order of words: coverage, proximity and phrase are 0 everywhere."""
 
-    def match(self, query: Words, weight: Floats, doc_indices: Ints) -> tuple[Floats, Matches]:
-        """Return BM25 (n,), and matches of 0."""
-        scores, matches = super().match(query, weight, doc_indices)
+    def match(self, query: QueryWords, doc_indices: Ints) -> tuple[Floats, Matches]:
+        """Return BM25 by source (n, len(Source)), and matches of 0."""
+        scores, matches = super().match(query, doc_indices)
         return scores, Matches(*(np.zeros_like(one) for one in matches))
 
 

@@ -88,9 +88,10 @@ def _split(runtime: Runtime, generation: Generation, keys: Keys, one: TestSet, q
     for at, text in enumerate(texts):
         rows, scores = generation.words.search(text, count)
         words[at, generation.doc_indices(rows)] = scores
-    asked = [generation.words.weigh(text) for text in texts]
-    first = np.cumsum([0, *(len(numbers) for numbers, _ in asked)])
-    numbers, weights = (np.concatenate(part) for part in zip(*asked, strict=True))
+    asked = [generation.words.read(text).words for text in texts]
+    first = np.cumsum([0, *(len(words.of_query) for words in asked)])
+    numbers = np.concatenate([words.words[words.of_query] for words in asked])
+    weights = np.concatenate([words.weight[words.of_query] for words in asked])
     return Split(list(queries), texts, vectors, dense, sentence, title, words, numbers, weights, first)
 
 

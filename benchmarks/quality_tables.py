@@ -218,6 +218,26 @@ NULL_MEASURES = {
 }
 
 
+def spelling(figures: Mapping[str, Any]) -> str:
+    """Return the shares of mistyped queries that are answered among the first three."""
+    rows = [[name, f"{one['typed']:.1%}", f"{one['meant']:.1%}"] for name, one in figures["engines"].items()]
+    return table(["engine", "as typed", "as meant"], rows)
+
+
+def letters(figures: Mapping[str, Any]) -> str:
+    """Return the measures of texts that are typed letter by letter."""
+    after = ("3", "5", "8")
+    rows = [
+        [f"{name}, {one['texts']} {kind}", engine]
+        + [share(one["mrr"][letters]) for letters in after]
+        + [f"{one['keystrokes']:.1f}", f"{one['p50_ms']:.1f}"]
+        for name, kinds in figures["sets"].items()
+        for kind, engines in kinds.items()
+        for engine, one in engines.items()
+    ]
+    return table(["set", "engine", *(f"MRR after {letters}" for letters in after), "letters", "p50 ms"], rows)
+
+
 def prediction(figures: Mapping[str, Any]) -> str:
     """Return the measures of predicted fields."""
     rows = [

@@ -42,6 +42,8 @@ TABLES: dict[str, Renderer] = {
     "examination.errors": quality.examination,
     "null.measures": quality.null,
     "prediction.measures": quality.prediction,
+    "spelling.engines": quality.spelling,
+    "letters.engines": quality.letters,
     "serving.ingest": speed.serving_ingest,
     "serving.search": speed.serving_search,
     "serving.load": speed.serving_load,

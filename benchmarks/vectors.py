@@ -28,6 +28,7 @@ class CachedEncoder:
         self.fingerprint = encoder.fingerprint
         self.precision = encoder.precision
         self.cutter = encoder.cutter
+        self.words = encoder.words
         CACHE.mkdir(exist_ok=True)
         self._path = CACHE / f"{encoder.fingerprint}.sqlite"
         with self._connection() as connection:

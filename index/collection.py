@@ -7,10 +7,12 @@ temporary folder that `close` removes. A collection may be used by one thread at
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from index.encoding.documents import encode_documents, words_of
 from index.encoding.encoder import Encoder
@@ -20,9 +22,10 @@ from index.memory.aggregation import Confirmation, Confirmations, DecayClock
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.explanation import explain_parts
-from index.ranking.retrieval import Query
+from index.ranking.retrieval import Query, read_query
 from index.ranking.search import Ranking, search
 from index.records import Document, Floats, KeyKind
+from index.words.query_reading import ReadingOptions
 
 if TYPE_CHECKING:
     from index.learning.config import FitConfig
@@ -65,17 +68,20 @@ class Collection:
         config: HeadConfig | None = None,
         language: str = "english",
         kinds: Iterable[KeyKind] = KINDS,
+        typos: bool = True,
     ) -> None:
         """Create an empty collection.
 
         config: the form of attention and its initial values; the default is the hybrid search. language: the language
         of the stemmer, `none` for no stemming. kinds: the kinds of keys per document; passages are always included.
+        typos: whether words of queries that no document contains are corrected.
         """
         self.encoder = encoder
         self.head = AttentionHead(config or HeadConfig(encoder.dim))
         self._kinds = {KeyKind.PASSAGE, *kinds}
         self._folder = tempfile.TemporaryDirectory(prefix="softseek-")
-        self._store = GenerationStore(Path(self._folder.name) / "index", encoder.dim, language)
+        reading = ReadingOptions(typos=typos, known=encoder.words)
+        self._store = GenerationStore(Path(self._folder.name) / "index", encoder.dim, language, reading)
         self._documents: dict[int, Document] = {}
         self._rows: dict[str, int] = {}
         self._judgments: dict[tuple[str, str], _Judgment] = {}
@@ -110,9 +116,9 @@ class Collection:
         forgotten = [pair for pair in self._judgments if pair[1] in gone]
         self._remember([], [self._judgments.pop(pair) for pair in forgotten])
 
-    def search(self, text: str, limit: int = 10) -> list[Hit]:
-        """Return the best documents for a query, best first."""
-        ranking = self._ranking(text)
+    def search(self, text: str, limit: int = 10, prefix: bool = False) -> list[Hit]:
+        """Return the best documents for a query, best first. prefix: whether the last word may be unfinished."""
+        ranking = self._ranking(text, prefix=prefix)
         rows = self._store.current.rows[ranking.doc_indices[:limit]].tolist()
         return [
             Hit(
@@ -182,10 +188,14 @@ class Collection:
         self._store.close()
         self._folder.cleanup()
 
-    def _ranking(self, text: str, held_out: bool = False) -> Ranking:
-        vector = self.encoder.encode_queries([text])[0]
-        query = Query(text, vector, excluded_query=as_query_key(text) if held_out else None)
-        return search(self._store.current, self.head, query)
+    def _ranking(self, text: str, held_out: bool = False, prefix: bool = False) -> Ranking:
+        reading = replace(self._store.current.reading, prefix=prefix)
+        excluded = as_query_key(text) if held_out else None
+        typed = Query(text, np.empty(0, np.float32), excluded_query=excluded, reading=reading)
+        encoded = read_query(self._store.current, typed).text
+        texts = list(dict.fromkeys([encoded, text]))  # memory keeps the text that was typed
+        vectors = self.encoder.encode_queries(texts)
+        return search(self._store.current, self.head, replace(typed, vector=vectors[0], memory_vector=vectors[-1]))
 
     def _ids(self, ranking: Ranking) -> list[str]:
         return [self._documents[row].id for row in self._store.current.rows[ranking.doc_indices].tolist()]

@@ -31,8 +31,9 @@ class KeyKind(IntEnum):
 OWN_KINDS = (KeyKind.TITLE, KeyKind.PASSAGE, KeyKind.SENTENCE)
 """Kinds made from a document's own text; `query` keys come from feedback."""
 
-LEXICAL = ("words", "coverage", "proximity", "phrase")
-"""Word features of a document for a query: the BM25 share, and the three features of `index.words.term_matching`."""
+LEXICAL = ("words", "coverage", "proximity", "phrase", "corrected", "completed")
+"""Word features of a document for a query: the BM25 share of exact words, the three features of
+`index.words.term_matching`, and the BM25 shares of corrected and of completed words."""
 
 FACTS = ("length", "rarest", "peaked")
 """Features of a query alone, each in [0, 1]; `retrieval.query_facts` defines them."""

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from service.aliases import routes as aliases
 from service.collections import routes as collections
+from service.collections import synonyms
 from service.documents import routes as documents
 from service.documents.imports import resume_imports
 from service.documents.indexing import resume_pending
@@ -39,7 +40,9 @@ from service.training.actions import resume_training
 from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
-SLICES = (search, documents, collections, suggestions, feedback, training, models, aliases, tasks, health, web)
+SLICES = (
+    search, documents, collections, synonyms, suggestions, feedback, training, models, aliases, tasks, health, web,
+)  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
 
@@ -75,6 +78,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
     problems.install(app)
     for module in SLICES:
         app.include_router(module.router, max_body_size=MAX_BODY_BYTES)
+    app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
     app.add_middleware(Idempotency)
     app.add_middleware(Compression)
     app.add_middleware(BodyLimit)

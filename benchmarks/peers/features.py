@@ -10,6 +10,7 @@ from scipy import sparse
 from benchmarks.peers.material import SIGNALS, Material, Split
 from benchmarks.peers.ranking import best, fused, ranks
 from index.records import Floats, Ints
+from index.words.query_words import QueryWords
 from index.words.term_matching import Matches, find_words, match
 
 RANKED = ("dense", "sentence", "title", "words", "fusion")
@@ -85,8 +86,8 @@ class Features:
         own = np.split(doc_indices, np.searchsorted(rows, np.arange(1, len(block))))
         found = []
         for row, candidates in zip(block, own, strict=True):
-            words, weight = split.asked(row)
-            found.append(match(find_words(words, self._tokens, self._first_token, candidates), weight))
+            words = QueryWords.of(*split.asked(row))
+            found.append(match(words, find_words(words, self._tokens, self._first_token, candidates)))
         return [np.concatenate(column) for column in zip(*found, strict=True)]
 
     def _title_share(self, texts: list[Ints]) -> Floats:

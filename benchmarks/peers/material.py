@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from index.records import Floats, Ints, KeyKind
-from index.words.term_matching import Words
+from index.words.query_words import Words
 
 NOTHING = -1.0
 """The cosine of a document without a key of a kind."""

@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 
 from index.encoding.chunking import PassageCutter
 from index.encoding.conversion import FP32, INT8, TOKENIZER, padded, read_facts
+from index.encoding.known_words import known_words
 from index.encoding.precision import Precision, Precisions, choose_precisions, processor_flags
 from index.encoding.sessions import Session, Tokens, onnx_session, openvino_session
 from index.records import Floats
@@ -51,6 +52,7 @@ class ConvertedEncoder:
         # int8 has one scale per batch: a text on its own always has the same vector, and is as fast
         self._batch_texts, self._multiple = (1, 1) if chosen.documents == "int8" else (BATCH_TEXTS, MULTIPLE)
         self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))  # immutable, so threads may share it
+        self.words = known_words(self._tokenizer.get_vocab(with_added_tokens=False))
         self.cutter = PassageCutter(_TokenCounter(folder), int(facts["window"]))
         self._query_session = onnx_session(folder / (INT8 if chosen.queries == "int8" else FP32), threads=1)
         self._document_thread = ThreadPoolExecutor(1, "encode", initializer=lower_priority)

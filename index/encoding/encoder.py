@@ -35,6 +35,8 @@ class Encoder(Protocol):
     """Number formats and runtimes, as text for people."""
     cutter: PassageCutter
     """Cuts documents into passages that fit the window of this encoder."""
+    words: frozenset[str]
+    """The words that the encoder knows as wholes (`index.encoding.known_words`): they are not corrected in queries."""
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors (len(texts), D), float32, of documents, in batches, at a lower priority than queries."""

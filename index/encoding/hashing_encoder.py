@@ -20,6 +20,7 @@ class HashingEncoder:
         self.dim = dim
         self.fingerprint = f"hashing-{dim}-{window_words}"
         self.precision = "fp32 (hashing)"
+        self.words: frozenset[str] = frozenset()
         self.cutter = PassageCutter(lambda text: len(text.split()), window_words)
 
     def encode(self, texts: Sequence[str]) -> Floats:

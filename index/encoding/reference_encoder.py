@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from index.encoding.chunking import PassageCutter
+from index.encoding.known_words import known_words
 from index.encoding.model_files import DEFAULT_MODEL, fingerprint_of, locate_model
 from index.encoding.precision import BFLOAT16, Precision, processor_flags
 from index.records import Floats
@@ -32,6 +33,7 @@ class SentenceTransformerEncoder:
             self.precision = "bf16 (sentence-transformers)"
         self._tokenizer_lock = threading.Lock()  # fast tokenizers raise "Already borrowed" when threads share one
         self.fingerprint = fingerprint_of(path)
+        self.words = known_words(self._model.tokenizer.get_vocab())
         self.cutter = PassageCutter(_token_counter(path), window_of(self._model))
         self.dim = int(self._forward(["width"]).shape[1])
 

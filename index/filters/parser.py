@@ -194,7 +194,7 @@ def _value(token: Token) -> Value:
     """Return the value. A quoted value may be a number; a bare value with the form of a number must be a number."""
     if token.type == "STRING":
         text = _unquoted(token)
-        return Value(text, _parsed_number(text))
+        return value_of(text)
     number = _parsed_number(token)
     if number is None and (token.type == "NUMBER" or re.fullmatch("-?(nan|inf|infinity)", token, re.IGNORECASE)):
         message = "expected a finite number, an integer of at most 64 bits, or text in quotes"
@@ -208,6 +208,11 @@ def _unquoted(token: Token) -> str:
         if escape[1] not in "\"'\\":
             raise FilterSyntax("expected a quote or a backslash after a backslash", _position(token) + escape.start(1))
     return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
+
+
+def value_of(text: str) -> Value:
+    """Return the value that a text spells."""
+    return Value(text, _parsed_number(text))
 
 
 def _parsed_number(text: str) -> Number | None:

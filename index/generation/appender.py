@@ -15,7 +15,7 @@ from index.generation.generation import Generation, IndexedDocument
 from index.records import Floats, Mask
 from index.storage.checksum_guard import checksums
 from index.storage.vector_file import VectorFile
-from index.words.term_matching import Words
+from index.words.query_words import Words
 
 
 @dataclass(frozen=True)

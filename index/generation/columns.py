@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from index.records import Ints
 from index.storage.checksum_guard import Checksums
 from index.storage.growable_array import GrowableArray
-from index.words.term_matching import Words
+from index.words.query_words import Words
 
 
 @dataclass(frozen=True)

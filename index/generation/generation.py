@@ -18,7 +18,9 @@ from index.memory.memory import Memory
 from index.records import Floats, Ints, Key, Mask
 from index.storage.checksum_guard import ChecksumGuard
 from index.words.bm25_index import WordSearcher
-from index.words.term_matching import Matches, Words, bm25, find_words, match
+from index.words.query_reading import EXACTLY, ReadingOptions
+from index.words.query_words import QueryWords
+from index.words.term_matching import Matches, bm25, find_words, match
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Generation:
     words: WordSearcher
     key_guard: ChecksumGuard = field(default_factory=ChecksumGuard)
     value_guard: ChecksumGuard = field(default_factory=ChecksumGuard)
+    reading: ReadingOptions = EXACTLY
+    """How queries are read, where a query does not say it."""
 
     @property
     def rows(self) -> Ints:
@@ -80,10 +84,10 @@ class Generation:
         lengths = np.diff(self.columns.first_token)[self.alive]
         return max(1.0, float(lengths.mean())) if len(lengths) else 1.0
 
-    def match(self, query: Words, weight: Floats, doc_indices: Ints) -> tuple[Floats, Matches]:
-        """Return BM25 (n,) and the matches of a query's words (Q,) with weights (Q,) in the documents (n,)."""
+    def match(self, query: QueryWords, doc_indices: Ints) -> tuple[Floats, Matches]:
+        """Return BM25 by source (n, len(Source)) and the matches of a query's words in the documents (n,)."""
         found = find_words(query, self.columns.tokens, self.columns.first_token, doc_indices)
-        return bm25(found, weight, self.mean_words), match(found, weight)
+        return bm25(query, found, self.mean_words), match(query, found)
 
     @cached_property
     def _living(self) -> tuple[Mask | None, int]:

@@ -28,6 +28,7 @@ from index.storage.checksum_guard import ChecksumGuard
 from index.storage.files import MANIFEST, read_manifest, sync_directory, write_manifest
 from index.storage.vector_file import VectorFile
 from index.words.bm25_index import WordIndex
+from index.words.query_reading import EXACTLY, ReadingOptions
 
 TAIL_KEYS = 2048
 TAIL_SHARE = 0.1
@@ -41,9 +42,9 @@ WAITING_TAIL = 4
 """A write waits for the background task, or seals by itself, when the tail has this many times its allowed length."""
 LAST_CARRIED = 1000
 """Maximum number of documents that are carried over to a compacted copy while writes wait, which takes milliseconds."""
-FORMAT = 5
+FORMAT = 6
 """Version of the saved format; a folder of another version is rebuilt from the documents. Version 1 had no tokens, 2 no
-checksums, 3 scanned small sets in half precision, 4 had no values."""
+checksums, 3 scanned small sets in half precision, 4 had no values, 5 had no vocabulary."""
 DENSE_FILE = "dense.faiss"
 WORDS_FOLDER = "words"
 
@@ -55,7 +56,7 @@ class GenerationStore:
     the manifest, which marks the saved state as stale until the next save.
     """
 
-    def __init__(self, directory: Path, dim: int, language: str) -> None:
+    def __init__(self, directory: Path, dim: int, language: str, reading: ReadingOptions = EXACTLY) -> None:
         self._directory = directory
         self._words = WordIndex(directory / WORDS_FOLDER, language)
         self._files = 0
@@ -74,10 +75,13 @@ class GenerationStore:
             memory=Memory.of([], dim),
             sealed=seal(empty, empty.__getitem__),
             words=self._words.searcher(),
+            reading=reading,
         )
 
     @classmethod
-    def open(cls, directory: Path, dim: int, language: str, watermark: int) -> "GenerationStore":
+    def open(
+        cls, directory: Path, dim: int, language: str, watermark: int, reading: ReadingOptions = EXACTLY
+    ) -> "GenerationStore":
         """Return a saved store. It reads no vector; each vector is compared with its checksum at its first use.
 
         Raises DamagedFile if the folder is missing, stale, differs from its manifest, or has another format, watermark,
@@ -88,7 +92,7 @@ class GenerationStore:
         stale = {name: manifest.get(name) for name, value in facts.items() if manifest.get(name) != value}
         if stale:
             raise DamagedFile(f"{directory.name}: saved with {stale}, expected {facts}")
-        store = cls(directory, dim, language)
+        store = cls(directory, dim, language, reading)
         state = store._read_vectors(replace(store.current, watermark=watermark), manifest["vector_files"])
         sealed = read_sealed(directory / DENSE_FILE, partial(state.key_guard.read, state.keys))
         if sealed.count < len(state.keys):
@@ -185,6 +189,11 @@ class GenerationStore:
         with self._lock:
             self.current = replace(self.current, watermark=watermark, memory=memory)
             return self.current
+
+    def configure(self, reading: ReadingOptions) -> None:
+        """Publish the current generation with other options for reading queries."""
+        with self._lock:
+            self.current = replace(self.current, reading=reading)
 
     def settle(self) -> None:
         """Wait until the background task has ended. Raises its error."""

@@ -49,7 +49,7 @@ class HeadConfig:
     """The score function of a query and a key: a name in `score_functions.FORMS`."""
     normaliser: str = "softmax"
     """The function from logits to weights: a name in `normalisers.NORMALISERS`."""
-    beta: tuple[float, ...] = (0.2, 0.6, 0.2, 0.2, 0.1, 0.15, 0.15, 0.12)
+    beta: tuple[float, ...] = (0.2, 0.6, 0.2, 0.2, 0.1, 0.15, 0.15, 0.2, 0.2, 0.12)
     """Weight of each part in EVIDENCE order, all >= 0."""
     inverse_temperature: float = 25.0
     """T: logits are T times the evidence."""
@@ -72,7 +72,8 @@ class Candidates:
     keys (K, D): unit rows. pair_query, pair_key, pair_slot, pair_kind (P,) int64: query, key and slot of each pair, and
     the kind of the key. words (B, N, len(LEXICAL)) and facts (B, len(FACTS)): in [0, 1]. mask (B, N) bool: True for a
     candidate. memory_slot (M,) int64; memory_cosine (M,): cosine of the query and the past query; memory_weight (M,):
-    signed. values (B, N, V): 0 in empty slots; None if there is no second hop.
+    signed. values (B, N, V): 0 in empty slots; None if there is no second hop. trust (B,): factor of the dense evidence
+    of a query whose text is not finished; None: 1.
     """
 
     keys: Array
@@ -87,6 +88,7 @@ class Candidates:
     memory_cosine: Array
     memory_weight: Array
     values: Array | None = None
+    trust: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,8 @@ class AttentionHead:
     def attend(self, dense: Array, candidates: Candidates) -> Attention:
         """Return the attention for dense evidence (B, N, DENSE) as returned by `dense`. Reads no key vectors."""
         xp = namespace(dense)
+        if candidates.trust is not None:
+            dense = dense * candidates.trust[:, None, None]
         evidence = xp.concat([dense, candidates.words, self._memory(candidates)[..., None]], axis=-1)
         weights = xp.exp(self.log_inverse_temperature) * self.kind_weights(candidates.facts)
         parts = weights[:, None, :] * evidence

@@ -17,9 +17,16 @@ from index.records import Floats
 from index.storage.files import read_manifest, sync_directory, write_atomically, write_manifest
 
 WEIGHTS = "head.safetensors"
-FORMAT = 2
-"""Version of the tensor layout. Version 1 has five parts of evidence, one form of attention and a scalar null slot."""
-EVIDENCE_OF_FORMAT_1 = ("title", "passage", "sentence", "words", "memory")
+FORMAT = 3
+"""Version of the tensor layout. Version 1 has five parts of evidence, one form of attention and a scalar null slot;
+version 2 has no corrected and no completed words."""
+EVIDENCE_OF_FORMAT = {
+    1: ("title", "passage", "sentence", "words", "memory"),
+    2: ("title", "passage", "sentence", "words", "coverage", "proximity", "phrase", "memory"),
+}
+"""Format -> its parts of the evidence."""
+LIKE_WORDS = ("corrected", "completed")
+"""Parts that older formats lack, with the weight of exact words there: they are 0 for the queries that those saw."""
 
 
 def save_head(directory: Path, head: AttentionHead, lineage: dict[str, Any]) -> None:
@@ -39,9 +46,11 @@ def load_head(directory: Path) -> AttentionHead:
     try:
         config, tensors = manifest["config"], load((directory / WEIGHTS).read_bytes())
         version = manifest.get("format", 1)
+        if version in EVIDENCE_OF_FORMAT:
+            config, tensors = _with_all_evidence(config, tensors, EVIDENCE_OF_FORMAT[version])
         if version == 1:
             config, tensors = _from_format_1(config, tensors)
-        elif version != FORMAT:
+        elif version not in (2, FORMAT):
             raise ValueError(f"unknown format {version}")
         if any(value.dtype != np.float32 for value in tensors.values()):
             raise ValueError("a tensor is not float32")
@@ -57,24 +66,36 @@ def head_bytes(head: AttentionHead) -> bytes:
     return save({name: np.asarray(value, order="C") for name, value in sorted(head.parameters_by_name().items())})
 
 
-def _from_format_1(config: dict[str, Any], tensors: dict[str, Floats]) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Return a head of format 1 in format 2: the same ranking, with weight 0 for the new parts of the evidence."""
-    part_indices = [EVIDENCE.index(name) for name in EVIDENCE_OF_FORMAT_1]
+def _with_all_evidence(
+    config: dict[str, Any], tensors: dict[str, Floats], names: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Floats]]:
+    """Return a head whose parts of the evidence are `names` as a head with all parts, which ranks the same."""
+    part_indices = [EVIDENCE.index(name) for name in names]
+    words = EVIDENCE.index("words")
 
-    def widened(values: Floats) -> Floats:
-        wide = np.zeros(len(EVIDENCE), np.float32)
-        for index, value in zip(part_indices, values, strict=True):
-            wide[index] = value
+    def widened(values: Any) -> Floats:
+        given = np.asarray(values, np.float32)
+        if given.shape[-1] != len(names):
+            raise ValueError("the head has another number of parts")
+        wide = np.zeros((*given.shape[:-1], len(EVIDENCE)), np.float32)
+        wide[..., part_indices] = given
+        wide[..., [EVIDENCE.index(name) for name in LIKE_WORDS]] = wide[..., [words]]
         return wide
 
+    wide = {name: widened(tensors[name]) for name in ("beta", "kind_gate") if name in tensors}
+    return config | {"beta": widened(config["beta"]).tolist()}, tensors | wide
+
+
+def _from_format_1(config: dict[str, Any], tensors: dict[str, Floats]) -> tuple[dict[str, Any], dict[str, Floats]]:
+    """Return a head of format 1, with all parts of the evidence, in the current format: the same ranking."""
     temperature = np.exp(tensors["log_inverse_temperature"])
     null = [float(temperature * tensors.pop("null_evidence")), 1.0, 0.0]
-    config = config | {"beta": widened(config["beta"]).tolist(), "null": null}
+    config = config | {"null": null}
     del config["null_evidence"]
     initial = initial_parameters(HeadConfig(**{key: _tuple(value) for key, value in config.items()}))
-    moved = {"score.up": tensors.pop("up"), "score.down": tensors.pop("down"), "beta": widened(tensors.pop("beta"))}
-    kept = {name: tensors[name] for name in ("log_inverse_temperature", "log_memory_gain", "log_memory_sharpness")}
-    return config, initial | tensors | kept | moved
+    moved = {"score.up": tensors.pop("up"), "score.down": tensors.pop("down")}
+    names = ("beta", "log_inverse_temperature", "log_memory_gain", "log_memory_sharpness")
+    return config, initial | tensors | {name: tensors[name] for name in names} | moved
 
 
 def _tuple(value: Any) -> Any:

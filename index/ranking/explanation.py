@@ -60,6 +60,14 @@ def _past_queries(generation: Generation, head: AttentionHead, ranking: Ranking,
     return shares
 
 
+def best_passage(generation: Generation, head: AttentionHead, ranking: Ranking, rank: int) -> tuple[int, int]:
+    """Return the character offsets of the passage or sentence with the most attention in the hit at a 0-based rank."""
+    keys = _own_keys(generation, head, ranking.asked, int(ranking.doc_indices[rank]))
+    inside = [key for key in keys if key.kind is not KeyKind.TITLE]
+    best = max(inside, key=lambda key: (key.kind is KeyKind.SENTENCE, key.share), default=None)
+    return (best.start, best.end) if best else (0, 0)
+
+
 def _own_keys(generation: Generation, head: AttentionHead, asked: Floats, doc_index: int) -> list[KeyShare]:
     columns = generation.columns
     keys = slice(int(columns.first_key[doc_index]), int(columns.first_key[doc_index + 1]))

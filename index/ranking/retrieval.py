@@ -15,6 +15,8 @@ from index.candidates.base import MISSING
 from index.generation.generation import Generation
 from index.ranking.attention import Candidates
 from index.records import FACTS, LEXICAL, Floats, Ints, Mask
+from index.words.query_reading import Reading, ReadingOptions
+from index.words.query_words import QueryWords, Source
 
 MEMORY_RADIUS = 0.5
 """Least cosine of a near past query. Past queries farther away change no bit of the ranking."""
@@ -47,6 +49,11 @@ class Query:
     """(N,) bool over the documents of the generation, True = passes the filter; None allows all."""
     excluded_query: str | None = None
     """Query key whose memory is left out: a training example or held-out query must not see its own feedback."""
+    reading: ReadingOptions | None = None
+    """How the text is read: corrections, completions, synonyms, stop words. None: as the generation says."""
+    memory_vector: Floats | None = None
+    """Unit vector (D,) that is compared with past queries; None: `vector`. It differs where `vector` encodes a
+    corrected or completed text, because memory keeps the texts that were typed."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,8 @@ class CandidateSet:
 
     doc_indices (N,) ascending; words (N, len(LEXICAL)) and facts (len(FACTS),) as in `Candidates`. For each near memory
     key: memory_key (m,) is its position in the memory, memory_candidate (m,) the index in doc_indices of the document
-    that it confirms, memory_cosine (m,) its cosine with this query, and memory_weight (m,) its weight.
+    that it confirms, memory_cosine (m,) its cosine with this query, and memory_weight (m,) its weight. trust is
+    `Reading.trust`: the factor of the dense evidence.
     """
 
     doc_indices: Ints
@@ -65,6 +73,7 @@ class CandidateSet:
     memory_candidate: Ints
     memory_cosine: Floats
     memory_weight: Floats
+    trust: float = 1.0
 
 
 def retrieve(generation: Generation, query: Query, projected: Floats, required: Ints | None = None) -> CandidateSet:
@@ -80,15 +89,24 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     required = _NONE if required is None else required
     doc_indices = np.unique(np.concatenate([required, *by_keys, by_words[: query.count], confirmed]))
     words, facts = np.zeros((len(doc_indices), len(LEXICAL)), np.float32), np.full(len(FACTS), 0.5, np.float32)
+    trust = 1.0
     if query.mode is not Mode.DENSE:
-        words, facts = _word_evidence(generation, query.text, doc_indices, by_words)
+        reading = read_query(generation, query)
+        words, facts = _word_evidence(generation, reading.words, doc_indices, by_words)
+        trust = reading.trust if query.mode is Mode.HYBRID else 1.0
     candidate = np.searchsorted(doc_indices, confirmed)
-    return CandidateSet(doc_indices, words, facts, near, candidate, cosine, generation.memory.weights[near])
+    return CandidateSet(doc_indices, words, facts, near, candidate, cosine, generation.memory.weights[near], trust)
+
+
+def read_query(generation: Generation, query: Query) -> Reading:
+    """Return the words of a query, and the words that stand for them."""
+    return generation.words.read(query.text, query.reading or generation.reading)
 
 
 def _best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
     """Return the doc indices of the allowed documents with the best BM25 scores, best first, PEAK_DEPTH or more."""
-    rows, _ = generation.words.search(query.text, max(query.count, PEAK_DEPTH), _allowed_rows(generation, allowed))
+    count, rows = max(query.count, PEAK_DEPTH), _allowed_rows(generation, allowed)
+    rows, _ = generation.words.search(query.text, count, rows, query.reading or generation.reading)
     found = generation.doc_indices(rows)
     doc_indices: Ints = found[found != MISSING]
     return doc_indices
@@ -98,7 +116,8 @@ def _near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[I
     """Return the memory keys (m,) of allowed documents near a query, their cosines (m,) and their doc indices (m,)."""
     if query.mode is not Mode.HYBRID:
         return _NONE, np.empty(0, np.float32), _NONE
-    near, cosine = generation.memory.near(query.vector, MEMORY_RADIUS, query.excluded_query)
+    vector = query.vector if query.memory_vector is None else query.memory_vector
+    near, cosine = generation.memory.near(vector, MEMORY_RADIUS, query.excluded_query)
     confirmed = generation.doc_indices(generation.memory.rows[near])
     usable = confirmed != MISSING
     usable[usable] = allowed[confirmed[usable]]
@@ -130,7 +149,15 @@ def assemble(
         memory_cosine=np.concatenate([no_floats, *(found.memory_cosine for found in sets)]),
         memory_weight=np.concatenate([no_floats, *(found.memory_weight for found in sets)]),
         values=_gathered_values(generation, doc_indices, mask) if with_values else None,
+        trust=_trust(sets),
     )
+
+
+def _trust(sets: Sequence[CandidateSet]) -> Floats | None:
+    """Return the factor of the dense evidence of each query (B,), None if it is 1 for all."""
+    if all(found.trust == 1 for found in sets):
+        return None
+    return np.asarray([found.trust for found in sets], np.float32)
 
 
 def _padded_words(sets: Sequence[CandidateSet], counts: Ints, width: int) -> tuple[Floats, Mask]:
@@ -195,19 +222,21 @@ def query_facts(weight: Floats, scores: Floats) -> Floats:
     return np.asarray([length, rarest, peaked], np.float32).clip(0, 1)
 
 
-def _word_evidence(generation: Generation, text: str, doc_indices: Ints, best: Ints) -> tuple[Floats, Floats]:
+def _word_evidence(generation: Generation, query: QueryWords, doc_indices: Ints, best: Ints) -> tuple[Floats, Floats]:
     """Return the word evidence (N, len(LEXICAL)) of these documents, and the facts of the query.
 
     best (M,) are the query's best documents by words. BM25 is divided by the best score among them, candidates or not,
-    and is computed exactly here for every document.
+    and is computed exactly here for every document. It is split into exact, corrected and completed words.
     """
-    query, weight = generation.words.weigh(text)
     positions = np.searchsorted(doc_indices, best).clip(max=max(0, len(doc_indices) - 1))
     missing = np.flatnonzero(doc_indices[positions] != best) if len(doc_indices) else np.arange(len(best))
     positions[missing] = len(doc_indices) + np.arange(len(missing))
     union = np.concatenate([doc_indices, best[missing]])
-    scores, matches = generation.match(query, weight, union)
+    by_source, matches = generation.match(query, union)
+    scores = by_source[:, Source.EXACT] if query.exact else by_source.sum(axis=1)
     top = np.sort(scores[positions])[::-1]
-    shares = np.minimum(scores / top[0], np.float32(1)) if len(top) and top[0] > 0 else np.zeros_like(scores)
-    evidence = np.stack([shares, *matches], axis=1)
-    return evidence[: len(doc_indices)], query_facts(weight, top)
+    shares = np.zeros_like(by_source)
+    if len(top) and top[0] > 0:
+        shares = np.minimum(by_source / top[0], np.float32(1))
+    evidence = np.column_stack([shares[:, Source.EXACT], *matches, shares[:, Source.EXACT + 1 :]])
+    return evidence[: len(doc_indices)], query_facts(query.weight[query.of_query], top)

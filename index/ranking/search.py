@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from index.generation.generation import Generation
-from index.ranking.attention import AttentionHead
+from index.ranking.attention import EVIDENCE, AttentionHead
 from index.ranking.retrieval import CandidateSet, Mode, Query, assemble, retrieve
-from index.records import Floats, Ints
+from index.records import FACTS, LEXICAL, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ def project(head: AttentionHead, vector: Floats) -> Floats:
     return projected
 
 
-def search(generation: Generation, head: AttentionHead, query: Query) -> Ranking:
-    """Return the ranking of one query.
+def search(generation: Generation, head: AttentionHead, query: Query, required: Ints | None = None) -> Ranking:
+    """Return the ranking of one query. required (E,): doc indices that are ranked in any case.
 
     With a second hop, candidates near e' = e + g answer are added to those of e, and all are ranked for e'.
     """
     started = time.perf_counter()
     hops = head.hops and query.mode is not Mode.WORDS
-    candidates = retrieve(generation, query, project(head, query.vector))
+    candidates = retrieve(generation, query, project(head, query.vector), required)
     spent = time.perf_counter() - started
     asked = query.vector[None]
     inputs = assemble(generation, [candidates], query.mode, with_values=hops)
@@ -87,3 +87,31 @@ def pooled_value(generation: Generation, ranking: Ranking) -> Floats:
     values = generation.value_vectors(ranking.doc_indices)
     pooled: Floats = np.einsum("n,nv->v", ranking.weights, values)
     return pooled
+
+
+def browse(
+    generation: Generation, head: AttentionHead, query: Query, count: int, wanted: Ints | None = None
+) -> Ranking:
+    """Return all documents that pass, as the ranking of a query without words: equal logits, the newest first.
+
+    At most `count` documents; wanted (n,): these doc indices, in this order, instead of the newest.
+    """
+    if wanted is None:
+        passing = generation.alive if query.allowed is None else generation.alive & query.allowed
+        wanted = np.flatnonzero(passing)[::-1]
+    shown = wanted[:count]
+    none, no_floats = np.empty(0, np.int64), np.empty(0, np.float32)
+    evidence = np.zeros((len(shown), len(LEXICAL)), np.float32)
+    facts = np.zeros(len(FACTS), np.float32)
+    return Ranking(
+        doc_indices=shown,
+        logits=np.zeros(len(shown), np.float32),
+        weights=np.full(len(shown), 1 / max(1, len(shown)), np.float32),
+        parts=np.zeros((len(shown), len(EVIDENCE)), np.float32),
+        null_weight=float(not len(shown)),
+        temperature=float(np.exp(-head.log_inverse_temperature)),
+        asked=query.vector,
+        candidates=CandidateSet(shown, evidence, facts, none, none, no_floats, no_floats),
+        retrieve_ms=0.0,
+        attend_ms=0.0,
+    )

@@ -1,11 +1,10 @@
 """A BM25 index over title and text, by row number. The documents suffice to rebuild it.
 
 Sees texts and row numbers, never ids or vectors. Queries are built from tokens, without a query parser, so no character
-of a query is an operator. Source: Robertson and Zaragoza 2009 (BM25, k1 1.2, b .75).
+of a query is an operator. The field `words` has the terms that BM25 scores; the field `surface` has the words without
+stemming, for corrections and completions. Source: Robertson and Zaragoza 2009 (BM25, k1 1.2, b .75).
 """
 
-import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,57 +13,62 @@ import numpy as np
 import tantivy
 
 from index.records import Floats, Ints
-from index.words.term_matching import Words, number_words
+from index.words.analyzers import analyzer_for
+from index.words.query_reading import EXACTLY, Reading, ReadingOptions, read
+from index.words.query_words import Words, number_words
+from index.words.tokens import spaced
+from index.words.vocabulary import Vocabulary
 
-LANGUAGES = (
-    "arabic danish dutch english finnish french german greek hungarian italian norwegian portuguese romanian russian "
-    "spanish swedish tamil turkish"
-).split()
-"""Languages with a stemmer. The language `none` indexes words without stemming."""
-
-MAX_WORD_BYTES = 200
 WRITER_HEAP_BYTES = 32_000_000
 ANALYZER = "words"
+SURFACE_ANALYZER = "surface"
 CACHED_TEXTS = 1024
-"""Query texts whose words a searcher caches."""
+"""Query texts whose reading a searcher caches."""
 NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 class WordSearcher:
     """An immutable view of the index at one commit; safe to share between threads."""
 
-    def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema, analyzer: tantivy.TextAnalyzer) -> None:
+    def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema, vocabulary: Vocabulary) -> None:
         self._searcher = searcher
         self._schema = schema
-        # a search uses the words of its text more than once, and so does a comparison of two models
-        self._words = lru_cache(CACHED_TEXTS)(lambda text: tuple(analyzer.analyze(text)))
+        self.vocabulary = vocabulary
+        # a search reads its text more than once, and so does a comparison of two models
+        self._read = lru_cache(CACHED_TEXTS)(lambda text, options: read(text, options, vocabulary))
 
     @property
     def count(self) -> int:
         """The number of documents."""
         return int(self._searcher.num_docs)
 
-    def search(self, text: str, k: int, allowed: Ints | None = None) -> tuple[Ints, Floats]:
+    def read(self, text: str, options: ReadingOptions = EXACTLY) -> Reading:
+        """Return the words of a query with their weights, and the words that stand for them."""
+        reading: Reading = self._read(text, options)
+        return reading
+
+    def number(self, text: str) -> Words:
+        """Return the words of a text as numbers (T,), in order, as `WordIndex.number` does."""
+        return number_words(self.vocabulary.stems(spaced(text)))
+
+    def search(
+        self, text: str, k: int, allowed: Ints | None = None, options: ReadingOptions = EXACTLY
+    ) -> tuple[Ints, Floats]:
         """Return the rows of the k best documents and their BM25 scores, best first; ties go to the lower row.
 
-        allowed (n,): the rows that may be returned; None allows all.
+        allowed (n,): the rows that may be returned; None allows all. options: how the text is read.
         """
         if k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
             return NOTHING
-        query = self._query(text)
+        query = self._query(self.read(text, options))
         if query is None:
             return NOTHING
         return self._collect(query if allowed is None else self._restricted(query, allowed), min(k, self.count))
 
-    def weigh(self, text: str) -> tuple[Words, Floats]:
-        """Return the words of a text as numbers (Q,), in order, and the BM25 idf of each word (Q,)."""
-        words = self._words(text)
-        documents = {word: self._searcher.doc_freq("words", word) for word in set(words)}
-        idf = {word: math.log(1 + (self.count - n + 0.5) / (n + 0.5)) for word, n in documents.items()}
-        return number_words(words), np.asarray([idf[word] for word in words], np.float32)
-
-    def _query(self, text: str) -> tantivy.Query | None:
-        counts = Counter(self._words(text))
+    def _query(self, reading: Reading) -> tantivy.Query | None:
+        counts: dict[str, float] = {}
+        for token, factor in reading.terms:
+            counts[token] = counts.get(token, 0.0) + factor
         if not counts:
             return None
         terms = []
@@ -98,8 +102,10 @@ class WordIndex:
         directory.mkdir(parents=True, exist_ok=True)
         self._schema = _schema()
         self._analyzer = analyzer_for(language)
+        self._surface_analyzer = analyzer_for("none")
         self._index = tantivy.Index(self._schema, path=str(directory), reuse=True)
         self._index.register_tokenizer(ANALYZER, self._analyzer)
+        self._index.register_tokenizer(SURFACE_ANALYZER, self._surface_analyzer)
         self._writer: tantivy.IndexWriter | None = None
 
     def replace(self, rows: Iterable[int], texts: Iterable[str]) -> None:
@@ -108,7 +114,9 @@ class WordIndex:
             self._delete(row)
             document = tantivy.Document()
             document.add_unsigned("row", row)
-            document.add_text("words", text)
+            cut = spaced(text)
+            document.add_text("words", cut)
+            document.add_text("surface", cut)
             self._live_writer.add_document(document)
 
     def remove(self, rows: Sequence[int]) -> None:
@@ -118,7 +126,7 @@ class WordIndex:
 
     def number(self, text: str) -> Words:
         """Return the words of a text as numbers (T,), in order, for `index.words.term_matching`."""
-        return number_words(self._analyzer.analyze(text))
+        return number_words(self._analyzer.analyze(spaced(text)))
 
     def commit(self) -> WordSearcher:
         """Make all changes durable and return a searcher that sees them."""
@@ -128,7 +136,8 @@ class WordIndex:
     def searcher(self) -> WordSearcher:
         """Return a searcher over the last commit."""
         self._index.reload()
-        return WordSearcher(self._index.searcher(), self._schema, self._analyzer)
+        searcher = self._index.searcher()
+        return WordSearcher(searcher, self._schema, Vocabulary(searcher, self._surface_analyzer, self._analyzer))
 
     def close(self) -> None:
         """Wait for merges to end and release the lock of the folder. The files do not change until the next write."""
@@ -147,18 +156,9 @@ class WordIndex:
         return self._writer
 
 
-def analyzer_for(language: str) -> tantivy.TextAnalyzer:
-    """Return the analyzer of documents and queries: words in lower case, without accents, stemmed."""
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
-    builder = builder.filter(tantivy.Filter.remove_long(MAX_WORD_BYTES))
-    builder = builder.filter(tantivy.Filter.lowercase()).filter(tantivy.Filter.ascii_fold())
-    if language != "none":
-        builder = builder.filter(tantivy.Filter.stemmer(language))
-    return builder.build()
-
-
 def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field("row", indexed=True, fast=True)
     builder.add_text_field("words", tokenizer_name=ANALYZER, index_option="freq")
+    builder.add_text_field("surface", tokenizer_name=SURFACE_ANALYZER, index_option="basic")
     return builder.build()

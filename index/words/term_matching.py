@@ -3,22 +3,20 @@
 BM25 counts each word separately. Three more features treat the document as a sequence. Coverage is the share of the
 query's words, by weight, that occur in the document. Proximity is the same share within the best window. Phrase is the
 share of the query's adjacent word pairs, by weight, that are adjacent in the document. All lie in [0, 1]. This module
-sees words as numbers, never text.
+sees words as numbers, never text. Of the words that stand for a word of the query, a document takes the best.
 
 Source: Metzler and Croft 2005 (the sequential dependence model: single words, windows, ordered pairs).
-Letters: Q words of a query, T words of the candidates, N candidates.
+Letters: Q words of a query, S distinct words of a query (slots), A words that stand for them, N candidates.
 """
 
-import zlib
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.records import Floats, Ints
+from index.records import Floats, Ints, Mask
+from index.words.query_words import QueryWords, Source, Words
 
-Words = NDArray[np.uint32]
 Doubles = NDArray[np.float64]
 BLOCK_WORDS = 16
 """A window is two adjacent blocks: 32 words, starting at every 16th word; about one or two sentences."""
@@ -37,7 +35,7 @@ class Matches(NamedTuple):
 
 
 class Occurrences(NamedTuple):
-    """The occurrences of a query's words in N documents; arrays are (hits,), by document and position, if not noted."""
+    """The occurrences of a query's words in N documents; arrays are (hits,), by document and position."""
 
     document: Ints
     """The document, in [0, N)."""
@@ -46,115 +44,177 @@ class Occurrences(NamedTuple):
     position: Ints
     """The position in the concatenation of the N documents."""
     word: Ints
-    """The word, in [0, distinct words of the query)."""
+    """The word, in [0, A)."""
     lengths: Ints
     """The number of words of each document (N,)."""
-    first: Ints
-    """The first position of each distinct word in the query (distinct words,)."""
-    of_query: Ints
-    """The words of the query (Q,), as indexes of distinct words."""
 
 
-def number_words(words: Iterable[str]) -> Words:
-    """Return a number per word (T,), the CRC-32 of its bytes: the same on every machine, without a vocabulary."""
-    return np.fromiter((zlib.crc32(word.encode("utf-8", "replace")) for word in words), np.uint32)
-
-
-def find_words(query: Words, words: Words, first_word: Ints, doc_indices: Ints) -> Occurrences:
-    """Return the occurrences of the words of a query (Q,), in reading order, in the documents doc_indices (N,).
+def find_words(query: QueryWords, words: Words, first_word: Ints, doc_indices: Ints) -> Occurrences:
+    """Return the occurrences of the words of a query in the documents doc_indices (N,).
 
     words (T',): the words of all documents of the collection; document n has words[first_word[n]:first_word[n + 1]].
     """
-    distinct, first, of_query = np.unique(query, return_index=True, return_inverse=True)
     begins = first_word.take(doc_indices)
     lengths = first_word.take(doc_indices + 1) - begins
     ends = np.cumsum(lengths)
     positions = np.repeat(begins - (ends - lengths), lengths)
     positions += np.arange(len(positions))
-    position, word = _hits(words.take(positions), distinct)
+    position, word = _hits(words.take(positions), query)
     document = np.searchsorted(ends, position, side="right")
     within = position - (ends - lengths).take(document)
-    return Occurrences(document, within, position, word, lengths, first, of_query)
+    return Occurrences(document, within, position, word, lengths)
 
 
-def match(found: Occurrences, weight: Floats) -> Matches:
-    """Return the matches of N documents; weight (Q,) > 0 is the weight of each query word, the same for equal words."""
-    weights, documents = weight[found.first].astype(np.float64), len(found.lengths)
+def match(query: QueryWords, found: Occurrences) -> Matches:
+    """Return the matches of N documents with a query."""
+    weights, documents = query.weight.astype(np.float64), len(found.lengths)
     if not len(found.position):
         nothing = np.zeros(documents, np.float32)
         return Matches(nothing, nothing, nothing)
-    coverage = _covered(found.document, found.word, weights, documents) / weights.sum()
-    proximity = _best_window(found.document, found.within, found.word, weights, found.lengths) / weights.sum()
-    phrase = _phrase(found.document, found.position, found.word, weights, found.of_query, documents)
+    slot = query.slot.take(found.word)
+    factor = None if query.exact else query.factor.take(found.word).astype(np.float64)
+    coverage = _covered(found.document, slot, factor, weights, documents) / weights.sum()
+    proximity = _best_window(found, slot, factor, weights) / weights.sum()
+    phrase = _phrase(found, slot, factor, weights, query.of_query)
     return Matches(*(share.astype(np.float32) for share in (coverage, proximity, phrase)))
 
 
-def bm25(found: Occurrences, weight: Floats, mean_length: float) -> Floats:
-    """Return BM25 scores (N,) (Robertson and Zaragoza 2009). A repeated query word counts repeatedly.
+def bm25(query: QueryWords, found: Occurrences, mean_length: float) -> Floats:
+    """Return BM25 scores by source (N, len(Source)) (Robertson and Zaragoza 2009); their sum is the score.
 
-    weight (Q,): the idf of each query word. mean_length: the mean number of words of a document of the collection.
+    A repeated query word counts repeatedly. Of the words that stand for a slot, a document takes the one with the
+    highest score; all completions of an unfinished word count together, as a single word. mean_length: the mean number
+    of words of a document of the collection.
     """
-    words, documents = len(found.first), len(found.lengths)
+    words, documents = len(query.words), len(found.lengths)
+    scores = np.zeros((documents, len(Source)), np.float32)
     if not len(found.position):
-        return np.zeros(documents, np.float32)
+        return scores
     counts = np.bincount(found.document * words + found.word, minlength=documents * words).reshape(documents, words)
+    completed = query.source == Source.COMPLETED
+    for slot in np.unique(query.slot[completed]):
+        together = completed & (query.slot == slot)
+        counts[:, together] = counts[:, together].sum(axis=1, keepdims=True)
     norm = K1 * (1 - B + B * found.lengths / mean_length)
-    weights = weight[found.first] * np.bincount(found.of_query, minlength=words)
+    repeats = np.bincount(query.of_query, minlength=len(query.weight))
     saturated = counts * (K1 + 1) / (counts + norm[:, None])
-    scores: Floats = np.einsum("nw,w->n", saturated, weights).astype(np.float32)  # no BLAS: see index.inner_products
+    if query.exact:
+        scores[:, Source.EXACT] = np.einsum("nw,w->n", saturated, query.idf * repeats)  # no BLAS: index.inner_products
+        return scores
+    gains = saturated * (query.idf * query.factor)
+    by_slot = np.argsort(query.slot, kind="stable")
+    first = np.searchsorted(query.slot[by_slot], np.arange(len(repeats)))
+    best = np.maximum.reduceat(gains[:, by_slot], first, axis=1)
+    chosen = gains >= best[:, query.slot]
+    for source in Source:
+        share = np.where(chosen & (query.source == source), gains, 0.0)
+        scores[:, source] = np.einsum(
+            "ns,s->n", np.maximum.reduceat(share[:, by_slot], first, axis=1), repeats.astype(np.float64)
+        )
     return scores
 
 
-def _hits(words: Words, distinct: Words) -> tuple[Ints, Ints]:
-    """Return the positions (hits,), ascending, of query words in words (T,), and the index of each in `distinct`.
+def documents_with(words: Words, first_word: Ints, wanted: Words) -> Mask:
+    """Return (N,) bool, True for the documents that contain at least one of the wanted words (W,).
+
+    words (T,) and first_word (N + 1,) are the words of all documents of the collection.
+    """
+    query = QueryWords.of(np.unique(wanted), np.ones(len(np.unique(wanted)), np.float32))
+    position, _ = _hits(words, query)
+    found = np.zeros(len(first_word) - 1, np.bool_)
+    found[np.searchsorted(first_word, position, side="right") - 1] = True
+    return found
+
+
+def documents_with_phrase(words: Words, first_word: Ints, phrase: Words) -> Mask:
+    """Return (N,) bool, True for the documents that contain the words of a phrase (W,), W > 0, in this order."""
+    starts = np.flatnonzero(words == phrase[0])
+    for offset in range(1, len(phrase)):
+        starts = starts[starts + offset < len(words)]
+        starts = starts[words[starts + offset] == phrase[offset]]
+    document = np.searchsorted(first_word, starts, side="right") - 1
+    found = np.zeros(len(first_word) - 1, np.bool_)
+    found[document[starts + len(phrase) <= first_word[document + 1]]] = True
+    return found
+
+
+def _hits(words: Words, query: QueryWords) -> tuple[Ints, Ints]:
+    """Return the positions (hits,), ascending, of the query's words in words (T,), and the index of each, in [0, A).
 
     Most words are not in the query. A table over their last 16 bits excludes most of them without a comparison.
     """
-    if not len(distinct):
+    wanted = query.words
+    if not len(wanted):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     possible = np.zeros(TABLE, np.bool_)
-    possible[distinct.astype(np.uint16)] = True
+    possible[wanted.astype(np.uint16)] = True
     position = possible.take(words.astype(np.uint16)).nonzero()[0]
     candidates = words.take(position)
-    word = np.searchsorted(distinct, candidates)
-    np.minimum(word, len(distinct) - 1, out=word)
-    exact = distinct.take(word) == candidates
-    return position[exact], word[exact]
+    word = np.searchsorted(wanted, candidates)
+    np.minimum(word, len(wanted) - 1, out=word)
+    same = wanted.take(word) == candidates
+    position, word = position[same], word[same]
+    if query.exact:
+        return position, word
+    counts = np.searchsorted(wanted, wanted, side="right")[word] - word  # a word may stand for several slots
+    repeated = np.repeat(np.arange(len(word)), counts)
+    later = np.arange(len(repeated)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return position[repeated], word[repeated] + later
 
 
-def _best_window(document: Ints, within: Ints, word: Ints, weight: Doubles, lengths: Ints) -> Doubles:
+def _best_window(found: Occurrences, slot: Ints, factor: Doubles | None, weight: Doubles) -> Doubles:
     """Return the summed weight of the distinct query words in the best window of each document (N,).
 
     Window i consists of blocks i - 1 and i of a document; a hit in block i is in the windows i and i + 1.
     """
-    blocks = -(-lengths // BLOCK_WORDS)
+    blocks = -(-found.lengths // BLOCK_WORDS)
     first = np.cumsum(blocks) - blocks
-    block = within // BLOCK_WORDS
-    has_next = block + 1 < blocks[document]
-    window = np.concatenate([first[document] + block, (first[document] + block + 1)[has_next]])
-    covered = _covered(window, np.concatenate([word, word[has_next]]), weight, int(blocks.sum()))
+    block = found.within // BLOCK_WORDS
+    has_next = block + 1 < blocks[found.document]
+    window = np.concatenate([first[found.document] + block, (first[found.document] + block + 1)[has_next]])
+    factors = None if factor is None else np.concatenate([factor, factor[has_next]])
+    covered = _covered(window, np.concatenate([slot, slot[has_next]]), factors, weight, int(blocks.sum()))
     best = np.zeros(len(blocks))
     best[blocks > 0] = np.maximum.reduceat(covered, first[blocks > 0])
     return best
 
 
-def _phrase(document: Ints, position: Ints, word: Ints, weight: Doubles, of_query: Ints, documents: int) -> Doubles:
-    """Return the share (N,), by weight, of the query's adjacent word pairs that are adjacent in a document."""
+def _phrase(found: Occurrences, slot: Ints, factor: Doubles | None, weight: Doubles, of_query: Ints) -> Doubles:
+    """Return the share (N,), by weight, of the query's adjacent word pairs that are adjacent in a document.
+
+    A pair counts with the smaller of the factors of its words.
+    """
     pairs = np.unique(of_query[:-1] * len(weight) + of_query[1:])
     both = weight[pairs // len(weight)] + weight[pairs % len(weight)]
+    documents = len(found.lengths)
     if not len(pairs):
         return np.zeros(documents)
-    adjacent = np.flatnonzero((np.diff(position) == 1) & (np.diff(document) == 0))
-    code = word[adjacent] * len(weight) + word[adjacent + 1]
+    left, right = _adjacent(found.position, found.document)
+    code = slot[left] * len(weight) + slot[right]
     pair = np.searchsorted(pairs, code).clip(max=len(pairs) - 1)
     in_query = pairs[pair] == code
-    share: Doubles = _covered(document[adjacent[in_query]], pair[in_query], both, documents) / both.sum()
+    factors = None if factor is None else np.minimum(factor[left], factor[right])[in_query]
+    document = found.document[left[in_query]]
+    share: Doubles = _covered(document, pair[in_query], factors, both, documents) / both.sum()
     return share
 
 
-def _covered(group: Ints, member: Ints, weight: Doubles, groups: int) -> Doubles:
-    """Return the summed weight of the distinct members that occur in each group (groups,)."""
+def _adjacent(position: Ints, document: Ints) -> tuple[Ints, Ints]:
+    """Return the pairs of hits (left, right) at adjacent positions of a document. Several hits may share a position."""
+    begins = np.searchsorted(position, position + 1, side="left")
+    counts = np.searchsorted(position, position + 1, side="right") - begins
+    left = np.repeat(np.arange(len(position)), counts)
+    right = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[left]
+    same = document[left] == document[right]
+    return left[same], right[same]
+
+
+def _covered(group: Ints, member: Ints, factor: Doubles | None, weight: Doubles, groups: int) -> Doubles:
+    """Return the summed weight of the distinct members that occur in each group (groups,), times their factors."""
     occurs = np.zeros((groups, len(weight)))
-    occurs[group, member] = 1.0
+    if factor is None:
+        occurs[group, member] = 1.0
+    else:
+        np.maximum.at(occurs, (group, member), factor)
     covered: Doubles = np.einsum("gw,w->g", occurs, weight)  # no BLAS: see index.inner_products
     return covered

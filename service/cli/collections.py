@@ -19,10 +19,10 @@ NONE = "none"
 
 Language = StrEnum(
     "Language",
-    "none arabic danish dutch english finnish french german greek hungarian italian norwegian portuguese romanian "
-    "russian spanish swedish tamil turkish",
+    "none arabic chinese danish dutch english finnish french german greek hungarian italian japanese korean norwegian "
+    "portuguese romanian russian spanish swedish tamil thai turkish",
 )
-"""The languages of stemming. A test compares them with the service's."""
+"""The languages of a collection. A test compares them with the service's."""
 Form = StrEnum("Form", "bilinear dot scaled_dot cosine additive gaussian")
 Normaliser = StrEnum("Normaliser", "softmax one_hot uniform")
 

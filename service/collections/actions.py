@@ -66,7 +66,7 @@ def show(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
             raise not_found("collection")
         return {
             "name": state.name,
-            "settings": asdict(state.settings),
+            "settings": {name: value for name, value in asdict(state.settings).items() if name != "synonyms"},
             "encoder": {"model": row["encoder"], "fingerprint": row["fingerprint"], "dim": row["dim"]},
             "counts": counts(connection, state.id),
             "champion": champion_version(connection, state.id),

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from service.http.answers import Answer, example, sometimes
 
 
@@ -25,6 +27,41 @@ class TrainingSchedule(Answer):
     """The number of new queries with feedback that a run needs."""
 
 
+class Typos(Answer):
+    """Which words of queries are corrected."""
+
+    enabled: bool = sometimes()
+    """Whether words are corrected."""
+    one_edit: int = sometimes()
+    """Letters of the shortest word that is corrected by one edit."""
+    two_edits: int = sometimes()
+    """Letters of the shortest word that is corrected by two edits."""
+    off_words: list[str] = sometimes()
+    """Words that are never corrected."""
+
+
+class Synonyms(Answer):
+    """Words that mean the same."""
+
+    model_config = example(id="tv", words=["tv", "television"], **{"from": None})
+
+    id: str
+    """The id of the entry."""
+    words: list[str]
+    """The words or short phrases."""
+    from_: str | None = Field(alias="from")
+    """The only word that is replaced by the others; null if all replace each other."""
+
+
+class SynonymsList(Answer):
+    """The entries of synonyms of a collection, by id."""
+
+    model_config = example(synonyms=[])
+
+    synonyms: list[Synonyms]
+    """The entries."""
+
+
 class CollectionSettings(Answer):
     """The settings of a collection."""
 
@@ -40,10 +77,10 @@ class CollectionSettings(Answer):
     """How queries attend to keys."""
     memory_half_life_days: int | None
     """Days in which remembered feedback loses half its weight; null means no decay."""
-    typos: bool = sometimes()
+    typos: bool | Typos
     """Whether searches correct words that no document contains."""
-    stop_words: list[str] = sometimes()
-    """Words that searches ignore."""
+    stop_words: list[str]
+    """Words that are left out of queries that have other words."""
     train: TrainingSchedule | None = sometimes()
     """When training starts by itself; null for never."""
     memory_retention_days: int | None = sometimes()
@@ -90,6 +127,8 @@ class Collection(Answer):
             "keys": ["title", "passage"],
             "attention": {"form": "bilinear", "heads": 1, "normaliser": "softmax"},
             "memory_half_life_days": 365,
+            "typos": True,
+            "stop_words": [],
         },
         encoder={"model": "all-MiniLM-L6-v2", "fingerprint": "5b2f", "dim": 384},
         counts={

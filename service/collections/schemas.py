@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from index.words.bm25_index import LANGUAGES
+from index.words.analyzers import LANGUAGES
 from service.http.requests import Strict
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$"
@@ -28,6 +28,18 @@ class AttentionIn(Strict):
     normaliser: Literal["softmax", "one_hot", "uniform"] = "softmax"
 
 
+Word = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class TyposIn(Strict):
+    """Which unknown words of queries are corrected. An edit adds, drops or replaces a letter, or swaps two."""
+
+    enabled: bool = True
+    one_edit: Annotated[int, Field(ge=2, le=64)] = 4
+    two_edits: Annotated[int, Field(ge=2, le=64)] = 8
+    off_words: Annotated[list[Word], Field(max_length=1000)] = Field(default_factory=list)
+
+
 class CollectionIn(Strict):
     """Settings of a collection. Omitted settings keep their values, or get the defaults in a new collection."""
 
@@ -37,6 +49,8 @@ class CollectionIn(Strict):
     keys: Annotated[list[Literal["title", "passage", "sentence"]], Field(min_length=1)] | None = None
     attention: AttentionIn | None = None
     memory_half_life_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+    typos: bool | TyposIn | None = None
+    stop_words: Annotated[list[Word], Field(max_length=1000)] | None = None
 
     @field_validator("language")
     @classmethod

@@ -18,6 +18,7 @@ from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
 from index.memory.aggregation import Bounds, Confirmation, Confirmations, DecayClock
 from index.ranking.attention import AttentionHead, HeadConfig
+from index.words.query_reading import ReadingOptions
 from service.runtime.collection_settings import CollectionSettings
 
 BOUNDS = Bounds()
@@ -46,6 +47,10 @@ class CollectionState:
         self.store = store
         self.serving = serving
         self.memory = empty_memory(self.settings)
+        self.known_words: frozenset[str] = frozenset()
+        """The words that the encoder knows. They are not corrected in queries."""
+        self.field_columns: object = None
+        """The values of filterable fields, which `service.search.field_columns` makes at the first use."""
         self.lock = threading.RLock()
         """Every writer holds it from its first changed row until its generation is published."""
         self.training_lock = threading.Lock()
@@ -60,6 +65,11 @@ class CollectionState:
         return self.settings.initial(self.dim)
 
     @property
+    def reading(self) -> ReadingOptions:
+        """How queries of this collection are read."""
+        return replace(self.settings.reading, known=self.known_words)
+
+    @property
     def generation(self) -> Generation:
         """The generation that searches use now."""
         return self.store.current
@@ -67,8 +77,14 @@ class CollectionState:
     def configure(self, settings: CollectionSettings) -> None:
         """Use new settings. Where version 0 serves, it gets the new initial head. The caller holds the lock."""
         self.settings = settings
+        self.store.configure(self.reading)
         if self.serving.version == 0 and self.serving.head.config != self.initial:
             self.serving = replace(self.serving, head=AttentionHead(self.initial))
+
+    def use_known_words(self, words: frozenset[str]) -> None:
+        """Leave these words of queries uncorrected."""
+        self.known_words = words
+        self.store.configure(self.reading)
 
     def require_encoder(self, encoder: Encoder) -> None:
         """Raise EncoderMismatch unless this encoder made the collection's keys."""
@@ -129,7 +145,7 @@ class CollectionState:
         self.store.close()
         shutil.rmtree(self.directory, ignore_errors=True)
         self.saved_watermark = -1
-        return GenerationStore(self.directory, self.dim, self.settings.language)
+        return GenerationStore(self.directory, self.dim, self.settings.language, self.reading)
 
     def save(self) -> None:
         """Write the index to the directory if it changed since the last save."""

@@ -1,12 +1,15 @@
 """The settings of a collection: `service.collections.schemas` checks them, the table `collections` stores them."""
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from index.memory.aggregation import DAY, DecayClock
 from index.ranking.attention import HeadConfig
 from index.records import KeyKind
+from index.words.query_reading import ReadingOptions, Synonyms, folded
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,24 @@ class CollectionSettings:
     keys: list[str] = field(default_factory=lambda: ["title", "passage"])
     attention: dict[str, Any] = field(default_factory=lambda: {"form": "bilinear", "heads": 1, "normaliser": "softmax"})
     memory_half_life_days: int | None = 365
+    typos: bool | dict[str, Any] = True
+    """Whether unknown words of queries are corrected; an object changes the least lengths and names words to leave."""
+    stop_words: list[str] = field(default_factory=list)
+    synonyms: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Synonym id -> {"words": [...], "from": word or None}."""
+
+    @cached_property
+    def reading(self) -> ReadingOptions:
+        """How queries of this collection are read."""
+        given: dict[str, Any] = self.typos if isinstance(self.typos, dict) else {"enabled": self.typos}
+        return ReadingOptions(
+            typos=given.get("enabled", True),
+            one_edit=given.get("one_edit", ReadingOptions.one_edit),
+            two_edits=given.get("two_edits", ReadingOptions.two_edits),
+            uncorrected=frozenset(folded(word) for word in given.get("off_words", [])),
+            stop_words=frozenset(folded(word) for word in self.stop_words),
+            synonyms=_synonyms(self.synonyms.values()) if self.synonyms else None,
+        )
 
     @property
     def kinds(self) -> set[KeyKind]:
@@ -38,6 +59,17 @@ class CollectionSettings:
         if self.memory_half_life_days is None:
             return DecayClock(0)
         return DecayClock(today() if day is None else day, self.memory_half_life_days)
+
+
+def _synonyms(entries: Iterable[Mapping[str, Any]]) -> Synonyms:
+    """Return the replacements of all entries: both ways, or from one word to the others."""
+    replacements: dict[str, list[str]] = {}
+    for entry in entries:
+        words = [folded(word) for word in entry["words"]]
+        sources = words if entry.get("from") is None else [folded(entry["from"])]
+        for source in sources:
+            replacements.setdefault(source, []).extend(word for word in words if word != source)
+    return Synonyms(replacements)
 
 
 def today() -> int:

@@ -118,6 +118,7 @@ class Runtime:
         with self.collections_lock:
             own = self.settings
             state = create_collection(self.database, own.data, name, settings, own.encoder, self.encoder)
+            state.use_known_words(self.encoder.words)
             self.collections[name] = state
         return state
 
@@ -157,7 +158,9 @@ class Runtime:
             rows = collection_rows(connection)
             self.aliases = collection_aliases(connection)
         for row in rows:
-            self.collections[row["name"]] = load_collection(self.database, row, self.settings.data)
+            state = load_collection(self.database, row, self.settings.data)
+            state.use_known_words(self.encoder.words)
+            self.collections[row["name"]] = state
         if DEFAULT_COLLECTION not in self.collections:
             self.create_collection(DEFAULT_COLLECTION, CollectionSettings())
 

@@ -1,26 +1,19 @@
 """Answers a search: encode the query, find candidates, attend, make hits; then log the impression."""
 
 import time
-from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from index.errors import DamagedKeys
-from index.filters.parser import parse_filter
-from index.generation.generation import Generation
 from index.learning.examples import ASSUMED_CURVE, expected_examinations
 from index.memory.query_key import as_query_key
-from index.ranking.attention import AttentionHead, HeadConfig
-from index.ranking.retrieval import Mode, Query
-from index.ranking.search import pooled_value, search
-from index.records import Mask
+from index.ranking.search import pooled_value
+from index.words.query_syntax import ParsedQuery
 from service.http.problems import not_found
-from service.runtime.collection import CollectionState, Serving
+from service.runtime.collection import CollectionState
 from service.runtime.loader import rebuild_index
-from service.runtime.model_files import load_version
 from service.runtime.runtime import Runtime
 from service.search import repository
+from service.search.finding import find
 from service.search.hits import Searched, page_of_hits
 from service.search.predictions import predictions
 from service.search.schemas import SearchIn
@@ -45,13 +38,12 @@ def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived:
 
 
 def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch) -> dict[str, Any]:
-    page = slice(request.offset, request.offset + request.limit)
-    searched = _search(runtime, state, request, stopwatch)
-    hits = page_of_hits(runtime, state, request, searched, page)
-    if len(hits) < len(searched.ranking.doc_indices[page]):
+    searched = find(runtime, state, request, stopwatch)
+    hits = page_of_hits(runtime, state, request, searched)
+    if len(hits) < len(searched.page):
         with state.lock:  # a writer deleted documents and holds the lock until the generation without them is published
-            searched = _search(runtime, state, request, stopwatch)
-            hits = page_of_hits(runtime, state, request, searched, page)
+            searched = find(runtime, state, request, stopwatch)
+            hits = page_of_hits(runtime, state, request, searched)
     stopwatch.lap("fields")
     ranking = searched.ranking
     body = {
@@ -62,67 +54,32 @@ def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
             "temperature": ranking.temperature,
             "entropy": ranking.entropy,
             "null_weight": ranking.null_weight,
-            "shown_mass": float(ranking.weights[page].sum()),
+            "shown_mass": float(ranking.weights[searched.page].sum()),
             "candidates": len(ranking.doc_indices),
         },
-        "page": {"limit": request.limit, "offset": request.offset, "has_more": len(ranking.doc_indices) > page.stop},
+        "page": {"limit": request.limit, "offset": request.offset, "has_more": searched.has_more},
         "model": {"version": searched.serving.version, "alias": _alias(request)},
         "generation": searched.generation.watermark,
         "degraded": list(searched.serving.degraded),
+        "corrections": [{"from": one, "to": other} for one, other in searched.corrections],
     }
+    if searched.facets is not None:
+        body["facets"] = searched.facets
+    if request.operators:
+        body["operators"] = _operators(searched.parsed)
     if request.pooled:
         body["pooled"] = pooled_value(searched.generation, ranking).tolist()
     if request.predict:
         body["predictions"] = predictions(runtime, searched.generation, ranking, request.predict)
     body |= stopwatch.report()
-    if request.log:
+    if request.log and not searched.everything:
         runtime.impressions.add(_impression(state, request, searched, body))
     return body
 
 
-def _search(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch) -> Searched:
-    generation = state.generation
-    serving = _serving(runtime, state, request)
-    allowed = None
-    if request.filter and request.filter.strip():
-        allowed = _allowed(runtime, state, generation, request.filter)
-    state.require_encoder(runtime.encoder)
-    stopwatch.lap("filter")
-    vector = runtime.query_vector(request.q)
-    stopwatch.lap("encode")
-    count = max(request.candidates, request.offset + request.limit + 1)
-    query = Query(request.q, vector, Mode(request.mode), count, allowed)
-    ranking = search(generation, serving.head, query)
-    stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
-    return Searched(generation, serving, query, ranking)
-
-
-def _allowed(runtime: Runtime, state: CollectionState, generation: Generation, condition: str) -> Mask:
-    """Return (N,) bool by doc index of the generation, True for documents that match the filter."""
-    node = parse_filter(condition, state.settings.filterable)
-    with runtime.database.read() as connection:
-        rows = repository.matching_rows(connection, state.id, node)
-    doc_indices = generation.doc_indices(rows)
-    allowed = np.zeros(len(generation.rows), np.bool_)
-    allowed[doc_indices[doc_indices >= 0]] = True
-    return allowed
-
-
-def _serving(runtime: Runtime, state: CollectionState, request: SearchIn) -> Serving:
-    if request.model == "champion":
-        return state.serving
-    version: int | None = None if request.model == "challenger" else request.model
-    with runtime.database.read() as connection:
-        if version is None:
-            version = repository.challenger_version(connection, state.id)
-        if version is None or not repository.has_model(connection, state.id, version):
-            raise not_found("model")
-    return Serving(version, _head(state.id, state.initial, version, runtime))
-
-
-@lru_cache(16)
-def _head(collection_id: int, initial: HeadConfig, version: int, runtime: Runtime) -> AttentionHead:
-    return load_version(collection_id, initial, version, runtime.settings.data)
+def _operators(parsed: ParsedQuery) -> dict[str, Any]:
+    conditions = [{"field": field, "value": value} for field, value in parsed.conditions]
+    return {"phrases": parsed.phrases, "excluded": parsed.excluded, "conditions": conditions}
 
 
 def _alias(request: SearchIn) -> str | None:

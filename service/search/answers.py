@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from service.http.answers import Answer, example, sometimes
+from service.http.answers import Answer, Problem, example, sometimes
 
 MetadataValue = str | float | bool | list[str]
 
@@ -220,6 +220,26 @@ class AnswerSpan(Answer):
     """The attention weight of the part."""
 
 
+class OperatorCondition(Answer):
+    """A condition `field:value` in a query."""
+
+    field: str
+    """The field."""
+    value: str
+    """The value."""
+
+
+class Operators(Answer):
+    """The operators that were read in a query."""
+
+    phrases: list[str]
+    """The exact phrases that documents must contain."""
+    excluded: list[str]
+    """The words and phrases that documents must not contain."""
+    conditions: list[OperatorCondition]
+    """The conditions on fields."""
+
+
 class SearchAnswer(Answer):
     """The hits of a search, and how attention found them."""
 
@@ -276,10 +296,21 @@ class SearchAnswer(Answer):
     """With `facets`: the values of each field."""
     corrections: list[Correction] = sometimes()
     """Words of the query that were searched with another spelling."""
+    operators: Operators = sometimes()
+    """With `operators`: what was read."""
     answer: AnswerSpan | None = sometimes()
     """With `answer`: the part of a document that answers the query."""
     answered: bool | None = sometimes()
     """Whether a document answers the query; null until the null slot is calibrated."""
+
+
+class MultiSearchAnswer(Answer):
+    """The answers of several searches. A search that failed has its problem in its place."""
+
+    model_config = example(results=[])
+
+    results: list[SearchAnswer | Problem]
+    """The answers, in the order of the searches."""
 
 
 class ShownHit(Answer):

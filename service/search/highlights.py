@@ -1,14 +1,14 @@
 """Finds the words of a query in a hit, as character offsets. The client marks them."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from index.words.bm25_index import analyzer_for
+from index.words.analyzers import analyzer_for
+from index.words.tokens import is_unspaced, tokens
 
-WORD = re.compile(r"\w+")
 MAX_HIGHLIGHTS = 50
 """Highlights of a field."""
 CACHED_STEMS = 100_000
@@ -24,24 +24,40 @@ class Highlighter:
         self._analyzer = analyzer_for(language)
         self._stem = lru_cache(CACHED_STEMS)(self._analyzed)
 
-    def for_query(self, query: str) -> Callable[[Mapping[str, str | None]], list[dict[str, Any]]]:
-        """Return a function from fields (name -> text) to highlights {"field", "start", "end"}, in reading order."""
-        tokens = set(self._analyzer.analyze(query))
-        wanted = {token for token in tokens if len(token) > 1} or tokens  # single letters only if there are no words
+    def for_terms(self, terms: frozenset[str]) -> Callable[[Mapping[str, str | None]], list[dict[str, Any]]]:
+        """Return a function from fields (name -> text) to highlights {"field", "start", "end"}, in reading order.
+
+        terms: terms of the index, which are stems.
+        """
+        wanted = {term for term in terms if len(term) > 1 or is_unspaced(term)} or terms  # letters only without words
 
         def find(fields: Mapping[str, str | None]) -> list[dict[str, Any]]:
             return [
-                {"field": field, "start": word.start(), "end": word.end()}
+                {"field": field, "start": start, "end": end}
                 for field, text in fields.items()
                 if text
-                for word in islice(self._words(text, wanted), MAX_HIGHLIGHTS)
+                for start, end in islice(_joined(self._words(text, wanted)), MAX_HIGHLIGHTS)
             ]
 
         return find
 
-    def _words(self, text: str, wanted: set[str]) -> Iterator[re.Match[str]]:
+    def _words(self, text: str, wanted: AbstractSet[str]) -> Iterator[tuple[int, int]]:
         stem = self._stem
-        return (word for word in WORD.finditer(text, 0, SCANNED_CHARACTERS) if stem(word[0]) in wanted)
+        return ((start, end) for start, end, word in tokens(text, SCANNED_CHARACTERS) if stem(word) in wanted)
 
     def _analyzed(self, word: str) -> str:
         return "".join(self._analyzer.analyze(word))
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield spans, with overlapping spans joined: pairs of characters overlap."""
+    before: tuple[int, int] | None = None
+    for start, end in spans:
+        if before is not None and start < before[1]:
+            before = before[0], end
+            continue
+        if before is not None:
+            yield before
+        before = start, end
+    if before is not None:
+        yield before

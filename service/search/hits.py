@@ -1,5 +1,6 @@
 """Makes the hits of a page: stored fields, highlights, and explanations."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -7,58 +8,99 @@ from typing import Any
 import orjson
 
 from index.generation.generation import Generation
-from index.ranking.explanation import explain_keys, explain_parts
-from index.ranking.retrieval import Query
+from index.ranking.explanation import best_passage, explain_keys, explain_parts
+from index.ranking.retrieval import Query, read_query
 from index.ranking.search import Ranking
-from index.records import KeyKind
+from index.records import Ints, KeyKind
+from index.words.query_syntax import ParsedQuery
 from service.runtime.collection import CollectionState, Serving
 from service.runtime.runtime import Runtime
 from service.search import repository
 from service.search.highlights import Highlighter
 from service.search.past_queries import past_queries
 from service.search.schemas import SearchIn
+from service.search.snippets import snippet
 
 highlighter_for = lru_cache(32)(Highlighter)
 
 
+OWN_FIELDS = ("title", "text", "url", "metadata")
+"""Fields of a hit that `fields` selects; other names select metadata fields."""
+
+
 @dataclass(frozen=True)
 class Searched:
-    """A ranking, with the query, the generation and the model that produced it."""
+    """A ranking, with the query, the generation and the model that produced it.
+
+    page (n,): the 0-based ranks of the hits of the page, in the order in which they are shown. facets: None unless they
+    are requested. everything: whether the query has no words, so that all documents are hits.
+    """
 
     generation: Generation
     serving: Serving
     query: Query
     ranking: Ranking
+    page: Ints
+    has_more: bool
+    parsed: ParsedQuery
+    corrections: Sequence[tuple[str, str]]
+    everything: bool
+    facets: dict[str, Any] | None
 
 
 def page_of_hits(
-    runtime: Runtime, state: CollectionState, request: SearchIn, searched: Searched, page: slice
+    runtime: Runtime, state: CollectionState, request: SearchIn, searched: Searched
 ) -> list[dict[str, Any]]:
     """Return the hits of a page, without documents that were deleted since the generation was published."""
     ranking = searched.ranking
-    rows = [int(row) for row in searched.generation.rows[ranking.doc_indices[page]]]
+    rows = [int(row) for row in searched.generation.rows[ranking.doc_indices[searched.page]]]
     stored = repository.stored_fields(runtime.database, rows)
-    highlight = highlighter_for(state.settings.language).for_query(request.q)
+    highlight = highlighter_for(state.settings.language).for_terms(_highlighted(searched))
     hits: list[dict[str, Any]] = []
-    for rank, row in enumerate(rows, request.offset):
+    for position, (rank, row) in enumerate(zip(searched.page.tolist(), rows, strict=True), request.offset + 1):
         if row not in stored:
             continue
         _, id, title, text, url, metadata = stored[row]
         hit = {
             "id": id,
-            "position": rank + 1,
+            "position": position,
             "score": float(ranking.weights[rank]),
             "logit": float(ranking.logits[rank]),
             "title": title,
             "text": text,
             "url": url,
             "metadata": orjson.Fragment(metadata),
-            "highlights": highlight({"title": title, "text": text}),
         }
+        shown = hit if request.fields is None else _selected(hit, metadata, request.fields)
+        marked = ("title", "text") if request.snippet else [name for name in ("title", "text") if name in shown]
+        marks = highlight({name: hit[name] for name in marked})
+        shown["highlights"] = [one for one in marks if one["field"] in shown]
+        if request.snippet:
+            spans = [(one["start"], one["end"]) for one in marks if one["field"] == "text"]
+            best = best_passage(searched.generation, searched.serving.head, ranking, rank)
+            shown["snippet"] = snippet(text, spans, best, request.snippet_length)
         if request.explain:
-            hit["explain"] = _explanation(runtime, state, searched, rank)
-        hits.append(hit)
+            shown["explain"] = _explanation(runtime, state, searched, rank)
+        hits.append(shown)
     return hits
+
+
+def _selected(hit: dict[str, Any], metadata: str, fields: Sequence[str]) -> dict[str, Any]:
+    """Return a hit with these fields only; names that are not fields of a hit select metadata fields."""
+    names = set(fields)
+    shown = {name: value for name, value in hit.items() if name not in OWN_FIELDS or name in names}
+    of_metadata = names.difference(OWN_FIELDS)
+    if of_metadata and "metadata" not in names:
+        values = orjson.loads(metadata)
+        shown["metadata"] = {name: values[name] for name in fields if name in of_metadata and name in values}
+    return shown
+
+
+def _highlighted(searched: Searched) -> frozenset[str]:
+    """Return the terms of the index that are marked in the hits."""
+    if searched.everything:
+        return frozenset()
+    return frozenset(term for term, _ in read_query(searched.generation, searched.query).terms)
 
 
 def _explanation(runtime: Runtime, state: CollectionState, searched: Searched, rank: int) -> dict[str, Any]:

@@ -4,11 +4,11 @@ All functions but `stored_fields` take a connection. `stored_fields` is on the p
 statement without SQLAlchemy, see `Database.fetch`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, func, select, text
+from sqlalchemy import Connection, Row, Text, func, select, text, type_coerce
 
 from index.filters.conditions import FilterNode
 from index.records import Ints
@@ -55,6 +55,15 @@ def metadata(connection: Connection, rows: list[int]) -> dict[int, dict[str, Any
     listed = func.json_each(str(rows)).table_valued("value")  # one parameter for any number of rows
     wanted = select(table.row, table.metadata).where(table.row.in_(select(listed.c.value)))
     return {row.row: row.metadata for row in connection.execute(wanted)}
+
+
+def metadata_after(connection: Connection, collection_id: int, row: int) -> Iterator[tuple[int, str]]:
+    """Yield the row and the metadata, as JSON text, of the searchable documents after `row`, in row order."""
+    table = Document.__table__.c
+    stored = type_coerce(table.metadata, Text)  # not decoded here
+    wanted = select(table.row, stored).where(table.collection_id == collection_id, table.row > row)
+    for found in connection.execute(wanted.order_by(table.row)):
+        yield found[0], found[1]
 
 
 def challenger_version(connection: Connection, collection_id: int) -> int | None:

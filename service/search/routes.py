@@ -1,36 +1,115 @@
 """HTTP of searches and of logged searches."""
 
 import asyncio
+import hashlib
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import orjson
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from pydantic import Field
 
 from service.http.answers import answers
 from service.http.metrics import SEARCH_SECONDS
-from service.http.requests import StrictRoute
+from service.http.problems import Problem, problem_of
+from service.http.requests import Strict, StrictRoute
 from service.runtime.dependency import Running
+from service.runtime.runtime import Runtime
 from service.search import actions
-from service.search.answers import LoggedSearch, SearchAnswer
+from service.search.answers import LoggedSearch, MultiSearchAnswer, SearchAnswer
+from service.search.query_string import PARAMETERS, search_of
 from service.search.schemas import SearchIn
 
+T = TypeVar("T")
+MAX_SEARCHES = 50
+"""Searches of a multi-search."""
+VOLATILE = ("query_id", "took_ms", "timings_ms")
+"""Members of an answer that differ between equal searches; its ETag leaves them out."""
+UNLOGGED = {"Cache-Control": "no-cache"}
+"""A cache may keep the answer and asks whether it is current, by its ETag."""
+LOGGED = {"Cache-Control": "no-store"}
+
 router = APIRouter(prefix="/v1/collections/{collection}", tags=["search"], route_class=StrictRoute)
+several = APIRouter(prefix="/v1", tags=["search"], route_class=StrictRoute)
+
+
+class CollectionSearchIn(SearchIn):
+    """A search in a collection."""
+
+    collection: Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class MultiSearchIn(Strict):
+    """Several searches, answered in their order."""
+
+    searches: Annotated[list[CollectionSearchIn], Field(min_length=1, max_length=MAX_SEARCHES)]
 
 
 @router.post("/search", responses=answers((200, SearchAnswer, "The hits")))
 async def search(runtime: Running, collection: str, request: SearchIn) -> Response:
     """Search a collection by soft attention over its documents."""
-    arrived = time.perf_counter()
-    state = runtime.collection(collection)
-    with SEARCH_SECONDS.labels(mode=request.mode).time():
-        work = runtime.run_search(lambda: orjson.dumps(actions.answer(runtime, state, request, arrived)))
-        body = await asyncio.wrap_future(work)
-    return Response(body, media_type="application/json")
+    body = await _answered(runtime, collection, request, orjson.dumps)
+    return Response(body, media_type="application/json", headers=LOGGED if request.log else None)
+
+
+@router.get(
+    "/search",
+    responses={**answers((200, SearchAnswer, "The hits")), 304: {"description": "The answer is the same"}},
+    openapi_extra={"parameters": PARAMETERS},
+)
+async def get_search(runtime: Running, collection: str, request: Request) -> Response:
+    """Search a collection by a query string. The search is not logged unless `log` is true."""
+    wanted = search_of(request.query_params)
+    body, etag = await _answered(runtime, collection, wanted, _tagged)
+    if wanted.log:
+        return Response(body, media_type="application/json", headers=LOGGED)
+    headers = UNLOGGED | {"ETag": etag}
+    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
+    if etag in known:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type="application/json", headers=headers)
+
+
+@several.post("/multi-search", responses=answers((200, MultiSearchAnswer, "The answers, in order")))
+async def multi_search(runtime: Running, searches: MultiSearchIn) -> Response:
+    """Answer several searches. A search that fails has the problem in its place, and does not stop the others."""
+    results = [await _result(runtime, one) for one in searches.searches]
+    headers = LOGGED if any(one.log for one in searches.searches) else None
+    return Response(orjson.dumps({"results": results}), media_type="application/json", headers=headers)
 
 
 @router.get("/queries/{query_id}", responses=answers((200, LoggedSearch, "The logged search")))
 def get_query(runtime: Running, collection: str, query_id: str) -> dict[str, Any]:
     """Show a logged search: the hits, their positions, and the model that ranked them."""
     return actions.show_query(runtime, runtime.collection(collection), query_id)
+
+
+def _tagged(body: dict[str, Any]) -> tuple[bytes, str]:
+    """Return an answer as JSON, and its ETag."""
+    stable = {name: value for name, value in body.items() if name not in VOLATILE}
+    return orjson.dumps(body), f'"{hashlib.sha256(orjson.dumps(stable)).hexdigest()[:32]}"'
+
+
+async def _answered(
+    runtime: Runtime, collection: str, request: SearchIn, converted: Callable[[dict[str, Any]], T]
+) -> T:
+    """Return the converted answer of a search, which a thread of the search pool computes."""
+    arrived = time.perf_counter()
+    state = runtime.collection(collection)
+    with SEARCH_SECONDS.labels(mode=request.mode).time():
+        return await asyncio.wrap_future(
+            runtime.run_search(lambda: converted(actions.answer(runtime, state, request, arrived)))
+        )
+
+
+async def _result(runtime: Runtime, one: CollectionSearchIn) -> dict[str, Any]:
+    request = SearchIn.model_construct(**{name: getattr(one, name) for name in SearchIn.model_fields})
+    try:
+        return await _answered(runtime, one.collection, request, dict)
+    except Exception as error:
+        problem: Problem = problem_of(error)
+        if problem.status >= 500:
+            raise
+        return problem.body(f"/v1/collections/{one.collection}/search")

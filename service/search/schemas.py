@@ -15,8 +15,11 @@ FieldNames = Annotated[
 ]
 
 
+SortRule = Annotated[str, Field(min_length=1, max_length=140, pattern=r"^[^\x00]+:(asc|desc)$")]
+
+
 class SearchIn(Strict):
-    """A search. Only q is required."""
+    """A search. Only q is required; `*` finds all documents that pass the filter."""
 
     q: Annotated[str, Field(min_length=1, max_length=2048)]
     limit: Annotated[int, Field(ge=1, le=1000)] = 10
@@ -28,6 +31,17 @@ class SearchIn(Strict):
     explain: bool = False
     predict: FieldNames | None = None
     pooled: bool = False
+    typos: bool | None = None
+    prefix: Literal["none", "last"] = "none"
+    operators: bool = False
+    facets: FieldNames | None = None
+    sort: Annotated[list[SortRule], Field(min_length=1, max_length=4)] | None = None
+    distinct: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    fields: Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)] | None = None
+    min_logit: float | None = None
+    max_null_weight: Annotated[float, Field(ge=0, le=1)] | None = None
+    snippet: bool = False
+    snippet_length: Annotated[int, Field(ge=20, le=2000)] = 240
     log: bool = True
     client_id: Name | None = None
     session_id: Name | None = None

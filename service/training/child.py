@@ -27,7 +27,7 @@ from service.runtime.feedback_log import feedback_counts
 from service.runtime.model_files import load_version
 from service.storage.database import DATABASE_FILE, ENCODERS, Database
 from service.training.inputs import Inputs, encode_by, load_inputs
-from service.training.staging import INPUTS, LOCK, MODEL, REPORT, STAGED, TRIAL_CACHE
+from service.training.staging import INPUTS, KNOWN_WORDS, LOCK, MODEL, REPORT, STAGED, TRIAL_CACHE
 
 NICENESS = 10
 ORPHANED = 3
@@ -56,7 +56,8 @@ def run(specification: dict[str, Any]) -> None:
     data, staging = Path(specification["data"]), Path(specification["staging"])
     collection_id, version = specification["collection_id"], specification["champion"]
     encode = partial(encode_by, precision=specification["encoder_precision"], cache=data / ENCODERS)
-    inputs = load_inputs(staging / INPUTS, Database(data / DATABASE_FILE), collection_id, encode)
+    known = frozenset((staging / KNOWN_WORDS).read_text(encoding="utf-8").split())
+    inputs = load_inputs(staging / INPUTS, Database(data / DATABASE_FILE), collection_id, encode, known)
     champion = load_version(collection_id, inputs.initial, version, data)
     config = _config(specification)
     steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, staging / TRIAL_CACHE)

@@ -11,11 +11,13 @@ from typing import Any
 
 import structlog
 
+from index.storage.files import write_atomically
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
 from service.training import repository
 from service.training.child_process import Specification, run_child
 from service.training.conclusion import conclude
+from service.training.staging import KNOWN_WORDS
 
 log = structlog.get_logger()
 INTERNAL_ERROR: dict[str, Any] = {"code": "internal_error", "detail": "the run ended with an unexpected error"}
@@ -29,7 +31,10 @@ def follow(runtime: Runtime, state: CollectionState, specification: Specificatio
     run_id = specification["run"]
     outcome: Outcome | None = {"status": "failed", "error": INTERNAL_ERROR}
     try:
-        Path(specification["staging"]).mkdir(parents=True, exist_ok=True)
+        staging = Path(specification["staging"])
+        staging.mkdir(parents=True, exist_ok=True)
+        if not (staging / KNOWN_WORDS).is_file():  # a resumed run reads its queries as it began
+            write_atomically(staging / KNOWN_WORDS, "\n".join(sorted(runtime.encoder.words)).encode())
         outcome = _outcome(runtime, state, specification)
     except Exception:
         log.exception("training_failed", run=run_id)

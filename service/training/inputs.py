@@ -6,7 +6,7 @@ covers all files and is written last; a folder without a manifest is incomplete.
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +52,24 @@ def encode_by(model: str, texts: Sequence[str], precision: Precision = "auto", c
     return load_encoder(model, precision, cache).encode_queries(texts)
 
 
-def load_inputs(directory: Path, database: Database, collection_id: int, encode: EncodeBy = encode_by) -> Inputs:
+def load_inputs(
+    directory: Path,
+    database: Database,
+    collection_id: int,
+    encode: EncodeBy = encode_by,
+    known: frozenset[str] = frozenset(),
+) -> Inputs:
     """Return the inputs in the directory. If they are incomplete or damaged, gather and write them first.
 
     The inputs are always read from the directory, so that a resumed run gets the same inputs in the same order.
     """
     try:
-        return read_inputs(directory)
+        return read_inputs(directory, known)
     except DamagedFile:  # also at the first start, and after an interruption before the manifest was written
         shutil.rmtree(directory, ignore_errors=True)
         with database.read() as connection:
             write_inputs(directory, connection, collection_id, encode)
-        return read_inputs(directory)
+        return read_inputs(directory, known)
 
 
 def write_inputs(directory: Path, connection: Connection, collection_id: int, encode: EncodeBy = encode_by) -> None:
@@ -96,8 +102,11 @@ def write_inputs(directory: Path, connection: Connection, collection_id: int, en
     sync_directory(directory.parent)
 
 
-def read_inputs(directory: Path) -> Inputs:
-    """Return the inputs. Raises DamagedFile if a file is missing or differs from its checksum."""
+def read_inputs(directory: Path, known: frozenset[str] = frozenset()) -> Inputs:
+    """Return the inputs. known: the words that are not corrected in queries.
+
+    Raises DamagedFile if a file is missing or differs from its checksum.
+    """
     facts = read_manifest(directory)
     try:
         settings = CollectionSettings(**facts["settings"])
@@ -105,7 +114,9 @@ def read_inputs(directory: Path) -> Inputs:
         texts = orjson.loads((directory / TEXTS).read_bytes())
         with np.load(directory / ARRAYS, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        store = GenerationStore.open(directory / INDEX, dim, settings.language, watermark)
+        store = GenerationStore.open(
+            directory / INDEX, dim, settings.language, watermark, replace(settings.reading, known=known)
+        )
         generation = store.remember(watermark, _memory(texts["memory"], arrays))
         generation.key_guard.check_all(generation.keys)  # damage found later would waste the trials until then
         store.close()  # the generation stays searchable

@@ -6,6 +6,7 @@ import pytest
 from index.candidates.exact import ExactIndex
 from index.inner_products import inner_products, row_products
 from index.ranking.array_api import pair_products, project_rows
+from index.words.query_words import QueryWords
 from index.words.term_matching import bm25, find_words, match
 from tests.index.fixtures import random_vectors
 
@@ -65,10 +66,11 @@ def test_equal_keys_are_equally_near_at_any_position() -> None:
 def test_the_word_evidence_of_a_document_does_not_depend_on_other_documents() -> None:
     random = np.random.default_rng(9)
     words, first = random.integers(0, 12, 40 * 25).astype(np.uint32), np.arange(41) * 25
-    query, weight = np.arange(7, dtype=np.uint32), random.random(7).astype(np.float32) + np.float32(0.1)
+    idf = random.random(7).astype(np.float32) + np.float32(0.1)
+    query = QueryWords.of(np.arange(7, dtype=np.uint32), idf)
     found = find_words(query, words, first, np.arange(40))
-    scores, matches = bm25(found, weight, 25.0), match(found, weight)
+    scores, matches = bm25(query, found, 25.0), match(query, found)
     for doc_index in range(40):
         alone = find_words(query, words, first, np.asarray([doc_index]))
-        assert bm25(alone, weight, 25.0)[0] == scores[doc_index]
-        assert [one[0] for one in match(alone, weight)] == [one[doc_index] for one in matches]
+        assert bm25(query, alone, 25.0)[0].tolist() == scores[doc_index].tolist()
+        assert [one[0] for one in match(query, alone)] == [one[doc_index] for one in matches]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from index.words.bm25_index import LANGUAGES
+from index.words.analyzers import LANGUAGES
 from service.cli import main
 from service.cli.collections import Form, Language, Normaliser
 from service.collections.schemas import AttentionIn

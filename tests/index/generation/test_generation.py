@@ -11,7 +11,7 @@ from index.candidates.base import MISSING
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
 from index.records import Floats, Ints, Key, KeyKind
-from index.words.term_matching import number_words
+from index.words.query_words import number_words
 from tests.index.fixtures import arrays_of, passages, random_vectors, remembered, store_of, unit
 
 X, Y, Z = np.eye(3, dtype=np.float32)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from index.ranking.attention import EVIDENCE, Candidates, HeadConfig
-from index.records import FACTS
+from index.records import FACTS, LEXICAL
 
 TITLE, PASSAGE, SENTENCE = range(3)
 Vector = Sequence[float]
@@ -20,13 +20,14 @@ PLAIN = (0.5,) * len(FACTS)
 class ToyDocument:
     """A candidate: keys as (kind, vector), its share of BM25, and past queries as (cosine with this query, weight).
 
-    matches are coverage, proximity and phrase.
+    matches are coverage, proximity and phrase; others are the shares of corrected and of completed words.
     """
 
     keys: Sequence[tuple[int, Vector]]
     words: float = 0.0
     memory: Sequence[tuple[float, float]] = ()
     matches: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    others: tuple[float, float] = (0.0, 0.0)
 
 
 def only(**weights: float) -> tuple[float, ...]:
@@ -57,7 +58,7 @@ def logit_by_hand(
     remembered = sum(weight * math.exp(config.memory_sharpness * (cosine - 1)) for cosine, weight in document.memory)
     memory = math.copysign(math.log(1 + config.memory_gain * abs(remembered)), remembered)
     dense = [of_kind.get(kind, passage) for kind in (TITLE, PASSAGE, SENTENCE)]
-    evidence = [*dense, document.words, *document.matches, memory]
+    evidence = [*dense, document.words, *document.matches, *document.others, memory]
     weights = [beta * gate for beta, gate in zip(config.beta, gates, strict=True)]
     return config.inverse_temperature * dot(weights, evidence)
 
@@ -85,7 +86,7 @@ def flatten(
     width = max(map(len, queries))
     keys: list[Vector] = []
     pairs: list[tuple[int, int, int, int]] = []
-    words, mask = np.zeros((len(queries), width, 4), dtype), np.zeros((len(queries), width), bool)
+    words, mask = np.zeros((len(queries), width, len(LEXICAL)), dtype), np.zeros((len(queries), width), bool)
     memory: list[tuple[int, float, float]] = []
     for b, documents in enumerate(queries):
         for n, document in enumerate(documents):
@@ -93,7 +94,7 @@ def flatten(
             for kind, key in document.keys:
                 pairs.append((b, len(keys), slot, kind))
                 keys.append(key)
-            words[b, n] = [document.words, *document.matches]
+            words[b, n] = [document.words, *document.matches, *document.others]
             mask[b, n] = True
             memory += [(slot, cosine, weight) for cosine, weight in document.memory]
     pair = np.asarray(pairs, np.int64).reshape(-1, 4)
@@ -130,6 +131,6 @@ def random_documents(seed: int, count: int, dim: int) -> list[ToyDocument]:
         words = float(generator.random() * generator.integers(0, 2))
         times = generator.integers(0, 3)
         memory = [(float(generator.uniform(0.6, 1)), float(generator.uniform(-1, 2))) for _ in range(times)]
-        matches = tuple(generator.random(3).tolist())
-        documents.append(ToyDocument(keys, words, memory, matches))
+        matches, others = tuple(generator.random(3).tolist()), tuple(generator.random(2).tolist())
+        documents.append(ToyDocument(keys, words, memory, matches, others))
     return documents

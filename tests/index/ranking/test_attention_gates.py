@@ -34,7 +34,7 @@ from tests.index.ranking.attention_by_hand import (
 )
 
 DIM = 4
-HEAD = HeadConfig(dim=DIM, rank=2, beta=(0.3, 0.6, 0.2, 0.5, 0.15, 0.25, 0.35, 0.4), inverse_temperature=3.0)
+HEAD = HeadConfig(dim=DIM, rank=2, beta=(0.3, 0.6, 0.2, 0.5, 0.15, 0.25, 0.35, 0.45, 0.1, 0.4), inverse_temperature=3.0)
 QUERIES = [random_documents(seed, 4, DIM) for seed in (1, 2)]
 E = np.asarray([random_unit(np.random.default_rng(seed), DIM) for seed in (4, 5)], np.float32)
 SHARE = st.floats(0, 1, width=32)

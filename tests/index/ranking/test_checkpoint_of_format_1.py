@@ -4,6 +4,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def logit_of_format_1(query: Vector, document: ToyDocument) -> float:
 def test_a_model_of_format_1_ranks_as_its_formula_says(tmp_path: Path) -> None:
     head = load_head(written(tmp_path / "1"))
     queries = [random_unit(np.random.default_rng(seed), DIM) for seed in range(3)]
-    batches = [random_documents(seed, 5, DIM) for seed in range(3)]
+    batches = [[replace(one, others=(0.0, 0.0)) for one in random_documents(seed, 5, DIM)] for seed in range(3)]
     facts = [[0.9, 0.1, 0.8]] * 3
     attention = head(np.asarray(queries, np.float32), flatten(batches, DIM, facts=facts))
     for b, documents in enumerate(batches):

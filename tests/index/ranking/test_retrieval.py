@@ -10,7 +10,7 @@ from index.generation.generation import Generation
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.retrieval import MEMORY_RADIUS, CandidateSet, Mode, Query, assemble, retrieve
 from index.records import LEXICAL, Floats, MemoryKey
-from index.words.term_matching import number_words
+from index.words.query_words import number_words
 from tests.index.fixtures import generation_of, passages, random_vectors, remembered, store_of, unit
 from tests.index.ranking.attention_by_hand import only
 from tests.index.words.term_matching_by_hand import matches_by_hand
@@ -70,7 +70,7 @@ def test_a_mode_uses_its_own_evidence_only(generation: Generation) -> None:
     assert rows(generation, found(generation, X, "copper", count=1, mode=Mode.DENSE)) == [1]
     words = found(generation, X, "copper", count=1, mode=Mode.WORDS)
     assert rows(generation, words) == [4]
-    assert words.words.tolist() == [[1.0, 1.0, 1.0, 0.0]]  # one word has no neighbour
+    assert words.words.tolist() == [[1.0, 1.0, 1.0, 0.0, 0.0, 0.0]]  # one word has no neighbour
     dense = found(generation, X, "cat", mode=Mode.DENSE)
     assert not dense.words.any()
     assert dense.facts.tolist() == [0.5, 0.5, 0.5]  # neutral facts: a dense search ignores the words
@@ -123,12 +123,13 @@ def test_term_matching_is_computed_for_every_candidate(tmp_path: Path) -> None:
     texts = ["red cat bowl", "bowl red cat", "cat red", "dog", "red dog cat"]
     generation = generation_of(tmp_path, [passages(row, text, X) for row, text in enumerate(texts)], dim=3)
     candidates = found(generation, X, "red cat bowl", count=5)
-    numbers, weights = generation.words.weigh("red cat bowl")
-    weight = dict(zip(numbers.tolist(), weights.tolist(), strict=True))
-    expected = [matches_by_hand(list(weight), weight, number_words(text.split()).tolist()) for text in texts]
+    words = generation.words.read("red cat bowl").words
+    weight = dict(zip(words.words.tolist(), words.weight.tolist(), strict=True))
+    asked = words.words[words.of_query].tolist()
+    expected = [matches_by_hand(asked, weight, number_words(text.split()).tolist()) for text in texts]
     assert rows(generation, candidates) == list(range(5))
-    assert np.allclose(candidates.words[:, BM25 + 1 :], expected, atol=1e-6)
-    coverage, _, phrase = candidates.words[:, BM25 + 1 :].T.tolist()
+    assert np.allclose(candidates.words[:, BM25 + 1 : BM25 + 4], expected, atol=1e-6)
+    coverage, _, phrase = candidates.words[:, BM25 + 1 : BM25 + 4].T.tolist()
     assert coverage[0] == coverage[1] == phrase[0] == 1.0
     assert 0 == phrase[2] < phrase[1] < 1
 
@@ -249,7 +250,7 @@ def test_a_document_found_by_words_alone_has_exact_dense_evidence(generation: Ge
 def test_a_search_by_words_gives_attention_no_keys(generation: Generation) -> None:
     candidates = assemble(generation, [found(generation, X, "cat", mode=Mode.WORDS)], Mode.WORDS)
     assert (len(candidates.keys), len(candidates.pair_slot)) == (0, 0)
-    assert candidates.words.shape == (1, 2, 4)
+    assert candidates.words.shape == (1, 2, len(LEXICAL))
 
 
 def test_queries_with_different_numbers_of_candidates_share_one_grid(tmp_path: Path) -> None:
@@ -277,6 +278,6 @@ def test_assemble_accepts_no_queries_and_no_candidates(generation: Generation) -
     for sets in ([], [found(generation, X, count=0)]):
         candidates = assemble(generation, sets)
         assert candidates.mask.shape == (len(sets), 0)
-        assert candidates.words.shape == (len(sets), 0, 4)
+        assert candidates.words.shape == (len(sets), 0, len(LEXICAL))
         assert candidates.facts.shape == (len(sets), 3)
         assert all(len(getattr(candidates, field.name)) == 0 for field in fields(candidates)[:5])

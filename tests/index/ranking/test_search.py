@@ -14,7 +14,7 @@ from index.ranking.explanation import explain_keys, explain_parts
 from index.ranking.retrieval import Mode, Query
 from index.ranking.search import Ranking, project, search
 from index.records import KeyKind, MemoryKey
-from index.words.bm25_index import analyzer_for
+from index.words.analyzers import analyzer_for
 from tests.index.fixtures import ENCODER, generation_of, passages, remembered, store_of, vector_of, written
 from tests.index.ranking.attention_by_hand import dot
 from tests.index.words.term_matching_by_hand import matches_by_hand
@@ -31,7 +31,7 @@ DOCUMENTS = [written(row, text, title) for row, (title, text) in TEXTS.items()]
 CONFIG = HeadConfig(
     dim=ENCODER.dim,
     rank=4,
-    beta=(0.3, 0.7, 0.1, 0.5, 0.05, 0.15, 0.25, 0.4),
+    beta=(0.3, 0.7, 0.1, 0.5, 0.05, 0.15, 0.25, 0.5, 0.35, 0.4),
     inverse_temperature=10.0,
     null=(4.0, 1.0, 0.0),
     sharpness=8.0,
@@ -109,15 +109,15 @@ def test_a_mode_has_parts_of_its_own_evidence_only(tmp_path: Path) -> None:
         present[mode] = {name for name, column in zip(EVIDENCE, parts.T, strict=True) if column.any()}
     assert present[Mode.WORDS] == {"words", "coverage", "proximity", "phrase"}
     assert present[Mode.DENSE] == {"title", "passage", "sentence"}
-    assert present[Mode.HYBRID] == set(EVIDENCE)
+    assert present[Mode.HYBRID] == set(EVIDENCE) - {"corrected", "completed"}
 
 
 def test_the_untrained_order_agrees_with_the_hybrid_score_by_hand(generation: Generation) -> None:
     words = dict(zip(*(side.tolist() for side in generation.words.search(TEXT, 10)), strict=True))
-    analyzer, (numbers, idf) = analyzer_for("none"), generation.words.weigh(TEXT)
+    analyzer, read = analyzer_for("none"), generation.words.read(TEXT).words
     asked = analyzer.analyze(TEXT)
-    weight = dict(zip(asked, idf.tolist(), strict=True))
-    assert len(numbers) == len(asked) == 6
+    weight = dict(zip(asked, read.weight[read.of_query].tolist(), strict=True))
+    assert len(read.of_query) == len(asked) == 6
     expected = {}
     for row, (title, text) in TEXTS.items():
         matches = matches_by_hand(asked, weight, analyzer.analyze(f"{title or ''}\n{text}"))

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.words.bm25_index import LANGUAGES, MAX_WORD_BYTES, WordIndex, WordSearcher, analyzer_for
-from index.words.term_matching import number_words
+from index.words.analyzers import LANGUAGES, MAX_WORD_BYTES, analyzer_for
+from index.words.bm25_index import WordIndex, WordSearcher
+from index.words.query_words import number_words
 
 TEXTS = [
     "the cat sat on the mat",
@@ -74,18 +75,19 @@ def test_at_most_k_documents_are_found(words: WordSearcher) -> None:
     assert rows(words, "cat", k=0) == []
 
 
-def test_weigh_returns_the_idf_of_each_word_in_query_order(words: WordSearcher) -> None:
-    numbers, weight = words.weigh("the CAT, the unheard")
+def test_a_reading_has_the_idf_of_each_word_in_query_order(words: WordSearcher) -> None:
+    asked = words.read("the CAT, the unheard").words
+    numbers, weight = asked.words[asked.of_query], asked.weight[asked.of_query]
     assert numbers.tolist() == number_words(["the", "cat", "the", "unheard"]).tolist()
     in_documents = [2, 2, 2, 0]
     expected = [math.log(1 + (4 - n + 0.5) / (n + 0.5)) for n in in_documents]
     assert weight.tolist() == pytest.approx(expected)
-    assert [len(side) for side in words.weigh("")] == [0, 0]
+    assert [len(side) for side in words.read("").words[:7]] == [0] * 7
 
 
 def test_documents_and_queries_have_the_same_word_numbers(tmp_path: Path) -> None:
     index = WordIndex(tmp_path, "english")
-    assert index.number("Running cats").tolist() == index.commit().weigh("cat runs")[0].tolist()[::-1]
+    assert index.number("Running cats").tolist() == index.commit().number("cat runs").tolist()[::-1]
 
 
 # --- Ties ---

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.words.term_matching import BLOCK_WORDS, bm25, find_words, match, number_words
+from index.words.query_words import QueryWords, number_words
+from index.words.term_matching import BLOCK_WORDS, bm25, find_words, match
 from tests.index.words.term_matching_by_hand import bm25_by_hand, matches_by_hand
 
 WORDS = st.integers(1, 6)
@@ -24,10 +25,14 @@ def matched(query: Sequence[int], documents: Sequence[Sequence[int]], doc_indice
     """Return rows of coverage, proximity and phrase, one for each of doc_indices."""
     first = np.cumsum([0, *map(len, documents)])
     words = np.fromiter(chain(*documents), np.uint32)
-    weight = np.asarray([WEIGHT[word] for word in query], np.float32)
     wanted = np.arange(len(documents)) if doc_indices is None else np.asarray(doc_indices, np.int64)
-    found = find_words(np.asarray(query, np.uint32), words, first, wanted)
-    return np.stack(match(found, weight), axis=1).tolist()
+    asked = query_words(query)
+    return np.stack(match(asked, find_words(asked, words, first, wanted)), axis=1).tolist()
+
+
+def query_words(query: Sequence[int]) -> QueryWords:
+    """Return a query of these words with WEIGHT as idf."""
+    return QueryWords.of(np.asarray(query, np.uint32), np.asarray([WEIGHT[word] for word in query], np.float32))
 
 
 @given(query=QUERY, documents=COLLECTION)
@@ -40,11 +45,11 @@ def test_matches_agree_with_a_loop_over_words_windows_and_pairs(query: list[int]
 @given(query=QUERY, documents=COLLECTION)
 def test_bm25_agrees_with_its_formula_word_by_word(query: list[int], documents: list[list[int]]) -> None:
     first, words = np.cumsum([0, *map(len, documents)]), np.fromiter(chain(*documents), np.uint32)
-    found = find_words(np.asarray(query, np.uint32), words, first, np.arange(len(documents)))
-    weight = np.asarray([WEIGHT[word] for word in query], np.float32)
+    asked = query_words(query)
+    found = find_words(asked, words, first, np.arange(len(documents)))
     mean = max(1.0, sum(map(len, documents)) / max(1, len(documents)))
     expected = [bm25_by_hand(query, WEIGHT, document, mean) for document in documents]
-    assert bm25(found, weight, mean).tolist() == pytest.approx(expected, rel=1e-5)
+    assert bm25(asked, found, mean)[:, 0].tolist() == pytest.approx(expected, rel=1e-5)
 
 
 @given(query=QUERY, documents=COLLECTION)

@@ -1,0 +1,1 @@
+"""Queries as people type them: with mistakes, and letter by letter."""

@@ -1,0 +1,92 @@
+"""The words of a query as numbers, and the words that stand for them: corrections, completions and synonyms.
+
+Letters: Q words of a query, S distinct words of a query (slots), A words that stand for them.
+"""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.records import Floats, Ints
+
+Words = NDArray[np.uint32]
+
+
+class Source(IntEnum):
+    """Why a word stands for a word of the query. The BM25 score of a document is split by source."""
+
+    EXACT = 0
+    """The word itself, or a synonym of it."""
+    CORRECTED = 1
+    """A word of the collection with few edits."""
+    COMPLETED = 2
+    """A word of the collection that begins with the last word of the query, which is not finished."""
+
+
+class Alternative(NamedTuple):
+    """A word that stands for a word of the query."""
+
+    position: int
+    """The position of the query's word, in [0, Q)."""
+    number: int
+    """The number of the word that stands for it."""
+    idf: float
+    factor: float
+    """How much the word counts, in (0, 1]."""
+    source: Source
+
+
+class QueryWords(NamedTuple):
+    """The words of a query as S slots, and the A words that stand for them, ascending by number.
+
+    words (A,) uint32; slot (A,) in [0, S); factor (A,) in (0, 1]; source (A,) as in `Source`; idf (A,). of_query (Q,):
+    the slot of each word of the query, in reading order. weight (S,): the weight of each slot for coverage, proximity
+    and phrase. exact: whether every slot has its own word alone.
+    """
+
+    words: Words
+    slot: Ints
+    factor: Floats
+    source: Ints
+    idf: Floats
+    of_query: Ints
+    weight: Floats
+    exact: bool
+
+    @classmethod
+    def of(cls, numbers: Words, idf: Floats, alternatives: Sequence[Alternative] = ()) -> "QueryWords":
+        """Return the words of a query (Q,) with idf (Q,).
+
+        A slot with alternatives takes the least of its idf and that of its first alternative, for its own word too: the
+        words are found together, and the own word may be unknown or unfinished.
+        An alternative that is a word of the query itself is left out: the document has that word exactly.
+        """
+        own, first, of_query = np.unique(numbers, return_index=True, return_inverse=True)
+        weight, slots = idf[first], np.arange(len(own))
+        others = {(int(of_query[one.position]), one.number): one for one in reversed(alternatives)}
+        known = set(own.tolist())
+        kept = [(slot, one) for (slot, number), one in reversed(others.items()) if number not in known]
+        if not kept:
+            ones = np.ones(len(own), np.float32)
+            return cls(own, slots, ones, np.zeros(len(own), np.int64), weight, of_query, weight, exact=True)
+        words = np.concatenate([own, np.asarray([one.number for _, one in kept], np.uint32)])
+        slot = np.concatenate([slots, np.asarray([slot for slot, _ in kept], np.int64)])
+        factor = np.concatenate([np.ones(len(own)), [one.factor for _, one in kept]]).astype(np.float32)
+        source = np.concatenate([np.zeros(len(own), np.int64), [int(one.source) for _, one in kept]])
+        weight = weight.copy()
+        for at, one in dict(reversed(kept)).items():
+            weight[at] = min(weight[at], one.idf)
+        every_idf = np.concatenate([weight, [one.idf for _, one in kept]]).astype(np.float32)
+        order = np.argsort(words, kind="stable")
+        return cls(
+            words[order], slot[order], factor[order], source[order], every_idf[order], of_query, weight, exact=False
+        )
+
+
+def number_words(words: Iterable[str]) -> Words:
+    """Return a number per word (T,), the CRC-32 of its bytes: the same on every machine, without a vocabulary."""
+    return np.fromiter((zlib.crc32(word.encode("utf-8", "replace")) for word in words), np.uint32)

@@ -1,0 +1,102 @@
+"""The vocabulary of a collection: its words as documents write them, in lower case and without accents, with counts.
+
+A view of one commit of the word index. It finds the words that begin with some letters, and the words few edits away.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import tantivy
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
+
+CACHED_PREFIXES = 256
+CACHED_STEMS = 10_000
+
+Counted = tuple[str, int]
+"""A word, and the number of documents that contain it."""
+
+
+class Vocabulary:
+    """The words of one commit; safe to share between threads."""
+
+    def __init__(
+        self, searcher: tantivy.Searcher, surface: tantivy.TextAnalyzer, analyzer: tantivy.TextAnalyzer
+    ) -> None:
+        """surface: the analyzer of the field `surface`, without stems; analyzer: that of the field `words`."""
+        self._searcher = searcher
+        self._surface = surface
+        self._analyzer = analyzer
+        self._stems = lru_cache(CACHED_STEMS)(lambda word: tuple(analyzer.analyze(word)))
+        self._beginning = lru_cache(CACHED_PREFIXES)(self._read)
+
+    def stems(self, text: str) -> tuple[str, ...]:
+        """Return the terms of the index for a text."""
+        return self._stems(text)
+
+    def folded(self, word: str) -> str:
+        """Return a word as the vocabulary writes it, empty if it is not a single word."""
+        parts = self._surface.analyze(word)
+        return str(parts[0]) if len(parts) == 1 else ""
+
+    def idf(self, count: int) -> float:
+        """Return the BM25 idf of a word that `count` documents contain."""
+        return math.log(1 + (self.documents - count + 0.5) / (count + 0.5))
+
+    @property
+    def documents(self) -> int:
+        """The number of documents."""
+        return int(self._searcher.num_docs)
+
+    def term_count(self, term: str) -> int:
+        """Return the number of documents with a term of the index, a stem."""
+        return int(self._searcher.doc_freq("words", term))
+
+    def count(self, word: str) -> int:
+        """Return the number of documents with a word of the vocabulary."""
+        return int(self._searcher.doc_freq("surface", word))
+
+    def beginning(self, prefix: str) -> Sequence[Counted]:
+        """Return the words that begin with a prefix, the most frequent first."""
+        return self._beginning(prefix)
+
+    def near(self, word: str, edits: int) -> list[tuple[int, str, int]]:
+        """Return (edits, word, count) of the words at most `edits` away, the nearest first, then the most frequent.
+
+        An edit inserts, removes or replaces a letter, or exchanges two adjacent letters (optimal string alignment,
+        Boytsov 2011). People rarely mistype the first letter: words with the same first letter are tried first, then
+        those that begin with the second letter, then all, with one edit.
+        """
+        for prefix in dict.fromkeys((word[:1], word[1:2], "")):
+            counted = self._beginning(prefix)
+            choices = [one for one, _ in counted]
+            most = edits if prefix == word[:1] else 1
+            found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=most, limit=None)
+            if found:
+                return sorted(
+                    ((int(distance), choice, counted[at][1]) for choice, distance, at in found),
+                    key=lambda one: (one[0], -one[2], one[1]),
+                )
+        return []
+
+    def near_prefix(self, prefix: str, edits: int) -> list[tuple[int, str, int]]:
+        """Return (edits, word, count) of the words whose beginning is at most `edits` away from a prefix.
+
+        Only words with the same first letter are tried.
+        """
+        counted = self._beginning(prefix[:1])
+        best: dict[str, tuple[int, int]] = {}
+        for length in range(max(2, len(prefix) - edits), len(prefix) + edits + 1):
+            starts = [word[:length] for word, _ in counted]
+            for _, distance, at in process.extract(prefix, starts, scorer=OSA.distance, score_cutoff=edits, limit=None):
+                word, count = counted[at]
+                best[word] = min(best.get(word, (edits, count)), (int(distance), count))
+        return sorted(
+            ((distance, word, count) for word, (distance, count) in best.items()),
+            key=lambda one: (one[0], -one[2], one[1]),
+        )
+
+    def _read(self, prefix: str) -> list[Counted]:
+        found: list[Counted] = self._searcher.terms_with_prefix("surface", prefix)
+        return found

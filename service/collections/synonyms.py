@@ -1,0 +1,86 @@
+"""Synonyms of a collection: stored in its settings, and used by the next search."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from fastapi.responses import JSONResponse, Response
+from pydantic import Field, model_validator
+
+from service.collections.answers import Synonyms, SynonymsList
+from service.collections.repository import update_settings
+from service.collections.schemas import Word
+from service.http.answers import answers
+from service.http.problems import Problem, not_found
+from service.http.requests import Strict, StrictRoute
+from service.runtime.collection import CollectionState
+from service.runtime.dependency import Running
+from service.runtime.runtime import Runtime
+
+MAX_SYNONYMS = 10_000
+"""Entries of a collection."""
+
+router = APIRouter(prefix="/v1/collections/{collection}/synonyms", tags=["synonyms"], route_class=StrictRoute)
+SynonymId = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[^/\x00]+$")]
+
+
+class SynonymsIn(Strict):
+    """Words or short phrases that mean the same. With `from`, only that word is replaced by the others."""
+
+    words: Annotated[list[Word], Field(min_length=1, max_length=50)]
+    from_: Annotated[Word | None, Field(alias="from")] = None
+
+    @model_validator(mode="after")
+    def _useful(self) -> "SynonymsIn":
+        if len({*self.words, *([self.from_] if self.from_ else [])}) < 2:
+            raise ValueError("synonyms are at least two different words")
+        return self
+
+
+@router.put("/{synonym_id}", responses=answers((200, Synonyms, "Replaced"), (201, Synonyms, "Created")))
+def put_synonyms(runtime: Running, collection: str, synonym_id: SynonymId, synonyms: SynonymsIn) -> Response:
+    """Create or replace an entry of synonyms."""
+    state = runtime.collection(collection)
+    entry = {"words": synonyms.words, "from": synonyms.from_}
+    with state.lock:
+        entries = state.settings.synonyms
+        created = synonym_id not in entries
+        if created and len(entries) >= MAX_SYNONYMS:
+            raise Problem(409, "too_many_synonyms", f"a collection has at most {MAX_SYNONYMS} entries of synonyms")
+        _store(runtime, state, {**entries, synonym_id: entry})
+    return JSONResponse({"id": synonym_id, **entry}, 201 if created else 200)
+
+
+@router.get("", responses=answers((200, SynonymsList, "The entries")))
+def list_synonyms(runtime: Running, collection: str) -> dict[str, Any]:
+    """List the entries of synonyms."""
+    entries = runtime.collection(collection).settings.synonyms
+    return {"synonyms": [{"id": id, **entry} for id, entry in sorted(entries.items())]}
+
+
+@router.get("/{synonym_id}", responses=answers((200, Synonyms, "The entry")))
+def get_synonyms(runtime: Running, collection: str, synonym_id: SynonymId) -> dict[str, Any]:
+    """Show an entry of synonyms."""
+    entry = runtime.collection(collection).settings.synonyms.get(synonym_id)
+    if entry is None:
+        raise not_found("synonyms")
+    return {"id": synonym_id, **entry}
+
+
+@router.delete("/{synonym_id}", status_code=204)
+def delete_synonyms(runtime: Running, collection: str, synonym_id: SynonymId) -> Response:
+    """Delete an entry of synonyms."""
+    state = runtime.collection(collection)
+    with state.lock:
+        if synonym_id not in state.settings.synonyms:
+            raise not_found("synonyms")
+        _store(runtime, state, {id: entry for id, entry in state.settings.synonyms.items() if id != synonym_id})
+    return Response(status_code=204)
+
+
+def _store(runtime: Runtime, state: CollectionState, entries: dict[str, dict[str, Any]]) -> None:
+    """Store the entries durably and use them. The caller holds the lock."""
+    settings = state.settings.changed({"synonyms": entries})
+    with runtime.database.write() as connection:
+        update_settings(connection, state.id, asdict(settings))
+    state.configure(settings)

@@ -1,0 +1,141 @@
+"""Queries are read with corrections, completions, synonyms and stop words."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from index.words.bm25_index import WordIndex, WordSearcher
+from index.words.query_reading import EXACTLY, Reading, ReadingOptions, Synonyms, folded
+from index.words.query_words import Source
+
+TEXTS = [
+    "python dictionary methods",
+    "python lists and dictionaries",
+    "a dictionary of words",
+    "copy a folder with shutil",
+    "pydoc reads docstrings",
+    "größe der handschuhe",
+    "café au lait",
+    "model b52 bomber",
+    "検索エンジンの辞書",
+]
+TYPOS = ReadingOptions(typos=True)
+PREFIX = ReadingOptions(prefix=True)
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> WordSearcher:
+    index = WordIndex(tmp_path, "english")
+    index.replace(range(len(TEXTS)), TEXTS)
+    return index.commit()
+
+
+def stands(reading: Reading) -> dict[int, int]:
+    """Return the number of words that stand for others, by source."""
+    sources = reading.words.source[reading.words.factor < 1].tolist()
+    return {source: sources.count(source) for source in set(sources)}
+
+
+def found(words: WordSearcher, text: str, options: ReadingOptions) -> list[int]:
+    return sorted(words.search(text, 10, None, options)[0].tolist())
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("pyhton", "python"),  # two letters exchanged
+        ("pythn", "python"),  # a letter missing
+        ("pyython", "python"),  # a letter too many
+        ("dictonery", "dictionary"),  # two edits in a long word
+        ("ypthon", "python"),  # the first two letters exchanged
+        ("ython", "python"),  # the first letter missing
+        ("caffe", "cafe"),  # against the word without its accent
+    ],
+)
+def test_an_unknown_word_is_corrected_by_the_words_of_the_collection(
+    words: WordSearcher, typed: str, meant: str
+) -> None:
+    reading = words.read(f"a {typed}", TYPOS)
+    assert reading.corrections == ((typed, meant),)
+    assert reading.text == f"a {meant}"
+    assert stands(reading)[Source.CORRECTED] >= 1
+    assert found(words, typed, TYPOS) == found(words, meant, EXACTLY)
+
+
+@pytest.mark.parametrize("text", ["python", "cop", "b53", "xy", "zzzzzzzz", "検素", "a-b", "", "💥"])
+def test_known_short_and_distant_words_and_words_with_digits_are_not_corrected(words: WordSearcher, text: str) -> None:
+    reading = words.read(text, TYPOS)
+    assert reading.corrections == ()
+    assert reading.text == text
+    assert reading.words.exact
+
+
+def test_least_lengths_and_single_words_are_options(words: WordSearcher) -> None:
+    assert words.read("pyhton", replace(TYPOS, one_edit=7)).corrections == ()
+    assert words.read("dictonery", replace(TYPOS, two_edits=10)).corrections == ()
+    assert words.read("pyhton", replace(TYPOS, uncorrected=frozenset({"pyhton"}))).corrections == ()
+
+
+def test_a_corrected_word_counts_less_than_an_exact_word(words: WordSearcher) -> None:
+    exact = dict(zip(*(side.tolist() for side in words.search("pydoc", 10)), strict=True))
+    corrected = dict(zip(*(side.tolist() for side in words.search("pydocs", 10, None, TYPOS)), strict=True))
+    assert exact.keys() == corrected.keys() or corrected == exact  # the stem of pydocs is pydoc
+    typed = dict(zip(*(side.tolist() for side in words.search("pydco", 10, None, TYPOS)), strict=True))
+    assert 0 < typed[4] < exact[4]
+
+
+def test_the_last_word_is_completed(words: WordSearcher) -> None:
+    assert found(words, "dict", EXACTLY) == []
+    assert found(words, "dict", PREFIX) == [0, 1, 2]
+    reading = words.read("python dict", PREFIX)
+    assert stands(reading)[Source.COMPLETED] >= 1
+    assert reading.text == "python dictionary"
+    assert 0.5 < reading.trust < 1
+
+
+@pytest.mark.parametrize("text", ["dict ", "dict python"])
+def test_a_word_before_a_space_is_finished(words: WordSearcher, text: str) -> None:
+    assert words.read(text, replace(PREFIX, prefix=True)).text == text
+
+
+def test_a_known_word_is_encoded_as_it_is_and_its_completions_count_too(words: WordSearcher) -> None:
+    reading = words.read("a", PREFIX)
+    assert reading.text == "a"
+    assert stands(reading)[Source.COMPLETED] >= 1
+
+
+def test_an_unfinished_word_with_a_typo_is_corrected_to_a_beginning(words: WordSearcher) -> None:
+    options = replace(TYPOS, prefix=True)
+    assert words.read("dictoin", options).corrections == (("dictoin", "dictionary"),)
+    assert found(words, "dictoin", options) == [0, 1, 2]
+
+
+def test_one_character_of_a_script_without_spaces_is_found_in_its_pairs(words: WordSearcher) -> None:
+    assert found(words, "辞", EXACTLY) == [8]
+    assert found(words, "辞書", EXACTLY) == [8]
+    assert found(words, "辞典", EXACTLY) == []
+
+
+def test_stop_words_are_left_out_unless_there_are_no_others(words: WordSearcher) -> None:
+    options = ReadingOptions(stop_words=frozenset({"a", "of", "with"}))
+    assert [term for term, _ in words.read("a folder with", options).terms] == ["folder"]
+    assert [term for term, _ in words.read("a of", options).terms] == ["a", "of"]
+
+
+def test_synonyms_find_documents_with_the_other_word(words: WordSearcher) -> None:
+    both = Synonyms({"folder": ["directory"], "directory": ["folder"], "word list": ["dictionary"]})
+    options = ReadingOptions(synonyms=both)
+    assert found(words, "directory", EXACTLY) == []
+    assert found(words, "directory", options) == [3]
+    assert 0 in found(words, "word list", options)
+    assert words.read("directory", options).corrections == ()
+
+
+def test_words_are_folded_as_the_vocabulary_writes_them() -> None:
+    assert folded("  Café  AU-lait ") == "cafe au lait"
+
+
+def test_a_reading_is_cached_by_text_and_options(words: WordSearcher) -> None:
+    assert words.read("pyhton", TYPOS) is words.read("pyhton", TYPOS)
+    assert words.read("pyhton", TYPOS) is not words.read("pyhton", EXACTLY)
