@@ -25,6 +25,7 @@ from index.ranking.explanation import explain_parts
 from index.ranking.retrieval import Query, read_query
 from index.ranking.search import Ranking, search
 from index.records import Document, Floats, KeyKind
+from index.words.compounds import COMPOUNDING
 from index.words.query_reading import ReadingOptions
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Collection:
         self.head = AttentionHead(config or HeadConfig(encoder.dim))
         self._kinds = {KeyKind.PASSAGE, *kinds}
         self._folder = tempfile.TemporaryDirectory(prefix="softseek-")
-        reading = ReadingOptions(typos=typos, known=encoder.words)
+        reading = ReadingOptions(typos=typos, known=encoder.words, compounds=language in COMPOUNDING)
         self._store = GenerationStore(Path(self._folder.name) / "index", encoder.dim, language, reading)
         self._documents: dict[int, Document] = {}
         self._rows: dict[str, int] = {}

@@ -30,6 +30,7 @@ from service.models import routes as models
 from service.operations import health
 from service.operations.housekeeping import Housekeeping
 from service.operations.idempotency import Idempotency
+from service.rules import routes as rules
 from service.runtime.runtime import Runtime
 from service.search import routes as search
 from service.settings import Settings
@@ -41,7 +42,8 @@ from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
 SLICES = (
-    search, documents, collections, synonyms, suggestions, feedback, training, models, aliases, tasks, health, web,
+    search, documents, collections, synonyms, rules, suggestions, feedback, training, models, aliases, tasks, health,
+    web,
 )  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 

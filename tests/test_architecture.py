@@ -20,8 +20,8 @@ FLOORS: dict[int, str] = {
     5: "index.learning",
     6: "index.collection service.http service.settings service.storage",
     7: "service.runtime",
-    8: "service.aliases service.collections service.documents service.feedback service.models service.search"
-    " service.suggestions service.tasks service.training",
+    8: "service.aliases service.collections service.documents service.feedback service.models service.rules"
+    " service.search service.suggestions service.tasks service.training",
     9: "service.operations service.web",
     10: "service.app service.demo",
     11: "service.cli",
@@ -36,7 +36,7 @@ FOREIGN_TO_INDEX = {
 
 WITHOUT_SQL = (
     "service.aliases", "service.app", "service.cli", "service.collections", "service.demo", "service.documents",
-    "service.feedback", "service.http", "service.models", "service.operations", "service.runtime",
+    "service.feedback", "service.http", "service.models", "service.operations", "service.rules", "service.runtime",
     "service.search", "service.settings", "service.suggestions", "service.tasks", "service.training",
     "service.web",
 )  # fmt: skip

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from index.words.analyzers import analyzer_for
+from index.words.compounds import compounds, parts
 from index.words.query_words import Alternative, QueryWords, Source, number_words
 from index.words.tokens import Token, is_unspaced, spaced, tokens
 from index.words.vocabulary import Counted, Vocabulary
@@ -22,6 +23,7 @@ CORRECTION_FACTORS = {1: 0.9, 2: 0.7}
 """Edits -> how much a corrected word counts beside an exact word."""
 COMPLETION_FACTOR = 0.9
 SYNONYM_FACTOR = 0.9
+COMPOUND_FACTOR = 0.6
 RARE_CORRECTION = 0.1
 """Least count of a correction, as a share of the count of the most frequent correction with as many edits."""
 
@@ -45,6 +47,8 @@ class ReadingOptions:
     stop_words: frozenset[str] = frozenset()
     """Words that are left out of a query that has other words, in lower case."""
     synonyms: "Synonyms | None" = None
+    compounds: bool = False
+    """Whether compounds are split, and words found in compounds (`index.words.compounds`)."""
 
 
 class Synonyms:
@@ -131,7 +135,9 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
                     replaced[position] = best
             if found:
                 continue
-        if options.typos and not vocabulary.term_count(word.term):
+        in_compounds = _compounds(position, word, vocabulary) if options.compounds else []
+        stands += in_compounds
+        if options.typos and not in_compounds and not vocabulary.term_count(word.term):
             found, best = _corrections(position, word, options, vocabulary, unfinished)
             stands += found
             if found:
@@ -184,6 +190,18 @@ def _corrections(
     factor = CORRECTION_FACTORS[max(1, fewest)]
     kept = counted[:MAX_CORRECTIONS]
     return _stands(position, kept, None, factor, Source.CORRECTED, vocabulary), best
+
+
+def _compounds(position: int, word: _Word, vocabulary: Vocabulary) -> list[_Stand]:
+    """Return the parts of a compound, which share its factor, and the compounds that contain the word."""
+    if not word.folded.isalpha():
+        return []
+    own = parts(word.folded, vocabulary)
+    split = [(one, 1) for one in own or ()]
+    return [
+        *_stands(position, split, None, COMPOUND_FACTOR / 2, Source.EXACT, vocabulary),
+        *_stands(position, compounds(word.folded, vocabulary), None, COMPOUND_FACTOR, Source.EXACT, vocabulary),
+    ]
 
 
 def _is_known(word: str, options: ReadingOptions) -> bool:

@@ -21,6 +21,7 @@ from service.cli import (
     models,
     operating,
     reencoding,
+    rules,
     show,
     training,
 )
@@ -43,6 +44,7 @@ app.add_typer(collections.collections, name="collections")
 app.add_typer(documents.documents, name="documents")
 app.add_typer(feedback.events, name="events")
 app.add_typer(feedback.judgments, name="judgments")
+app.add_typer(rules.rules, name="rules")
 app.command()(training.train)
 app.add_typer(models.models, name="models")
 app.command()(evaluation.evaluate)

@@ -114,6 +114,8 @@ def hits(answer: Mapping[str, Any]) -> None:
         head = Text(f"{hit['position']:>3}  ", "bold")
         head.append(plain(hit.get("title") or hit["id"]), "bold")
         head.append(f"  {plain(hit['id'])}  weight {figure(hit.get('score'))}  logit {figure(hit.get('logit'))}", "dim")
+        if hit.get("pinned"):
+            head.append("  pinned")
         console.print(head, soft_wrap=True)
         if hit.get("text"):
             console.print(Text("     ") + snippet(hit), soft_wrap=True)

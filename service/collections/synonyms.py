@@ -46,7 +46,7 @@ def put_synonyms(runtime: Running, collection: str, synonym_id: SynonymId, synon
         entries = state.settings.synonyms
         created = synonym_id not in entries
         if created and len(entries) >= MAX_SYNONYMS:
-            raise Problem(409, "too_many_synonyms", f"a collection has at most {MAX_SYNONYMS} entries of synonyms")
+            raise Problem(422, "too_many_synonyms", f"a collection has at most {MAX_SYNONYMS} entries of synonyms")
         _store(runtime, state, {**entries, synonym_id: entry})
     return JSONResponse({"id": synonym_id, **entry}, 201 if created else 200)
 

@@ -58,9 +58,13 @@ def reencode(
     _encode_documents(runtime, state, beside, lambda done: advance(done, total))
     with runtime.database.read() as connection:
         memory = repository.memory_texts(connection, state.id)
+        rules = repository.rule_texts(connection, state.id)
     vectors = _query_vectors(runtime, sorted(set(memory.values())))
+    rule_vectors = _query_vectors(runtime, sorted(set(rules.values())))
     with state.lock:
         with runtime.database.write() as connection:
+            near = {id: rule_vectors[text] for id, text in rules.items()}
+            repository.set_rule_vectors(connection, state.id, near)
             champion = repository.switch(connection, before, beside, memory, vectors)
         _reload(runtime, state)
     return Reencoded(total, len(vectors), champion)

@@ -13,7 +13,7 @@ from sqlalchemy.orm import aliased
 from index.records import Floats, KeyKind
 from service.runtime.collection_repository import TOMBSTONE, collection_row, delete_collection, insert_collection
 from service.runtime.model_repository import champion_version, insert_alias_change, point_alias
-from service.storage.tables import Alias, Collection, Document, Event, Judgment, Key, Model, TrainingRun
+from service.storage.tables import Alias, Collection, Document, Event, Judgment, Key, Model, Rule, TrainingRun
 from service.storage.vector_codec import as_blob
 
 
@@ -44,6 +44,19 @@ def memory_texts(connection: Connection, collection_id: int) -> dict[int, str]:
         .where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY)
     )
     return {int(id): str(text) for id, text in connection.execute(wanted)}
+
+
+def rule_texts(connection: Connection, collection_id: int) -> dict[str, str]:
+    """Return id -> text of the rules that match queries near a text."""
+    wanted = select(Rule.id, Rule.body).where(Rule.collection_id == collection_id, Rule.vector.is_not(None))
+    return {id: body["query"]["near"] for id, body in connection.execute(wanted)}
+
+
+def set_rule_vectors(connection: Connection, collection_id: int, vectors: Mapping[str, Floats]) -> None:
+    """Replace the vectors of rules; vectors: id of a rule -> vector."""
+    for id, vector in vectors.items():
+        mine = (Rule.collection_id == collection_id, Rule.id == id)
+        connection.execute(update(Rule).where(*mine).values(vector=as_blob(vector)))
 
 
 def switch(

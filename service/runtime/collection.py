@@ -20,6 +20,7 @@ from index.memory.aggregation import Bounds, Confirmation, Confirmations, DecayC
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.words.query_reading import ReadingOptions
 from service.runtime.collection_settings import CollectionSettings
+from service.runtime.rules import Rulebook
 
 BOUNDS = Bounds()
 
@@ -49,6 +50,8 @@ class CollectionState:
         self.memory = empty_memory(self.settings)
         self.known_words: frozenset[str] = frozenset()
         """The words that the encoder knows. They are not corrected in queries."""
+        self.rules = Rulebook()
+        """The documents that the owner pins and hides for some queries."""
         self.field_columns: object = None
         """The values of filterable fields, which `service.search.field_columns` makes at the first use."""
         self.lock = threading.RLock()

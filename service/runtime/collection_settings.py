@@ -9,6 +9,7 @@ from typing import Any
 from index.memory.aggregation import DAY, DecayClock
 from index.ranking.attention import HeadConfig
 from index.records import KeyKind
+from index.words.compounds import COMPOUNDING
 from index.words.query_reading import ReadingOptions, Synonyms, folded
 
 
@@ -39,6 +40,7 @@ class CollectionSettings:
             uncorrected=frozenset(folded(word) for word in given.get("off_words", [])),
             stop_words=frozenset(folded(word) for word in self.stop_words),
             synonyms=_synonyms(self.synonyms.values()) if self.synonyms else None,
+            compounds=self.language in COMPOUNDING,
         )
 
     @property

@@ -172,7 +172,7 @@ def _add_impressions(
     """Count every logged list of the queries with feedback, and the actions on it.
 
     Lists without a click count too: they lower the click rate of the documents that they show. Queries without any
-    feedback are left out.
+    feedback are left out, and so are pinned documents.
     """
     unclicked: dict[str, tuple[QueryRecord, Solved]] = {}
     for shown in impressions(connection, collection_id):
@@ -180,10 +180,14 @@ def _add_impressions(
         if shown.query_key not in records and not solved:
             continue
         hits = orjson.loads(shown.shown)
-        positions = {rows[hit["id"]]: int(hit["position"]) for hit in hits if hit["id"] in rows}
+        pinned = {rows[hit["id"]] for hit in hits if hit["id"] in rows and hit.get("pinned")}
+        ranked = [hit for hit in hits if hit["id"] in rows and rows[hit["id"]] not in pinned]
+        positions = {rows[hit["id"]]: int(hit["position"]) for hit in ranked}
+        actions = summary.actions.get(shown.query_id, {})
+        _drop_actions(actions, pinned)
         record = records.setdefault(shown.query_key, QueryRecord(shown.text))
         record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
-        clicked = _move_actions(record, positions, summary.actions.get(shown.query_id, {}))
+        clicked = _move_actions(record, positions, actions)
         if solved:
             in_session = summary.confirmed_in_session.get(shown.session_id or "", set())
             session = Solved(positions, frozenset(clicked | (in_session & positions.keys())))
@@ -193,6 +197,12 @@ def _add_impressions(
                 unclicked[shown.session_id] = (record, session)
     for record, session in unclicked.values():  # the hits of the session's last list gave the answer
         record.sessions.append(session)
+
+
+def _drop_actions(actions: dict[tuple[str, int], Action], pinned: set[int]) -> None:
+    """Remove the actions on pinned documents: the owner chose their positions, and not the ranking that learns."""
+    for name in [name for name, action in actions.items() if action.row in pinned]:
+        del actions[name]
 
 
 def _move_actions(

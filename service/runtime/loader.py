@@ -18,6 +18,8 @@ from service.runtime.collection_repository import confirmations, indexed_documen
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.model_files import load_version
 from service.runtime.model_repository import champion_version, insert_model, point_alias
+from service.runtime.rule_repository import rules
+from service.runtime.rules import Rulebook
 from service.storage.database import Database
 
 log = structlog.get_logger()
@@ -51,6 +53,7 @@ def load_collection(database: Database, row: RowMapping, data: Path) -> Collecti
         state = CollectionState(row, directory, store, load_serving(connection, row, data))
         state.saved_watermark = saved
         state.load_memory(confirmations(connection, row["id"]), row["watermark"])
+        state.rules = Rulebook(rules(connection, row["id"]))
     return state
 
 

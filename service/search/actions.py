@@ -20,6 +20,9 @@ from service.search.schemas import SearchIn
 from service.search.stopwatch import Stopwatch
 from service.storage.database import new_id, now
 
+SHOWN = ("id", "position", "logit", "score", "pinned")
+"""Fields of a hit that its impression keeps. Learning leaves pinned hits out: the ranker did not place them."""
+
 
 def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived: float | None = None) -> dict[str, Any]:
     """Return the response body of a search, and queue its impression for the log.
@@ -87,7 +90,7 @@ def _alias(request: SearchIn) -> str | None:
 
 
 def _impression(state: CollectionState, request: SearchIn, searched: Searched, body: dict[str, Any]) -> dict[str, Any]:
-    shown = [{name: hit[name] for name in ("id", "position", "logit", "score")} for hit in body["hits"]]
+    shown = [{name: hit[name] for name in SHOWN if name in hit} for hit in body["hits"]]
     return {
         "query_id": body["query_id"],
         "collection_id": state.id,

@@ -85,6 +85,8 @@ class Explanation(Answer):
     """The parts of the logit by name; they sum to the logit."""
     keys: list[MatchedKey]
     """The keys that matched the query."""
+    rule: str = sometimes()
+    """The id of the rule that placed the document."""
 
 
 class Hit(Answer):
@@ -324,6 +326,8 @@ class ShownHit(Answer):
     """The sum of the evidence."""
     score: float
     """The attention weight."""
+    pinned: bool = sometimes()
+    """Whether a rule placed the document here."""
     propensity: float
     """The assumed probability that a user looks at this position."""
 

@@ -23,7 +23,7 @@ from service.http.problems import not_found
 from service.runtime.collection import CollectionState, Serving
 from service.runtime.model_files import load_version
 from service.runtime.runtime import Runtime
-from service.search import repository, selection
+from service.search import pinning, repository, selection
 from service.search.field_columns import Columns, columns_of
 from service.search.hits import Searched
 from service.search.schemas import MAX_WINDOW, SearchIn
@@ -43,20 +43,26 @@ def find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch:
     state.require_encoder(runtime.encoder)
     stopwatch.lap("filter")
     query, reading = _query(runtime, generation, request, parsed.text, allowed, everything)
+    pins = pinning.NONE
+    if reading is not None:
+        query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading.text)
+    if request.sort:
+        pins = pinning.NONE
     stopwatch.lap("encode")
     columns = None
     if request.facets or request.sort or request.distinct:
         columns = columns_of(runtime.database, state, int(generation.rows[-1]) if len(generation.rows) else -1)
     matching = None
     if request.facets or request.sort:
-        matching = selection.matching_documents(generation, reading, allowed)
+        matching = selection.matching_documents(generation, reading, query.allowed)
     wanted = _sorted(generation, request, columns, matching)
     if everything:
         ranking = browse(generation, serving.head, query, MAX_WINDOW, wanted)
     else:
-        ranking = search(generation, serving.head, query, None if wanted is None else wanted[: _window(request)])
+        required = pins.doc_indices if wanted is None else wanted[: _window(request)]
+        ranking = search(generation, serving.head, query, required)
     stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
-    ranks = _ranks(generation, request, ranking, columns, wanted)
+    ranks = _ranks(generation, request, ranking, columns, wanted, pins)
     page = ranks[request.offset : request.offset + request.limit]
     facets = None
     if request.facets and columns is not None and matching is not None:
@@ -72,6 +78,7 @@ def find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch:
         corrections=() if reading is None else reading.corrections,
         everything=everything,
         facets=facets,
+        pinned_by=pins.rules,
     )
 
 
@@ -115,9 +122,17 @@ def _sorted(generation: Generation, request: SearchIn, columns: Columns | None, 
 
 
 def _ranks(
-    generation: Generation, request: SearchIn, ranking: Ranking, columns: Columns | None, wanted: Ints | None
+    generation: Generation,
+    request: SearchIn,
+    ranking: Ranking,
+    columns: Columns | None,
+    wanted: Ints | None,
+    pins: pinning.Pins,
 ) -> Ints:
-    """Return the 0-based ranks of the hits in the order in which they are shown."""
+    """Return the 0-based ranks of the hits in the order in which they are shown.
+
+    Thresholds do not remove pinned documents, and `distinct` keeps them before other documents with their value.
+    """
     if wanted is not None:
         rank_of = {doc_index: rank for rank, doc_index in enumerate(ranking.doc_indices.tolist())}
         ranks = np.asarray([rank_of[one] for one in wanted[: _window(request)].tolist()], np.int64)
@@ -125,9 +140,10 @@ def _ranks(
         return ranks[[rank in passing for rank in ranks.tolist()]] if len(passing) < len(rank_of) else ranks
     ranks = selection.passing_ranks(ranking, request)
     if request.distinct and columns is not None:
+        ranks = pinning.pinned_first(ranks, pins, ranking.doc_indices)
         values = columns.of(request.distinct, generation.rows[ranking.doc_indices[ranks]])
-        return ranks[selection.first_of_each(values.first())]
-    return ranks
+        ranks = ranks[selection.first_of_each(values.first())]
+    return pinning.placed(ranks, pins, ranking.doc_indices)
 
 
 def _allowed(

@@ -1,6 +1,6 @@
 """Makes the hits of a page: stored fields, highlights, and explanations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -33,7 +33,8 @@ class Searched:
     """A ranking, with the query, the generation and the model that produced it.
 
     page (n,): the 0-based ranks of the hits of the page, in the order in which they are shown. facets: None unless they
-    are requested. everything: whether the query has no words, so that all documents are hits.
+    are requested. everything: whether the query has no words, so that all documents are hits. pinned_by: doc index of
+    each pinned document -> id of the rule that pins it.
     """
 
     generation: Generation
@@ -46,6 +47,7 @@ class Searched:
     corrections: Sequence[tuple[str, str]]
     everything: bool
     facets: dict[str, Any] | None
+    pinned_by: Mapping[int, str]
 
 
 def page_of_hits(
@@ -71,6 +73,9 @@ def page_of_hits(
             "url": url,
             "metadata": orjson.Fragment(metadata),
         }
+        rule = searched.pinned_by.get(int(ranking.doc_indices[rank]))
+        if rule is not None:
+            hit["pinned"] = True
         shown = hit if request.fields is None else _selected(hit, metadata, request.fields)
         marked = ("title", "text") if request.snippet else [name for name in ("title", "text") if name in shown]
         marks = highlight({name: hit[name] for name in marked})
@@ -81,6 +86,8 @@ def page_of_hits(
             shown["snippet"] = snippet(text, spans, best, request.snippet_length)
         if request.explain:
             shown["explain"] = _explanation(runtime, state, searched, rank)
+            if rule is not None:
+                shown["explain"]["rule"] = rule
         hits.append(shown)
     return hits
 

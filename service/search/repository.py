@@ -1,13 +1,13 @@
 """SQL of searches: stored fields of hits, filters, models, past queries, metadata and impressions.
 
-All functions but `stored_fields` take a connection. `stored_fields` is on the path of every search and uses one
-statement without SQLAlchemy, see `Database.fetch`.
+`stored_fields` and `rows_of` are on the path of a search and use a statement without SQLAlchemy, see `Database.fetch`.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 from sqlalchemy import Connection, Row, Text, func, select, text, type_coerce
 
 from index.filters.conditions import FilterNode
@@ -17,6 +17,7 @@ from service.storage.filter_sql import to_sql
 from service.storage.tables import Alias, Collection, Document, Event, Impression, Judgment, Key, Model
 
 STORED_FIELDS = "SELECT row, id, title, text, url, metadata FROM documents WHERE row IN"
+ROWS_OF_IDS = "SELECT id, row FROM documents WHERE collection_id = ? AND id IN (SELECT value FROM json_each(?))"
 MEMORY_KEYS = (
     text(
         "SELECT id, event_id, judgment_id FROM keys INDEXED BY ix_keys_memory"  # without it, SQLite scans all memory
@@ -40,6 +41,11 @@ def stored_fields(database: Database, rows: Sequence[int]) -> dict[int, tuple[An
     """Return row -> (row, id, title, text, url, metadata as JSON text) of the documents that are still stored."""
     found = database.fetch(f"{STORED_FIELDS} ({','.join('?' * len(rows))})", rows)
     return {fields[0]: fields for fields in found}
+
+
+def rows_of(database: Database, collection_id: int, ids: Sequence[str]) -> dict[str, int]:
+    """Return id -> row of the documents among these ids that are still stored."""
+    return dict(database.fetch(ROWS_OF_IDS, [collection_id, orjson.dumps(ids).decode()]))
 
 
 def matching_rows(connection: Connection, collection_id: int, node: FilterNode) -> Ints:

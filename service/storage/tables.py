@@ -262,6 +262,19 @@ class AliasChange(Base):
     created_at: Mapped[str]
 
 
+class Rule(Base):
+    """A rule: a condition on the query, and the documents that it pins and hides."""
+
+    __tablename__ = "rules"
+
+    collection_id: Mapped[int] = mapped_column(ForeignKey("collections.id", ondelete="CASCADE"), primary_key=True)
+    id: Mapped[str] = mapped_column(primary_key=True)
+    body: Mapped[dict[str, Any]]
+    vector: Mapped[bytes | None]
+    """The encoded text of a `near` condition."""
+    created_at: Mapped[str]
+
+
 class Task(Base):
     """A job that continues after its request is answered."""
 

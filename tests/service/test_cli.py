@@ -58,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    do_GET = do_POST = do_PUT = handle_any  # noqa: N815
+    do_GET = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
@@ -161,7 +161,7 @@ def test_every_command_has_an_example_in_the_docs() -> None:
         for command in group.registered_commands
     ]
     text = (ROOT / "docs" / "cli.md").read_text()
-    assert len(names) == 22
+    assert len(names) == 25
     assert [name for name in names if f"    softseek {name}" not in text] == []
 
 
@@ -231,6 +231,7 @@ def test_a_response_of_another_server_is_an_error(fake: Fake, run: Run) -> None:
         (["search", "x", "--url", "http://127.0.0.1:9", "--data", "d"], "exclude each other"),
         (["search", "x", "--limit", "0"], "greater than or equal to 1"),
         (["search", "caf\udce9"], "argument 2 is not UTF-8"),
+        (["rules", "set", "r", "--hide", "a"], "one of --exact, --contains and --near"),
         (["train", "--no-wait"], "--no-wait needs --url"),
         (["train", "--budget", "3601"], "less than or equal to 3600"),
         (["evaluate", "--models", "one"], "version numbers"),

@@ -78,6 +78,8 @@ def test_no_json_value_makes_any_endpoint_fail(client: TestClient) -> None:
     create(client, "fuzz", filterable=["lang"]).add({"id": "known", "text": "a known document"})
     given_ids = {"collection": "fuzz", "document_id": "known", "run_id": "x", "task_id": "x", "version": "0"}
     given_ids["alias"] = "x"
+    given_ids["rule_id"] = "x"
+    given_ids["synonym_id"] = "x"
     operations = written_operations(schema)
     assert len(operations) >= 15
     for method, path, body in operations:

@@ -198,6 +198,15 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     client.post("/v1/multi-search", json={"searches": searches})
     for _ in range(2):
         client.put(f"{wood.path}/synonyms/tall", json={"words": ["tall", "high"]})
+    for _ in range(2):
+        client.put(f"{wood.path}/rules/r", json={"query": {"near": "a tall tree"}, "pin": [{"id": "b", "position": 1}]})
+    client.put(f"{wood.path}/rules/s", json={"query": {"exact": "tall"}, "pin": [{"id": "tree-3", "position": 1}]})
+    wood.get("rules")
+    wood.get("rules/r")
+    pinned = wood.search("tall", explain=True)
+    assert pinned["hits"][0]["pinned"]
+    wood.get(f"queries/{pinned['query_id']}")
+    client.delete(f"{wood.path}/rules/r")
     wood.get("synonyms")
     wood.get("synonyms/tall")
     client.get("/v1/collections/wood")

@@ -92,6 +92,16 @@ def test_feedback_is_kept_and_works_with_the_new_vectors(data: Path) -> None:
         assert wood.get()["counts"]["keys"]["query"] == 30
 
 
+def test_rules_that_match_near_queries_get_new_vectors(data: Path) -> None:
+    rule = {"query": {"near": "which tree has number 3"}, "pin": [{"id": "tree-9", "position": 1}]}
+    with served(data, HashingEncoder()) as wood:
+        good(wood.client.put(f"{wood.path}/rules/near", json=rule))
+    with running(data) as runtime:
+        reencode(runtime, runtime.collection("wood"))
+    with served(data) as wood:
+        assert wood.ids("which tree has number 3")[0] == "tree-9"
+
+
 def test_models_of_the_old_vectors_are_kept_but_not_served(data: Path) -> None:
     with running(data) as runtime:
         reencode(runtime, runtime.collection("wood"))

@@ -1,4 +1,4 @@
-"""The web pages as the server sends them. The behaviour of their scripts in a browser is not tested here."""
+"""The web pages as the server sends them. `test_web_browser` and `test_web_scripts` run the scripts."""
 
 import re
 from collections.abc import Iterator
@@ -62,10 +62,39 @@ def test_page_complies_with_its_policy(client: TestClient, page: str) -> None:
 
 
 @every_page
-def test_page_has_every_element_that_its_script_uses(client: TestClient, page: str) -> None:
+def test_page_has_every_element_that_its_scripts_use(client: TestClient, page: str) -> None:
     found = set(re.findall(r'\sid="([\w-]+)"', client.get(page).text)) | {"collection", "welcome"}
-    script = (HERE / "static" / f"{page[1:] or 'search'}.js").read_text()
-    assert set(re.findall(r'\$\("([\w-]+)"\)', script)) <= found
+    used = {
+        id for name in modules(f"{page[1:] or 'search'}.js") for id in re.findall(r'\$\("([\w-]+)"\)', script(name))
+    }
+    assert used <= found
+
+
+def script(name: str) -> str:
+    return (HERE / "static" / name).read_text(encoding="utf-8")
+
+
+def modules(name: str) -> set[str]:
+    """Return a script and all that it imports, by name."""
+    found, waiting = set(), {name}
+    while waiting:
+        found |= waiting
+        waiting = {one for of in waiting for one in re.findall(r'from "\./([\w.]+)"', script(of))} - found
+    return found
+
+
+def test_every_script_belongs_to_a_page() -> None:
+    scripts = {name for name in STATIC if name.endswith(".js")}
+    assert modules("search.js") | modules("learning.js") == scripts
+
+
+def test_every_control_of_the_search_page_has_a_label(client: TestClient) -> None:
+    text = client.get("/").text
+    labelled = set(re.findall(r'<label for="([\w-]+)"', text))
+    inside = "".join(re.findall(r"<label.*?</label>", text, re.DOTALL))
+    for tag in re.findall(r"<(?:input|select)[^>]*>", text):
+        id = re.findall(r'\sid="([\w-]+)"', tag)[0]
+        assert id in labelled or tag in inside, tag
 
 
 @every_page

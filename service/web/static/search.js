@@ -1,46 +1,128 @@
-// The search page: sends searches, shows hits, and sends clicks and judgments as UBI events.
+// The search page: searches while the user types, and shows hits, filters, and how the query was read.
+// A search is logged when the user has come to rest: by Enter, by a click on a hit, or after a pause.
 
-import { $, Problem, attempt, call, collection, el, percent } from "./page.js";
+import { $, call, collection, percent, showError } from "./page.js";
+import { List, connectSwitch, mayLearn } from "./feedback.js";
+import { showFacets } from "./facets.js";
+import { hitElement } from "./hits.js";
+import { showReading } from "./reading.js";
+import { LIMIT, addressOf, countOf, emptyWish, filteredFields, searchOf, wishFrom } from "./wish.js";
 
-const SNIPPET = 300; // characters of a snippet
-const BEFORE = 60; // characters of a snippet before the first marked word
-const LIMIT = 10;
-const MAX_KEYS = 8; // keys in an explanation, past queries first
-const MAX_KEY_CHARACTERS = 90; // characters of a key that are shown
-const PARTS = {
-  words: "words (BM25)",
-  coverage: "query words in the document",
-  proximity: "query words close together",
-  phrase: "query words in order",
-  memory: "past queries",
-}; // labels of the parts of a logit; the other parts are kinds of keys
+const TYPING_MS = 120; // pause after which a query is searched
+const RESTING_MS = 1000; // pause after which a search is logged
+const wide = window.matchMedia("(min-width: 60rem)");
+let wish = wishFrom(location.search);
+let filterable = []; // fields of the collection that filters may use
 let newest = 0; // number of the newest search: late responses to older searches are dropped
+let running = Promise.resolve();
+let list = null; // the first page of hits that is shown, with its request
+let typing, resting;
 
-async function search(offset = 0) {
-  const q = $("q").value.trim();
+// Searches for the wish; with an offset, appends the next page.
+function search(offset = 0, log = false) {
+  running = perform(offset, log && mayLearn());
+  return running;
+}
+
+async function perform(offset, log) {
   const mine = ++newest;
-  if (!q) return;
-  $("welcome")?.remove();
-  document.title = `${q} – Softseek`;
+  if (!wish.q.trim()) return clear();
+  const request = { ...searchOf(wish, filterable, offset), log };
   $("hits").setAttribute("aria-busy", "true");
-  const answer = await attempt(() => call("POST", "/search", { q, offset, limit: LIMIT, explain: true }));
+  let answer = null;
+  let facets = {};
+  let problem = "";
+  try {
+    [answer, facets] = await Promise.all([call("POST", "/search", request), request.facets ? counts() : {}]);
+  } catch (error) {
+    problem = error.message;
+  }
   if (mine !== newest) return;
+  showError(problem);
   $("hits").removeAttribute("aria-busy");
   if (offset && !answer) return;
-  if (!offset) $("hits").replaceChildren();
-  $("more").hidden = !answer?.page.has_more;
-  $("more").onclick = () => search(offset + LIMIT);
+  show(answer, request, { ...answer?.facets, ...facets });
+}
+
+// Returns the facets of the filtered fields, each counted without its own filter.
+async function counts() {
+  const fields = filteredFields(wish).filter((field) => filterable.includes(field));
+  const answers = await Promise.all(fields.map((field) => call("POST", "/search", countOf(wish, field))));
+  return Object.assign({}, ...answers.map((answer) => answer.facets));
+}
+
+function show(answer, request, facets) {
+  const shown = answer && new List(request, answer);
+  if (!request.offset) {
+    list = shown;
+    $("welcome")?.remove();
+    $("hits").replaceChildren();
+    showHint(answer);
+    showReading(answer, wish, reread);
+    if (answer) showFacets(facets, wish, changed);
+    $("reset").hidden = !filteredFields(wish).length;
+    document.title = `${wish.q} – Softseek`;
+  }
   $("summary").textContent = answer ? summary(answer) : "";
-  if (!offset) showHint(answer);
-  $("hits").append(...(answer?.hits ?? []).map((hit) => hitElement(hit, answer.query_id)));
-  if (offset) $("hits").children[offset]?.querySelector("h2 > *").focus();
+  $("more").hidden = !answer?.page.has_more;
+  $("more").onclick = () => more(request.offset + LIMIT);
+  $("hits").append(...(answer?.hits ?? []).map((hit) => hitElement(hit, shown, filterable, again)));
+  if (request.offset) $("hits").children[request.offset]?.querySelector("h2 > *").focus();
+}
+
+function clear() {
+  list = null;
+  for (const id of ["hits", "facets"]) $(id).replaceChildren();
+  for (const id of ["hint", "reading", "more"]) $(id).hidden = true;
+  $("hits").removeAttribute("aria-busy");
+  $("summary").textContent = "";
+  showError("");
+}
+
+async function more(offset) {
+  rest();
+  await search(offset, true);
 }
 
 // The pressed button is removed with the old hits, so the focus moves to the summary above the new hits.
-async function searchAgain() {
+async function again() {
   await search();
+  await rest();
   $("summary").focus({ preventScroll: true });
   window.scrollTo(0, 0);
+}
+
+// The user has come to rest: the address of the page gets the wish, and the search is logged once.
+async function rest() {
+  clearTimeout(resting);
+  await running;
+  if (list?.request.q !== wish.q) return; // the user has gone on typing
+  remember();
+  if (mayLearn()) await list.queryId().catch((error) => showError(error.message));
+}
+
+function remember() {
+  const address = addressOf(wish);
+  if (address !== location.search) history.pushState(null, "", address);
+}
+
+// The wish has changed: it is searched soon, and logged when the user has come to rest.
+function soon(wait) {
+  clearTimeout(typing);
+  clearTimeout(resting);
+  typing = setTimeout(search, wait);
+  resting = setTimeout(rest, wait + RESTING_MS);
+}
+
+function changed() {
+  soon(0);
+}
+
+// The user wants the query to be read in another way: `change` has the new fields of the wish.
+function reread(change) {
+  Object.assign(wish, change);
+  $("q").focus();
+  changed();
 }
 
 function summary({ hits, attention, took_ms, model, degraded }) {
@@ -65,144 +147,95 @@ function showHint(answer) {
       : "No document matches this query.";
 }
 
-function hitElement(hit, queryId) {
-  const element = $("hit").content.firstElementChild.cloneNode(true);
-  const find = (selector) => element.querySelector(selector);
-  const feedback = sender(hit, queryId, element);
-  const title = titleElement(hit, find(".text"));
-  title.addEventListener("click", () => feedback("click"));
-  title.addEventListener("auxclick", (event) => event.button === 1 && feedback("click"));
-  find("h2").append(title);
-  find(".address").textContent = title.href ?? "";
-  find(".text").append(...snippet(hit));
-  find("meter").value = hit.score;
-  find("output").textContent = percent(hit.score);
-  for (const thumb of element.querySelectorAll(".thumb")) thumb.onclick = () => feedback(thumb.dataset.action);
-  find(".explain").append(...explanation(hit));
-  return element;
+function typed() {
+  const q = $("q").value;
+  if (q === wish.q) return;
+  Object.assign(wish, { q, literal: false, typos: true });
+  soon(TYPING_MS);
 }
 
-// Documents with an http or https address get a link. Other documents open in the list.
-function titleElement(hit, text) {
-  const marked = hit.title ? mark(hit.title, hit.highlights, "title") : [hit.id];
-  const url = hit.url && URL.canParse(hit.url) ? new URL(hit.url) : null;
-  if (url && /^https?:$/.test(url.protocol)) return el("a", { href: url.href, rel: "noopener" }, ...marked);
-  const button = el("button", { className: "plain", type: "button", ariaExpanded: "false" }, ...marked);
-  button.addEventListener("click", () => {
-    const open = button.ariaExpanded !== "true";
-    button.ariaExpanded = String(open);
-    text.classList.toggle("whole", open);
-    text.replaceChildren(...(open ? mark(hit.text, hit.highlights, "text") : snippet(hit)));
-  });
-  return button;
-}
-
-// Returns a part of a text as nodes, with marked query words. Offsets count code points, as in the API.
-function mark(text, highlights, field, from = 0, to = Infinity) {
-  const points = Array.from(text);
-  const cut = (start, end) => points.slice(start, end).join("");
-  const nodes = [];
-  let at = from;
-  const inside = (one) => one.field === field && one.start >= from && one.end <= to;
-  for (const { start, end } of highlights.filter(inside)) {
-    nodes.push(cut(at, start), el("mark", {}, cut(start, end)));
-    at = end;
-  }
-  return [...nodes, cut(at, Math.min(to, points.length))];
-}
-
-// Returns the part of the text with the most query words, or the start of the best passage if it has none.
-function snippet({ text, highlights, explain }) {
-  const points = Array.from(text);
-  const marks = highlights.filter((one) => one.field === "text");
-  const word = ({ start, end }) => points.slice(start, end).join("").toLowerCase();
-  const shown = (from, to) => marks.filter(({ start, end }) => start >= from && end <= to);
-  const counts = marks.map(({ start }) => new Set(shown(start, start + SNIPPET - BEFORE).map(word)).size);
-  const best = marks[counts.indexOf(Math.max(...counts))];
-  const passage = explain.keys.filter((key) => key.kind === "passage").sort((a, b) => b.share - a.share)[0];
-  let from = best ? Math.max(0, best.start - BEFORE) : (passage?.start ?? 0);
-  if (points.length <= SNIPPET) from = 0;
-  while (from > 0 && from < best?.start && /\S/.test(points[from - 1])) from++; // start with a whole word
-  const to = Math.min(points.length, from + SNIPPET);
-  return [from > 0 ? "… " : "", ...mark(text, highlights, "text", from, to), to < points.length ? " …" : ""];
-}
-
-function sender(hit, queryId, element) {
-  const sent = new Set(); // each search sends at most one click and one judgment of a hit
-  const done = element.querySelector(".done");
-  return (action) =>
-    attempt(async () => {
-      const kind = action === "click" ? "click" : "thumb";
-      if (sent.has(kind)) return;
-      sent.add(kind);
-      const event = {
-        action_name: action,
-        query_id: queryId,
-        timestamp: new Date().toISOString(),
-        event_attributes: {
-          object: { object_id: hit.id, object_id_field: "id" },
-          position: { ordinal: hit.position },
-        },
-      };
-      try {
-        const { rejected } = await call("POST", "/events", event, { keepalive: true }); // sent also when the page closes
-        if (rejected.length) throw new Problem(rejected[0]);
-      } catch (error) {
-        sent.delete(kind);
-        throw error;
-      }
-      for (const thumb of kind === "thumb" ? element.querySelectorAll(".thumb") : []) {
-        thumb.ariaPressed = String(thumb.dataset.action === action);
-        thumb.ariaDisabled = "true";
-      }
-      const link = (onclick, text) => el("button", { className: "plain", type: "button", onclick }, text);
-      const again = link(searchAgain, "Search again");
-      const undo = link(() => deleteFeedback(queryId), "delete all feedback on this search");
-      done.replaceChildren("Stored. ", again, " to see the effect, or ", undo, ".");
-    });
-}
-
-// Deletes the feedback, and searches again to show the ranking without it.
-async function deleteFeedback(queryId) {
-  if (await attempt(() => call("POST", "/events/delete", { query_id: queryId }))) await searchAgain();
-}
-
-// Parts that are 0 are left out.
-function explanation({ explain, logit, text }) {
-  const table = el("table", {}, el("caption", {}, "Logit: the sum of its parts"));
-  const parts = Object.entries(explain.parts).filter(([, value]) => value !== 0);
-  for (const [name, value] of [...parts.map(([part, value]) => [PARTS[part] ?? part, value]), ["logit", logit]]) {
-    table.append(el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value.toFixed(3))));
-  }
-  const order = (key) => (key.kind === "query" ? 1 : 0) + Math.abs(key.share) / 2;
-  const keys = [...explain.keys].sort((a, b) => order(b) - order(a));
-  const list = el("ul", {}, ...keys.slice(0, MAX_KEYS).map((key) => el("li", {}, ...keyLine(key, text))));
-  const left = keys.length - MAX_KEYS;
-  return [table, el("div", {}, el("h3", {}, "Matched keys"), list, left > 0 ? `and ${left} more` : "")];
-}
-
-function keyLine(key, text) {
-  const figures = el("span", { className: "quiet" }, ` cosine ${key.cosine.toFixed(2)}, share ${percent(key.share)}`);
-  if (key.kind === "query") {
-    const effect = key.share < 0 ? "rejected it" : "confirmed it";
-    return [el("b", {}, "past query"), ` “${key.query ?? "?"}” ${effect} (${key.from ?? "feedback"})`, figures];
-  }
-  const start = Array.from(text).slice(key.start, Math.min(key.end, key.start + MAX_KEY_CHARACTERS)).join("");
-  const more = key.end - key.start > MAX_KEY_CHARACTERS ? "…" : "";
-  const words = key.kind === "title" || !start ? "" : ` “${start}${more}”`;
-  return [el("b", {}, key.kind), words, figures];
-}
-
-$("search").addEventListener("submit", (event) => {
+// Enter. A search that is already shown is only logged.
+async function submit(event) {
   event.preventDefault();
-  const address = new URLSearchParams({ c: collection, q: $("q").value });
-  if (address.toString() !== location.search.slice(1)) history.pushState(null, "", `?${address}`);
-  search();
+  clearTimeout(typing);
+  clearTimeout(resting);
+  wish.q = $("q").value;
+  await running;
+  const wanted = JSON.stringify(searchOf(wish, filterable));
+  if (!list || JSON.stringify({ ...list.request, log: false }) !== wanted) await search(0, true);
+  await rest();
   window.scrollTo(0, 0);
+}
+
+function showWish() {
+  $("q").value = wish.q;
+  showSelects();
+}
+
+function showSelects() {
+  for (const name of ["sort", "mode", "model"]) {
+    const select = $(name);
+    if (![...select.options].some((option) => option.value === wish[name])) select.add(new Option(wish[name]));
+    select.value = wish[name];
+  }
+}
+
+async function loadFields() {
+  const state = await call("GET", "");
+  filterable = state.settings.filterable;
+  const orders = filterable.flatMap((field) => [
+    new Option(`${field}, ascending`, `${field}:asc`),
+    new Option(`${field}, descending`, `${field}:desc`),
+  ]);
+  $("sort").replaceChildren(new Option("relevance", ""), ...orders);
+}
+
+async function loadModels() {
+  const { models, aliases } = await call("GET", "/models");
+  const named = Object.entries(aliases).sort().map(([name, version]) => new Option(`${name} (${version})`, name));
+  const versions = models.map(({ version }) => new Option(version ? `version ${version}` : "untrained (0)", version));
+  $("model").replaceChildren(...named, ...versions.reverse());
+  showSelects();
+}
+
+for (const name of ["sort", "mode", "model"]) {
+  $(name).addEventListener("change", () => {
+    wish[name] = $(name).value;
+    changed();
+  });
+}
+$("reset").addEventListener("click", () => {
+  const { q, sort, mode, model } = wish;
+  wish = Object.assign(emptyWish(q), { sort, mode, model });
+  changed();
 });
+$("q").addEventListener("input", (event) => event.isComposing || typed());
+$("q").addEventListener("compositionend", typed);
+$("search").addEventListener("submit", submit);
 window.addEventListener("popstate", () => {
-  $("q").value = new URLSearchParams(location.search).get("q") ?? "";
-  if ($("q").value) search();
-  else location.reload();
+  wish = wishFrom(location.search);
+  if ($("facets").contains(document.activeElement)) document.activeElement.blur(); // a focused number is not replaced
+  showWish();
+  search();
 });
-if ($("q").value && $("error").hidden) search();
+$("hits").addEventListener("click", remember, true); // the back button leads from a document to its hits
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const stops = [$("q"), ...$("hits").querySelectorAll("h2 > :is(a, button)")];
+  const at = stops.indexOf(document.activeElement);
+  if (!step || at < 0 || event.isComposing || !stops[at + step]) return;
+  event.preventDefault();
+  stops[at + step].focus();
+});
+wide.addEventListener("change", () => ($("options").open = wide.matches));
+$("options").open = wide.matches;
+connectSwitch();
+showWish();
+if (collection && !$("error").textContent.trim()) {
+  loadModels().catch((error) => showError(error.message));
+  await loadFields().catch((error) => showError(error.message));
+  showSelects();
+  const [arrival] = performance.getEntriesByType("navigation");
+  if (wish.q && arrival.type === "navigate") changed();
+  else if (wish.q) search(); // a return to this page, or a reload: the search was logged before
+}

@@ -1,0 +1,29 @@
+"""SQL that writes rules, and reads one. The caller commits."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select
+
+from service.storage.database import now
+from service.storage.tables import Rule
+
+
+def find_rule(connection: Connection, collection_id: int, id: str) -> Row[Any] | None:
+    """Return the row of a rule, or None."""
+    wanted = select(Rule.__table__).where(Rule.collection_id == collection_id, Rule.id == id)
+    return connection.execute(wanted).one_or_none()
+
+
+def store_rule(connection: Connection, collection_id: int, id: str, body: dict[str, Any], vector: bytes | None) -> None:
+    """Store a rule in place of the rule with the same id."""
+    found = find_rule(connection, collection_id, id)
+    delete_rule(connection, collection_id, id)
+    created_at = now() if found is None else found.created_at
+    values = {"collection_id": collection_id, "id": id, "body": body, "vector": vector, "created_at": created_at}
+    connection.execute(insert(Rule).values(values))
+
+
+def delete_rule(connection: Connection, collection_id: int, id: str) -> bool:
+    """Delete a rule. Return whether it existed."""
+    deleted = connection.execute(delete(Rule).where(Rule.collection_id == collection_id, Rule.id == id))
+    return deleted.rowcount > 0

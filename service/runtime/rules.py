@@ -1,0 +1,99 @@
+"""The rules of a collection in memory: the owner pins and hides documents for the queries that match a condition.
+
+`service.rules` changes them, `service.search.pinning` applies them. This module sees texts, vectors and times, and
+neither documents nor SQL.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from index.inner_products import inner_products
+from index.memory.query_key import as_query_key
+from index.records import Floats
+from index.words.query_reading import folded
+
+Condition = Literal["exact", "contains", "near"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A condition on the query, and the documents that it pins and hides."""
+
+    id: str
+    condition: Condition
+    text: str
+    cosine: float = 0.8
+    """Least cosine between the query and the text of a `near` condition."""
+    vector: Floats | None = None
+    """The unit vector (D,) of the text of a `near` condition."""
+    pins: tuple[tuple[str, int], ...] = ()
+    """Pairs of document id and 1-based position, by position."""
+    hides: tuple[str, ...] = ()
+    """Document ids."""
+    begins: str | None = None
+    """The time from which the rule applies, as RFC 3339 text in UTC, to the millisecond; None: always."""
+    ends: str | None = None
+    """The time from which the rule no longer applies; None: never."""
+
+    def applies_at(self, moment: str) -> bool:
+        """Return whether the rule applies at a time, as RFC 3339 text in UTC, to the millisecond."""
+        return (self.begins is None or self.begins <= moment) and (self.ends is None or moment < self.ends)
+
+
+class Rulebook:
+    """The rules of a collection, by id. It is immutable: a change makes another one."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._rules = {rule.id: rule for rule in sorted(rules, key=lambda rule: rule.id)}
+        self._exact: dict[str, list[Rule]] = {}
+        self._contains: list[tuple[list[str], Rule]] = []
+        near: list[Rule] = []
+        for rule in self._rules.values():
+            if rule.condition == "exact":
+                self._exact.setdefault(as_query_key(rule.text), []).append(rule)
+            elif rule.condition == "contains":
+                self._contains.append((folded(rule.text).split(), rule))
+            else:
+                near.append(rule)
+        self._near = near
+        self._vectors = np.asarray([rule.vector for rule in near], np.float32)  # (R, D)
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._rules
+
+    def with_rule(self, rule: Rule) -> "Rulebook":
+        """Return these rules with a rule added or replaced."""
+        return Rulebook((self._rules | {rule.id: rule}).values())
+
+    def without(self, id: str) -> "Rulebook":
+        """Return these rules without the rule of this id."""
+        return Rulebook(rule for rule in self._rules.values() if rule.id != id)
+
+    def matching(self, texts: Iterable[str], vector: Floats, moment: str) -> list[Rule]:
+        """Return the rules that apply to a query at a time, by id.
+
+        texts: the query as it was typed, and as it was corrected and completed; one of them has to match. vector (D,):
+        the unit vector of the query. moment: RFC 3339 text in UTC, to the millisecond.
+        """
+        found = []
+        for text in set(texts):
+            found += self._exact.get(as_query_key(text), [])
+            words = folded(text).split() if self._contains else []
+            found += [rule for wanted, rule in self._contains if _in_order(wanted, words)]
+        if self._near:
+            cosines = inner_products(self._vectors, vector).tolist()
+            found += [rule for rule, cosine in zip(self._near, cosines, strict=True) if cosine >= rule.cosine]
+        by_id = {rule.id: rule for rule in found if rule.applies_at(moment)}
+        return [by_id[id] for id in sorted(by_id)]
+
+
+def _in_order(wanted: Sequence[str], words: Iterable[str]) -> bool:
+    """Return whether the wanted words occur among the words in their order; other words may stand between them."""
+    rest = iter(words)
+    return all(word in rest for word in wanted)

@@ -1,0 +1,110 @@
+"""Applies the rules of a collection to a search: hidden documents are excluded, pinned documents get their positions.
+
+Rules apply in every mode. Searches with `sort` have no pinned documents. No rule applies to searches without words.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from index.generation.generation import Generation
+from index.ranking.retrieval import Query
+from index.records import Ints, Mask
+from service.runtime.collection import CollectionState
+from service.runtime.rules import Rule
+from service.search import repository
+from service.storage.database import Database, now
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The pinned documents of a search, by position.
+
+    doc_indices (P,); positions (P,) 1-based, ascending and distinct; rules: doc index -> id of the rule that pins it.
+    """
+
+    doc_indices: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    positions: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    rules: dict[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.doc_indices)
+
+
+NONE = Pins()
+
+
+def apply_rules(
+    database: Database, state: CollectionState, generation: Generation, query: Query, encoded: str
+) -> tuple[Query, Pins]:
+    """Return the query without the documents that rules hide, and the documents that rules pin.
+
+    encoded: the text of the query as it was corrected and completed. A document that a rule hides is not pinned by
+    another rule. A pinned document that does not exist, or that the filter excludes, is left out.
+    """
+    rules = state.rules.matching((query.text, encoded), query.vector, now()) if len(state.rules) else []
+    if not rules:
+        return query, NONE
+    ids = {id for rule in rules for id in (*rule.hides, *(pinned for pinned, _ in rule.pins))}
+    doc_index_of = _doc_indices(database, state, generation, sorted(ids))
+    hidden = [doc_index_of[id] for rule in rules for id in rule.hides if id in doc_index_of]
+    allowed: Mask = generation.alive.copy() if query.allowed is None else query.allowed & generation.alive
+    allowed[hidden] = False
+    pins = _pins(rules, {id: at for id, at in doc_index_of.items() if allowed[at]})
+    count = max(query.count, int(pins.positions.max(initial=0)))  # so that every page has the same positions
+    return replace(query, allowed=allowed if hidden else query.allowed, count=count), pins
+
+
+def placed(ranks: Ints, pins: Pins, doc_indices: Ints) -> Ints:
+    """Return the 0-based ranks of the hits with the pinned documents at their positions; the others move down.
+
+    ranks (n,): the ranks of the hits in their order; doc_indices (N,): the document of each rank. A position beyond
+    the end of the list becomes the end of the list.
+    """
+    if not len(pins):
+        return ranks
+    pinned = _ranks_of(pins, doc_indices)
+    hits: list[int] = ranks[~np.isin(ranks, pinned)].tolist()
+    for rank, position in zip(pinned.tolist(), pins.positions.tolist(), strict=True):
+        hits.insert(position - 1, rank)
+    return np.asarray(hits, np.int64)
+
+
+def pinned_first(ranks: Ints, pins: Pins, doc_indices: Ints) -> Ints:
+    """Return the ranks of the hits with those of the pinned documents before all others."""
+    if not len(pins):
+        return ranks
+    pinned = _ranks_of(pins, doc_indices)
+    return np.concatenate([pinned, ranks[~np.isin(ranks, pinned)]])
+
+
+def _ranks_of(pins: Pins, doc_indices: Ints) -> Ints:
+    """Return the 0-based ranks (P,) of the pinned documents, all of which are ranked."""
+    order = np.argsort(doc_indices)
+    ranks: Ints = order[np.searchsorted(doc_indices, pins.doc_indices, sorter=order)]
+    return ranks
+
+
+def _doc_indices(
+    database: Database, state: CollectionState, generation: Generation, ids: Sequence[str]
+) -> dict[str, int]:
+    """Return id -> doc index of the documents among these ids that the generation has."""
+    rows = repository.rows_of(database, state.id, ids)
+    found = generation.doc_indices(np.asarray(list(rows.values()), np.int64))
+    return {id: at for id, at in zip(rows, found.tolist(), strict=True) if at >= 0}
+
+
+def _pins(rules: Sequence[Rule], doc_index_of: dict[str, int]) -> Pins:
+    """Return the pins of these rules. The first rule that pins a document decides; a taken position moves down."""
+    wanted: dict[int, tuple[int, str]] = {}
+    for rule in rules:
+        for id, position in rule.pins:
+            if id in doc_index_of:
+                wanted.setdefault(doc_index_of[id], (position, rule.id))
+    ordered = sorted(wanted.items(), key=lambda one: one[1][0])
+    positions: list[int] = []
+    for _, (position, _) in ordered:
+        positions.append(max(position, positions[-1] + 1 if positions else 1))
+    doc_indices = np.asarray([doc_index for doc_index, _ in ordered], np.int64)
+    return Pins(doc_indices, np.asarray(positions, np.int64), {at: rule for at, (_, rule) in wanted.items()})
