@@ -85,7 +85,7 @@ def modules(name: str) -> set[str]:
 
 def test_every_script_belongs_to_a_page() -> None:
     scripts = {name for name in STATIC if name.endswith(".js")}
-    assert modules("search.js") | modules("learning.js") == scripts
+    assert modules("search.js") | modules("learning.js") | modules("reference.js") == scripts
 
 
 def test_every_control_of_the_search_page_has_a_label(client: TestClient) -> None:
