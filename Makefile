@@ -18,6 +18,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --constraint constraints.txt torch==2.13.0
 	$(BIN)/pip install --constraint constraints.txt --editable '.[offline,dev]'
+	# Without its dependencies, which all are installed but an older typer, for its command line only: a test calls it.
+	$(BIN)/pip install --constraint constraints.txt --no-deps openapi-python-client
 	@touch $@
 
 # The libraries that benchmarks measure ours beside; nothing else needs them.

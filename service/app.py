@@ -8,9 +8,9 @@ from typing import Any
 
 import structlog
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
+from service.aliases import routes as aliases
 from service.collections import routes as collections
 from service.collections import synonyms
 from service.documents import routes as documents
@@ -21,6 +21,8 @@ from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.http import problems
 from service.http.body_limit import BodyLimit
+from service.http.compression import Compression
+from service.http.openapi import openapi, operation_id
 from service.http.request_counter import RequestCounter
 from service.http.requests import MAX_BODY_BYTES
 from service.http.same_origin import SameOrigin
@@ -32,13 +34,17 @@ from service.rules import routes as rules
 from service.runtime.runtime import Runtime
 from service.search import routes as search
 from service.settings import Settings
+from service.suggestions import routes as suggestions
 from service.tasks import routes as tasks
 from service.training import routes as training
 from service.training.actions import resume_training
 from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
-SLICES = (search, documents, collections, synonyms, rules, feedback, training, models, tasks, health, web)
+SLICES = (
+    search, documents, collections, synonyms, rules, suggestions, feedback, training, models, aliases, tasks, health,
+    web,
+)  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
 
@@ -67,12 +73,16 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+        docs_url=None,  # service.web serves /docs without another host
+        redoc_url=None,
     )
     problems.install(app)
     for module in SLICES:
         app.include_router(module.router, max_body_size=MAX_BODY_BYTES)
     app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
     app.add_middleware(Idempotency)
+    app.add_middleware(Compression)
     app.add_middleware(BodyLimit)
     app.add_middleware(SameOrigin)
     app.add_middleware(RequestCounter)
@@ -98,13 +108,7 @@ def configure_logging(level: str) -> None:
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI schema, with the schemas of batch items, which routes validate one by one."""
+    """Return the OpenAPI schema, made at the first request."""
     if app.openapi_schema is None:
-        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        known = schema.setdefault("components", {}).setdefault("schemas", {})
-        for model in (DocumentIn, EventIn, JudgmentIn):
-            described = model.model_json_schema(ref_template="#/components/schemas/{model}")
-            known |= described.pop("$defs", {})
-            known[model.__name__] = described
-        app.openapi_schema = schema
+        app.openapi_schema = openapi(app, (DocumentIn, EventIn, JudgmentIn))
     return app.openapi_schema

@@ -20,8 +20,8 @@ FLOORS: dict[int, str] = {
     5: "index.learning",
     6: "index.collection service.http service.settings service.storage",
     7: "service.runtime",
-    8: "service.collections service.documents service.feedback service.models service.rules service.search"
-    " service.tasks service.training",
+    8: "service.aliases service.collections service.documents service.feedback service.models service.rules"
+    " service.search service.suggestions service.tasks service.training",
     9: "service.operations service.web",
     10: "service.app service.demo",
     11: "service.cli",
@@ -35,9 +35,10 @@ FOREIGN_TO_INDEX = {
 """Packages for HTTP, SQL and configuration, which the library does not import."""
 
 WITHOUT_SQL = (
-    "service.app", "service.cli", "service.collections", "service.demo", "service.documents", "service.feedback",
-    "service.http", "service.models", "service.operations", "service.rules", "service.runtime", "service.search",
-    "service.settings", "service.tasks", "service.training", "service.web",
+    "service.aliases", "service.app", "service.cli", "service.collections", "service.demo", "service.documents",
+    "service.feedback", "service.http", "service.models", "service.operations", "service.rules", "service.runtime",
+    "service.search", "service.settings", "service.suggestions", "service.tasks", "service.training",
+    "service.web",
 )  # fmt: skip
 """Folders and modules of the service whose SQL stands in modules named `*repository`. `service.storage` is not here."""
 SQL_TYPES = {"sqlalchemy.Connection", "sqlalchemy.Row", "sqlalchemy.RowMapping", "sqlalchemy.exc.SQLAlchemyError"}

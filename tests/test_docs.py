@@ -26,7 +26,7 @@ def endpoints() -> list[str]:
 
 def documented_endpoints(text: str) -> set[str]:
     """Return the endpoints that headings and tables of a page name as `METHOD /path`."""
-    return set(re.findall(r"`((?:GET|PUT|POST|DELETE) /[^`? ]*)", text))
+    return set(re.findall(r"`((?:GET|PUT|POST|PATCH|DELETE) /[^`? ]*)", text))
 
 
 def constant(node: ast.expr | None) -> Iterator[str]:

@@ -12,7 +12,20 @@ from typing import NoReturn, TextIO
 
 import typer
 
-from service.cli import content, evaluation, feedback, ingest, models, operating, rules, show, training
+from service.cli import (
+    collections,
+    content,
+    documents,
+    evaluation,
+    feedback,
+    ingest,
+    models,
+    operating,
+    reencoding,
+    rules,
+    show,
+    training,
+)
 from service.cli.failures import DONE, ERROR, INTERRUPTED, TERMINATED, USAGE, Failure
 
 app = typer.Typer(
@@ -23,10 +36,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.callback()(operating.options)
 app.command()(operating.serve)
 app.command()(operating.demo)
 app.command()(ingest.ingest)
 app.command()(content.search)
+app.add_typer(collections.collections, name="collections")
+app.add_typer(documents.documents, name="documents")
 app.add_typer(feedback.events, name="events")
 app.add_typer(feedback.judgments, name="judgments")
 app.add_typer(rules.rules, name="rules")
@@ -34,6 +50,7 @@ app.command()(training.train)
 app.add_typer(models.models, name="models")
 app.command()(evaluation.evaluate)
 app.command()(operating.doctor)
+app.command()(reencoding.reencode)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

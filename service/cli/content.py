@@ -1,12 +1,31 @@
 """`search` shows hits."""
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from service.cli import show
 from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
+from service.cli.failures import USAGE, Failure
 from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption
+
+
+class SearchMode(StrEnum):
+    """What finds the candidates of a search."""
+
+    HYBRID = "hybrid"
+    DENSE = "dense"
+    WORDS = "words"
+
+
+def version_or_alias(model: str | None) -> int | str | None:
+    """Return the version or the alias of a model. Raises Failure USAGE for other text."""
+    if model is None or model in ("champion", "challenger"):
+        return model
+    if not (model.isascii() and model.isdigit()):
+        raise Failure(USAGE, "--model: expected champion, challenger or a version number")
+    return int(model)
 
 
 def search(
@@ -17,10 +36,13 @@ def search(
     condition: Annotated[
         str | None, typer.Option("--filter", help='A filter, such as: lang = "en" AND year >= 2020.')
     ] = None,
-    mode: Annotated[str | None, typer.Option(help="hybrid, dense or words.")] = None,
+    mode: Annotated[SearchMode | None, typer.Option(help="What finds candidates.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show the parts of the logit of each hit.")] = False,
     model: Annotated[
-        str | None, typer.Option(help="The version or alias of the model; by default the champion.")
+        str | None,
+        typer.Option(
+            metavar="champion|challenger|VERSION", help="The version or alias of the model; by default the champion."
+        ),
     ] = None,
     predict: Annotated[
         list[str] | None, typer.Option(help="Predict the value of this metadata field; repeatable.")
@@ -31,7 +53,7 @@ def search(
 ) -> None:
     """Search a collection."""
     given: dict[str, Any] = {"q": query, "limit": limit, "offset": offset, "filter": condition, "mode": mode}
-    given["model"] = int(model) if model and model.isascii() and model.isdigit() else model
+    given["model"] = version_or_alias(model)
     given["predict"] = predict or None
     body = {name: value for name, value in given.items() if value is not None} | {"explain": explain}
     with connect(data, url) as service:

@@ -40,6 +40,23 @@ class StopSignal:
         self.server.should_exit = True
 
 
+def print_version(asked: bool) -> None:
+    """Write the version and end the command, if asked."""
+    if asked:
+        from importlib.metadata import version
+
+        show.line(f"softseek {version('softseek')}")
+        raise typer.Exit
+
+
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """A search engine that learns from feedback."""
+
+
 def serve(
     data: DataOption = None,
     host: Annotated[

@@ -15,6 +15,8 @@ from rich.text import Text
 PIPE_COLUMNS = 200
 """Width of a table when stdout is not a terminal."""
 SNIPPET_CHARACTERS = 240
+PREVIEW_CHARACTERS = 80
+"""Characters of a text in a table."""
 MAX_FAULTS = 20
 """Faults that are written; the others are counted."""
 
@@ -28,6 +30,12 @@ def data(value: Any, on_one_line: bool = False) -> None:
 def line(text: str) -> None:
     """Write a line to stdout."""
     print(plain(text))
+
+
+def paragraphs(text: str) -> None:
+    """Write a text to stdout, line by line."""
+    for one in text.splitlines():
+        line(one)
 
 
 def notice(text: str) -> None:

@@ -5,10 +5,10 @@ from dataclasses import asdict
 from typing import Any
 
 from service.collections.repository import counts, find_collection, has_documents, update_settings
-from service.collections.schemas import CollectionIn
+from service.collections.schemas import CollectionIn, SwapIn
 from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import bump_watermark, delete_collection, mark_deleted
+from service.runtime.collection_repository import bump_watermark, delete_collection, mark_deleted, swap_names
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
 from service.runtime.model_files import models_directory
@@ -22,11 +22,18 @@ NULLABLE = ("retention_days", "memory_half_life_days")
 
 
 def put(runtime: Runtime, name: str, wanted: CollectionIn) -> tuple[dict[str, Any], bool]:
-    """Create a collection or change its settings; return its body, and whether it was created."""
+    """Create a collection or change its settings; return its body, and whether it was created.
+
+    Raises Problem 409 if the name is that of an alias whose collection was deleted.
+    """
     given = wanted.model_dump(exclude_unset=True)
     changes = {key: value for key, value in given.items() if value is not None or key in NULLABLE}
     with runtime.collections_lock:  # so that simultaneous requests create the collection once
-        state = runtime.collections.get(name)
+        state = runtime.find_collection(name)
+        if state is None and name in runtime.aliases:
+            raise Problem(
+                409, "name_is_taken", "an alias of a deleted collection has this name; delete the alias first"
+            )
         if state is None:
             return show(runtime, runtime.create_collection(name, CollectionSettings().changed(changes))), True
     _change(runtime, state, changes)
@@ -68,13 +75,33 @@ def show(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
         }
 
 
+def swap(runtime: Runtime, wanted: SwapIn) -> dict[str, Any]:
+    """Exchange the names of two collections, durably, and return both. No request sees only one of the changes.
+
+    Raises Problem 404 if one does not exist, and 422 if both are the same.
+    """
+    with runtime.collections_lock:
+        a, b = runtime.collection(wanted.a), runtime.collection(wanted.b)
+        if a is b:
+            detail = "must name another collection than a"
+            raise Problem(422, "invalid_request", detail, [{"pointer": "/b", "detail": detail}])
+        with runtime.database.write() as connection:
+            swap_names(connection, a.id, b.id)
+        a.name, b.name = b.name, a.name
+        runtime.collections = {**runtime.collections, a.name: a, b.name: b}  # a search reads the old or the new
+    return {"collections": [show(runtime, one) for one in sorted((a, b), key=lambda one: one.name)]}
+
+
 def remove(runtime: Runtime, name: str) -> str:
     """Make a collection unavailable, start the task that deletes its data, and return the task's id."""
-    if name == DEFAULT_COLLECTION:
-        raise Problem(409, "collection_is_default", "the default collection cannot be deleted; delete its documents")
-    with runtime.collections_lock, runtime.database.write() as connection:
+    with runtime.collections_lock:
         state = runtime.collection(name)
-        mark_deleted(connection, state.id)
+        if state.name == DEFAULT_COLLECTION:
+            detail = "the default collection cannot be deleted; delete its documents"
+            raise Problem(409, "collection_is_default", detail)
+        name = state.name  # also where an alias was given
+        with runtime.database.write() as connection:
+            mark_deleted(connection, state.id)
         runtime.collections.pop(name)
 
     def work(progress: Progress) -> dict[str, Any]:

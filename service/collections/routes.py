@@ -6,7 +6,9 @@ from fastapi import APIRouter, Body, Path
 from fastapi.responses import JSONResponse, Response
 
 from service.collections import actions
-from service.collections.schemas import NAME_PATTERN, CollectionIn
+from service.collections.answers import Collection, CollectionList
+from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
+from service.http.answers import TASK_ACCEPTED, answers
 from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
 from service.runtime.dependency import Running
@@ -15,7 +17,7 @@ router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=S
 Name = Annotated[str, Path(pattern=NAME_PATTERN)]
 
 
-@router.put("/{collection}", responses={201: {"description": "Created"}})
+@router.put("/{collection}", responses=answers((200, Collection, "Changed"), (201, Collection, "Created")))
 def put_collection(
     runtime: Running, collection: Name, settings: Annotated[CollectionIn | None, Body()] = None
 ) -> Response:
@@ -24,19 +26,25 @@ def put_collection(
     return JSONResponse(body, 201 if created else 200)
 
 
-@router.get("")
+@router.post("/swap", responses=answers((200, CollectionList, "Both collections, with their new names")))
+def swap_collections(runtime: Running, names: SwapIn) -> dict[str, Any]:
+    """Exchange the names of two collections at once. Documents, feedback and models go with their collection."""
+    return actions.swap(runtime, names)
+
+
+@router.get("", responses=answers((200, CollectionList, "The collections")))
 def list_collections(runtime: Running) -> dict[str, Any]:
     """List the collections with their counts."""
     return {"collections": [actions.show(runtime, state) for _, state in sorted(runtime.collections.items())]}
 
 
-@router.get("/{collection}")
+@router.get("/{collection}", responses=answers((200, Collection, "The collection")))
 def get_collection(runtime: Running, collection: Name) -> dict[str, Any]:
     """Show a collection: settings, counts, champion."""
     return actions.show(runtime, runtime.collection(collection))
 
 
-@router.delete("/{collection}", status_code=202)
+@router.delete("/{collection}", status_code=202, responses=TASK_ACCEPTED)
 def delete_collection(runtime: Running, collection: Name) -> Response:
     """Delete a collection and its data. It is unavailable on return."""
     return accepted_task(runtime.jobs.show(actions.remove(runtime, collection)))

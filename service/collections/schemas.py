@@ -11,6 +11,15 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$"
 FieldName = Annotated[str, Field(min_length=1, max_length=128, pattern=r'^[^"\x00]+$')]
 
 
+class SwapIn(Strict):
+    """The two collections that exchange their names."""
+
+    a: Annotated[str, Field(pattern=NAME_PATTERN)]
+    """The name of a collection."""
+    b: Annotated[str, Field(pattern=NAME_PATTERN)]
+    """The name of another collection."""
+
+
 class AttentionIn(Strict):
     """How queries attend to keys. Omitted fields keep their values, or get the defaults in a new collection."""
 

@@ -7,8 +7,10 @@ from fastapi import APIRouter, Path
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field, model_validator
 
+from service.collections.answers import Synonyms, SynonymsList
 from service.collections.repository import update_settings
 from service.collections.schemas import Word
+from service.http.answers import answers
 from service.http.problems import Problem, not_found
 from service.http.requests import Strict, StrictRoute
 from service.runtime.collection import CollectionState
@@ -35,7 +37,7 @@ class SynonymsIn(Strict):
         return self
 
 
-@router.put("/{synonym_id}", responses={201: {"description": "Created"}})
+@router.put("/{synonym_id}", responses=answers((200, Synonyms, "Replaced"), (201, Synonyms, "Created")))
 def put_synonyms(runtime: Running, collection: str, synonym_id: SynonymId, synonyms: SynonymsIn) -> Response:
     """Create or replace an entry of synonyms."""
     state = runtime.collection(collection)
@@ -49,14 +51,14 @@ def put_synonyms(runtime: Running, collection: str, synonym_id: SynonymId, synon
     return JSONResponse({"id": synonym_id, **entry}, 201 if created else 200)
 
 
-@router.get("")
+@router.get("", responses=answers((200, SynonymsList, "The entries")))
 def list_synonyms(runtime: Running, collection: str) -> dict[str, Any]:
     """List the entries of synonyms."""
     entries = runtime.collection(collection).settings.synonyms
     return {"synonyms": [{"id": id, **entry} for id, entry in sorted(entries.items())]}
 
 
-@router.get("/{synonym_id}")
+@router.get("/{synonym_id}", responses=answers((200, Synonyms, "The entry")))
 def get_synonyms(runtime: Running, collection: str, synonym_id: SynonymId) -> dict[str, Any]:
     """Show an entry of synonyms."""
     entry = runtime.collection(collection).settings.synonyms.get(synonym_id)

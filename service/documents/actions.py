@@ -5,7 +5,7 @@ from typing import Any
 
 from index.filters.parser import parse_filter
 from service.documents import repository
-from service.http.problems import not_found
+from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark
 from service.runtime.runtime import Runtime
@@ -40,7 +40,13 @@ def document_body(row: Any) -> dict[str, Any]:
 
 
 def matching_ids(runtime: Runtime, state: CollectionState, condition: str) -> list[str]:
-    """Return the ids of the searchable documents that match a filter. Raises FilterSyntax."""
+    """Return the ids of the searchable documents that match a filter.
+
+    Raises FilterSyntax, and Problem 422 for a blank filter, which selects everything in a search.
+    """
+    if not condition.strip():
+        detail = "the filter is blank; name the documents to delete, or delete the collection"
+        raise Problem(422, "invalid_filter", detail, [{"pointer": "/filter", "detail": detail, "position": 0}])
     node = parse_filter(condition, state.settings.filterable)
     with runtime.database.read() as connection:
         return repository.matching_ids(connection, state.id, node)

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from sqlalchemy import Connection
 from index.encoding.documents import EncodedDocument, PassageProgress, encode_documents, words_of
 from index.errors import Canceled
 from index.generation.generation import IndexedDocument
+from index.memory.aggregation import Confirmation
 from index.records import Document as DocumentRecord
 from service.documents import repository
 from service.documents.acceptance import Accepted, summary
@@ -108,13 +110,36 @@ def _publish(runtime: Runtime, state: CollectionState, encoded: Mapping[int, Enc
         documents = [encoded[sequence] for sequence in repository.take_pending(connection, list(encoded))]
         if not documents:
             return
-        added, removed = _write_documents(connection, state, documents)
-        watermark = bump_watermark(connection, state.id, documents=True)
-        moved = confirmations(connection, state.id, rows=[document.row for document in added]) if removed else []
-    state.publish(watermark, added, removed, moved)
+        change = write_documents(connection, state, documents)
+    change.publish(state)
 
 
-def _write_documents(
+@dataclass(frozen=True)
+class Change:
+    """Written documents, to publish after the commit: their new rows, the replaced rows, and the memory that moved."""
+
+    watermark: int
+    added: list[IndexedDocument]
+    removed: list[int]
+    moved: list[Confirmation]
+
+    def publish(self, state: CollectionState) -> None:
+        """Make the documents searchable. The caller holds the lock of the collection."""
+        state.publish(self.watermark, self.added, self.removed, self.moved)
+
+
+def write_documents(connection: Connection, state: CollectionState, documents: Sequence[Encoded]) -> Change:
+    """Write documents with their vectors in place of the documents with the same ids; their memory stays.
+
+    The caller holds the lock of the collection, commits, and publishes the change.
+    """
+    added, removed = _write_rows(connection, state, documents)
+    watermark = bump_watermark(connection, state.id, documents=True)
+    moved = confirmations(connection, state.id, rows=[document.row for document in added]) if removed else []
+    return Change(watermark, added, removed, moved)
+
+
+def _write_rows(
     connection: Connection, state: CollectionState, documents: Sequence[Encoded]
 ) -> tuple[list[IndexedDocument], list[int]]:
     """Write documents with their vectors; return them for the index, and the rows of the documents they replace."""

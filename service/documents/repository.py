@@ -11,11 +11,12 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from index.encoding.documents import EncodedDocument
 from index.filters.conditions import FilterNode
 from index.records import Document as DocumentRecord
+from index.records import Key as KeyRecord
 from index.records import KeyKind
 from service.storage.database import now
 from service.storage.filter_sql import to_sql
 from service.storage.tables import Document, Key, PendingDocument, Value
-from service.storage.vector_codec import as_blob
+from service.storage.vector_codec import as_blob, as_vector
 
 PART_SIZE = 500
 """Ids in one DELETE statement: SQLite limits the parameters of a statement."""
@@ -163,6 +164,17 @@ def insert_vectors(
         {"document_row": row, "vector": as_blob(encoded.value)} for row, encoded in zip(rows, documents, strict=True)
     ]
     connection.execute(insert(Value), values)
+
+
+def stored_vectors(connection: Connection, row: int) -> EncodedDocument | None:
+    """Return the own keys and the value of a document; None if it has no stored value."""
+    value = connection.execute(select(Value.vector).where(Value.document_row == row)).scalar()
+    if value is None:
+        return None
+    wanted = select(Key.kind, Key.vector, Key.span_start, Key.span_end)
+    own = wanted.where(Key.document_row == row, Key.kind != KeyKind.QUERY).order_by(Key.id)
+    keys = [KeyRecord(KeyKind(kind), as_vector(blob), start, end) for kind, blob, start, end in connection.execute(own)]
+    return EncodedDocument(keys, as_vector(value))
 
 
 def delete_replaced(connection: Connection, rows: Sequence[int]) -> None:

@@ -11,7 +11,17 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from service.documents import acceptance, actions, imports, indexing, spooling
-from service.documents.schemas import MAX_BATCH, Deletion, DocumentBatch, DocumentBody, ImportParameters
+from service.documents.answers import BatchOutcome, Document, DocumentPage
+from service.documents.patching import patch_document as change_document
+from service.documents.schemas import (
+    MAX_BATCH,
+    Deletion,
+    DocumentBatch,
+    DocumentBody,
+    DocumentPatch,
+    ImportParameters,
+)
+from service.http.answers import TASK_ACCEPTED, answers
 from service.http.problems import Problem
 from service.http.requests import SENT_TYPE, UNLIMITED, StrictRoute
 from service.http.responses import accepted_task
@@ -22,18 +32,26 @@ from service.runtime.runtime import Runtime
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], route_class=StrictRoute)
 WAIT_STEP_SECONDS = 0.02
 IMPORT_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/x-ndjson": {"schema": {"type": "string"}},
-            "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
-            "text/csv": {"schema": {"type": "string"}},
+    "required": True,
+    "description": "Lines of JSON, a JSON array or a table, also gzipped, of any size; a line has at most 8 MiB.",
+    "content": {
+        "application/x-ndjson": {
+            "schema": {"type": "string", "format": "binary"},
+            "example": '{"id": "doc-7", "text": "Use cp -r to copy a folder."}\n',
         },
-    }
+        "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
+        "text/csv": {"schema": {"type": "string"}},
+    },
 }
 
 
-@router.post("/import", status_code=202, max_body_size=UNLIMITED, openapi_extra=IMPORT_BODY)
+@router.post(
+    "/import",
+    status_code=202,
+    max_body_size=UNLIMITED,
+    responses=TASK_ACCEPTED,
+    openapi_extra={"requestBody": IMPORT_BODY},
+)
 async def import_documents(
     runtime: Running, collection: str, request: Request, parameters: Annotated[ImportParameters, Query()]
 ) -> Response:
@@ -47,7 +65,7 @@ async def import_documents(
     return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
 
 
-@router.post("/delete", status_code=202)
+@router.post("/delete", status_code=202, responses=TASK_ACCEPTED)
 def delete_documents(runtime: Running, collection: str, deletion: Deletion) -> Response:
     """Delete documents by id or by filter. Searches after the response do not return them."""
     state = runtime.collection(collection)
@@ -61,7 +79,14 @@ def delete_documents(runtime: Running, collection: str, deletion: Deletion) -> R
     return accepted_task(runtime.jobs.show(task_id))
 
 
-@router.post("", responses={202: {"description": "The task"}, 207: {"description": "Some documents failed"}})
+@router.post(
+    "",
+    responses=TASK_ACCEPTED
+    | answers(
+        (200, BatchOutcome, "With wait: every document is searchable"),
+        (207, BatchOutcome, "With wait: some documents failed"),
+    ),
+)
 async def post_documents(
     runtime: Running,
     collection: str,
@@ -87,7 +112,7 @@ async def post_documents(
     return Response(orjson.dumps(body), 207 if body["failed"] else 200, media_type="application/json")
 
 
-@router.get("")
+@router.get("", responses=answers((200, DocumentPage, "A page of documents")))
 def list_documents(
     runtime: Running,
     collection: str,
@@ -98,13 +123,11 @@ def list_documents(
     return actions.list_documents(runtime, runtime.collection(collection), limit, int(cursor or 0))
 
 
-@router.put("/{document_id:path}", responses={201: {"description": "Created"}})
+@router.put("/{document_id:path}", responses=answers((200, Document, "Replaced"), (201, Document, "Created")))
 def put_document(runtime: Running, collection: str, document_id: str, document: DocumentBody) -> Response:
     """Store a document. It is searchable when the response is sent."""
     state = runtime.collection(collection)
-    if document.id not in (None, document_id):
-        detail = "the id differs from the id in the path"
-        raise Problem(422, "invalid_request", detail, [{"pointer": "/id", "detail": detail}])
+    _require_same_id(document, document_id)
     item = document.model_dump(exclude_unset=True) | {"id": document_id}
     accepted = acceptance.accept(runtime, state, [item])
     outcome = accepted.items[0]
@@ -115,7 +138,15 @@ def put_document(runtime: Running, collection: str, document_id: str, document: 
     return Response(orjson.dumps(body), outcome["status"], media_type="application/json")
 
 
-@router.get("/{document_id:path}")
+@router.patch("/{document_id:path}", responses=answers((200, Document, "The changed document")))
+def patch_document(runtime: Running, collection: str, document_id: str, patch: DocumentPatch) -> dict[str, Any]:
+    """Change the given fields of a document; metadata is merged by key. It is searchable when the response is sent."""
+    state = runtime.collection(collection)
+    _require_same_id(patch, document_id)
+    return change_document(runtime, state, document_id, patch)
+
+
+@router.get("/{document_id:path}", responses=answers((200, Document, "The document")))
 def get_document(runtime: Running, collection: str, document_id: str) -> dict[str, Any]:
     """Show a document."""
     return actions.show_document(runtime, runtime.collection(collection), document_id)
@@ -128,6 +159,12 @@ def delete_document(runtime: Running, collection: str, document_id: str) -> Resp
     actions.show_document(runtime, state, document_id)
     actions.delete_documents(runtime, state, [document_id])
     return Response(status_code=204)
+
+
+def _require_same_id(document: DocumentBody | DocumentPatch, document_id: str) -> None:
+    if document.id not in (None, document_id):
+        detail = "the id differs from the id in the path"
+        raise Problem(422, "invalid_request", detail, [{"pointer": "/id", "detail": detail}])
 
 
 def _start(runtime: Runtime, state: CollectionState, documents: Sequence[Any]) -> str:

@@ -34,6 +34,19 @@ class DocumentBody(DocumentIn):
     id: DocumentId | None = None  # type: ignore[assignment]
 
 
+class DocumentPatch(Strict):
+    """Changes of a document, as a JSON merge patch (RFC 7396). Omitted fields keep their values.
+
+    `metadata` is merged key by key: null removes a key, `"metadata": null` removes all. Null removes title and url.
+    """
+
+    id: DocumentId | None = None
+    title: Annotated[str, Field(max_length=2000)] | None = None
+    text: Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)] = Field(default_factory=str)
+    url: Annotated[str, Field(max_length=4096)] | None = None
+    metadata: Annotated[dict[FieldName, FieldValue | None], Field(max_length=512)] | None = None
+
+
 class DocumentBatch(Strict):
     """Up to 1,000 documents. Each document is checked separately: an invalid document does not stop the others."""
 
@@ -64,4 +77,5 @@ class Deletion(Strict):
     """The documents to delete: a list of ids, or all documents that match a filter."""
 
     ids: Annotated[list[DocumentId], Field(min_length=1, max_length=MAX_IDS)] | None = None
-    filter: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    filter: Annotated[str, Field(max_length=4096)] | None = None
+    """A filter that is not blank: a blank filter deletes nothing and is an error."""

@@ -6,7 +6,9 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
 from service.feedback import actions
+from service.feedback.answers import FeedbackOutcome
 from service.feedback.schemas import EventDeletion, JudgmentBatch
+from service.http.answers import Deleted, answers
 from service.http.problems import Problem
 from service.http.requests import StrictRoute
 from service.runtime.dependency import Running
@@ -24,13 +26,18 @@ EVENTS_BODY = {
                     ]
                 }
             },
-            "application/x-ndjson": {"schema": {"type": "string"}},
+            "application/x-ndjson": {"schema": {"type": "string", "format": "binary"}},
         },
     }
 }
 
 
-@router.post("/events", status_code=202, openapi_extra=EVENTS_BODY)
+@router.post(
+    "/events",
+    status_code=202,
+    openapi_extra=EVENTS_BODY,
+    responses=answers((202, FeedbackOutcome, "The stored and the rejected events")),
+)
 async def post_events(runtime: Running, collection: str, request: Request) -> dict[str, Any]:
     """Store UBI 1.3.0 events: an object, an array, or newline-delimited JSON. The next search uses them."""
     state = runtime.collection(collection)
@@ -38,7 +45,7 @@ async def post_events(runtime: Running, collection: str, request: Request) -> di
     return await run_in_threadpool(actions.take_events, runtime, state, items)
 
 
-@router.post("/events/delete")
+@router.post("/events/delete", responses=answers((200, Deleted, "The number of events")))
 def delete_events(runtime: Running, collection: str, deletion: EventDeletion) -> dict[str, Any]:
     """Delete the events of a search or of a client, and the memory made from them."""
     state = runtime.collection(collection)
@@ -47,7 +54,7 @@ def delete_events(runtime: Running, collection: str, deletion: EventDeletion) ->
     return {"deleted": actions.delete_events(runtime, state, deletion.query_id, deletion.client_id)}
 
 
-@router.post("/judgments")
+@router.post("/judgments", responses=answers((200, FeedbackOutcome, "The stored and the rejected judgments")))
 def post_judgments(runtime: Running, collection: str, batch: JudgmentBatch) -> dict[str, Any]:
     """Store judgments. A judgment with the same query, document and rater is replaced; rating null deletes it."""
     return actions.take_judgments(runtime, runtime.collection(collection), batch.judgments)

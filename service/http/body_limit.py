@@ -1,9 +1,16 @@
-"""Middleware that refuses a request body over the limit before it is read."""
+"""Middleware that limits request bodies, and that lets a client read the answer to a body over the limit.
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+A client that sends its whole body before it reads would lose an answer after which the connection is closed. So the
+rest of a refused body is read and discarded first, up to a bound.
+"""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.problems import Problem, answer
 from service.http.requests import MAX_BODY_BYTES, STREAMED
+
+MAX_DISCARDED_BYTES = 64 * 1024 * 1024
+"""Bytes of a refused body that are read before the connection is closed. A longer body may lose the answer."""
 
 
 class BodyLimit:
@@ -13,10 +20,41 @@ class BodyLimit:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        content_length = dict(scope.get("headers", ())).get(b"content-length", b"")
-        limited = scope["type"] == "http" and not scope["path"].endswith(STREAMED)
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        body = Body(receive)
+
+        async def send_after_body(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 413:
+                await body.discard()
+                message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+            await send(message)
+
+        content_length = dict(scope["headers"]).get(b"content-length", b"")
+        limited = not scope["path"].endswith(STREAMED)
         if limited and content_length.isdigit() and int(content_length) > MAX_BODY_BYTES:
             problem = Problem(413, "payload_too_large", f"a request body must not exceed {MAX_BODY_BYTES} bytes")
-            await answer(problem, scope["path"])(scope, receive, send)
+            await answer(problem, scope["path"])(scope, body.receive, send_after_body)
             return
-        await self.app(scope, receive, send)
+        await self.app(scope, body.receive, send_after_body)
+
+
+class Body:
+    """A request body that knows whether it has been read to its end."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._ended = False
+
+    async def receive(self) -> Message:
+        """Return the next message of the request."""
+        message = await self._receive()
+        self._ended = message["type"] != "http.request" or not message.get("more_body", False)
+        return message
+
+    async def discard(self) -> None:
+        """Read the rest, at most MAX_DISCARDED_BYTES of it."""
+        discarded = 0
+        while not self._ended and discarded < MAX_DISCARDED_BYTES:
+            discarded += len((await self.receive()).get("body", b""))

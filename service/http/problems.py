@@ -88,7 +88,8 @@ def problem_of(error: Exception) -> Problem:
                 error.status_code, "bad_request"
             )
             headers = dict(error.headers or {})
-            return Problem(error.status_code, code, str(error.detail), headers=headers)
+            detail = "the request body is too large" if error.status_code == 413 else str(error.detail)
+            return Problem(error.status_code, code, detail, headers=headers)
     return Problem(500, "internal_error", "an unexpected error; the log has the details under the path of this request")
 
 

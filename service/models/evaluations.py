@@ -27,6 +27,7 @@ from service.runtime.feedback_log import gather_feedback
 from service.runtime.feedback_repository import document_rows
 from service.runtime.jobs import Progress
 from service.runtime.model_files import load_version
+from service.runtime.model_registry import require_own_vectors
 from service.runtime.runtime import Runtime
 
 DEPTH = 1000
@@ -41,6 +42,7 @@ def start_evaluation(runtime: Runtime, state: CollectionState, wanted: Evaluatio
     versions = wanted.models if wanted.models is not None else [state.serving.version]
     for version in versions:
         show_model(runtime, state, version)
+        require_own_vectors(runtime, state, version)
     state.require_encoder(runtime.encoder)
     heads = {version: load_version(state.id, state.initial, version, runtime.settings.data) for version in versions}
 

@@ -6,14 +6,16 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import Connection
 
 from index.errors import DamagedFile, DamagedKeys
+from service.http.answers import answers
 from service.http.metrics import REGISTRY
 from service.http.problems import Problem
 from service.operations import repository
+from service.operations.answers import Liveness, Readiness
 from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
 from service.runtime.model_files import load_version
@@ -33,13 +35,16 @@ LIBRARIES = (
 )
 
 
-@router.get("/livez")
+@router.get("/livez", responses=answers((200, Liveness, "The process responds")))
 async def livez() -> dict[str, str]:
     """Report that the process responds."""
     return {"status": "alive"}
 
 
-@router.get("/readyz", responses={503: {"description": "Not ready"}})
+@router.get(
+    "/readyz",
+    responses={**answers((200, Readiness, "Searches are answered")), 503: {"description": "Not ready"}},
+)
 async def readyz(request: Request) -> dict[str, Any]:
     """Report whether the service can answer searches, and which collections are degraded."""
     runtime: Runtime | None = getattr(request.app.state, "runtime", None)
@@ -49,7 +54,7 @@ async def readyz(request: Request) -> dict[str, Any]:
     return {"status": "ready", "degraded": {name: reasons for name, reasons in degraded.items() if reasons}}
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 def metrics(runtime: Running) -> Response:
     """Return counters and timings in the text format of Prometheus."""
     lines = [generate_latest(REGISTRY), b"# TYPE softseek_documents gauge\n"]

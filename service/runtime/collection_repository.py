@@ -12,7 +12,7 @@ from index.memory.aggregation import Confirmation, grade_of
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind
 from service.storage.database import now
-from service.storage.tables import Collection, Document, Event, Judgment, TrainingRun, Value
+from service.storage.tables import Collection, CollectionAlias, Document, Event, Judgment, TrainingRun, Value
 from service.storage.tables import Key as KeyRow
 from service.storage.vector_codec import as_vector
 
@@ -47,6 +47,20 @@ def collection_row(connection: Connection, collection_id: int) -> RowMapping:
 def collection_rows(connection: Connection) -> Sequence[RowMapping]:
     """Return the rows of all collections."""
     return connection.execute(select(Collection.__table__)).mappings().all()
+
+
+def collection_aliases(connection: Connection) -> dict[str, str]:
+    """Return alias -> name of its collection, for all aliases."""
+    wanted = select(CollectionAlias.name, CollectionAlias.collection)
+    return {alias: collection for alias, collection in connection.execute(wanted)}  # noqa: C416
+
+
+def swap_names(connection: Connection, a: int, b: int) -> None:
+    """Exchange the names of two collections."""
+    names = {one: collection_row(connection, one)["name"] for one in (a, b)}
+    mark_deleted(connection, a)  # names are unique, so the first name is free while the other takes it
+    for one, other in ((b, a), (a, b)):
+        connection.execute(update(Collection).where(Collection.id == one).values(name=names[other]))
 
 
 def mark_deleted(connection: Connection, collection_id: int) -> None:

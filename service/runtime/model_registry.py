@@ -10,10 +10,17 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from index.errors import EncoderMismatch
 from index.storage.files import sync_directory
 from service.runtime.collection import CollectionState, Serving
 from service.runtime.model_files import load_version, model_directory
-from service.runtime.model_repository import champion_version, insert_alias_change, insert_model, point_alias
+from service.runtime.model_repository import (
+    champion_version,
+    insert_alias_change,
+    insert_model,
+    model_encoder,
+    point_alias,
+)
 from service.runtime.runtime import Runtime
 
 
@@ -38,11 +45,20 @@ def register(
     point_alias(connection, state.id, "challenger", version)
 
 
+def require_own_vectors(runtime: Runtime, state: CollectionState, version: int) -> None:
+    """Raise EncoderMismatch if a model was trained on vectors that the collection no longer has."""
+    with runtime.database.read() as connection:
+        fingerprint = model_encoder(connection, state.id, version)
+    if fingerprint not in (None, state.fingerprint):
+        raise EncoderMismatch(f"model {version} was trained on vectors of another encoder ({fingerprint[:12]})")
+
+
 def promote(runtime: Runtime, state: CollectionState, version: int, reason: str, rollback: bool = False) -> None:
     """Make a version the champion, durably; the next search uses it.
 
-    Raises DamagedFile before anything is changed.
+    Raises DamagedFile and EncoderMismatch before anything is changed.
     """
+    require_own_vectors(runtime, state, version)
     head = load_version(state.id, state.initial, version, runtime.settings.data)
     with state.lock:
         with runtime.database.write() as connection:

@@ -20,6 +20,13 @@ def insert_model(connection: Connection, collection_id: int, version: int, facts
     connection.execute(insert(Model).values(values))
 
 
+def model_encoder(connection: Connection, collection_id: int, version: int) -> str | None:
+    """Return the fingerprint of the earlier encoder that a model was trained for; None for the encoder of today."""
+    mine = (Model.collection_id == collection_id, Model.version == version)
+    fingerprint: str | None = connection.execute(select(Model.lineage["encoder"].as_string()).where(*mine)).scalar()
+    return fingerprint
+
+
 def point_alias(connection: Connection, collection_id: int, name: str, version: int) -> None:
     """Point an alias at a version."""
     same = (Alias.collection_id == collection_id, Alias.name == name)

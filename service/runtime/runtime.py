@@ -19,7 +19,7 @@ from index.encoding.encoder import Encoder, load_encoder
 from index.records import Floats
 from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import collection_rows
+from service.runtime.collection_repository import collection_aliases, collection_rows
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.impressions import ImpressionLog
 from service.runtime.jobs import Jobs
@@ -48,6 +48,8 @@ class Runtime:
         self.impressions = ImpressionLog(database)
         self.training = TrainingSupervisor()
         self.collections: dict[str, CollectionState] = {}
+        self.aliases: dict[str, str] = {}
+        """Alias -> name of its collection. The collection may have been deleted."""
         self.collections_lock = threading.RLock()
         self.closing = False
         """Whether the service is closing. Work that stops then is resumed at the next start."""
@@ -99,9 +101,14 @@ class Runtime:
             except Exception:  # the next start rebuilds this index; the others are still saved
                 log.exception("index_not_saved", collection=state.name)
 
+    def find_collection(self, name: str) -> CollectionState | None:
+        """Return a collection by its name or an alias, or None."""
+        collections = self.collections
+        return collections.get(name) or collections.get(self.aliases.get(name, ""))
+
     def collection(self, name: str) -> CollectionState:
-        """Return a collection. Raises Problem 404 if it does not exist."""
-        state = self.collections.get(name)
+        """Return a collection by its name or an alias. Raises Problem 404 if it does not exist."""
+        state = self.find_collection(name)
         if state is None:
             raise not_found("collection")
         return state
@@ -149,6 +156,7 @@ class Runtime:
         delete_leftovers(self.database, self.settings.data, self.staging)
         with self.database.read() as connection:
             rows = collection_rows(connection)
+            self.aliases = collection_aliases(connection)
         for row in rows:
             state = load_collection(self.database, row, self.settings.data)
             state.use_known_words(self.encoder.words)

@@ -15,6 +15,19 @@ NUMBERS = {"min_logit", "max_null_weight"}
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
+def _parameters() -> list[dict[str, Any]]:
+    schema = SearchIn.model_json_schema()
+    return [
+        {"name": name, "in": "query", "required": name in schema["required"], "schema": described}
+        | ({"style": "form", "explode": False} if name in LISTS else {})
+        for name, described in schema["properties"].items()
+    ]
+
+
+PARAMETERS = _parameters()
+"""The parameters in the form of OpenAPI."""
+
+
 def search_of(parameters: QueryParams) -> SearchIn:
     """Return the search of a query string; `log` is false by default. Raises Problem 422."""
     body: dict[str, Any] = {"log": False}

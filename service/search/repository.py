@@ -14,7 +14,7 @@ from index.filters.conditions import FilterNode
 from index.records import Ints
 from service.storage.database import Database
 from service.storage.filter_sql import to_sql
-from service.storage.tables import Alias, Document, Event, Impression, Judgment, Key, Model
+from service.storage.tables import Alias, Collection, Document, Event, Impression, Judgment, Key, Model
 
 STORED_FIELDS = "SELECT row, id, title, text, url, metadata FROM documents WHERE row IN"
 ROWS_OF_IDS = "SELECT id, row FROM documents WHERE collection_id = ? AND id IN (SELECT value FROM json_each(?))"
@@ -80,9 +80,12 @@ def challenger_version(connection: Connection, collection_id: int) -> int | None
 
 
 def has_model(connection: Connection, collection_id: int, version: int | None) -> bool:
-    """Return whether the collection has a model of this version."""
-    mine = (Model.collection_id == collection_id, Model.version == version)
-    return connection.execute(select(Model.version).where(*mine)).first() is not None
+    """Return whether the collection has a model of this version for the vectors that it has."""
+    wanted = select(Model.lineage["encoder"].as_string(), Collection.fingerprint).join(
+        Collection, Collection.id == Model.collection_id
+    )
+    row = connection.execute(wanted.where(Model.collection_id == collection_id, Model.version == version)).first()
+    return row is not None and row[0] in (None, row[1])
 
 
 def feedback(

@@ -11,13 +11,15 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 
+from service.http.answers import answers
 from service.http.metrics import SEARCH_SECONDS
 from service.http.problems import Problem, problem_of
 from service.http.requests import Strict, StrictRoute
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 from service.search import actions
-from service.search.query_string import search_of
+from service.search.answers import LoggedSearch, MultiSearchAnswer, SearchAnswer
+from service.search.query_string import PARAMETERS, search_of
 from service.search.schemas import SearchIn
 
 T = TypeVar("T")
@@ -45,14 +47,18 @@ class MultiSearchIn(Strict):
     searches: Annotated[list[CollectionSearchIn], Field(min_length=1, max_length=MAX_SEARCHES)]
 
 
-@router.post("/search")
-async def post_search(runtime: Running, collection: str, request: SearchIn) -> Response:
+@router.post("/search", responses=answers((200, SearchAnswer, "The hits")))
+async def search(runtime: Running, collection: str, request: SearchIn) -> Response:
     """Search a collection by soft attention over its documents."""
     body = await _answered(runtime, collection, request, orjson.dumps)
     return Response(body, media_type="application/json", headers=LOGGED if request.log else None)
 
 
-@router.get("/search")
+@router.get(
+    "/search",
+    responses={**answers((200, SearchAnswer, "The hits")), 304: {"description": "The answer is the same"}},
+    openapi_extra={"parameters": PARAMETERS},
+)
 async def get_search(runtime: Running, collection: str, request: Request) -> Response:
     """Search a collection by a query string. The search is not logged unless `log` is true."""
     wanted = search_of(request.query_params)
@@ -66,7 +72,7 @@ async def get_search(runtime: Running, collection: str, request: Request) -> Res
     return Response(body, media_type="application/json", headers=headers)
 
 
-@several.post("/multi-search")
+@several.post("/multi-search", responses=answers((200, MultiSearchAnswer, "The answers, in order")))
 async def multi_search(runtime: Running, searches: MultiSearchIn) -> Response:
     """Answer several searches. A search that fails has the problem in its place, and does not stop the others."""
     results = [await _result(runtime, one) for one in searches.searches]
@@ -74,7 +80,7 @@ async def multi_search(runtime: Running, searches: MultiSearchIn) -> Response:
     return Response(orjson.dumps({"results": results}), media_type="application/json", headers=headers)
 
 
-@router.get("/queries/{query_id}")
+@router.get("/queries/{query_id}", responses=answers((200, LoggedSearch, "The logged search")))
 def get_query(runtime: Running, collection: str, query_id: str) -> dict[str, Any]:
     """Show a logged search: the hits, their positions, and the model that ranked them."""
     return actions.show_query(runtime, runtime.collection(collection), query_id)

@@ -44,6 +44,16 @@ class Collection(Base):
     created_at: Mapped[str]
 
 
+class CollectionAlias(Base):
+    """A further name of a collection. It names the collection by name: a collection that is renamed loses it."""
+
+    __tablename__ = "collection_aliases"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    collection: Mapped[str]
+    created_at: Mapped[str]
+
+
 class Document(Base):
     """A searchable document. A replaced document gets a new row, so that rows are in the order of arrival."""
 

@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+from service.http.answers import TASK_ACCEPTED, Task, answers
 from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
 from service.runtime.dependency import Running
@@ -12,13 +13,13 @@ from service.runtime.dependency import Running
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=StrictRoute)
 
 
-@router.get("/{task_id}")
+@router.get("/{task_id}", responses=answers((200, Task, "The task")))
 def get_task(runtime: Running, task_id: str) -> dict[str, Any]:
     """Show a task: its status, progress, result or error."""
     return runtime.jobs.show(task_id)
 
 
-@router.post("/{task_id}/cancel", status_code=202)
+@router.post("/{task_id}/cancel", status_code=202, responses=TASK_ACCEPTED)
 def cancel_task(runtime: Running, task_id: str) -> Response:
     """Stop a task at its next step. Completed steps are kept."""
     runtime.jobs.show(task_id)

@@ -9,17 +9,34 @@ from fastapi import APIRouter, Body
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from service.http.answers import answers
 from service.http.requests import StrictRoute
 from service.http.responses import accepted
 from service.runtime.dependency import Running
 from service.training import actions
+from service.training.answers import TrainingRun, TrainingRunList
 from service.training.schemas import TrainingIn
 
 router = APIRouter(prefix="/v1/collections/{collection}/training-runs", tags=["training"], route_class=StrictRoute)
 POLL_SECONDS = 0.3
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-sent events: `step` for each step, then `end` with the run",
+        "content": {
+            "text/event-stream": {
+                "schema": {"type": "string"},
+                "example": 'event: step\ndata: {"phase": "fit", "epoch": 1, "loss": 2.31}\n\n',
+            }
+        },
+    }
+}
 
 
-@router.post("", status_code=202)
+@router.post(
+    "",
+    status_code=202,
+    responses=answers((202, TrainingRun, "The run; the header Location has its address")),
+)
 def post_training_run(
     runtime: Running, collection: str, training: Annotated[TrainingIn | None, Body()] = None
 ) -> Response:
@@ -28,19 +45,19 @@ def post_training_run(
     return accepted(record, f"/v1/collections/{collection}/training-runs/{record['id']}")
 
 
-@router.get("")
+@router.get("", responses=answers((200, TrainingRunList, "The runs")))
 def list_training_runs(runtime: Running, collection: str) -> dict[str, Any]:
     """List the training runs, newest first."""
     return actions.list_runs(runtime, runtime.collection(collection))
 
 
-@router.get("/{run_id}")
+@router.get("/{run_id}", responses=answers((200, TrainingRun, "The run")))
 def get_training_run(runtime: Running, collection: str, run_id: str) -> dict[str, Any]:
     """Show a training run: its steps, its data, its decision and the reasons."""
     return actions.show(runtime, runtime.collection(collection), run_id)
 
 
-@router.get("/{run_id}/stream")
+@router.get("/{run_id}/stream", response_class=StreamingResponse, responses=STREAM)
 async def stream_training_run(runtime: Running, collection: str, run_id: str) -> StreamingResponse:
     """Follow a training run as server-sent events: `step` for each step, `end` with the whole record."""
     state = runtime.collection(collection)
@@ -64,7 +81,11 @@ async def stream_training_run(runtime: Running, collection: str, run_id: str) ->
     return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-@router.post("/{run_id}/cancel", status_code=202)
+@router.post(
+    "/{run_id}/cancel",
+    status_code=202,
+    responses=answers((202, TrainingRun, "The run, which ends soon")),
+)
 def cancel_training_run(runtime: Running, collection: str, run_id: str) -> dict[str, Any]:
     """Cancel a training run. It makes no model."""
     return actions.cancel(runtime, runtime.collection(collection), run_id)

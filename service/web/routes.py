@@ -1,6 +1,7 @@
-"""Serves the two pages and their static files.
+"""Serves the two pages, the API reference at /docs, and their static files.
 
 The scripts of the pages use only the public /v1 API. The server fills in the query, the collections and a count.
+The API reference is Swagger UI. The package `fastapi_offline` contains its files, so it works without a network.
 """
 
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
@@ -15,6 +17,8 @@ from service.runtime.dependency import Running
 from service.runtime.runtime import DEFAULT_COLLECTION, Runtime
 
 HERE = Path(__file__).parent
+SWAGGER_UI = ("swagger-ui-bundle.js", "swagger-ui.css")
+"""The files of Swagger UI that /docs uses."""
 SECURITY = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -22,12 +26,18 @@ SECURITY = {
     "Referrer-Policy": "same-origin",  # the sites of documents do not receive the query
     "X-Content-Type-Options": "nosniff",
 }
+REFERENCE_SECURITY = SECURITY | {
+    "Content-Security-Policy": SECURITY["Content-Security-Policy"]
+    + "; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
+}
+"""The style sheet of Swagger UI has icons in data: addresses, and its script sets styles inline."""
 REVALIDATED = {"Cache-Control": "no-cache"}
 """Browsers check a cached copy by its ETag, so that no browser mixes old and new scripts after an upgrade."""
 
 router = APIRouter(include_in_schema=False)
 templates = Jinja2Templates(HERE / "templates")
 static_files = StaticFiles(directory=HERE / "static")
+swagger_files = StaticFiles(packages=[("fastapi_offline", "static")])
 
 READ = ["GET", "HEAD"]
 
@@ -52,6 +62,22 @@ async def static(request: Request, path: str) -> Response:
     return response
 
 
+@router.api_route("/docs", methods=READ)
+async def reference_page(request: Request) -> Response:
+    """Return the API reference: every endpoint with its schemas, and a form that sends requests."""
+    return templates.TemplateResponse(request, "reference.html", {}, headers=REFERENCE_SECURITY | REVALIDATED)
+
+
+@router.api_route("/docs/{name}", methods=READ)
+async def reference_file(request: Request, name: str) -> Response:
+    """Return a file of Swagger UI, or 304 if the browser has it."""
+    if name not in SWAGGER_UI:
+        raise HTTPException(404)
+    response = await swagger_files.get_response(name, request.scope)
+    response.headers.update(SECURITY | REVALIDATED)
+    return response
+
+
 @router.api_route("/favicon.ico", methods=READ)
 async def favicon(request: Request) -> Response:
     """Return the icon at the default path of browsers."""
@@ -59,7 +85,7 @@ async def favicon(request: Request) -> Response:
 
 
 def _page(request: Request, runtime: Runtime, template: str, name: str, **more: Any) -> Response:
-    state = runtime.collections.get(name)
+    state = runtime.find_collection(name)
     context = {
         "collection": name,
         "collections": sorted(runtime.collections),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from service.http.body_limit import MAX_DISCARDED_BYTES
 from service.http.requests import MAX_BODY_BYTES
 from tests.service.client import DEFAULT, SECRET, CollectionClient, opened, problem
 
@@ -198,7 +199,9 @@ def test_a_body_over_the_limit_is_refused_with_and_without_content_length(client
 
 
 @pytest.mark.parametrize("headers", [[], [(b"idempotency-key", b"large")]])
-def test_reading_stops_when_a_body_exceeds_the_limit(client: TestClient, headers: list[tuple[bytes, bytes]]) -> None:
+def test_the_rest_of_a_body_over_the_limit_is_discarded_up_to_a_bound(
+    client: TestClient, headers: list[tuple[bytes, bytes]]
+) -> None:
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -220,14 +223,15 @@ def test_reading_stops_when_a_body_exceeds_the_limit(client: TestClient, headers
     async def receive() -> dict[str, Any]:
         nonlocal read
         read += 65_536
-        return {"type": "http.request", "body": b" " * 65_536, "more_body": read < 8 * MAX_BODY_BYTES}
+        return {"type": "http.request", "body": b" " * 65_536, "more_body": True}
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
     client.portal.call(client.app, scope, receive, send)
     assert sent[0]["status"] == 413
-    assert read <= MAX_BODY_BYTES + 2 * 65_536
+    assert (b"connection", b"close") in sent[0]["headers"]
+    assert MAX_DISCARDED_BYTES <= read <= MAX_BODY_BYTES + MAX_DISCARDED_BYTES + 2 * 65_536
 
 
 def test_a_put_over_the_limit_is_refused(client: TestClient) -> None:

@@ -11,7 +11,7 @@ from service.collections import actions as collections
 from service.collections.schemas import CollectionIn
 from service.documents import indexing
 from service.http.requests import MAX_BODY_BYTES
-from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, ndjson, opened, runtime_of
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, ndjson, opened, problem, runtime_of
 
 TASK = {"id", "type", "collection", "status", "progress", "result", "error", "created_at", "finished_at"}
 
@@ -110,6 +110,20 @@ def test_documents_are_listed_by_page_in_the_order_of_arrival(shelf: CollectionC
         seen += [document["id"] for document in page["documents"]]
         cursor = page["cursor"]
     assert seen == [f"book-{n}" for n in (0, 1, 2, 4, 5, 6, 3)]
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t "])
+def test_a_blank_filter_selects_everything_in_a_search_and_is_refused_in_a_deletion(
+    client: TestClient, blank: str
+) -> None:
+    shelf = CollectionClient(client)
+    shelf.add(book(1), book(2))
+    assert shelf.ids("annals", filter=blank) == shelf.ids("annals")
+    answer = client.post(f"{shelf.path}/documents/delete", json={"filter": blank})
+    found = problem(answer, 422, "invalid_filter")
+    assert found["errors"][0]["pointer"] == "/filter"
+    assert len(shelf.ids("annals")) == 2
+    shelf.post("documents/delete", {"ids": ["book-1", "book-2"]})
 
 
 def test_documents_are_deleted_by_id(shelf: CollectionClient) -> None:

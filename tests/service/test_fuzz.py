@@ -62,10 +62,10 @@ def like(schema: dict[str, Any], schemas: dict[str, Any], depth: int = 0) -> st.
 
 
 def written_operations(schema: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return method, path and body schema of every POST and PUT."""
+    """Return method, path and body schema of every POST, PUT and PATCH."""
     found = []
     for path, operations in schema["paths"].items():
-        for method in ("post", "put"):
+        for method in ("post", "put", "patch"):
             if method in operations:
                 content = operations[method].get("requestBody", {}).get("content", {})
                 found.append((method, path, content.get("application/json", {}).get("schema", {})))
@@ -77,6 +77,7 @@ def test_no_json_value_makes_any_endpoint_fail(client: TestClient) -> None:
     schemas = schema["components"]["schemas"]
     create(client, "fuzz", filterable=["lang"]).add({"id": "known", "text": "a known document"})
     given_ids = {"collection": "fuzz", "document_id": "known", "run_id": "x", "task_id": "x", "version": "0"}
+    given_ids["alias"] = "x"
     given_ids["rule_id"] = "x"
     given_ids["synonym_id"] = "x"
     operations = written_operations(schema)

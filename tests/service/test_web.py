@@ -16,6 +16,7 @@ from service.runtime.runtime import Runtime
 from service.settings import load_settings
 from service.training.schemas import ClickReading
 from service.web import routes
+from tests.service.client import opened
 
 HERE = Path(routes.__file__).parent
 STATIC = sorted(path.name for path in (HERE / "static").iterdir())
@@ -31,7 +32,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """Only the pages, on an empty data directory with a second collection."""
     runtime = Runtime.open(load_settings(data=tmp_path_factory.mktemp("data"), encoder="hashing"))
     runtime.create_collection("zoo", CollectionSettings())
-    app = FastAPI()
+    app = FastAPI(docs_url=None, redoc_url=None)
     app.state.runtime = runtime
     problems.install(app)
     app.include_router(routes.router)
@@ -84,7 +85,7 @@ def modules(name: str) -> set[str]:
 
 def test_every_script_belongs_to_a_page() -> None:
     scripts = {name for name in STATIC if name.endswith(".js")}
-    assert modules("search.js") | modules("learning.js") == scripts
+    assert modules("search.js") | modules("learning.js") | modules("reference.js") == scripts
 
 
 def test_every_control_of_the_search_page_has_a_label(client: TestClient) -> None:
@@ -169,3 +170,34 @@ def test_the_curves_of_a_query_projection_have_a_colour_of_their_own() -> None:
     richest = FitConfig.recipes[-1]
     assert f".plot g.{richest}" in style
     assert f".key.{richest}::before" in style
+
+
+def test_the_api_reference_names_no_other_host(client: TestClient) -> None:
+    answer = client.get("/docs")
+    assert answer.status_code == 200
+    assert not re.search(r"//[a-z0-9-]+\.[a-z]", answer.text)
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', answer.text)
+    assert addresses
+    assert all(address.startswith("/") for address in addresses)
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'self';")
+    assert "script-src" not in policy
+    assert not re.search(r"<script(?![^>]*\ssrc=)", answer.text)
+
+
+def test_every_file_of_the_api_reference_is_served_by_the_service(client: TestClient) -> None:
+    addresses = re.findall(r'(?:src|href)="(/(?:docs|static)/[^"]+)"', client.get("/docs").text)
+    assert "/docs/swagger-ui-bundle.js" in addresses
+    for address in addresses:
+        assert client.get(address).status_code == 200, address
+
+
+def test_the_api_reference_understands_the_version_of_the_schema(client: TestClient) -> None:
+    assert client.get("/openapi.json").json()["openapi"].startswith("3.1")
+    assert "isOAS31" in client.get("/docs/swagger-ui-bundle.js").text
+
+
+@pytest.mark.parametrize("path", ["/docs/redoc.standalone.js", "/docs/..%2Fcore.py", "/redoc", "/docs/oauth2-redirect"])
+def test_the_api_reference_has_no_other_files(tmp_path: Path, path: str) -> None:
+    with opened(tmp_path / "data") as client:
+        assert client.get(path).status_code == 404

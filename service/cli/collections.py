@@ -1,0 +1,139 @@
+"""`collections`: lists, shows, creates, changes and deletes collections."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import show
+from service.cli.connection import collection_path, connect
+from service.cli.failures import USAGE, Failure
+from service.cli.following import follow
+from service.cli.options import DataOption, JsonOption, UrlOption, comma_separated
+
+collections = typer.Typer(help="Sets of documents with their own settings, feedback and models.", no_args_is_help=True)
+
+KEY_KINDS = ("title", "passage", "sentence")
+NONE = "none"
+
+Language = StrEnum(
+    "Language",
+    "none arabic chinese danish dutch english finnish french german greek hungarian italian japanese korean norwegian "
+    "portuguese romanian russian spanish swedish tamil thai turkish",
+)
+"""The languages of a collection. A test compares them with the service's."""
+Form = StrEnum("Form", "bilinear dot scaled_dot cosine additive gaussian")
+Normaliser = StrEnum("Normaliser", "softmax one_hot uniform")
+
+NameArgument = Annotated[str, typer.Argument(help="The name of the collection.", metavar="NAME")]
+
+
+@collections.command("list")
+def list_collections(data: DataOption = None, url: UrlOption = None, json_out: JsonOption = False) -> None:
+    """List the collections with their counts."""
+    with connect(data, url) as service:
+        answer = service.call("GET", "/v1/collections")
+    if json_out:
+        show.data(answer)
+        return
+    rows = [
+        (one["name"], *(one["counts"].get(name) for name in ("documents", "pending", "events", "judgments", "models")))
+        for one in answer["collections"]
+    ]
+    show.table(("name", "documents", "pending", "events", "judgments", "models"), rows)
+
+
+@collections.command("show")
+def show_collection(
+    name: NameArgument, data: DataOption = None, url: UrlOption = None, json_out: JsonOption = False
+) -> None:
+    """Show the settings and the counts of a collection."""
+    with connect(data, url) as service:
+        write_collection(service.call("GET", collection_path(name)), json_out)
+
+
+@collections.command("set")
+def set_collection(
+    name: NameArgument,
+    filterable: Annotated[str | None, typer.Option(help="Metadata fields that filters may use: lang,year.")] = None,
+    language: Annotated[
+        Language | None, typer.Option(help="Language of stemming; fixed once there are documents.")
+    ] = None,
+    retention_days: Annotated[
+        str | None, typer.Option(metavar="DAYS|none", help="Delete events and impressions after this time.")
+    ] = None,
+    keys: Annotated[
+        str | None, typer.Option(help="Kinds of keys: title,passage,sentence; fixed once there are documents.")
+    ] = None,
+    memory_half_life_days: Annotated[
+        str | None, typer.Option(metavar="DAYS|none", help="Days in which feedback in memory loses half its weight.")
+    ] = None,
+    form: Annotated[Form | None, typer.Option(help="Form of attention.")] = None,
+    heads: Annotated[int | None, typer.Option(min=1, max=8, help="Number of attention heads.")] = None,
+    normaliser: Annotated[Normaliser | None, typer.Option(help="Normaliser of attention.")] = None,
+    data: DataOption = None,
+    url: UrlOption = None,
+    json_out: JsonOption = False,
+) -> None:
+    """Create a collection, or change its settings. Settings that are not given keep their values."""
+    body: dict[str, Any] = {}
+    if filterable is not None:
+        body["filterable"] = comma_separated(filterable)
+    if language is not None:
+        body["language"] = language
+    if keys is not None:
+        body["keys"] = key_kinds(keys)
+    body |= days_or_null(retention_days=retention_days, memory_half_life_days=memory_half_life_days)
+    attention = {"form": form, "heads": heads, "normaliser": normaliser}
+    given = {field: value for field, value in attention.items() if value is not None}
+    body |= {"attention": given} if given else {}
+    with connect(data, url) as service:
+        write_collection(service.call("PUT", collection_path(name), body), json_out)
+
+
+@collections.command("delete")
+def delete_collection(
+    name: NameArgument, data: DataOption = None, url: UrlOption = None, json_out: JsonOption = False
+) -> None:
+    """Delete a collection with its documents, feedback and models."""
+    with connect(data, url) as service:
+        task = service.call("DELETE", collection_path(name))
+        ended = follow(service, f"/v1/tasks/{task['id']}", "deleting")
+    if json_out:
+        show.data(ended["result"])
+    else:
+        show.line(f"deleted: {name}")
+
+
+def key_kinds(value: str) -> list[str]:
+    """Return the kinds of `title,passage`. Raises Failure USAGE for another kind."""
+    kinds = comma_separated(value)
+    if not kinds or not set(kinds) <= set(KEY_KINDS):
+        raise Failure(USAGE, f"--keys: expected some of {','.join(KEY_KINDS)}")
+    return kinds
+
+
+def days_or_null(**options: str | None) -> dict[str, int | None]:
+    """Return the given options as numbers; `none` is null. Raises Failure USAGE for other text."""
+    body: dict[str, int | None] = {}
+    for name, value in options.items():
+        if value is None:
+            continue
+        if value != NONE and not (value.isascii() and value.isdigit()):
+            raise Failure(USAGE, f"--{name.replace('_', '-')}: expected a number of days or {NONE}")
+        body[name] = None if value == NONE else int(value)
+    return body
+
+
+def write_collection(found: Mapping[str, Any], json_out: bool) -> None:
+    """Write a collection: its counts, then its settings."""
+    if json_out:
+        show.data(found)
+        return
+    counts, encoder = found["counts"], found["encoder"]
+    keys = ", ".join(f"{number} {kind}" for kind, number in counts.get("keys", {}).items())
+    facts = {"name": found["name"], "created": found["created_at"], "encoder": encoder["model"]}
+    facts |= {name: number for name, number in counts.items() if name != "keys"}
+    facts |= {"keys": keys, "champion": f"model {found['champion']}", "generation": found["generation"]}
+    show.table(("fact", "value"), [*facts.items(), *found["settings"].items()])

@@ -1,0 +1,169 @@
+"""Schemas of answers about collections."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from service.http.answers import Answer, example, sometimes
+
+
+class AttentionSettings(Answer):
+    """How queries attend to keys."""
+
+    form: Literal["bilinear", "dot", "scaled_dot", "cosine", "additive", "gaussian"]
+    """The function that scores a query against a key."""
+    heads: int
+    """The number of query projections."""
+    normaliser: Literal["softmax", "one_hot", "uniform"]
+    """The function from logits to weights."""
+
+
+class TrainingSchedule(Answer):
+    """When training starts by itself."""
+
+    every_hours: float
+    """Hours between two runs."""
+    min_new_queries: int
+    """The number of new queries with feedback that a run needs."""
+
+
+class Typos(Answer):
+    """Which words of queries are corrected."""
+
+    enabled: bool = sometimes()
+    """Whether words are corrected."""
+    one_edit: int = sometimes()
+    """Letters of the shortest word that is corrected by one edit."""
+    two_edits: int = sometimes()
+    """Letters of the shortest word that is corrected by two edits."""
+    off_words: list[str] = sometimes()
+    """Words that are never corrected."""
+
+
+class Synonyms(Answer):
+    """Words that mean the same."""
+
+    model_config = example(id="tv", words=["tv", "television"], **{"from": None})
+
+    id: str
+    """The id of the entry."""
+    words: list[str]
+    """The words or short phrases."""
+    from_: str | None = Field(alias="from")
+    """The only word that is replaced by the others; null if all replace each other."""
+
+
+class SynonymsList(Answer):
+    """The entries of synonyms of a collection, by id."""
+
+    model_config = example(synonyms=[])
+
+    synonyms: list[Synonyms]
+    """The entries."""
+
+
+class CollectionSettings(Answer):
+    """The settings of a collection."""
+
+    filterable: list[str]
+    """The metadata fields that filters may name."""
+    language: str
+    """The language of stemming, or `none`."""
+    retention_days: int | None
+    """Days after which events and impressions are deleted; null keeps them."""
+    keys: list[Literal["title", "passage", "sentence"]]
+    """The kinds of keys that documents get."""
+    attention: AttentionSettings
+    """How queries attend to keys."""
+    memory_half_life_days: int | None
+    """Days in which remembered feedback loses half its weight; null means no decay."""
+    typos: bool | Typos
+    """Whether searches correct words that no document contains."""
+    stop_words: list[str]
+    """Words that are left out of queries that have other words."""
+    train: TrainingSchedule | None = sometimes()
+    """When training starts by itself; null for never."""
+    memory_retention_days: int | None = sometimes()
+    """Days after which feedback leaves memory; null keeps it."""
+
+
+class Encoder(Answer):
+    """The encoder that made the keys of a collection."""
+
+    model: str
+    """The name of the model."""
+    fingerprint: str
+    """The fingerprint of its weights."""
+    dim: int
+    """The width of its vectors."""
+
+
+class Counts(Answer):
+    """The numbers of what a collection holds."""
+
+    documents: int
+    """Searchable documents."""
+    pending: int
+    """Stored documents that are not searchable yet."""
+    keys: dict[str, int]
+    """Keys by kind."""
+    events: int
+    """Stored events."""
+    judgments: int
+    """Stored judgments."""
+    models: int
+    """Models, with the untrained model."""
+
+
+class Collection(Answer):
+    """A collection: settings, counts, champion."""
+
+    model_config = example(
+        name="default",
+        settings={
+            "filterable": ["lang", "year"],
+            "language": "english",
+            "retention_days": None,
+            "keys": ["title", "passage"],
+            "attention": {"form": "bilinear", "heads": 1, "normaliser": "softmax"},
+            "memory_half_life_days": 365,
+            "typos": True,
+            "stop_words": [],
+        },
+        encoder={"model": "all-MiniLM-L6-v2", "fingerprint": "5b2f", "dim": 384},
+        counts={
+            "documents": 3,
+            "pending": 0,
+            "keys": {"title": 3, "passage": 3, "sentence": 0, "query": 1},
+            "events": 1,
+            "judgments": 0,
+            "models": 1,
+        },
+        champion=0,
+        generation=2,
+        created_at="2026-09-20T10:00:00.000Z",
+    )
+
+    name: str
+    """The name."""
+    settings: CollectionSettings
+    """The settings."""
+    encoder: Encoder
+    """The encoder that made the keys."""
+    counts: Counts
+    """The numbers of what the collection holds."""
+    champion: int
+    """The version of the model that serves."""
+    generation: int
+    """The watermark: the number of changes that searches can see."""
+    created_at: str
+    """The time of creation."""
+
+
+class CollectionList(Answer):
+    """All collections, by name."""
+
+    model_config = example(collections=[])
+
+    collections: list[Collection]
+    """The collections."""

@@ -1,0 +1,81 @@
+"""Changes parts of a document: title, text, url, and metadata by key.
+
+A change of url or metadata copies the stored keys and value to the new row of the document. A change of title or text
+encodes the document again.
+"""
+
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from index.records import Document as DocumentRecord
+from service.documents import repository
+from service.documents.actions import document_body, show_document
+from service.documents.indexing import Change, make_searchable, write_documents
+from service.documents.schemas import DocumentIn, DocumentPatch
+from service.http.problems import Problem, not_found, pointer
+from service.runtime.collection import CollectionState
+from service.runtime.runtime import Runtime
+
+ENCODED = ("title", "text")
+"""The fields that keys are made from."""
+
+
+def patch_document(runtime: Runtime, state: CollectionState, document_id: str, patch: DocumentPatch) -> dict[str, Any]:
+    """Change a document, durably, and return it when the change is searchable.
+
+    Raises Problem 404 without such a document, and 422 if the changed document is not valid.
+    """
+    with state.lock:
+        with runtime.database.write() as connection:
+            before, is_pending = _newest(connection, state, document_id)
+            after = _merged(before, patch)
+            change, sequences = None, []
+            if after != before:
+                if not is_pending and all(after[name] == before[name] for name in ENCODED):
+                    change = _written_with_stored_vectors(connection, state, after)
+                if change is None:
+                    state.require_encoder(runtime.encoder)
+                    body = {name: value for name, value in after.items() if name != "id"}
+                    sequences = repository.insert_pending(connection, state.id, {document_id: body})
+        if change is not None:
+            change.publish(state)
+    if sequences:
+        make_searchable(runtime, state, sequences)
+    return show_document(runtime, state, document_id)
+
+
+def _newest(connection: Connection, state: CollectionState, document_id: str) -> tuple[dict[str, Any], bool]:
+    """Return the newest version of a document, and whether it is still pending. Raises Problem 404."""
+    pending = repository.pending_body(connection, state.id, document_id)
+    if pending is not None:
+        return {"id": document_id, **pending}, True
+    row = repository.document(connection, state.id, document_id)
+    if row is None:
+        raise not_found("document")
+    return document_body(row), False
+
+
+def _merged(before: dict[str, Any], patch: DocumentPatch) -> dict[str, Any]:
+    """Return the changed document. Raises Problem 422 if it is not valid, for example with too much metadata."""
+    given = patch.model_dump(exclude_unset=True, exclude={"id"})
+    if "metadata" in given:
+        metadata = given["metadata"]
+        merged = {} if metadata is None else before["metadata"] | metadata
+        given["metadata"] = {name: value for name, value in merged.items() if value is not None}
+    try:
+        return DocumentIn.model_validate(before | given).model_dump()
+    except ValidationError as error:
+        errors = [{"pointer": pointer(fault["loc"]), "detail": fault["msg"]} for fault in error.errors()[:20]]
+        detail = "the document is not valid with this change"
+        raise Problem(422, "invalid_document", detail, errors) from error
+
+
+def _written_with_stored_vectors(
+    connection: Connection, state: CollectionState, document: dict[str, Any]
+) -> Change | None:
+    """Write a document with the vectors that it has; return None if they are not stored."""
+    row = repository.rows_by_id(connection, state.id, [document["id"]])[document["id"]]
+    vectors = repository.stored_vectors(connection, row)
+    return None if vectors is None else write_documents(connection, state, [(DocumentRecord(**document), vectors)])

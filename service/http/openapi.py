@@ -1,0 +1,82 @@
+"""The OpenAPI schema: that of FastAPI, with problems as errors, and with the schemas of items of batches."""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode
+
+from service.http.answers import PROBLEM_TYPE, Answer, Problem
+
+REFERENCE = "#/components/schemas/{model}"
+OWN_ERRORS = ("HTTPValidationError", "ValidationError")
+"""FastAPI's schemas of errors. No answer has them."""
+PROBLEM = {"schema": {"$ref": REFERENCE.format(model="Problem")}}
+STATUSES = {
+    "422": "The request is not as documented",
+    "default": "Any other error; `code` names it",
+}
+
+
+def operation_id(route: APIRoute) -> str:
+    """Return the operation id of a route: the name of its function. A test checks that it is unique."""
+    return route.name
+
+
+def openapi(app: FastAPI, items: Iterable[type[BaseModel]]) -> dict[str, Any]:
+    """Return the OpenAPI schema of an application.
+
+    items: models of requests that no route declares, because each item of a batch is validated by itself.
+    """
+    schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    known = schema.setdefault("components", {}).setdefault("schemas", {})
+    for model in items:
+        _add(known, model, "validation")
+    _add(known, Problem, "serialization")
+    _add_examples(known)
+    for path in schema["paths"].values():
+        for operation in path.values():
+            _describe_errors(operation)
+            _keep_references_alone(operation)
+    for name in OWN_ERRORS:
+        known.pop(name, None)
+    schema["components"]["schemas"] = dict(sorted(known.items()))
+    return schema
+
+
+def _add(known: dict[str, Any], model: type[BaseModel], mode: JsonSchemaMode) -> None:
+    described = model.model_json_schema(ref_template=REFERENCE, mode=mode)
+    known |= described.pop("$defs", {})
+    known[model.__name__] = described
+
+
+def _add_examples(known: dict[str, Any]) -> None:
+    """Add the examples of answers as they are written: FastAPI removes their fields that are null."""
+    for model in Answer.__subclasses__():
+        extra = model.model_config.get("json_schema_extra")
+        if isinstance(extra, dict) and model.__name__ in known:
+            known[model.__name__].update(deepcopy(extra))
+
+
+def _describe_errors(operation: dict[str, Any]) -> None:
+    """Declare a problem as the answer to a wrong request, and to every other error."""
+    takes_input = "parameters" in operation or "requestBody" in operation
+    for status, description in STATUSES.items():
+        if status == "default" or takes_input:
+            operation["responses"][status] = {"description": description, "content": {PROBLEM_TYPE: PROBLEM}}
+    for status, response in operation["responses"].items():
+        if status[0] in "45":
+            response["content"] = {PROBLEM_TYPE: PROBLEM}
+
+
+def _keep_references_alone(operation: dict[str, Any]) -> None:
+    """Remove what FastAPI derives from return types of routes beside the declared schemas."""
+    for response in operation["responses"].values():
+        for content in response.get("content", {}).values():
+            reference = content.get("schema", {}).get("$ref")
+            if reference:
+                content["schema"] = {"$ref": reference}

@@ -1,0 +1,25 @@
+"""Schemas of answers about the service itself."""
+
+from typing import Literal
+
+from service.http.answers import Answer, example
+
+
+class Liveness(Answer):
+    """The process responds."""
+
+    model_config = example(status="alive")
+
+    status: Literal["alive"]
+    """Always `alive`."""
+
+
+class Readiness(Answer):
+    """The service answers searches."""
+
+    model_config = example(status="ready", degraded={})
+
+    status: Literal["ready"]
+    """Always `ready`; a service that is not ready answers 503."""
+    degraded: dict[str, list[str]]
+    """Collections whose answers are less than they should be, with the reasons."""

@@ -1,0 +1,104 @@
+"""Encodes a collection again with the encoder of the runtime, beside the old keys, and switches in one transaction.
+
+No other thread uses the collection meanwhile: the command line runs this in a process that owns the data directory and
+serves no requests.
+"""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from index.encoding.documents import encode_documents
+from index.errors import SearchError
+from index.records import Document, Floats
+from service.documents.repository import documents_after, insert_documents, insert_vectors
+from service.operations import reencoding_repository as repository
+from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import collection_row
+from service.runtime.loader import load_collection
+from service.runtime.runtime import Runtime
+
+CHUNK = 128
+"""Documents that are encoded and committed together."""
+
+
+class TrainingUnfinished(SearchError):
+    """A training run of the collection has not ended: it would make a model of the old vectors."""
+
+
+@dataclass(frozen=True)
+class Reencoded:
+    """What was encoded, and the version that was the champion before; 0 is the untrained model."""
+
+    documents: int
+    queries: int
+    champion_before: int
+
+
+def reencode(
+    runtime: Runtime, state: CollectionState, advance: Callable[[int, int], None] = lambda done, total: None
+) -> Reencoded | None:
+    """Encode documents and past queries again; return None if the collection has this encoder already.
+
+    Calls advance(done, total) with numbers of documents. Documents that wait to be encoded stay pending. Raises
+    TrainingUnfinished.
+    """
+    if state.fingerprint == runtime.encoder.fingerprint:
+        return None
+    with runtime.database.write() as connection:
+        if repository.is_training(connection, state.id):
+            raise TrainingUnfinished(f"a training run of {state.name!r} has not ended; cancel it first")
+        before = collection_row(connection, state.id)
+        total = repository.document_count(connection, state.id)
+        encoder = runtime.encoder
+        beside = repository.insert_beside(
+            connection, before, runtime.settings.encoder, encoder.fingerprint, encoder.dim
+        )
+    _encode_documents(runtime, state, beside, lambda done: advance(done, total))
+    with runtime.database.read() as connection:
+        memory = repository.memory_texts(connection, state.id)
+        rules = repository.rule_texts(connection, state.id)
+    vectors = _query_vectors(runtime, sorted(set(memory.values())))
+    rule_vectors = _query_vectors(runtime, sorted(set(rules.values())))
+    with state.lock:
+        with runtime.database.write() as connection:
+            near = {id: rule_vectors[text] for id, text in rules.items()}
+            repository.set_rule_vectors(connection, state.id, near)
+            champion = repository.switch(connection, before, beside, memory, vectors)
+        _reload(runtime, state)
+    return Reencoded(total, len(vectors), champion)
+
+
+def _encode_documents(runtime: Runtime, state: CollectionState, beside: int, advance: Callable[[int], None]) -> None:
+    """Write every document with its new vectors to the collection beside, in the order of arrival."""
+    row = done = 0
+    while True:
+        with runtime.database.read() as connection:
+            found = documents_after(connection, state.id, row, CHUNK)
+        if not found:
+            return
+        records = [Document(one.id, one.text, one.title, one.url, one.metadata) for one in found]
+        encoded = encode_documents(runtime.encoder, records, state.settings.kinds)
+        with runtime.database.write() as connection:
+            insert_vectors(connection, beside, insert_documents(connection, beside, records), encoded)
+        row, done = found[-1].row, done + len(found)
+        advance(done)
+
+
+def _query_vectors(runtime: Runtime, texts: list[str]) -> dict[str, Floats]:
+    """Return text -> vector."""
+    vectors: dict[str, Floats] = {}
+    for start in range(0, len(texts), CHUNK):
+        part = texts[start : start + CHUNK]
+        vectors |= dict(zip(part, runtime.encoder.encode_queries(part), strict=True))
+    return vectors
+
+
+def _reload(runtime: Runtime, state: CollectionState) -> None:
+    """Replace the state of the collection by a state with the new rows; its index is built again."""
+    state.store.close()
+    shutil.rmtree(state.directory, ignore_errors=True)
+    with runtime.database.read() as connection:
+        row: Any = collection_row(connection, state.id)
+    runtime.collections[state.name] = load_collection(runtime.database, row, runtime.settings.data)

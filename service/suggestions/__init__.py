@@ -1,0 +1,1 @@
+"""Suggestions: completions of a query that is being typed, from the log."""

@@ -1,0 +1,38 @@
+"""Completes a query that is being typed with queries of the log that led to clicks.
+
+A query is suggested when at least MIN_CLIENTS clients sent it, so that no suggestion shows what a single person typed.
+"""
+
+from collections import Counter
+from typing import Any
+
+from index.memory.query_key import as_query_key
+from service.runtime.collection import CollectionState
+from service.runtime.runtime import Runtime
+from service.suggestions import repository
+
+MIN_CLIENTS = 3
+
+
+def suggest(runtime: Runtime, state: CollectionState, typed: str, limit: int) -> dict[str, Any]:
+    """Return the completions of a text, most clicks first, ties by text. White space only has no completions."""
+    prefix = prefix_of(typed)
+    if not prefix:
+        return {"suggestions": []}
+    with runtime.database.read() as connection:
+        clicked = repository.clicked_queries(connection, state.id, prefix)
+        clients = repository.client_counts(connection, state.id, prefix)
+    clicks: Counter[str] = Counter()
+    spellings: dict[str, tuple[int, str]] = {}
+    for (key, text), count in sorted(clicked.items()):
+        clicks[key] += count
+        spellings[key] = max(spellings.get(key, (0, "")), (count, text))
+    found = [key for key in clicks if clients.get(key, 0) >= MIN_CLIENTS]
+    best = sorted(found, key=lambda key: (-clicks[key], key))[:limit]
+    return {"suggestions": [{"q": spellings[key][1], "clicks": clicks[key]} for key in best]}
+
+
+def prefix_of(typed: str) -> str:
+    """Return the beginning of the query keys that complete a text. A blank at its end also ends its last word."""
+    key = as_query_key(typed)
+    return f"{key} " if key and typed[-1].isspace() else key

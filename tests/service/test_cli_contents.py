@@ -1,0 +1,106 @@
+"""The commands `collections` and `documents`, against the service of a directory."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from index.words.analyzers import LANGUAGES
+from service.cli import main
+from service.cli.collections import Form, Language, Normaliser
+from service.collections.schemas import AttentionIn
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder without settings, with the hashing encoder."""
+    for name in [name for name in os.environ if name.upper().startswith("SOFTSEEK_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: Any, code: int = 0) -> str:
+    """Run a command, check its exit code and return its stdout."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main([str(one) for one in arguments])
+    out, err = capsys.readouterr()
+    assert (ended.value.code or 0) == code, err
+    return out
+
+
+def test_a_collection_is_created_changed_listed_and_deleted(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = json.loads(run(capsys, "collections", "set", "shop", "--language", "german", "--heads", 2, "--json"))
+    assert (made["settings"]["language"], made["settings"]["attention"]["heads"]) == ("german", 2)
+    options = ["--filterable", "a,b", "--retention-days", 9, "--memory-half-life-days", "none", "--keys", "passage"]
+    changed = json.loads(run(capsys, "collections", "set", "shop", *options, "--json"))["settings"]
+    assert (changed["filterable"], changed["retention_days"]) == (["a", "b"], 9)
+    assert (changed["memory_half_life_days"], changed["keys"], changed["language"]) == (None, ["passage"], "german")
+    kept = json.loads(run(capsys, "collections", "set", "shop", "--retention-days", "none", "--json"))["settings"]
+    assert kept == changed | {"retention_days": None}
+    assert "german" in run(capsys, "collections", "show", "shop")
+    assert [line.split()[0] for line in run(capsys, "collections", "list").splitlines()] == ["name", "default", "shop"]
+    assert run(capsys, "collections", "delete", "shop") == "deleted: shop\n"
+    run(capsys, "collections", "show", "shop", code=1)
+    run(capsys, "collections", "delete", "default", code=1)
+
+
+def test_documents_are_shown_listed_and_deleted(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [{"id": f"a/{n}", "title": f"Title {n}", "text": f"one\ntwo {n}", "metadata": {"n": n}} for n in range(4)]
+    file = directory / "documents.ndjson"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    run(capsys, "ingest", file, "--filterable", "n")
+    assert json.loads(run(capsys, "documents", "get", "a/1", "--json"))["metadata"] == {"n": 1}
+    shown = run(capsys, "documents", "get", "a/1")
+    assert "Title 1" in shown
+    assert "one\ntwo 1\n" in shown
+    page = json.loads(run(capsys, "documents", "list", "--limit", 3, "--json"))
+    rest = run(capsys, "documents", "list", "--cursor", page["cursor"])
+    assert len(page["documents"]) == 3
+    assert "a/3" in rest
+    assert run(capsys, "documents", "delete", "a/0", "unknown") == "deleted: 1 documents\n"
+    assert json.loads(run(capsys, "documents", "delete", "--filter", "n > 1", "--json")) == {"deleted": 2}
+    run(capsys, "documents", "delete", "--filter", " ", code=1)
+    assert [one["id"] for one in json.loads(run(capsys, "documents", "list", "--json"))["documents"]] == ["a/1"]
+
+
+def test_the_version_is_shown(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name, version = run(capsys, "--version").split()
+    assert name == "softseek"
+    assert version[0].isdigit()
+
+
+def test_the_choices_of_the_command_line_are_those_of_the_service() -> None:
+    assert {one.value for one in Language} == {"none", *LANGUAGES}
+    fields = AttentionIn.model_json_schema()["properties"]
+    assert [one.value for one in Form] == fields["form"]["enum"]
+    assert [one.value for one in Normaliser] == fields["normaliser"]["enum"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["search", "x", "--mode", "fuzzy"], "'fuzzy' is not one of"),
+        (["search", "x", "--model", "newest"], "champion, challenger or a version"),
+        (["collections", "set", "shop", "--language", "klingon"], "'english'"),
+        (["collections", "set", "shop", "--form", "circle"], "'bilinear'"),
+        (["collections", "set", "shop", "--keys", "title,chapter"], "title,passage,sentence"),
+        (["collections", "set", "shop", "--retention-days", "soon"], "a number of days or none"),
+        (["documents", "delete"], "either ids or --filter"),
+        (["documents", "delete", "a", "--filter", "b = 1"], "either ids or --filter"),
+    ],
+)
+def test_wrong_use_ends_with_2(
+    directory: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert said in " ".join(err.split())

@@ -1,0 +1,193 @@
+"""A collection is encoded again with another encoder: searches work, feedback stays, old models do not serve."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+import service.runtime.runtime as runtime_module
+from index.encoding.hashing_encoder import HashingEncoder
+from service.app import create_app
+from service.cli import main
+from service.operations import reencoding_repository
+from service.operations.reencoding import Reencoded, TrainingUnfinished, reencode
+from service.runtime.runtime import Runtime
+from service.settings import Settings
+from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
+
+WIDE = HashingEncoder(dim=96)
+
+
+def tree(n: int) -> dict[str, Any]:
+    return {"id": f"tree-{n}", "title": f"Tree {n}", "text": f"tree number {n}", "metadata": {"n": n}}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory with documents, feedback and a trained champion."""
+    with opened(tmp_path / "data") as client:
+        wood = create(client, "wood", filterable=["n"])
+        wood.add(*map(tree, range(30)))
+        for n in range(30):
+            wood.judge(f"which tree has number {n}", f"tree-{n}", 3)
+        wood.act("tree-7", user_query="The Lucky Tree", client_id="c")
+        assert wood.train(promote="never", budget_seconds=1)["model_version"] == 1
+        good(client.put(f"{wood.path}/models/aliases/champion", json={"version": 1, "force": True}))
+    return tmp_path / "data"
+
+
+@contextmanager
+def running(data: Path, encoder: HashingEncoder = WIDE) -> Iterator[Runtime]:
+    runtime = Runtime.open(Settings(encoder="hashing", data=data, log_level="warning"), encoder)
+    try:
+        yield runtime
+    finally:
+        runtime.close()
+
+
+@contextmanager
+def served(data: Path, encoder: HashingEncoder = WIDE) -> Iterator[CollectionClient]:
+    with running(data, encoder) as runtime:
+        app = create_app(runtime.settings, runtime)
+        with TestClient(app, raise_server_exceptions=False) as client:
+            yield CollectionClient(client, "wood")
+
+
+def test_a_collection_is_searched_with_the_new_encoder(data: Path) -> None:
+    with served(data) as wood:
+        problem(wood.client.post(f"{wood.path}/search", json={"q": "tree"}), 409, "encoder_mismatch")
+    steps: list[tuple[int, int]] = []
+    with running(data) as runtime:
+        done = reencode(runtime, runtime.collection("wood"), lambda *step: steps.append(step))
+        assert done == Reencoded(documents=30, queries=31, champion_before=1)
+        assert steps[-1] == (30, 30)
+        assert reencode(runtime, runtime.collection("wood")) is None
+    with served(data) as wood:
+        assert wood.ids("tree number 7")[0] == "tree-7"
+        assert wood.ids("tree", filter="n = 3") == ["tree-3"]
+        facts = wood.get()
+        assert (facts["encoder"]["dim"], facts["encoder"]["fingerprint"]) == (96, WIDE.fingerprint)
+        assert facts["counts"]["documents"] == 30
+        listed = [one["id"] for one in wood.get("documents", limit=100)["documents"]]
+        assert listed == [f"tree-{n}" for n in range(30)]
+        wood.add(tree(31))
+        assert wood.get("documents/tree-31") == tree(31) | {"url": None}
+
+
+def test_feedback_is_kept_and_works_with_the_new_vectors(data: Path) -> None:
+    with running(data) as runtime:
+        reencode(runtime, runtime.collection("wood"))
+    with served(data) as wood:
+        counts = wood.get()["counts"]
+        assert (counts["events"], counts["judgments"], counts["keys"]["query"]) == (1, 30, 31)
+        (hit,) = [hit for hit in wood.search("the lucky tree", explain=True)["hits"] if hit["id"] == "tree-7"]
+        past = [key for key in hit["explain"]["keys"] if key["kind"] == "query" and key["query"] == "the lucky tree"]
+        assert past[0]["cosine"] == pytest.approx(1, abs=1e-5)
+        assert wood.post("events/delete", {"client_id": "c"}) == {"deleted": 1}
+        assert wood.get()["counts"]["keys"]["query"] == 30
+
+
+def test_rules_that_match_near_queries_get_new_vectors(data: Path) -> None:
+    rule = {"query": {"near": "which tree has number 3"}, "pin": [{"id": "tree-9", "position": 1}]}
+    with served(data, HashingEncoder()) as wood:
+        good(wood.client.put(f"{wood.path}/rules/near", json=rule))
+    with running(data) as runtime:
+        reencode(runtime, runtime.collection("wood"))
+    with served(data) as wood:
+        assert wood.ids("which tree has number 3")[0] == "tree-9"
+
+
+def test_models_of_the_old_vectors_are_kept_but_not_served(data: Path) -> None:
+    with running(data) as runtime:
+        reencode(runtime, runtime.collection("wood"))
+    with served(data) as wood:
+        assert wood.search("tree")["model"] == {"version": 0, "alias": "champion"}
+        assert wood.get("models/1")["lineage"]["encoder"] == "hashing-64-64"
+        assert wood.get("models")["aliases"] == {"champion": 0}
+        champion = f"{wood.path}/models/aliases/champion"
+        problem(wood.client.put(champion, json={"version": 1, "force": True}), 409, "encoder_mismatch")
+        problem(wood.client.post(f"{champion}/rollback"), 409, "encoder_mismatch")
+        problem(wood.client.post(f"{wood.path}/search", json={"q": "a", "model": 1}), 404, "model_not_found")
+        problem(wood.client.post(f"{wood.path}/search", json={"q": "a", "model": "challenger"}), 404, "model_not_found")
+        problem(wood.client.post(f"{wood.path}/evaluations", json={"models": [1]}), 409, "encoder_mismatch")
+        history = good(wood.client.put(champion, json={"version": 0}))["history"]
+        assert any("encoded again" in move["reason"] for move in history)
+        assert wood.train(promote="never", budget_seconds=1)["model_version"] == 2
+
+
+def test_models_serve_again_after_the_way_back(data: Path) -> None:
+    for encoder in (WIDE, HashingEncoder()):
+        with running(data, encoder) as runtime:
+            reencode(runtime, runtime.collection("wood"))
+    with served(data, HashingEncoder()) as wood:
+        good(wood.client.put(f"{wood.path}/models/aliases/champion", json={"version": 1, "force": True}))
+        assert wood.search("tree")["model"]["version"] == 1
+
+
+def test_an_interruption_before_the_switch_changes_nothing(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(data, HashingEncoder()) as wood:
+        before = wood.ranking("which tree has number 3")
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with running(data) as runtime, monkeypatch.context() as patched:
+        patched.setattr(reencoding_repository, "switch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            reencode(runtime, runtime.collection("wood"))
+    with served(data, HashingEncoder()) as wood:
+        assert wood.ranking("which tree has number 3") == before
+        assert sorted(runtime_of(wood.client).collections) == ["default", "wood"]
+        with runtime_of(wood.client).database.read() as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM collections").scalar() == 2
+            assert connection.exec_driver_sql("SELECT count(*) FROM documents").scalar() == 30
+
+
+def test_a_collection_with_an_unfinished_training_run_is_refused(data: Path) -> None:
+    with running(data) as runtime:
+        with runtime.database.write() as connection:
+            connection.exec_driver_sql("UPDATE training_runs SET status = 'processing'")
+        with pytest.raises(TrainingUnfinished):
+            reencode(runtime, runtime.collection("wood"))
+        with runtime.database.write() as connection:
+            connection.exec_driver_sql("UPDATE training_runs SET status = 'succeeded'")
+
+
+def test_doctor_finds_no_fault_after_the_switch(data: Path) -> None:
+    from service.operations.health import diagnose
+
+    with running(data) as runtime:
+        reencode(runtime, runtime.collection("wood"))
+        assert [check for check in diagnose(runtime) if not check["ok"] and "wood" in check["name"]] == []
+        assert [check for check in diagnose(runtime) if check["name"] in ("database", "foreign keys")]
+        assert all(check["ok"] for check in diagnose(runtime) if check["name"] in ("database", "foreign keys"))
+
+
+def test_the_command_says_what_it_did(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("SOFTSEEK_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(data.parent)
+    monkeypatch.setattr(runtime_module, "load_encoder", lambda *_: WIDE)
+
+    def run(*arguments: Any, code: int = 0) -> tuple[str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(["reencode", *map(str, arguments), "--data", str(data)])
+        shown = capsys.readouterr()
+        assert (ended.value.code or 0) == code, shown.err
+        return shown.out, shown.err
+
+    _, err = run("nowhere", "--encoder", "wide", code=1)
+    assert "no such collection" in err
+    out, err = run("wood", "--encoder", "wide")
+    assert "wood: 30 documents and 31 past queries encoded with wide" in out
+    assert "champion: model 0 (untrained) instead of model 1" in out
+    assert "SOFTSEEK_ENCODER=wide" in err
+    assert json.loads(run("wood", "--encoder", "wide", "--json")[0])["changed"] is False
