@@ -8,7 +8,7 @@ import typer
 from service.cli import show
 from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
 from service.cli.failures import USAGE, Failure
-from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption
+from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption, comma_separated
 
 
 class SearchMode(StrEnum):
@@ -47,6 +47,13 @@ def search(
     predict: Annotated[
         list[str] | None, typer.Option(help="Predict the value of this metadata field; repeatable.")
     ] = None,
+    facets: Annotated[str | None, typer.Option(help="Count the values of these fields: lang,year.")] = None,
+    sort: Annotated[str | None, typer.Option(help="Sort by metadata: price:asc,year:desc.")] = None,
+    prefix: Annotated[bool, typer.Option("--prefix", help="The last word may be unfinished.")] = False,
+    operators: Annotated[
+        bool, typer.Option("--operators", help='Read "exact phrase", -word and field:value in the query.')
+    ] = False,
+    typos: Annotated[bool | None, typer.Option(help="Correct unknown words, or not.")] = None,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
@@ -55,6 +62,8 @@ def search(
     given: dict[str, Any] = {"q": query, "limit": limit, "offset": offset, "filter": condition, "mode": mode}
     given["model"] = version_or_alias(model)
     given["predict"] = predict or None
+    given |= {"facets": comma_separated(facets), "sort": comma_separated(sort), "typos": typos}
+    given |= {"prefix": "last" if prefix else None, "operators": operators or None}
     body = {name: value for name, value in given.items() if value is not None} | {"explain": explain}
     with connect(data, url) as service:
         answer = service.call("POST", collection_path(collection, "search"), body)

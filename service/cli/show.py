@@ -119,8 +119,10 @@ def located_faults(found: Sequence[Mapping[str, Any]], count: int) -> None:
 
 
 def hits(answer: Mapping[str, Any]) -> None:
-    """Write the hits of a search."""
+    """Write the hits of a search, after its corrections and before its facets."""
     console = stdout()
+    for one in answer.get("corrections", []):
+        line(f"{one['to']} instead of {one['from']}")
     for hit in answer["hits"]:
         head = Text(f"{hit['position']:>3}  ", "bold")
         head.append(plain(hit.get("title") or hit["id"]), "bold")
@@ -133,6 +135,8 @@ def hits(answer: Mapping[str, Any]) -> None:
         if hit.get("explain"):
             parts = {name: part for name, part in hit["explain"].get("parts", {}).items() if part}
             console.print(Text("     " + "  ".join(f"{plain(name)} {figure(part)}" for name, part in parts.items())))
+    for field, found in answer.get("facets", {}).items():
+        line(f"{field}: " + ", ".join(f"{value} ({count})" for value, count in found["values"].items()))
     predictions(answer)
     summary(answer)
 

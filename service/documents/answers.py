@@ -52,6 +52,8 @@ class ItemOutcome(Answer):
     """The reason of a refusal."""
     detail: str = sometimes()
     """The reason of a refusal, in words."""
+    field: str | None = sometimes()
+    """The field that is not as documented."""
 
 
 class BatchOutcome(Answer):
@@ -62,6 +64,8 @@ class BatchOutcome(Answer):
         items_total=1,
         succeeded=1,
         failed=0,
+        unchanged=0,
+        passages=1,
         errors=[],
         items=[{"index": 0, "id": "doc-7", "status": 201, "code": None}],
     )
@@ -74,6 +78,10 @@ class BatchOutcome(Answer):
     """The number of stored documents."""
     failed: int
     """The number of refused items."""
+    unchanged: int
+    """The number of documents with the content that was stored before; they were not encoded again."""
+    passages: int
+    """The number of passages that were encoded."""
     errors: list[ItemOutcome]
     """The first 1,000 refused items."""
     items: list[ItemOutcome]

@@ -83,6 +83,10 @@ class TaskProgress(Answer):
     """Finished units."""
     total: int
     """All units; 0 until they are counted."""
+    passages_done: int = sometimes()
+    """Encoded passages, where documents are indexed."""
+    passages_total: int = sometimes()
+    """All passages, an estimate until every document is cut."""
 
 
 class TaskFailure(Answer):

@@ -395,7 +395,6 @@ def test_doctor_checks_a_server(fake: Fake, run: Run) -> None:
     fake.on("GET", "/v1/collections", {"collections": [{"name": "default", "counts": {"documents": 3}}]})
     fake.on("GET", "/metrics", b"# HELP x\nx 1\n")
     ended = run("doctor", "--url", fake.url, "--json")
-    assert ended.code == 0
-    assert json.loads(ended.out)["ok"]
+    assert (ended.code, json.loads(ended.out)["ok"]) == (0, True)
     fake.on("GET", "/readyz", (503, problem("not_ready", "loading")))
     assert run("doctor", "--url", fake.url).code == 1

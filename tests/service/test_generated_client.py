@@ -61,7 +61,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generated]:
     folder = tmp_path_factory.mktemp("generated")
     with opened(folder / "data") as client:
         warnings = generate(client.get("/openapi.json").json(), folder)
-        assert all("x-ndjson" in warning.detail for warning in warnings), "the generator has no streamed lines"
+        unknown = ("x-ndjson", "text/csv")  # the generator has neither streamed lines nor tables
+        assert all(any(kind in warning.detail for kind in unknown) for warning in warnings)
         sys.path.insert(0, str(folder))
         try:
             made = importlib.import_module(f"{PACKAGE}.client").Client(base_url="http://testserver")

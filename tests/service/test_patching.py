@@ -40,9 +40,9 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     seen: list[Any] = []
     encode = indexing.encode_documents
 
-    def seeing(encoder: Any, documents: Any, kinds: Any) -> Any:
+    def seeing(encoder: Any, documents: Any, *more: Any) -> Any:
         seen.extend(documents)
-        return encode(encoder, documents, kinds)
+        return encode(encoder, documents, *more)
 
     monkeypatch.setattr(indexing, "encode_documents", seeing)
     return seen
