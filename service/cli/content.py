@@ -62,7 +62,7 @@ def search(
     given: dict[str, Any] = {"q": query, "limit": limit, "offset": offset, "filter": condition, "mode": mode}
     given["model"] = version_or_alias(model)
     given["predict"] = predict or None
-    given |= {"facets": comma_separated(facets), "sort": comma_separated(sort), "typos": typos}
+    given |= {"facets": comma_separated(facets) or None, "sort": comma_separated(sort) or None, "typos": typos}
     given |= {"prefix": "last" if prefix else None, "operators": operators or None}
     body = {name: value for name, value in given.items() if value is not None} | {"explain": explain}
     with connect(data, url) as service:
