@@ -105,7 +105,7 @@ def test_a_search_with_an_unknown_model_is_404(client: TestClient) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", f"{DEFAULT}/search"), ("PATCH", DEFAULT), ("DELETE", f"{DEFAULT}/models/0"), ("POST", "/livez")],
+    [("DELETE", f"{DEFAULT}/search"), ("PATCH", DEFAULT), ("DELETE", f"{DEFAULT}/models/0"), ("POST", "/livez")],
 )
 def test_a_wrong_method_is_405_with_the_allowed_methods(client: TestClient, method: str, path: str) -> None:
     assert problem(client.request(method, path), 405, "method_not_allowed")
