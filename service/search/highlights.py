@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from index.words.analyzers import analyzer_for
-from index.words.tokens import is_unspaced, tokens
+from index.words.tokens import WORD, has_unspaced, is_unspaced, tokens
 
 MAX_HIGHLIGHTS = 50
 """Highlights of a field."""
@@ -36,14 +36,17 @@ class Highlighter:
                 {"field": field, "start": start, "end": end}
                 for field, text in fields.items()
                 if text
-                for start, end in islice(_joined(self._words(text, wanted)), MAX_HIGHLIGHTS)
+                for start, end in islice(self._spans(text, wanted), MAX_HIGHLIGHTS)
             ]
 
         return find
 
-    def _words(self, text: str, wanted: AbstractSet[str]) -> Iterator[tuple[int, int]]:
+    def _spans(self, text: str, wanted: AbstractSet[str]) -> Iterator[tuple[int, int]]:
         stem = self._stem
-        return ((start, end) for start, end, word in tokens(text, SCANNED_CHARACTERS) if stem(word) in wanted)
+        if not has_unspaced(text, SCANNED_CHARACTERS):
+            return (word.span() for word in WORD.finditer(text, 0, SCANNED_CHARACTERS) if stem(word[0]) in wanted)
+        found = tokens(text, SCANNED_CHARACTERS)
+        return _joined((start, end) for start, end, word in found if stem(word) in wanted)
 
     def _analyzed(self, word: str) -> str:
         return "".join(self._analyzer.analyze(word))
