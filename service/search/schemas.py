@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from service.http.requests import Strict
 
@@ -15,7 +15,14 @@ FieldNames = Annotated[
 ]
 
 
-SortRule = Annotated[str, Field(min_length=1, max_length=140, pattern=r"^[^\x00]+:(asc|desc)$")]
+def _is_sort_rule(rule: str) -> str:
+    field, _, direction = rule.rpartition(":")
+    if not field or direction not in ("asc", "desc"):
+        raise ValueError("must be a field and its direction, such as price:asc or price:desc")
+    return rule
+
+
+SortRule = Annotated[str, Field(min_length=1, max_length=140), AfterValidator(_is_sort_rule)]
 
 
 class SearchIn(Strict):
