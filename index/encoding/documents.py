@@ -12,14 +12,14 @@ from index.records import Document, Floats, Key, KeyKind
 
 
 class PassageProgress(Protocol):
-    """Is told how far the encoding of documents is. Calls come from several threads."""
+    """Receives the progress of encoding documents. Calls come from several threads."""
 
     def plan_passages(self, documents: int, passages: int) -> None:
-        """Take the number of passages into which further documents were cut. Passages include titles and sentences."""
+        """Add documents that were cut, and their number of passages. Passages include titles and sentences."""
         ...
 
     def advance_passages(self, count: int) -> None:
-        """Take the number of passages that were encoded since the last call."""
+        """Add the number of passages that were encoded since the last call."""
         ...
 
 

@@ -30,9 +30,9 @@ def compounds(word: str, vocabulary: Vocabulary) -> list[Counted]:
     """Return the compounds of the vocabulary whose first or last part is this word, the most frequent first."""
     if len(word) < LEAST_PART:
         return []
-    long = [one for one in vocabulary.beginning("") if len(one[0]) >= len(word) + LEAST_PART]
-    with_word = (one for one in long if one[0].startswith(word) or one[0].endswith(word))
-    return [one for one in with_word if _is_compound_of(one[0], word, vocabulary)][:MAX_COMPOUNDS]
+    with_word = dict([*vocabulary.beginning(word), *vocabulary.ending(word)])
+    found = [one for one in with_word.items() if _is_compound_of(one[0], word, vocabulary)]
+    return sorted(found, key=lambda one: (-one[1], one[0]))[:MAX_COMPOUNDS]
 
 
 def _is_compound_of(compound: str, word: str, vocabulary: Vocabulary) -> bool:

@@ -3,7 +3,7 @@
 BM25 counts each word separately. Three more features treat the document as a sequence. Coverage is the share of the
 query's words, by weight, that occur in the document. Proximity is the same share within the best window. Phrase is the
 share of the query's adjacent word pairs, by weight, that are adjacent in the document. All lie in [0, 1]. This module
-sees words as numbers, never text. Of the words that stand for a word of the query, a document takes the best.
+sees words as numbers, never text. A document takes the best of the words that stand for a word of the query.
 
 Source: Metzler and Croft 2005 (the sequential dependence model: single words, windows, ordered pairs).
 Letters: Q words of a query, S distinct words of a query (slots), A words that stand for them, N candidates.
@@ -82,9 +82,9 @@ def match(query: QueryWords, found: Occurrences) -> Matches:
 def bm25(query: QueryWords, found: Occurrences, mean_length: float) -> Floats:
     """Return BM25 scores by source (N, len(Source)) (Robertson and Zaragoza 2009); their sum is the score.
 
-    A repeated query word counts repeatedly. Of the words that stand for a slot, a document takes the one with the
-    highest score; all completions of an unfinished word count together, as a single word. mean_length: the mean number
-    of words of a document of the collection.
+    A repeated query word counts repeatedly. A document takes the word with the highest score among the words that stand
+    for a slot; all completions of an unfinished word count together, as a single word. mean_length: the mean number of
+    words of a document of the collection.
     """
     words, documents = len(query.words), len(found.lengths)
     scores = np.zeros((documents, len(Source)), np.float32)
@@ -119,7 +119,7 @@ def documents_with(words: Words, first_word: Ints, wanted: Words) -> Mask:
 
     words (T,) and first_word (N + 1,) are the words of all documents of the collection.
     """
-    query = QueryWords.of(np.unique(wanted), np.ones(len(np.unique(wanted)), np.float32))
+    query = QueryWords.of(wanted, np.ones(len(wanted), np.float32))
     position, _ = _hits(words, query)
     found = np.zeros(len(first_word) - 1, np.bool_)
     found[np.searchsorted(first_word, position, side="right") - 1] = True

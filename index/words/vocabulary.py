@@ -4,8 +4,10 @@ A view of one commit of the word index. It finds the words that begin with some 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice, takewhile
 
 import tantivy
 from rapidfuzz import process
@@ -24,12 +26,14 @@ class Vocabulary:
     def __init__(
         self, searcher: tantivy.Searcher, surface: tantivy.TextAnalyzer, analyzer: tantivy.TextAnalyzer
     ) -> None:
-        """surface: the analyzer of the field `surface`, without stems; analyzer: that of the field `words`."""
+        """surface analyzes the field `surface`, without stems; analyzer analyzes the field `words`."""
         self._searcher = searcher
         self._surface = surface
         self._analyzer = analyzer
         self._stems = lru_cache(CACHED_STEMS)(lambda word: tuple(analyzer.analyze(word)))
-        self._beginning = lru_cache(CACHED_PREFIXES)(self._read)
+        # not a method: a cache of a method keeps its object, and with it the files of old commits, until a collection
+        self._beginning = lru_cache(CACHED_PREFIXES)(lambda prefix: searcher.terms_with_prefix("surface", prefix))
+        self._backwards: list[tuple[str, int]] | None = None
 
     def stems(self, text: str) -> tuple[str, ...]:
         """Return the terms of the index for a text."""
@@ -59,7 +63,16 @@ class Vocabulary:
 
     def beginning(self, prefix: str) -> Sequence[Counted]:
         """Return the words that begin with a prefix, the most frequent first."""
-        return self._beginning(prefix)
+        found: list[Counted] = self._beginning(prefix)
+        return found
+
+    def ending(self, suffix: str) -> list[Counted]:
+        """Return the words that end with a suffix. The first call sorts the whole vocabulary."""
+        if self._backwards is None:
+            self._backwards = sorted((word[::-1], count) for word, count in self.beginning(""))
+        start, backwards = bisect_left(self._backwards, (suffix[::-1], 0)), suffix[::-1]
+        run = takewhile(lambda one: one[0].startswith(backwards), islice(self._backwards, start, None))
+        return [(word[::-1], count) for word, count in run]
 
     def near(self, word: str, edits: int) -> list[tuple[int, str, int]]:
         """Return (edits, word, count) of the words at most `edits` away, the nearest first, then the most frequent.
@@ -96,7 +109,3 @@ class Vocabulary:
             ((distance, word, count) for word, (distance, count) in best.items()),
             key=lambda one: (one[0], -one[2], one[1]),
         )
-
-    def _read(self, prefix: str) -> list[Counted]:
-        found: list[Counted] = self._searcher.terms_with_prefix("surface", prefix)
-        return found

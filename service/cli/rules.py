@@ -78,7 +78,7 @@ def set_rule(
 
 
 def pins(given: list[str]) -> list[dict[str, Any]]:
-    """Return the pins of `id:position`; without a position, the position after that of the pin before."""
+    """Return the pins of `id:position`; a pin without a position follows the previous pin directly."""
     found: list[dict[str, Any]] = []
     for text in given:
         id, colon, position = text.rpartition(":")

@@ -24,7 +24,7 @@ NULLABLE = ("retention_days", "memory_half_life_days")
 def put(runtime: Runtime, name: str, wanted: CollectionIn) -> tuple[dict[str, Any], bool]:
     """Create a collection or change its settings; return its body, and whether it was created.
 
-    Raises Problem 409 if the name is that of an alias whose collection was deleted.
+    Raises Problem 409 if an alias whose collection was deleted has the name.
     """
     given = wanted.model_dump(exclude_unset=True)
     changes = {key: value for key, value in given.items() if value is not None or key in NULLABLE}

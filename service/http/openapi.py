@@ -1,4 +1,4 @@
-"""The OpenAPI schema: that of FastAPI, with problems as errors, and with the schemas of items of batches."""
+"""The OpenAPI schema of FastAPI, with problems as errors, and with the schemas of batch items."""
 
 from collections.abc import Iterable
 from copy import deepcopy

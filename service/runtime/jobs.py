@@ -199,7 +199,7 @@ class Jobs:
 
 
 def _body(row: Any, passages: dict[str, int] | None) -> dict[str, Any]:
-    """Return a task as JSON. Passages are those of the running job, else those in the result."""
+    """Return a task as JSON. The passages are counted by the running job, else by the result."""
     if passages is None and row.result and "passages" in row.result:
         passages = dict.fromkeys(("passages_done", "passages_total"), row.result["passages"])
     return {

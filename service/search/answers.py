@@ -90,7 +90,7 @@ class Explanation(Answer):
 
 
 class Hit(Answer):
-    """A document that a search returned. A search with `fields` has only those of title, text, url and metadata."""
+    """A document that a search returned. `fields` selects title, text, url and metadata."""
 
     id: str
     """The id of the document."""
@@ -168,15 +168,15 @@ class Prediction(Answer):
     type: Literal["categories", "number"]
     """Whether the field has numbers only."""
     distribution: list[WeightedValue] = sometimes()
-    """Of categories: the 20 best values."""
+    """Categories only: the 20 best values."""
     other_weight: float = sometimes()
-    """Of categories: the weight of all other values."""
+    """Categories only: the weight of all other values."""
     mean: float = sometimes()
-    """Of numbers: the weighted mean."""
+    """Numbers only: the weighted mean."""
     standard_deviation: float = sometimes()
-    """Of numbers: the weighted standard deviation."""
+    """Numbers only: the weighted standard deviation."""
     quantiles: dict[str, float] = sometimes()
-    """Of numbers: quantiles by level, such as `0.5`."""
+    """Numbers only: quantiles by level, such as `0.5`."""
     coverage: float
     """The share of the candidates with the field in the weight of all candidates."""
     effective_sample_size: float
@@ -191,11 +191,11 @@ class Facet(Answer):
     values: dict[str, int] = sometimes()
     """Value to number of documents."""
     min: float = sometimes()
-    """Of numbers: the least value."""
+    """Numbers only: the least value."""
     max: float = sometimes()
-    """Of numbers: the greatest value."""
+    """Numbers only: the greatest value."""
     mean: float = sometimes()
-    """Of numbers: the mean."""
+    """Numbers only: the mean."""
 
 
 class Correction(Answer):

@@ -18,6 +18,8 @@ from service.search import repository
 from service.storage.database import Database
 
 Scalar = str | int | float | bool
+SPARE_ROWS = 10_000
+"""Rows of replaced documents that a column may have beside as many rows as the collection has documents."""
 
 
 class FieldColumn:
@@ -55,6 +57,9 @@ class Columns:
         self._columns = {name: FieldColumn() for name in fields}
         self._snapshots: dict[str, tuple[Ints, Ints, Ints]] = {}
         """Copies, because an array whose buffer is read cannot grow."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def extend(self, database: Database, collection_id: int, newest: int) -> None:
         """Read the documents after the last row, until the row `newest` is there."""
@@ -153,7 +158,8 @@ def columns_of(database: Database, state: CollectionState, newest: int) -> Colum
     """Return the columns of the filterable fields of a collection, up to the row `newest`."""
     fields = tuple(state.settings.filterable)
     columns = state.field_columns
-    if not isinstance(columns, Columns) or columns.fields != fields:
+    most = SPARE_ROWS + 2 * len(state.generation.rows)  # beyond it most rows belong to replaced documents
+    if not isinstance(columns, Columns) or columns.fields != fields or len(columns) > most:
         columns = state.field_columns = Columns(fields)
     columns.extend(database, state.id, newest)
     return columns

@@ -72,7 +72,7 @@ def placed(ranks: Ints, pins: Pins, doc_indices: Ints) -> Ints:
 
 
 def pinned_first(ranks: Ints, pins: Pins, doc_indices: Ints) -> Ints:
-    """Return the ranks of the hits with those of the pinned documents before all others."""
+    """Return the ranks of the hits; the ranks of the pinned documents come first."""
     if not len(pins):
         return ranks
     pinned = _ranks_of(pins, doc_indices)

@@ -59,7 +59,7 @@ def plain_text(content: bytes) -> TextFile:
 
 
 def markdown(content: bytes) -> TextFile:
-    """Return Markdown without its marks. The title is that of the front matter, else the first heading."""
+    """Return Markdown without its marks. The title is the title in the front matter, else the first heading."""
     from markdown_it import MarkdownIt
 
     metadata, body = front_matter(decoded(content))
@@ -195,7 +195,7 @@ def pdf(content: bytes) -> TextFile:
 
 
 def docx(content: bytes) -> TextFile:
-    """Return the paragraphs and tables of a DOCX. The title is that of its properties, else the first heading."""
+    """Return the paragraphs and tables of a DOCX. The title is the title in its properties, else the first heading."""
     from docx import Document
     from docx.table import Table
 

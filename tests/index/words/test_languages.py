@@ -71,6 +71,12 @@ def test_chinese_words_are_found_without_spaces(tmp_path: Path, text: str, expec
     assert found(searcher(tmp_path, "chinese", CHINESE), text) == expected
 
 
+def test_words_are_found_by_their_ending(tmp_path: Path) -> None:
+    vocabulary = searcher(tmp_path, "german", GERMAN).vocabulary
+    assert sorted(vocabulary.ending("versicherung")) == [("haftpflichtversicherung", 1), ("versicherung", 1)]
+    assert vocabulary.ending("xyz") == []
+
+
 def test_compounds_are_not_split_where_the_collection_lacks_a_part(tmp_path: Path) -> None:
     words = searcher(tmp_path, "german", ["Handtuch", "Gartenschlauch und Garten"])
     assert found(words, "Gartenzaun", compounds=True) == []

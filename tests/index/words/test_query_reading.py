@@ -79,8 +79,6 @@ def test_least_lengths_and_single_words_are_options(words: WordSearcher) -> None
 
 def test_a_corrected_word_counts_less_than_an_exact_word(words: WordSearcher) -> None:
     exact = dict(zip(*(side.tolist() for side in words.search("pydoc", 10)), strict=True))
-    corrected = dict(zip(*(side.tolist() for side in words.search("pydocs", 10, None, TYPOS)), strict=True))
-    assert exact.keys() == corrected.keys() or corrected == exact  # the stem of pydocs is pydoc
     typed = dict(zip(*(side.tolist() for side in words.search("pydco", 10, None, TYPOS)), strict=True))
     assert 0 < typed[4] < exact[4]
 
