@@ -61,8 +61,8 @@ class QueryWords(NamedTuple):
     def of(cls, numbers: Words, idf: Floats, alternatives: Sequence[Alternative] = ()) -> "QueryWords":
         """Return the words of a query (Q,) with idf (Q,).
 
-        A slot with alternatives has the smaller of two idf values: its own and the idf of its first alternative. Its own
-        word gets this idf too: the words are found together, and the own word may be unknown or unfinished.
+        A slot with alternatives has the smaller of two idf values: its own and the idf of its first alternative. Its
+        own word gets this idf too: the words are found together, and the own word may be unknown or unfinished.
         An alternative that is a word of the query itself is left out: the document has that word exactly.
         """
         own, first, of_query = np.unique(numbers, return_index=True, return_inverse=True)
