@@ -34,7 +34,7 @@ from benchmarks.vectors import converted_encoder
 from index.encoding.model_files import DEFAULT_MODEL
 from index.generation.generation import Generation
 from index.ranking.attention import AttentionHead
-from index.words.bm25_index import WordSearcher
+from index.words.word_search import WordSearcher
 from service.runtime.runtime import Runtime
 from service.search import actions, repository
 from service.search.schemas import SearchIn

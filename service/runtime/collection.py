@@ -18,7 +18,7 @@ from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
 from index.memory.aggregation import Bounds, Confirmation, Confirmations, DecayClock
 from index.ranking.attention import AttentionHead, HeadConfig
-from index.words.query_reading import ReadingOptions
+from index.words.reading_options import ReadingOptions
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.rules import Rulebook
 

@@ -14,8 +14,9 @@ from index.generation.generation import Generation
 from index.ranking.retrieval import Mode, Query, read_query
 from index.ranking.search import browse, pooled_value, search
 from index.records import Mask
-from index.words.query_reading import Reading, ReadingOptions
 from index.words.query_syntax import ParsedQuery, parse_query
+from index.words.reading_options import ReadingOptions
+from index.words.word_search import Reading
 from service.runtime.collection import CollectionState
 from service.runtime.loader import rebuild_index
 from service.runtime.runtime import Runtime

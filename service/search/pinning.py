@@ -11,7 +11,7 @@ import numpy as np
 from index.generation.generation import Generation
 from index.ranking.retrieval import Query
 from index.records import Ints, Mask
-from index.words.query_reading import Reading
+from index.words.word_search import Reading
 from service.runtime.collection import CollectionState
 from service.runtime.rules import Rule
 from service.search import repository

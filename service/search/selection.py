@@ -13,8 +13,8 @@ import numpy as np
 from index.generation.generation import Generation
 from index.ranking.search import Ranking
 from index.records import Ints, Mask
-from index.words.query_reading import Reading
 from index.words.term_matching import documents_with
+from index.words.word_search import Reading
 from service.http.problems import Problem
 from service.runtime.collection import CollectionState
 from service.search import pinning
