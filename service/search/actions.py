@@ -31,6 +31,8 @@ from service.search.stopwatch import Stopwatch
 from service.storage.database import new_id
 
 EVERYTHING = "*"
+VECTORS_PENDING = "vectors_pending"
+"""Some documents are searchable by words only, because their vectors are still being made."""
 
 
 def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived: float | None = None) -> dict[str, Any]:
@@ -58,6 +60,7 @@ def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
             hits = page_of_hits(runtime, state, request, searched)
     stopwatch.lap("fields")
     body = _body(runtime, request, searched, hits) | stopwatch.report()
+    body["degraded"] += [VECTORS_PENDING] if state.without_vectors and request.mode != "words" else []
     if request.log and not searched.everything:
         runtime.impressions.add(impression(state, request, searched, body))
     return body
