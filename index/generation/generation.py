@@ -5,9 +5,9 @@ numbers only grow: a replaced document gets a new row. The arrays of a generatio
 appends to; the viewed part is never written again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -17,23 +17,26 @@ from index.generation.columns import Columns
 from index.memory.memory import Memory
 from index.records import Floats, Ints, Key, Mask
 from index.storage.checksum_guard import ChecksumGuard
-from index.words.bm25_index import WordSearcher
-from index.words.query_reading import EXACTLY, ReadingOptions
-from index.words.query_words import QueryWords
-from index.words.term_matching import Matches, bm25, find_words, match
+from index.words.bm25_index import CACHED_TEXTS, WordSearcher
+from index.words.query_reading import EXACTLY, Reading, ReadingOptions, read
+from index.words.query_words import QueryWords, Source
+from index.words.term_matching import Matches, bm25, documents_with, find_words, match
+from index.words.uncorrected_fields import FieldWords, without_corrections
 
 
 @dataclass(frozen=True)
 class IndexedDocument:
-    """A document of the index: its row, the text for term matching, its own keys, and its value (V,).
+    """A document of the index: its row, the text for term matching, its own keys, its value (V,), and its title.
 
-    Without a value, the document gets the `document_value` of its keys.
+    Without a value, the document gets the `document_value` of its keys. The text for term matching begins with the
+    title.
     """
 
     row: int
     words: str
     keys: Sequence[Key]
     value: Floats | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,46 @@ class Generation:
     def match(self, query: QueryWords, doc_indices: Ints) -> tuple[Floats, Matches]:
         """Return BM25 by source (n, len(Source)) and the matches of a query's words in the documents (n,)."""
         found = find_words(query, self.columns.tokens, self.columns.first_token, doc_indices)
+        if query.uncorrected_fields:
+            found = without_corrections(query, found, self.columns.title_words.take(doc_indices))
         return bm25(query, found, self.mean_words), match(query, found)
+
+    def documents_with(self, query: QueryWords) -> Mask:
+        """Return (N,) bool, True for documents that contain a word of the query, or a word that stands for one."""
+        words, first_word = self.columns.tokens, self.columns.first_token
+        if not query.uncorrected_fields:
+            return documents_with(words, first_word, query.words)
+        found = documents_with(words, first_word, query.words[query.source != Source.CORRECTED])
+        return found | self.documents_with_corrections(query)
+
+    def documents_with_corrections(self, query: QueryWords) -> Mask:
+        """Return (N,) bool, True for documents that contain a corrected word in a field where it matches."""
+        corrected = query.words[query.source == Source.CORRECTED]
+        return self._field_words.documents_with(corrected, query.uncorrected_fields)
+
+    def read(self, text: str, options: ReadingOptions) -> Reading:
+        """Return the words of a query, and the words that stand for them.
+
+        Words that occur only in fields in which corrections do not match are no corrections.
+        """
+        if not options.typos or not options.uncorrected_fields:
+            return self.words.read(text, options)
+        reading: Reading = self._read_by_field(text, options)
+        return reading
+
+    @cached_property
+    def _field_words(self) -> FieldWords:
+        return FieldWords(self.columns.tokens, self.columns.first_token, self.columns.title_words)
+
+    @cached_property
+    def _read_by_field(self) -> Callable[[str, ReadingOptions], Reading]:
+        """Return `read` for options with uncorrected_fields; a search reads its text more than once."""
+        words, vocabulary = self._field_words, self.words.vocabulary  # not self: the cache would keep the generation
+
+        def by_field(text: str, options: ReadingOptions) -> Reading:
+            return read(text, options, vocabulary, lambda wanted: words.occurring(wanted, options.uncorrected_fields))
+
+        return lru_cache(CACHED_TEXTS)(by_field)
 
     @cached_property
     def _living(self) -> tuple[Mask | None, int]:

@@ -24,6 +24,8 @@ ANALYZER = "words"
 SURFACE_ANALYZER = "surface"
 CACHED_TEXTS = 1024
 """Query texts whose reading a searcher caches."""
+Factors = Sequence[tuple[str, float]]
+"""Terms of the index, and how much each counts."""
 NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -58,16 +60,37 @@ class WordSearcher:
 
         allowed (n,): the rows that may be returned; None allows all. options: how the text is read.
         """
+        return self.find(self.read(text, options), k, allowed)
+
+    def find(
+        self, reading: Reading, k: int, allowed: Ints | None = None, corrected: Ints | None = None
+    ) -> tuple[Ints, Floats]:
+        """Return the rows and scores of a reading, as `search` does.
+
+        corrected (m,): the rows that `Reading.corrected_terms` may match; None for no row.
+        """
         if k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
             return NOTHING
-        query = self._query(self.read(text, options))
+        query = self._query(reading.terms)
+        if corrected is not None and len(corrected):
+            query = self._with_corrections(query, reading.corrected_terms, corrected)
         if query is None:
             return NOTHING
         return self._collect(query if allowed is None else self._restricted(query, allowed), min(k, self.count))
 
-    def _query(self, reading: Reading) -> tantivy.Query | None:
+    def _with_corrections(
+        self, query: tantivy.Query | None, corrected_terms: Factors, rows: Ints
+    ) -> tantivy.Query | None:
+        """Return the query with terms that match the documents with these rows alone."""
+        corrected = self._query(corrected_terms)
+        if corrected is None or query is None:
+            return query
+        either = [(tantivy.Occur.Should, query), (tantivy.Occur.Should, self._restricted(corrected, rows))]
+        return tantivy.Query.boolean_query(either)
+
+    def _query(self, terms_with_factors: Factors) -> tantivy.Query | None:
         counts: dict[str, float] = {}
-        for token, factor in reading.terms:
+        for token, factor in terms_with_factors:
             counts[token] = counts.get(token, 0.0) + factor
         if not counts:
             return None

@@ -4,14 +4,15 @@ Exact words come first. A word that no document contains is corrected by the voc
 may be unfinished; the owner of a collection may declare synonyms and stop words.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from index.records import Mask
 from index.words.analyzers import analyzer_for
 from index.words.compounds import compounds, parts
-from index.words.query_words import Alternative, QueryWords, Source, number_words
+from index.words.query_words import Alternative, Field, QueryWords, Source, Words, number_words
 from index.words.tokens import Token, is_unspaced, spaced, tokens
 from index.words.vocabulary import Counted, Vocabulary
 
@@ -42,6 +43,8 @@ class ReadingOptions:
     """Least length of a word that is corrected by two edits."""
     uncorrected: frozenset[str] = frozenset()
     """Words that are never corrected, in lower case."""
+    uncorrected_fields: frozenset[Field] = frozenset()
+    """Fields of documents in which corrections do not match."""
     known: frozenset[str] = frozenset()
     """Words of the language, in lower case: the encoder knows their meaning, and they are not corrected either."""
     stop_words: frozenset[str] = frozenset()
@@ -84,6 +87,8 @@ class Reading:
     words: its words, and the words that stand for them. terms: the terms of the index with their factors, by position
     of the query. text: the text that is encoded, corrected and completed. corrections: pairs (from, to). trust: the
     share of the text that is known, in (0, 1]; an unfinished word counts with the probability of its completion.
+    corrected_terms: the terms of corrections with their factors, where corrections do not match in all fields; `terms`
+    has them otherwise.
     """
 
     words: QueryWords
@@ -91,6 +96,7 @@ class Reading:
     text: str
     corrections: tuple[tuple[str, str], ...] = ()
     trust: float = 1.0
+    corrected_terms: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,8 +119,10 @@ class _Stand:
     source: Source
 
 
-def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
-    """Return the reading of a query."""
+def read(
+    text: str, options: ReadingOptions, vocabulary: Vocabulary, corrects: Callable[[Words], Mask] | None = None
+) -> Reading:
+    """Return the reading of a query. corrects: which terms, by number (W,), may be corrections (W,); None for all."""
     terms = vocabulary.stems(spaced(text))
     words = _words(text, terms, vocabulary)
     if words and options.stop_words:
@@ -138,14 +146,18 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
         in_compounds = _compounds(position, word, vocabulary) if options.compounds else []
         stands += in_compounds
         if options.typos and not in_compounds and not vocabulary.term_count(word.term):
-            found, best = _corrections(position, word, options, vocabulary, unfinished)
+            found, best = _corrections(position, word, options, vocabulary, unfinished, corrects)
             stands += found
             if found:
                 replaced[position] = best
                 corrections.append((word.token.text, best))
     if options.synonyms is not None:
-        stands += _synonyms(words, options.synonyms, vocabulary)
-    return _reading(text, terms, words, stands, replaced, corrections, trust, vocabulary)
+        synonyms = _synonyms(words, options.synonyms, vocabulary)
+        declared = {(one.position, one.term) for one in synonyms}
+        stands = [one for one in stands if (one.position, one.term) not in declared or one.source != Source.CORRECTED]
+        stands += synonyms
+    reading = _reading(text, terms, words, stands, replaced, corrections, trust, vocabulary)
+    return _by_field(reading, terms, stands, options.uncorrected_fields)
 
 
 def _words(text: str, terms: Sequence[str], vocabulary: Vocabulary) -> list[_Word]:
@@ -173,7 +185,12 @@ def _completions(position: int, word: _Word, vocabulary: Vocabulary) -> tuple[li
 
 
 def _corrections(
-    position: int, word: _Word, options: ReadingOptions, vocabulary: Vocabulary, unfinished: bool
+    position: int,
+    word: _Word,
+    options: ReadingOptions,
+    vocabulary: Vocabulary,
+    unfinished: bool,
+    corrects: Callable[[Words], Mask] | None,
 ) -> tuple[list[_Stand], str]:
     """Return the corrections of an unknown word, and the best of them."""
     edits = (len(word.folded) >= options.one_edit) + (len(word.folded) >= options.two_edits)
@@ -183,6 +200,9 @@ def _corrections(
     if unfinished and not (near and near[0][0] == 1):
         near = vocabulary.near_prefix(word.folded, edits) or near
     near = [one for one in near if one[1].isalpha()]
+    if corrects is not None:
+        numbers = number_words(" ".join(vocabulary.stems(other)) for _, other, _ in near)
+        near = [one for one, usable in zip(near, corrects(numbers).tolist(), strict=True) if usable]
     if not near:
         return [], ""
     fewest, best, count = near[0]
@@ -260,3 +280,16 @@ def _reading(
         encoded = encoded[: token.start] + replaced[position] + encoded[token.end :]
     known = QueryWords.of(numbers[: len(terms)], idf, alternatives)
     return Reading(known, boosts, encoded, tuple(corrections), trust)
+
+
+def _by_field(
+    reading: Reading, terms: Sequence[str], stands: Sequence[_Stand], uncorrected_fields: frozenset[Field]
+) -> Reading:
+    """Return a reading whose corrections do not match in these fields."""
+    corrected = tuple((one.term, one.factor) for one in stands if one.source == Source.CORRECTED)
+    if not uncorrected_fields or not corrected:
+        return reading
+    others = ((one.term, one.factor) for one in stands if one.source != Source.CORRECTED)
+    everywhere = (*((term, 1.0) for term in terms), *others)
+    words = reading.words._replace(uncorrected_fields=uncorrected_fields)
+    return replace(reading, words=words, terms=everywhere, corrected_terms=corrected)

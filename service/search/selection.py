@@ -13,7 +13,6 @@ from index.generation.generation import Generation
 from index.ranking.search import Ranking
 from index.records import Ints, Mask
 from index.words.query_reading import Reading
-from index.words.term_matching import documents_with
 from service.http.problems import Problem
 from service.runtime.collection import CollectionState
 from service.search.field_columns import Columns, Scalar, facet
@@ -40,9 +39,7 @@ def matching_documents(generation: Generation, reading: Reading | None, allowed:
     passing = generation.alive if allowed is None else generation.alive & allowed
     if reading is None:
         return passing
-    columns = generation.columns
-    found: Mask = documents_with(columns.tokens, columns.first_token, reading.words.words)
-    return found & passing
+    return generation.documents_with(reading.words) & passing
 
 
 def count_facets(columns: Columns, fields: Sequence[str], rows: Ints) -> dict[str, Any]:
