@@ -88,8 +88,8 @@ class NoWords(WordSearcher):
         """Documents in the index."""
         return self._wrapped.count
 
-    def search(
-        self, text: str, k: int, allowed: Ints | None = None, options: ReadingOptions = EXACTLY
+    def find(
+        self, reading: Reading, k: int, allowed: Ints | None = None, corrected: Ints | None = None
     ) -> tuple[Ints, Floats]:
         """Return no rows."""
         return np.empty(0, np.int64), np.empty(0, np.float32)

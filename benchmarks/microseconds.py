@@ -47,7 +47,7 @@ PARTS: tuple[tuple[int, str, Any, str], ...] = (
     (1, "search", actions, "search"),
     (2, "candidates", index.ranking.search, "retrieve"),
     (3, "by keys: scan and refine", Generation, "nearest"),
-    (3, "by words: tantivy", WordSearcher, "search"),
+    (3, "by words: tantivy", WordSearcher, "find"),
     (3, "words of all candidates", Generation, "match"),
     (4, "find them", index.generation.generation, "find_words"),
     (4, "BM25", index.generation.generation, "bm25"),

@@ -28,8 +28,13 @@ class Block:
     alive: Mask
 
     @classmethod
-    def of(cls, documents: Sequence[IndexedDocument], tokens: Sequence[Words], dim: int) -> "Block":
-        """Return the block of these documents; tokens are the word numbers of each document."""
+    def of(
+        cls, documents: Sequence[IndexedDocument], tokens: Sequence[Words], title_words: Sequence[int], dim: int
+    ) -> "Block":
+        """Return the block of these documents.
+
+        tokens: the word numbers of each document; title_words: the number of them that are of its title.
+        """
         keys = [key for document in documents for key in document.keys]
         vectors = np.asarray([key.vector for key in keys], np.float32).reshape(len(keys), dim)
         values = np.asarray([_value(document, dim) for document in documents], np.float32).reshape(len(documents), dim)
@@ -43,6 +48,7 @@ class Block:
             key_checksums=checksums(vectors),
             first_token=np.cumsum([0, *map(len, tokens)]),
             tokens=np.concatenate([np.empty(0, np.uint32), *tokens]),
+            title_words=np.asarray(title_words, np.int64),
         )
         return cls(columns, vectors, values, np.ones(len(documents), np.bool_))
 

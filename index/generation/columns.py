@@ -19,7 +19,7 @@ class Columns:
     rows (N,), ascending, and value_checksums (N,) are per document. Document n has the keys first_key[n]:first_key[n +
     1] and the words first_token[n]:first_token[n + 1]; first_key and first_token are (N + 1,) and begin with 0.
     key_kind, key_start, key_end (character offsets in the text) and key_checksums are (K,); tokens (T,) are word
-    numbers.
+    numbers; the first title_words[n] words of document n are those of its title, and title_words is (N,).
     """
 
     rows: Ints
@@ -31,12 +31,13 @@ class Columns:
     key_checksums: Checksums
     first_token: Ints
     tokens: Words
+    title_words: Ints
 
     @classmethod
     def empty(cls) -> "Columns":
         """Return the columns of no documents."""
         none, checksums, start = np.empty(0, np.int64), np.empty(0, np.uint64), np.zeros(1, np.int64)
-        return cls(none, checksums, start, none, none, none, checksums, start, np.empty(0, np.uint32))
+        return cls(none, checksums, start, none, none, none, checksums, start, np.empty(0, np.uint32), none)
 
     def by_name(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by their names."""
@@ -59,6 +60,7 @@ class Columns:
             key_checksums=self.key_checksums[keys],
             first_token=_offsets(self.first_token, doc_indices),
             tokens=self.tokens[tokens],
+            title_words=self.title_words[doc_indices],
         )
 
 

@@ -17,23 +17,26 @@ from index.generation.columns import Columns
 from index.memory.memory import Memory
 from index.records import Floats, Ints, Key, Mask
 from index.storage.checksum_guard import ChecksumGuard
-from index.words.query_words import QueryWords
+from index.words.query_words import QueryWords, Source
 from index.words.reading_options import EXACTLY, ReadingOptions
-from index.words.term_matching import Matches, bm25, find_words, match
+from index.words.term_matching import Matches, bm25, documents_with, find_words, match
+from index.words.uncorrected_fields import documents_outside, without_corrections
 from index.words.word_search import WordSearcher
 
 
 @dataclass(frozen=True)
 class IndexedDocument:
-    """A document of the index: its row, the text for term matching, its own keys, and its value (V,).
+    """A document of the index: its row, the text for term matching, its own keys, its value (V,), and its title.
 
-    Without a value, the document gets the `document_value` of its keys.
+    Without a value, the document gets the `document_value` of its keys. The text for term matching begins with the
+    title.
     """
 
     row: int
     words: str
     keys: Sequence[Key]
     value: Floats | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,25 @@ class Generation:
     def match(self, query: QueryWords, doc_indices: Ints) -> tuple[Floats, Matches]:
         """Return BM25 by source (n, len(Source)) and the matches of a query's words in the documents (n,)."""
         found = find_words(query, self.columns.tokens, self.columns.first_token, doc_indices)
+        if query.uncorrected_fields:
+            found = without_corrections(query, found, self.columns.title_words.take(doc_indices))
         return bm25(query, found, self.mean_words), match(query, found)
+
+    def documents_with(self, query: QueryWords) -> Mask:
+        """Return (N,) bool, True for documents that contain a word of the query, or a word that stands for one."""
+        words, first_word = self.columns.tokens, self.columns.first_token
+        if not query.uncorrected_fields:
+            return documents_with(words, first_word, query.words)
+        found = documents_with(words, first_word, query.words[query.source != Source.CORRECTED])
+        return found | self.documents_with_corrections(query)
+
+    def documents_with_corrections(self, query: QueryWords) -> Mask:
+        """Return (N,) bool, True for documents that contain a corrected word in a field where it matches."""
+        corrected = query.words[query.source == Source.CORRECTED]
+        columns = self.columns
+        return documents_outside(
+            query.uncorrected_fields, corrected, columns.tokens, columns.first_token, columns.title_words
+        )
 
     @cached_property
     def _living(self) -> tuple[Mask | None, int]:

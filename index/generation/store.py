@@ -42,9 +42,9 @@ WAITING_TAIL = 4
 """A write waits for the background task, or seals by itself, when the tail has this many times its allowed length."""
 LAST_CARRIED = 1000
 """Maximum number of documents that are carried over to a compacted copy while writes wait, which takes milliseconds."""
-FORMAT = 6
+FORMAT = 7
 """Version of the saved format; a folder of another version is rebuilt from the documents. Version 1 had no tokens, 2 no
-checksums, 3 scanned small sets in half precision, 4 had no values, 5 had no vocabulary."""
+checksums, 3 scanned small sets in half precision, 4 had no values, 5 had no vocabulary, 6 had no title_words."""
 DENSE_FILE = "dense.faiss"
 WORDS_FOLDER = "words"
 
@@ -236,7 +236,8 @@ class GenerationStore:
         if self._appender is None:
             self._appender = self._new_appender()
         tokens = [self._words.number(document.words) for document in added]
-        return self._appender.append(state, Block.of(added, tokens, state.dim))
+        title_words = [len(self._words.number(document.title)) for document in added]
+        return self._appender.append(state, Block.of(added, tokens, title_words, state.dim))
 
     def _replace_appender(self, appender: Appender) -> None:
         """Append to other files from now on, and unlink the previous files; the caller holds the lock."""

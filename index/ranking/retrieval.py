@@ -107,7 +107,11 @@ def read_query(generation: Generation, query: Query) -> Reading:
 def _best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
     """Return the doc indices of the allowed documents with the best BM25 scores, best first, PEAK_DEPTH or more."""
     count, rows = max(query.count, PEAK_DEPTH), _allowed_rows(generation, allowed)
-    rows, _ = generation.words.search(query.text, count, rows, query.reading or generation.reading)
+    reading = read_query(generation, query)
+    corrected = None
+    if reading.corrected_terms:
+        corrected = generation.rows[allowed & generation.documents_with_corrections(reading.words)]
+    rows, _ = generation.words.find(reading, count, rows, corrected)
     found = generation.doc_indices(rows)
     doc_indices: Ints = found[found != MISSING]
     return doc_indices

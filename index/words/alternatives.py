@@ -57,7 +57,10 @@ class Alternatives:
 
 
 def alternatives(text: str, words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> Alternatives:
-    """Return what stands for the words of a query. A word that has completions gets no corrections."""
+    """Return what stands for the words of a query.
+
+    A word that has completions gets no corrections. A synonym that is also a correction is a synonym.
+    """
     found = Alternatives()
     for position, word in enumerate(words):
         unfinished = options.prefix and position == len(words) - 1 and word.token.end == len(text)
@@ -67,7 +70,14 @@ def alternatives(text: str, words: Sequence[Word], options: ReadingOptions, voca
         if not completed:
             _correct(found, position, word, unfinished, options, vocabulary)
     if options.synonyms is not None:
-        found.substitutes += _synonyms(words, options.synonyms, vocabulary)
+        synonyms = _synonyms(words, options.synonyms, vocabulary)
+        declared = {(one.position, one.term) for one in synonyms}
+        found.substitutes = [
+            one
+            for one in found.substitutes
+            if one.source is not Source.CORRECTED or (one.position, one.term) not in declared
+        ]
+        found.substitutes += synonyms
     return found
 
 

@@ -5,7 +5,7 @@ Letters: Q words of a query, S distinct words of a query (slots), A words that s
 
 import zlib
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,13 @@ class Source(IntEnum):
     """A word of the collection that begins with the last word of the query, which is not finished."""
 
 
+class Field(StrEnum):
+    """A field of a document that has words. The words of the title come before those of the text."""
+
+    TITLE = "title"
+    TEXT = "text"
+
+
 class Alternative(NamedTuple):
     """A word that stands for a word of the query."""
 
@@ -45,7 +52,8 @@ class QueryWords(NamedTuple):
 
     words (A,) uint32; slot (A,) in [0, S); factor (A,) in (0, 1]; source (A,) as in `Source`; idf (A,). of_query (Q,):
     the slot of each word of the query, in reading order. weight (S,): the weight of each slot for coverage, proximity
-    and phrase. exact: whether every slot has its own word alone.
+    and phrase. exact: whether every slot has its own word alone. uncorrected_fields: the fields in which words with the
+    source CORRECTED do not match; empty without such words.
     """
 
     words: Words
@@ -56,6 +64,7 @@ class QueryWords(NamedTuple):
     of_query: Ints
     weight: Floats
     exact: bool
+    uncorrected_fields: frozenset[Field] = frozenset()
 
     @classmethod
     def of(cls, numbers: Words, idf: Floats, alternatives: Sequence[Alternative] = ()) -> "QueryWords":

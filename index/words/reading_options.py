@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from index.words.analyzers import analyzer_for
+from index.words.query_words import Field
 from index.words.tokens import spaced
 
 
@@ -21,6 +22,8 @@ class ReadingOptions:
     """Least length of a word that is corrected by two edits."""
     uncorrected: frozenset[str] = frozenset()
     """Words that are never corrected, in lower case."""
+    uncorrected_fields: frozenset[Field] = frozenset()
+    """Fields of documents in which corrections do not match."""
     known: frozenset[str] = frozenset()
     """Words of the language, in lower case: the encoder knows their meaning, and they are not corrected either."""
     stop_words: frozenset[str] = frozenset()

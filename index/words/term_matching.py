@@ -59,7 +59,7 @@ def find_words(query: QueryWords, words: Words, first_word: Ints, doc_indices: I
     ends = np.cumsum(lengths)
     positions = np.repeat(begins - (ends - lengths), lengths)
     positions += np.arange(len(positions))
-    position, word = _hits(words.take(positions), query)
+    position, word = find_positions(words.take(positions), query)
     document = np.searchsorted(ends, position, side="right")
     within = position - (ends - lengths).take(document)
     return Occurrences(document, within, position, word, lengths)
@@ -120,7 +120,7 @@ def documents_with(words: Words, first_word: Ints, wanted: Words) -> Mask:
     words (T,) and first_word (N + 1,) are the words of all documents of the collection.
     """
     query = QueryWords.of(wanted, np.ones(len(wanted), np.float32))
-    position, _ = _hits(words, query)
+    position, _ = find_positions(words, query)
     found = np.zeros(len(first_word) - 1, np.bool_)
     found[np.searchsorted(first_word, position, side="right") - 1] = True
     return found
@@ -138,7 +138,7 @@ def documents_with_phrase(words: Words, first_word: Ints, phrase: Words) -> Mask
     return found
 
 
-def _hits(words: Words, query: QueryWords) -> tuple[Ints, Ints]:
+def find_positions(words: Words, query: QueryWords) -> tuple[Ints, Ints]:
     """Return the positions (hits,), ascending, of the query's words in words (T,), and the index of each, in [0, A).
 
     Most words are not in the query. A table over their last 16 bits excludes most of them without a comparison.

@@ -6,21 +6,23 @@ a query parser, so no character of a query is an operator.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 import tantivy
 
 from index.records import Floats, Ints
-from index.words.alternatives import Alternatives, Word, alternatives
-from index.words.query_words import Alternative, QueryWords, Words, number_words
+from index.words.alternatives import Alternatives, Substitute, Word, alternatives
+from index.words.query_words import Alternative, Field, QueryWords, Source, Words, number_words
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.tokens import spaced, tokens
 from index.words.vocabulary import Vocabulary
 
 CACHED_TEXTS = 1024
 """Query texts whose reading a searcher caches."""
+Factors = Sequence[tuple[str, float]]
+"""Terms of the index, and how much each counts."""
 NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -31,6 +33,8 @@ class Reading:
     words: its words, and the words that stand for them. terms: the terms of the index with their factors, by position
     of the query. text: the text that is encoded, corrected and completed. corrections: pairs (from, to). trust: the
     share of the text that is known, in (0, 1]; an unfinished word counts with the probability of its completion.
+    corrected_terms: the terms of corrections with their factors, where corrections do not match in all fields; `terms`
+    has them otherwise.
     """
 
     words: QueryWords
@@ -38,6 +42,7 @@ class Reading:
     text: str
     corrections: tuple[tuple[str, str], ...] = ()
     trust: float = 1.0
+    corrected_terms: tuple[tuple[str, float], ...] = ()
 
 
 def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
@@ -48,7 +53,8 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
         words = [word for word in words if word.folded not in options.stop_words] or words
         terms = tuple(word.term for word in words)
     found = alternatives(text, words, options, vocabulary)
-    return _reading(text, terms, words, found, vocabulary)
+    reading = _reading(text, terms, words, found, vocabulary)
+    return _by_field(reading, options.uncorrected_fields, terms, found.substitutes)
 
 
 class WordSearcher:
@@ -82,16 +88,37 @@ class WordSearcher:
 
         allowed (n,): the rows that may be returned; None allows all. options: how the text is read.
         """
+        return self.find(self.read(text, options), k, allowed)
+
+    def find(
+        self, reading: Reading, k: int, allowed: Ints | None = None, corrected: Ints | None = None
+    ) -> tuple[Ints, Floats]:
+        """Return the rows and scores of a reading, as `search` does.
+
+        corrected (m,): the rows that `Reading.corrected_terms` may match; None for no row.
+        """
         if k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
             return NOTHING
-        query = self._query(self.read(text, options))
+        query = self._query(reading.terms)
+        if corrected is not None and len(corrected):
+            query = self._with_corrections(query, reading.corrected_terms, corrected)
         if query is None:
             return NOTHING
         return self._collect(query if allowed is None else self._restricted(query, allowed), min(k, self.count))
 
-    def _query(self, reading: Reading) -> tantivy.Query | None:
+    def _with_corrections(
+        self, query: tantivy.Query | None, corrected_terms: Factors, rows: Ints
+    ) -> tantivy.Query | None:
+        """Return the query with terms that match the documents with these rows alone."""
+        corrected = self._query(corrected_terms)
+        if corrected is None or query is None:
+            return query
+        either = [(tantivy.Occur.Should, query), (tantivy.Occur.Should, self._restricted(corrected, rows))]
+        return tantivy.Query.boolean_query(either)
+
+    def _query(self, terms_with_factors: Factors) -> tantivy.Query | None:
         counts: dict[str, float] = {}
-        for token, factor in reading.terms:
+        for token, factor in terms_with_factors:
             counts[token] = counts.get(token, 0.0) + factor
         if not counts:
             return None
@@ -144,3 +171,16 @@ def _reading(
         encoded = encoded[: token.start] + found.replaced[position] + encoded[token.end :]
     known = QueryWords.of(numbers[: len(terms)], idf, numbered)
     return Reading(known, boosts, encoded, tuple(found.corrections), found.trust)
+
+
+def _by_field(
+    reading: Reading, uncorrected_fields: frozenset[Field], terms: Sequence[str], substitutes: Sequence[Substitute]
+) -> Reading:
+    """Return a reading whose corrections do not match in these fields."""
+    corrected = tuple((one.term, one.factor) for one in substitutes if one.source is Source.CORRECTED)
+    if not uncorrected_fields or not corrected:
+        return reading
+    others = ((one.term, one.factor) for one in substitutes if one.source is not Source.CORRECTED)
+    everywhere = (*((term, 1.0) for term in terms), *others)
+    words = reading.words._replace(uncorrected_fields=uncorrected_fields)
+    return replace(reading, words=words, terms=everywhere, corrected_terms=corrected)

@@ -13,6 +13,7 @@ from typing import NoReturn, TextIO
 import typer
 
 from service.cli import (
+    aliases,
     collections,
     content,
     documents,
@@ -42,6 +43,7 @@ app.command()(operating.demo)
 app.command()(ingest.ingest)
 app.command()(content.search)
 app.add_typer(collections.collections, name="collections")
+app.add_typer(aliases.aliases, name="aliases")
 app.add_typer(documents.documents, name="documents")
 app.add_typer(feedback.events, name="events")
 app.add_typer(feedback.judgments, name="judgments")

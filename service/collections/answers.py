@@ -38,6 +38,8 @@ class Typos(Answer):
     """Letters of the shortest word that is corrected by two edits."""
     off_words: list[str] = sometimes()
     """Words that are never corrected."""
+    off_fields: list[Literal["title", "text"]] = sometimes()
+    """Fields of documents in which corrections do not match."""
 
 
 class Synonyms(Answer):

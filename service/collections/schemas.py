@@ -38,6 +38,7 @@ class TyposIn(Strict):
     one_edit: Annotated[int, Field(ge=2, le=64)] = 4
     two_edits: Annotated[int, Field(ge=2, le=64)] = 8
     off_words: Annotated[list[Word], Field(max_length=1000)] = Field(default_factory=list)
+    off_fields: Annotated[list[Literal["title", "text"]], Field(max_length=2)] = Field(default_factory=list)
 
 
 class CollectionIn(Strict):

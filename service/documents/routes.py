@@ -39,8 +39,11 @@ IMPORT_BODY = {
             "schema": {"type": "string", "format": "binary"},
             "example": '{"id": "doc-7", "text": "Use cp -r to copy a folder."}\n',
         },
-        "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
+        # without a schema of the items: openapi-python-client cannot tell a list of a class from a file, and fails
+        "application/json": {"schema": {"type": "array", "description": "Records, which are JSON objects."}},
         "text/csv": {"schema": {"type": "string"}},
+        # for generators of clients that know no other type of a file
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
     },
 }
 

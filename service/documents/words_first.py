@@ -48,7 +48,10 @@ def _publish(runtime: Runtime, state: CollectionState, sequences: Sequence[int])
         records = [DocumentRecord(id=row.id, **row.body) for row in new]
         rows = repository.insert_documents(connection, state.id, records)
         watermark = bump_watermark(connection, state.id, documents=True)
-    added = [IndexedDocument(row, words_of(record), ()) for row, record in zip(rows, records, strict=True)]
+    added = [
+        IndexedDocument(row, words_of(record), (), title=record.title or "")
+        for row, record in zip(rows, records, strict=True)
+    ]
     state.publish(watermark, added, [])
 
 

@@ -116,6 +116,7 @@ def indexed_documents(connection: Connection, collection_id: int) -> list[Indexe
             words_of(DocumentRecord(id, text, title)),
             keys.get(row, []),
             _value(vector),
+            title or "",
         )
         for row, id, title, text, vector in found
     ]

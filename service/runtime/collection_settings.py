@@ -10,6 +10,7 @@ from index.memory.aggregation import DAY, DecayClock
 from index.ranking.attention import HeadConfig
 from index.records import KeyKind
 from index.words.compounds import COMPOUNDING
+from index.words.query_words import Field
 from index.words.reading_options import ReadingOptions, Synonyms, folded
 
 
@@ -24,7 +25,8 @@ class CollectionSettings:
     attention: dict[str, Any] = field(default_factory=lambda: {"form": "bilinear", "heads": 1, "normaliser": "softmax"})
     memory_half_life_days: int | None = 365
     typos: bool | dict[str, Any] = True
-    """Whether unknown words of queries are corrected; an object changes the least lengths and names words to leave."""
+    """Whether unknown words of queries are corrected; an object changes the least lengths, and names words to leave
+    and fields in which corrections do not match."""
     stop_words: list[str] = field(default_factory=list)
     synonyms: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Synonym id -> {"words": [...], "from": word or None}."""
@@ -38,6 +40,7 @@ class CollectionSettings:
             one_edit=given.get("one_edit", ReadingOptions.one_edit),
             two_edits=given.get("two_edits", ReadingOptions.two_edits),
             uncorrected=frozenset(folded(word) for word in given.get("off_words", [])),
+            uncorrected_fields=frozenset(Field(name) for name in given.get("off_fields", [])),
             stop_words=frozenset(folded(word) for word in self.stop_words),
             synonyms=_synonyms(self.synonyms.values()) if self.synonyms else None,
             compounds=self.language in COMPOUNDING,

@@ -24,19 +24,21 @@ class Highlighter:
         self._analyzer = analyzer_for(language)
         self._stem = lru_cache(CACHED_STEMS)(self._analyzed)
 
-    def for_terms(self, terms: frozenset[str]) -> Callable[[Mapping[str, str | None]], list[dict[str, Any]]]:
+    def for_terms(
+        self, terms: Mapping[str, AbstractSet[str]]
+    ) -> Callable[[Mapping[str, str | None]], list[dict[str, Any]]]:
         """Return a function from fields (name -> text) to highlights {"field", "start", "end"}, in reading order.
 
-        terms: terms of the index, which are stems.
+        terms: name of a field -> terms of the index, which are stems.
         """
-        wanted = {term for term in terms if len(term) > 1 or is_unspaced(term)} or terms  # letters only without words
+        wanted = {field: _marked(of_field) for field, of_field in terms.items()}
 
         def find(fields: Mapping[str, str | None]) -> list[dict[str, Any]]:
             return [
                 {"field": field, "start": start, "end": end}
                 for field, text in fields.items()
                 if text
-                for start, end in islice(self._spans(text, wanted), MAX_HIGHLIGHTS)
+                for start, end in islice(self._spans(text, wanted[field]), MAX_HIGHLIGHTS)
             ]
 
         return find
@@ -50,6 +52,11 @@ class Highlighter:
 
     def _analyzed(self, word: str) -> str:
         return "".join(self._analyzer.analyze(word))
+
+
+def _marked(terms: AbstractSet[str]) -> AbstractSet[str]:
+    """Return the terms that are marked: single letters only where there is no other word."""
+    return {term for term in terms if len(term) > 1 or is_unspaced(term)} or terms
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

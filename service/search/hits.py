@@ -13,6 +13,7 @@ from index.ranking.retrieval import Query, read_query
 from index.ranking.search import Ranking
 from index.records import Ints, KeyKind
 from index.words.query_syntax import ParsedQuery
+from index.words.query_words import Field
 from service.runtime.collection import CollectionState, Serving
 from service.runtime.runtime import Runtime
 from service.search import repository
@@ -103,11 +104,16 @@ def _selected(hit: dict[str, Any], metadata: str, fields: Sequence[str]) -> dict
     return shown
 
 
-def _highlighted(searched: Searched) -> frozenset[str]:
-    """Return the terms of the index that are marked in the hits."""
+def _highlighted(searched: Searched) -> dict[str, frozenset[str]]:
+    """Return the terms of the index that are marked in the hits, by field."""
     if searched.everything:
-        return frozenset()
-    return frozenset(term for term, _ in read_query(searched.generation, searched.query).terms)
+        return dict.fromkeys(Field, frozenset())
+    reading = read_query(searched.generation, searched.query)
+    terms = frozenset(term for term, _ in reading.terms)
+    if not reading.corrected_terms:
+        return dict.fromkeys(Field, terms)
+    corrected = terms.union(term for term, _ in reading.corrected_terms)
+    return {field: terms if field in reading.words.uncorrected_fields else corrected for field in Field}
 
 
 def _explanation(runtime: Runtime, state: CollectionState, searched: Searched, rank: int) -> dict[str, Any]:

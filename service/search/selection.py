@@ -13,7 +13,6 @@ import numpy as np
 from index.generation.generation import Generation
 from index.ranking.search import Ranking
 from index.records import Ints, Mask
-from index.words.term_matching import documents_with
 from index.words.word_search import Reading
 from service.http.problems import Problem
 from service.runtime.collection import CollectionState
@@ -118,9 +117,7 @@ def matching_documents(generation: Generation, reading: Reading | None, allowed:
     passing = generation.alive if allowed is None else generation.alive & allowed
     if reading is None:
         return passing
-    columns = generation.columns
-    found: Mask = documents_with(columns.tokens, columns.first_token, reading.words.words)
-    return found & passing
+    return generation.documents_with(reading.words) & passing
 
 
 def count_facets(columns: Columns, fields: Sequence[str], rows: Ints) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def written(row: int, text: str, title: str | None = None) -> IndexedDocument:
     keys = [Key(KeyKind.PASSAGE, vector_of(text), 0, len(text))]
     if title:
         keys.insert(0, Key(KeyKind.TITLE, vector_of(title), 0, len(title)))
-    return IndexedDocument(row, f"{title or ''}\n{text}", keys)
+    return IndexedDocument(row, f"{title or ''}\n{text}", keys, title=title or "")
 
 
 def remembered(number: int, row: int, query: str | Floats, weight: float = 1.0, query_key: str = "") -> MemoryKey:

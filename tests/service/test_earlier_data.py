@@ -33,16 +33,22 @@ def ranking(data: Path) -> list[tuple[str, float, float]]:
         return CollectionClient(client, "animals").ranking("a pet that hunts at night")
 
 
-def test_an_index_of_format_4_is_rebuilt_with_the_same_ranking(data: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "missing"),
+    [(4, ("values-*", "value_checksums.npy", "title_words.npy")), (6, ("title_words.npy",))],
+)
+def test_an_index_of_an_earlier_format_is_rebuilt_with_the_same_ranking(
+    data: Path, version: int, missing: tuple[str, ...]
+) -> None:
     before = ranking(data)
     for folder in (data / "indexes").iterdir():
         manifest = read_manifest(folder)
-        for path in (*folder.glob("values-*"), folder / "value_checksums.npy"):  # format 4 had no values
-            path.unlink(missing_ok=True)
+        for path in [path for pattern in missing for path in folder.glob(pattern)]:
+            path.unlink()
         names = [path.name for path in folder.glob("*.npy")]
         (folder / MANIFEST).unlink()
         write_manifest(
-            folder, names, {name: manifest[name] for name in ("watermark", "dim", "language")} | {"format": 4}
+            folder, names, {name: manifest[name] for name in ("watermark", "dim", "language")} | {"format": version}
         )
     assert ranking(data) == before
 

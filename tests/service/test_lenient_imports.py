@@ -42,7 +42,7 @@ def refused(shop: CollectionClient, content: Any, status: int, code: str, **more
     return problem(answer, status, code)
 
 
-@pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson", ""])
+@pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson", "application/octet-stream", ""])
 def test_an_array_and_lines_are_told_apart_by_their_first_character(shop: CollectionClient, kind: str) -> None:
     assert imported(shop, json.dumps(SHOES), kind, mapping="lenient")["succeeded"] == 2
     assert imported(shop, ndjson(SHOES), kind, mapping="lenient")["unchanged"] == 2

@@ -92,7 +92,8 @@ def test_every_answer_has_an_example_that_matches_its_schema(method: str, path: 
 
 def test_the_import_declares_its_body() -> None:
     operation = SCHEMA["paths"]["/v1/collections/{collection}/documents/import"]["post"]
-    assert "application/x-ndjson" in operation["requestBody"]["content"]
+    declared = operation["requestBody"]["content"]
+    assert list(declared) == ["application/x-ndjson", "application/json", "text/csv", "application/octet-stream"]
 
 
 def test_the_stream_of_a_training_run_declares_its_media_type() -> None:

@@ -72,6 +72,30 @@ def test_typos_can_be_switched_off_for_a_search_and_for_a_collection(
     assert exact.search("cupp", mode="words", typos=True)["hits"]
 
 
+def test_typos_can_be_switched_off_for_a_field(client: TestClient) -> None:
+    created = create(client, "codes", filterable=FILTERABLE, typos={"off_fields": ["title"]})
+    created.add(*DOCUMENTS, {"id": "code", "title": "Zalto", "text": "A kettle."})
+    assert created.get()["settings"]["typos"]["off_fields"] == ["title"]
+    answer = created.search("ketle", mode="words", explain=True, facets=["brand"])
+    assert set(ids(answer)) == {"kettle", "kettle-2", "cup", "code"}
+    assert answer["facets"]["brand"]["values"] == {"Ada": 2}
+    assert {mark["field"] for hit in answer["hits"] for mark in hit["highlights"]} == {"text"}
+
+    good(client.put(created.path, json={"typos": {"off_fields": ["text"]}}))
+    answer = created.search("ketle", mode="words")
+    assert set(ids(answer)) == {"kettle", "kettle-2"}
+    assert {mark["field"] for hit in answer["hits"] for mark in hit["highlights"]} == {"title"}
+    assert ids(created.search("salto", mode="words")) == ["code"]
+    good(client.put(created.path, json={"typos": True}))
+    assert set(ids(created.search("ketle", mode="words"))) == {"kettle", "kettle-2", "cup", "code"}
+
+
+@pytest.mark.parametrize("fields", [["url"], "title", ["title", "text", "title"], [None]])
+def test_an_unknown_field_without_corrections_is_refused(client: TestClient, fields: Any) -> None:
+    answer = client.put("/v1/collections/refused", json={"typos": {"off_fields": fields}})
+    assert problem(answer, 422, "invalid_request")["errors"][0]["pointer"].startswith("/typos")
+
+
 def test_half_a_word_finds_if_the_last_word_may_be_unfinished(shop: CollectionClient) -> None:
     assert shop.search("ket", mode="words")["hits"] == []
     answer = shop.search("ket", mode="words", prefix="last", explain=True)
