@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not BASH, reason="needs bash")
 
 
 class Machine:
-    """A folder of commands that is the whole PATH. Each command writes its name and arguments to a file, if it is told to."""
+    """A machine whose commands are the files of one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "bin"

@@ -1,0 +1,149 @@
+"""Chromium on the web pages of a service in this process, for tests. A visit records what its page does."""
+
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import uvicorn
+from fastapi.testclient import TestClient
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Route, expect, sync_playwright
+
+from tests.service.client import DEADLINE_SECONDS
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+"""The browsers that `.ci/install-browser` looks for."""
+needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+FAILED_RESPONSE = "Failed to load resource"
+"""Chromium reports every response of status 400 and above with these words. Tests of failures cause them."""
+
+expect.set_options(timeout=DEADLINE_SECONDS * 1000 / 24)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Yield a Chromium that asks no host for updates."""
+    with sync_playwright() as playwright:
+        quiet = ["--disable-background-networking", "--disable-component-update", "--disable-quic"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def served(client: TestClient) -> Iterator[str]:
+    """Yield the address at which the application of a started client is served."""
+    config = uvicorn.Config(client.app, host="127.0.0.1", port=0, log_config=None, lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started and thread.is_alive():
+        thread.join(0.01)
+    yield "http://{}:{}".format(*server.servers[0].sockets[0].getsockname())
+    server.should_exit = True
+    thread.join()
+
+
+@dataclass
+class Visit:
+    """A page in a session of its own, at first blank.
+
+    `errors` are the errors of its scripts and of the browser's console, `foreign` the addresses on other hosts that
+    it requested, except links that it followed.
+    """
+
+    page: Page
+    address: str
+    collection: str
+    errors: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+
+    @classmethod
+    @contextmanager
+    def begin(cls, browser: Browser, address: str, collection: str) -> Iterator["Visit"]:
+        """Yield a visit. No request leaves this machine: a link to another host leads to an empty page."""
+        with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+            context.set_default_timeout(DEADLINE_SECONDS * 1000 / 24)
+            visit = cls(context.new_page(), address, collection)
+            context.route(re.compile(f"^(?!{re.escape(address)}/)"), visit._meet)
+            visit.page.on("request", lambda request: visit.requests.append(request))
+            visit.page.on("pageerror", lambda error: visit.errors.append(str(error)))
+            visit.page.on("console", visit._read)
+            yield visit
+
+    def _meet(self, route: Route) -> None:
+        if not route.request.is_navigation_request():
+            self.foreign.append(route.request.url)
+        route.fulfill(body="<!doctype html><title>Another host</title>", content_type="text/html")
+
+    def _read(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith(FAILED_RESPONSE):
+            self.errors.append(message.text)
+
+    def open(self, path: str = "/", **parameters: Any) -> None:
+        """Open a page of the collection. Returns when the search page knows the fields of the collection."""
+        self.page.goto(self.url(path, **parameters))
+        if path == "/":
+            expect(self.page.locator("#sort option").nth(1)).to_be_attached()
+
+    def url(self, path: str = "/", **parameters: Any) -> str:
+        """Return the address of a page of the collection."""
+        return f"{self.address}{path}?{urlencode({'c': self.collection} | parameters, doseq=True)}"
+
+    def stop_clock(self) -> None:
+        """Stop the clock of the open page: from now on its timers wait for `pass_time`."""
+        now = datetime.now(UTC)
+        self.page.clock.install(time=now - timedelta(hours=1))
+        self.page.clock.pause_at(now)
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Let time pass on the stopped clock."""
+        self.page.clock.run_for(milliseconds)
+
+    @contextmanager
+    def held(self, address: str) -> Iterator[None]:
+        """Hold the page's requests to addresses of this pattern until the end of the block, as on a slow network."""
+        waiting: list[Route] | None = []
+        self.page.route(address, lambda route: route.continue_() if waiting is None else waiting.append(route))
+        yield
+        released, waiting = waiting, None
+        for route in released:
+            route.continue_()
+
+    def type(self, text: str) -> None:
+        """Type into the search box, behind its text."""
+        self.page.locator("#q").press_sequentially(text)
+
+    def press(self, key: str) -> None:
+        """Press a key."""
+        self.page.keyboard.press(key)
+
+    def button(self, name: str) -> Locator:
+        """Return the button with this text."""
+        return self.page.get_by_role("button", name=name)
+
+    @property
+    def titles(self) -> Locator:
+        """The titles of the hits."""
+        return self.page.locator("#hits h2")
+
+    def posted(self, path: str) -> list[dict[str, Any]]:
+        """Return the bodies of the page's requests to a path of the collection, oldest first."""
+        end = f"/v1/collections/{self.collection}/{path}"
+        return [one.post_data_json for one in self.requests if one.method == "POST" and one.url.endswith(end)]
+
+    def logged_searches(self) -> list[str]:
+        """Return the texts of the searches that the page asked to log."""
+        return [body["q"] for body in self.posted("search") if body["log"]]
+
+
+def logs(request: Request) -> bool:
+    """Whether a request is a search to be logged."""
+    return request.method == "POST" and request.url.endswith("/search") and request.post_data_json["log"]
