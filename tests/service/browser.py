@@ -13,7 +13,17 @@ from urllib.parse import urlencode
 import pytest
 import uvicorn
 from fastapi.testclient import TestClient
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Route, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 from tests.service.client import DEADLINE_SECONDS
 
@@ -23,7 +33,9 @@ needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
 FAILED_RESPONSE = "Failed to load resource"
 """Chromium reports every response of status 400 and above with these words. Tests of failures cause them."""
 
-expect.set_options(timeout=DEADLINE_SECONDS * 1000 / 24)
+DEADLINE = DEADLINE_SECONDS * 1000 / 4
+"""Limit of each wait, in milliseconds. A test that reaches it fails."""
+expect.set_options(timeout=DEADLINE)
 
 
 @contextmanager
@@ -34,6 +46,25 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
         yield browser
         browser.close()
+
+
+@contextmanager
+def session(browser: Browser) -> Iterator[BrowserContext]:
+    """Yield a session for many visits: a new one for each would double their time. A visit finds nothing stored."""
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        context.set_default_timeout(DEADLINE)
+        context.add_init_script("if (!sessionStorage.begun) localStorage.clear(); sessionStorage.begun = 'yes'")
+        yield context
+
+
+def stop_clock(context: BrowserContext) -> None:
+    """Stop the clock of the pages of a session for good: their timers wait for `Visit.pass_time`.
+
+    Chromium then has no navigation entries, which the search page reads if its address has a query.
+    """
+    now = datetime.now(UTC)
+    context.clock.install(time=now - timedelta(hours=1))
+    context.clock.pause_at(now)
 
 
 @contextmanager
@@ -52,7 +83,7 @@ def served(client: TestClient) -> Iterator[str]:
 
 @dataclass
 class Visit:
-    """A page in a session of its own, at first blank.
+    """A page of a session, at first blank.
 
     `errors` are the errors of its scripts and of the browser's console, `foreign` the addresses on other hosts that
     it requested, except links that it followed.
@@ -67,16 +98,15 @@ class Visit:
 
     @classmethod
     @contextmanager
-    def begin(cls, browser: Browser, address: str, collection: str) -> Iterator["Visit"]:
+    def begin(cls, context: BrowserContext, address: str, collection: str) -> Iterator["Visit"]:
         """Yield a visit. No request leaves this machine: a link to another host leads to an empty page."""
-        with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
-            context.set_default_timeout(DEADLINE_SECONDS * 1000 / 24)
-            visit = cls(context.new_page(), address, collection)
-            context.route(re.compile(f"^(?!{re.escape(address)}/)"), visit._meet)
-            visit.page.on("request", lambda request: visit.requests.append(request))
-            visit.page.on("pageerror", lambda error: visit.errors.append(str(error)))
-            visit.page.on("console", visit._read)
-            yield visit
+        visit = cls(context.new_page(), address, collection)
+        visit.page.route(re.compile(f"^(?!{re.escape(address)}/)"), visit._meet)
+        visit.page.on("request", lambda request: visit.requests.append(request))
+        visit.page.on("pageerror", lambda error: visit.errors.append(str(error)))
+        visit.page.on("console", visit._read)
+        yield visit
+        visit.page.close()
 
     def _meet(self, route: Route) -> None:
         if not route.request.is_navigation_request():
@@ -88,20 +118,16 @@ class Visit:
             self.errors.append(message.text)
 
     def open(self, path: str = "/", **parameters: Any) -> None:
-        """Open a page of the collection. Returns when the search page knows the fields of the collection."""
+        """Open a page of the collection. Returns when the search page has its fields, and the hits of its query."""
         self.page.goto(self.url(path, **parameters))
         if path == "/":
             expect(self.page.locator("#sort option").nth(1)).to_be_attached()
+        if "q" in parameters:
+            expect(self.page.locator("#summary:not(:empty), #error:not([hidden])")).to_be_visible()
 
     def url(self, path: str = "/", **parameters: Any) -> str:
         """Return the address of a page of the collection."""
         return f"{self.address}{path}?{urlencode({'c': self.collection} | parameters, doseq=True)}"
-
-    def stop_clock(self) -> None:
-        """Stop the clock of the open page: from now on its timers wait for `pass_time`."""
-        now = datetime.now(UTC)
-        self.page.clock.install(time=now - timedelta(hours=1))
-        self.page.clock.pause_at(now)
 
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass on the stopped clock."""
@@ -121,6 +147,18 @@ class Visit:
         """Type into the search box, behind its text."""
         self.page.locator("#q").press_sequentially(text)
 
+    def search(self, q: str) -> None:
+        """Type a query into the empty search box. Returns when its hits are shown: new hits can remove what is clicked."""
+        with self.answered(q):
+            self.type(q)
+
+    @contextmanager
+    def answered(self, q: str) -> Iterator[None]:
+        """Return when the hits of a query are shown that the block searches for."""
+        with self.page.expect_request_finished(lambda one: is_search(one) and one.post_data_json["q"] == q):
+            yield
+        expect(self.page.locator("#hits[aria-busy]")).to_have_count(0)
+
     def press(self, key: str) -> None:
         """Press a key."""
         self.page.keyboard.press(key)
@@ -136,14 +174,18 @@ class Visit:
 
     def posted(self, path: str) -> list[dict[str, Any]]:
         """Return the bodies of the page's requests to a path of the collection, oldest first."""
-        end = f"/v1/collections/{self.collection}/{path}"
-        return [one.post_data_json for one in self.requests if one.method == "POST" and one.url.endswith(end)]
+        return [one.post_data_json for one in self.requests if one.method == "POST" and one.url.endswith(f"/{path}")]
 
     def logged_searches(self) -> list[str]:
         """Return the texts of the searches that the page asked to log."""
         return [body["q"] for body in self.posted("search") if body["log"]]
 
 
+def is_search(request: Request) -> bool:
+    """Whether a request is a search."""
+    return request.method == "POST" and request.url.endswith("/search")
+
+
 def logs(request: Request) -> bool:
     """Whether a request is a search to be logged."""
-    return request.method == "POST" and request.url.endswith("/search") and request.post_data_json["log"]
+    return is_search(request) and request.post_data_json["log"]
