@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,7 +26,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests.service.client import DEADLINE_SECONDS
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, opened, runtime_of
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
 """The browsers that `.ci/install-browser` looks for."""
@@ -36,6 +37,7 @@ FAILED_RESPONSE = "Failed to load resource"
 DEADLINE = DEADLINE_SECONDS * 1000 / 4
 """Limit of each wait, in milliseconds. A test that reaches it fails."""
 expect.set_options(timeout=DEADLINE)
+TOPICS = ("shell", "python", "git")
 
 
 @contextmanager
@@ -148,13 +150,13 @@ class Visit:
         self.page.locator("#q").press_sequentially(text)
 
     def search(self, q: str) -> None:
-        """Type a query into the empty search box. Returns when its hits are shown: new hits can remove what is clicked."""
+        """Paste a query, and wait until its hits are shown: new hits could remove what is clicked next."""
         with self.answered(q):
-            self.type(q)
+            self.page.locator("#q").fill(q)
 
     @contextmanager
     def answered(self, q: str) -> Iterator[None]:
-        """Return when the hits of a query are shown that the block searches for."""
+        """Wait at the end of the block until the hits of a query are shown that it searches for."""
         with self.page.expect_request_finished(lambda one: is_search(one) and one.post_data_json["q"] == q):
             yield
         expect(self.page.locator("#hits[aria-busy]")).to_have_count(0)
@@ -189,3 +191,54 @@ def is_search(request: Request) -> bool:
 def logs(request: Request) -> bool:
     """Whether a request is a search to be logged."""
     return is_search(request) and request.post_data_json["log"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A served collection of tools, a client in the same process, and a browser with two sessions."""
+
+    address: str
+    tools: CollectionClient
+    flowing: BrowserContext
+    stopped: BrowserContext
+
+    @contextmanager
+    def visit(self, stopped: bool = False) -> Iterator[Visit]:
+        """Yield a visit. At its end, no script has failed and no other host was asked for anything."""
+        with Visit.begin(self.stopped if stopped else self.flowing, self.address, self.tools.name) as visit:
+            yield visit
+            assert visit.errors == []
+            assert visit.foreign == []
+
+    def stored(self, statement: str) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement selects. Impressions are written before."""
+        runtime = runtime_of(self.tools.client)
+        runtime.impressions.flush()
+        with runtime.database.read() as connection:
+            return [tuple(row) for row in connection.exec_driver_sql(statement)]
+
+    def logged(self) -> list[str]:
+        """Return the texts of the logged searches, oldest first."""
+        return [text for (text,) in self.stored("SELECT text FROM queries ORDER BY query_id")]
+
+
+@contextmanager
+def open_site(data: Path) -> Iterator[Site]:
+    """Yield a site of twelve tools on this directory: four of each topic, named by topic and number."""
+    with opened(data) as client, served(client) as address, chromium() as browser:
+        tools = create(client, "tools", filterable=["topic", "year"])
+        tools.add(*(tool(topic, number) for topic in TOPICS for number in range(4)))
+        with session(browser) as flowing, session(browser) as stopped:
+            stop_clock(stopped)
+            yield Site(address, tools, flowing, stopped)
+
+
+def tool(topic: str, number: int) -> dict[str, Any]:
+    """Return a document. The tool with the number 0 has no address."""
+    return {
+        "id": f"{topic}-{number}",
+        "title": f"{topic} tool {number}",
+        "text": f"A {topic} tool that copies folders, number {number}",
+        "url": f"https://tools.example/{number}" if number else None,
+        "metadata": {"topic": topic, "year": 2020 + number},
+    }
