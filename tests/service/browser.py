@@ -217,9 +217,10 @@ class Site:
         with runtime.database.read() as connection:
             return [tuple(row) for row in connection.exec_driver_sql(statement)]
 
-    def logged(self) -> list[str]:
-        """Return the texts of the logged searches, oldest first."""
-        return [text for (text,) in self.stored("SELECT text FROM queries ORDER BY query_id")]
+    def logged(self, start: str) -> list[str]:
+        """Return the logged queries with this start, oldest first. An earlier visit may log after its end."""
+        texts = [text for (text,) in self.stored("SELECT text FROM queries ORDER BY query_id")]
+        return [text for text in texts if text.startswith(start)]
 
 
 @contextmanager
