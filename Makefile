@@ -33,6 +33,7 @@ serve: setup
 	$(BIN)/softseek serve
 
 test: setup
+	@.ci/install-browser
 	$(PYTEST)
 
 # Scores and training, summed by kernels that no current processor chooses by itself: results must not depend on them.

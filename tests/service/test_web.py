@@ -1,4 +1,4 @@
-"""The web pages as the server sends them. `test_web_browser` and `test_web_scripts` run the scripts."""
+"""The web pages as the server sends them. Other files test_web_* run their scripts."""
 
 import re
 from collections.abc import Iterator

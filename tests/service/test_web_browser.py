@@ -1,135 +1,198 @@
-"""The search page in a browser: what its scripts show and log. Skipped where there is no Chromium."""
+"""The web pages as people use them: clicks, choices and keys in a browser. Skipped where there is no Chromium."""
 
-import re
-import shutil
-import subprocess
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
-from html import unescape
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
 
 import pytest
-import uvicorn
-from fastapi.testclient import TestClient
+from playwright.sync_api import expect
 
-from service.app import create_app
-from service.runtime.runtime import Runtime
-from service.settings import Settings
-from tests.service.client import CollectionClient, create
+from tests.service.browser import TOPICS, Site, Visit, logs, needs_chromium, open_site
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --virtual-time-budget=6000"
-).split()
-TOPICS = ("shell", "python", "git")
-
-
-@dataclass(frozen=True)
-class Site:
-    """A server of a collection of tools, and a client in the same process."""
-
-    address: str
-    tools: CollectionClient
-    profile: Path
-
-    def page(self, **parameters: Any) -> str:
-        """Return the document of the search page after its scripts ran for six seconds of the browser's own clock."""
-        url = f"{self.address}/?{urlencode({'c': self.tools.name} | parameters, doseq=True)}"
-        command = [CHROMIUM, *FLAGS, f"--user-data-dir={self.profile}", "--dump-dom", url]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-        return unescape(done.stdout)
-
-    def logged(self) -> list[str]:
-        """Return the texts of the logged searches, oldest first."""
-        runtime: Runtime = self.tools.client.app.state.runtime  # type: ignore[attr-defined]
-        runtime.impressions.flush()
-        with runtime.database.read() as connection:
-            return list(connection.exec_driver_sql("SELECT text FROM queries ORDER BY query_id").scalars())
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("site")
-    settings = Settings(encoder="hashing", data=folder / "data", log_level="warning")
-    runtime = Runtime.open(settings)
-    app = create_app(settings, runtime)
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None))
-    thread = threading.Thread(target=server.run)
-    with TestClient(app) as client:
-        tools = create(client, "tools", filterable=["topic", "year"])
-        tools.add(*(tool(topic, number) for topic in TOPICS for number in range(4)))
-        thread.start()
-        while not server.started and thread.is_alive():
-            thread.join(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield Site(f"http://127.0.0.1:{port}", tools, folder / "profile")
-        server.should_exit = True
-        thread.join()
-    runtime.close()
+    with open_site(tmp_path_factory.mktemp("data")) as site:
+        yield site
 
 
-def tool(topic: str, number: int) -> dict[str, Any]:
-    return {
-        "id": f"{topic}-{number}",
-        "title": f"{topic} tool {number}",
-        "text": f"A {topic} tool that copies folders, number {number}",
-        "url": f"https://tools.example/{number}" if number else None,
-        "metadata": {"topic": topic, "year": 2020 + number},
-    }
+@pytest.fixture
+def visit(site: Site) -> Iterator[Visit]:
+    with site.visit() as visit:
+        yield visit
 
 
-def titles(page: str) -> list[str]:
-    found = re.findall(r"<h2>(.*?)</h2>", page, re.DOTALL)
-    return [re.sub(r"<[^>]+>", "", title).strip() for title in found if title]
+def every(topic: str, numbers: tuple[int, ...] = (0, 1, 2, 3)) -> list[str]:
+    return [f"{topic} tool {number}" for number in numbers]
 
 
-def test_hits_have_snippets_and_a_misspelled_word_is_corrected(site: Site) -> None:
-    page = site.page(q="pyhton copy")
-    assert titles(page)[0].startswith("python tool")
-    assert "Results for <b>python</b>" in page
-    assert "search only for pyhton</button>" in page
-    assert re.search(r'<p class="text">A <mark>python</mark> tool that <mark>copies</mark> folders', page)
+class TestFilters:
+    def test_a_click_on_a_value_filters_and_a_second_click_restores_the_hits(self, visit: Visit) -> None:
+        visit.open()
+        visit.search("tool 2")
+        expect(visit.titles).to_have_count(10)
+        unfiltered = visit.titles.all_inner_texts()
+        visit.page.get_by_label("git").check()
+        expect(visit.titles).to_have_count(4)
+        assert sorted(visit.titles.all_inner_texts()) == every("git")
+        visit.page.get_by_label("git").uncheck()
+        expect(visit.titles).to_have_text(unfiltered)
+
+    def test_two_values_clicked_during_a_response_are_both_chosen(self, visit: Visit) -> None:
+        visit.open(q="copy tools")
+        with visit.held("**/search"):
+            visit.page.get_by_label("git").check()
+            visit.page.get_by_label("shell").check()
+        expect(visit.titles).to_have_count(8)
+        expect(visit.page.get_by_label("git")).to_be_checked()
+
+    def test_all_filters_are_cleared_by_one_click(self, visit: Visit) -> None:
+        visit.open(q="tool 2", **{"is.topic": "git", "max.year": "2021"})
+        expect(visit.titles).to_have_count(2)
+        visit.button("Clear all filters").click()
+        expect(visit.titles).to_have_count(10)
+        expect(visit.page.get_by_label("git")).not_to_be_checked()
+        expect(visit.page.get_by_label("year at most")).to_have_value("")
+
+    def test_a_typed_number_filters(self, visit: Visit) -> None:
+        visit.open(q="shell tool")
+        visit.page.get_by_label("year at least").press_sequentially("2023")
+        expect(visit.titles).to_have_count(3)
+        expect(visit.page.get_by_label("year at least")).to_be_focused()
+
+    def test_filters_of_the_address_apply_and_the_other_values_can_still_be_chosen(self, visit: Visit) -> None:
+        visit.open(q="copy folders", **{"is.topic": "git", "min.year": "2022"})
+        expect(visit.titles).to_have_count(2)
+        assert sorted(visit.titles.all_inner_texts()) == every("git", (2, 3))
+        values = visit.page.locator("#facets label.value")
+        assert sorted(values.all_inner_texts()) == sorted(f"{topic}\n2" for topic in TOPICS)
+        expect(visit.page.get_by_label("year at least")).to_have_attribute("placeholder", "2020")
 
 
-def test_a_page_at_rest_has_logged_its_search_once(site: Site) -> None:
-    before = site.logged()
-    site.page(q="a tool for git")
-    assert site.logged() == [*before, "a tool for git"]
+class TestOptions:
+    def test_a_chosen_order_sorts_the_hits(self, visit: Visit) -> None:
+        visit.open(q="shell tool", **{"is.topic": "shell"})
+        visit.page.get_by_label("Sort by").select_option("year, descending")
+        expect(visit.titles).to_have_text(every("shell", (3, 2, 1, 0)))
+        visit.page.get_by_label("Sort by").select_option("year, ascending")
+        expect(visit.titles).to_have_text(every("shell"))
+
+    def test_the_back_button_restores_the_search_before(self, visit: Visit) -> None:
+        visit.open(q="shell tool", sort="year:desc", **{"is.topic": "shell"})
+        expect(visit.titles).to_have_text(every("shell", (3, 2, 1, 0)))
+        visit.page.locator("#q").fill("git tool 1")
+        visit.press("Enter")
+        expect(visit.page).to_have_url(visit.url(q="git tool 1", sort="year:desc", **{"is.topic": "shell"}))
+        visit.page.go_back()
+        expect(visit.titles).to_have_text(every("shell", (3, 2, 1, 0)))
+        expect(visit.page.locator("#q")).to_have_value("shell tool")
+
+    def test_a_search_by_words_finds_no_documents_without_them(self, visit: Visit) -> None:
+        visit.open(q="zzyzx", typos="off")
+        expect(visit.titles).to_have_count(10)
+        visit.page.get_by_label("Search by").select_option("words")
+        expect(visit.page.get_by_text("No document matches this query.")).to_be_visible()
+        visit.page.get_by_label("Search by").select_option("meaning and words")
+        expect(visit.titles).to_have_count(10)
+
+    def test_a_chosen_model_scores_the_hits(self, visit: Visit) -> None:
+        visit.open(q="git")
+        expect(visit.page.locator("#summary")).to_contain_text("champion")
+        visit.page.get_by_label("Model").select_option("untrained (0)")
+        expect(visit.page.locator("#summary")).not_to_contain_text("champion")
+
+    def test_a_failed_search_shows_its_problem(self, visit: Visit) -> None:
+        visit.open(q="tool", model="7")
+        expect(visit.page.get_by_role("alert")).to_contain_text("there is no such model")
 
 
-def test_filters_of_the_address_apply_and_the_other_values_can_still_be_chosen(site: Site) -> None:
-    page = site.page(q="copy folders", **{"is.topic": "git", "min.year": "2022"})
-    assert sorted(titles(page)) == ["git tool 2", "git tool 3"]
-    counts = re.findall(r"<span>(\w+)</span><span class=\"count\">(\d+)</span>", page)
-    assert dict(counts) == dict.fromkeys(TOPICS, "2")
-    assert 'placeholder="2020"' in page
+class TestReading:
+    """How a query is read, and the buttons that read it as it is written."""
+
+    def test_hits_have_snippets_and_a_misspelled_word_is_corrected(self, visit: Visit) -> None:
+        visit.open()
+        visit.search("pyhton copy")
+        expect(visit.page.locator("#reading")).to_contain_text("Results for python;")
+        expect(visit.titles.first).to_contain_text("python tool")
+        expect(visit.page.locator(".text").first.locator("mark")).to_have_text(["python", "copies"])
+        visit.button("search only for pyhton").click()
+        expect(visit.page.locator("#reading")).to_have_text("Spelling is not corrected; correct it")
+        visit.button("correct it").click()
+        expect(visit.page.locator("#reading")).to_contain_text("Results for python;")
+
+    def test_operators_are_named_and_can_be_read_as_words_and_back(self, visit: Visit) -> None:
+        visit.open()
+        visit.search('"python tool" -git')
+        reading = visit.page.locator("#reading")
+        expect(reading).to_contain_text("Only documents with “python tool”, without “git”")
+        expect(visit.titles).to_have_count(4)
+        assert sorted(visit.titles.all_inner_texts()) == every("python")
+        visit.button("search for these words literally").click()
+        expect(reading).to_contain_text("Operators are read as words")
+        expect(visit.titles.filter(has_text="git")).not_to_have_count(0)
+        visit.button("use them as operators").click()
+        expect(reading).to_contain_text("Only documents with “python tool”, without “git”")
+
+    def test_a_pinned_hit_is_marked(self, site: Site, visit: Visit) -> None:
+        rule = {"query": {"exact": "best tool"}, "pin": [{"id": "git-2", "position": 2}]}
+        site.tools.client.put(f"{site.tools.path}/rules/best", json=rule)
+        visit.open()
+        visit.search("best tool")
+        expect(visit.titles.nth(1)).to_have_text("git tool 2 pinned")
+
+    def test_an_explanation_opens(self, visit: Visit) -> None:
+        visit.open()
+        visit.search("git tool 2")
+        expect(visit.titles.first).to_have_text("git tool 2")
+        visit.page.get_by_text("Explain").first.click()
+        expect(visit.page.locator(".explain").first).to_contain_text("words (BM25)")
+
+    def test_more_results_follow_the_first_ten(self, visit: Visit) -> None:
+        visit.open()
+        visit.search("tool")
+        visit.button("More results").click()
+        expect(visit.titles).to_have_count(12)
+        expect(visit.titles.nth(10).locator("a, button")).to_be_focused()
+        expect(visit.button("More results")).to_be_hidden()
+
+    def test_a_second_click_on_more_results_logs_no_second_page(self, site: Site, visit: Visit) -> None:
+        visit.open()
+        visit.search("any tool")
+        with visit.page.expect_request_finished(logs):
+            visit.press("Enter")
+        with visit.held("**/search"):
+            visit.button("More results").dblclick()
+        expect(visit.titles).to_have_count(12)
+        assert site.logged("any") == ["any tool", "any tool"]
 
 
-def test_sorting_in_the_address_orders_the_hits(site: Site) -> None:
-    page = site.page(q="shell tool", sort="year:desc", **{"is.topic": "shell"})
-    assert titles(page) == [f"shell tool {number}" for number in (3, 2, 1, 0)]
+class TestKeyboard:
+    def test_tab_reaches_the_results_and_enter_opens_one(self, visit: Visit) -> None:
+        visit.open()
+        visit.search("shell tool 0")
+        title = visit.button("shell tool 0")
+        expect(title).to_be_visible()
+        for _ in range(30):
+            visit.press("Tab")
+            if title.evaluate("title => title === document.activeElement"):
+                break
+        expect(title).to_be_focused()
+        visit.press("Enter")
+        expect(visit.page.locator(".text.whole")).to_be_visible()
+
+    def test_arrow_keys_move_between_the_search_box_and_the_titles(self, visit: Visit) -> None:
+        visit.open()
+        visit.search("git tool")
+        expect(visit.titles).to_have_count(10)
+        visit.press("ArrowDown")
+        visit.press("ArrowDown")
+        expect(visit.titles.nth(1).locator("a, button")).to_be_focused()
+        visit.press("ArrowUp")
+        visit.press("ArrowUp")
+        expect(visit.page.locator("#q")).to_be_focused()
 
 
-def test_operators_are_named_and_can_be_read_as_words(site: Site) -> None:
-    page = site.page(q='"python tool" -git')
-    assert "Only documents with “python tool”, without “git”" in page
-    assert all(title.startswith("python") for title in titles(page))
-    literal = site.page(q='"python tool" -git', operators="off")
-    assert "Operators are read as words" in literal
-    assert any(title.startswith("git") for title in titles(literal))
-
-
-def test_a_pinned_hit_is_marked(site: Site) -> None:
-    rule = {"query": {"exact": "best tool"}, "pin": [{"id": "git-2", "position": 2}]}
-    site.tools.client.put(f"{site.tools.path}/rules/best", json=rule)
-    assert titles(site.page(q="best tool"))[1] == "git tool 2 pinned"
-
-
-def test_a_failed_search_shows_its_problem(site: Site) -> None:
-    page = site.page(q="tool", model="7")
-    assert re.search(r'<p id="error"[^>]*role="alert">there is no such model', page)
+@pytest.mark.parametrize(("path", "heading"), [("/learning", "Models"), ("/docs", "Softseek")])
+def test_the_other_pages_load_without_an_error(visit: Visit, path: str, heading: str) -> None:
+    visit.open(path)
+    expect(visit.page.get_by_role("heading", name=heading).first).to_be_visible()

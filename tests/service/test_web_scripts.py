@@ -1,4 +1,4 @@
-"""Modules of the search page in Node.js, without a browser. Skipped where there is no Node.js."""
+"""Modules of the search page in the Node.js of Playwright, without a browser."""
 
 import json
 import shutil
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright._impl._driver import compute_driver_executable
 
 from index.filters.parser import parse_filter
 from service.search.schemas import SearchIn
 from service.web import routes
 
-NODE = shutil.which("node") or ""
-pytestmark = pytest.mark.skipif(not NODE, reason="needs Node.js")
+NODE = compute_driver_executable()[0]
 PAGE = "globalThis.document = {body: {dataset: {collection: 'zoo'}}, getElementById: () => null};"
 FILTERABLE = ["lang", 'odd " name', "year"]
 

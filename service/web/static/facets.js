@@ -41,7 +41,8 @@ function showValues(body, field, facets, wish, changed) {
   const all = [...gone, ...counted];
   const shown = all.filter(([value], at) => expanded.has(field) || at < FIRST || chosen.includes(value));
   const choose = (value, on) => {
-    wish.values[field] = on ? [...chosen, value] : chosen.filter((one) => one !== value);
+    const others = (wish.values[field] ?? []).filter((one) => one !== value); // as of now: clicks can be faster than responses
+    wish.values[field] = on ? [...others, value] : others;
     changed();
   };
   const rows = shown.map(([value, count]) => valueRow(field, value, count, chosen.includes(value), choose));

@@ -11,12 +11,13 @@ import { LIMIT, addressOf, countOf, emptyWish, filteredFields, searchOf, wishFro
 const TYPING_MS = 120; // pause after which a query is searched
 const RESTING_MS = 1000; // pause after which a search is logged
 const wide = window.matchMedia("(min-width: 60rem)");
-let wish = wishFrom(location.search);
+const wish = wishFrom(location.search); // changed in place: what is on the page keeps it
 let filterable = []; // fields of the collection that filters may use
 let newest = 0; // number of the newest search: late responses to older searches are dropped
 let running = Promise.resolve();
 let list = null; // the first page of hits that is shown, with its request
 let typing, resting;
+let newestIntent = 0; // number of the newest change or Enter: an Enter that waits is dropped when there is a newer one
 
 // Searches for the wish; with an offset, appends the next page.
 function search(offset = 0, log = false) {
@@ -73,15 +74,18 @@ function show(answer, request, facets) {
 function clear() {
   list = null;
   for (const id of ["hits", "facets"]) $(id).replaceChildren();
-  for (const id of ["hint", "reading", "more"]) $(id).hidden = true;
+  for (const id of ["hint", "reading", "more", "reset"]) $(id).hidden = true;
   $("hits").removeAttribute("aria-busy");
   $("summary").textContent = "";
+  document.title = "Softseek";
   showError("");
 }
 
 async function more(offset) {
+  $("more").onclick = null; // a second click would log the page again
   rest();
   await search(offset, true);
+  $("more").onclick ??= () => more(offset);
 }
 
 // The pressed button is removed with the old hits, so the focus moves to the summary above the new hits.
@@ -106,10 +110,16 @@ function remember() {
   if (address !== location.search) history.pushState(null, "", address);
 }
 
-// The wish has changed: it is searched soon, and logged when the user has come to rest.
-function soon(wait) {
+// Drops what waits for a pause or, after Enter, for a response. Returns the number of the new intent.
+function intend() {
   clearTimeout(typing);
   clearTimeout(resting);
+  return ++newestIntent;
+}
+
+// The wish has changed: it is searched soon, and logged when the user has come to rest.
+function soon(wait) {
+  intend();
   typing = setTimeout(search, wait);
   resting = setTimeout(rest, wait + RESTING_MS);
 }
@@ -157,10 +167,10 @@ function typed() {
 // Enter. A search that is already shown is only logged.
 async function submit(event) {
   event.preventDefault();
-  clearTimeout(typing);
-  clearTimeout(resting);
+  const mine = intend();
   wish.q = $("q").value;
   await running;
+  if (mine !== newestIntent) return;
   const wanted = JSON.stringify(searchOf(wish, filterable));
   if (!list || JSON.stringify({ ...list.request, log: false }) !== wanted) await search(0, true);
   await rest();
@@ -206,14 +216,15 @@ for (const name of ["sort", "mode", "model"]) {
 }
 $("reset").addEventListener("click", () => {
   const { q, sort, mode, model } = wish;
-  wish = Object.assign(emptyWish(q), { sort, mode, model });
+  Object.assign(wish, emptyWish(q), { sort, mode, model });
   changed();
 });
 $("q").addEventListener("input", (event) => event.isComposing || typed());
 $("q").addEventListener("compositionend", typed);
 $("search").addEventListener("submit", submit);
 window.addEventListener("popstate", () => {
-  wish = wishFrom(location.search);
+  intend();
+  Object.assign(wish, wishFrom(location.search));
   if ($("facets").contains(document.activeElement)) document.activeElement.blur(); // a focused number is not replaced
   showWish();
   search();
@@ -230,6 +241,7 @@ document.addEventListener("keydown", (event) => {
 wide.addEventListener("change", () => ($("options").open = wide.matches));
 $("options").open = wide.matches;
 connectSwitch();
+if ($("q").value !== $("q").defaultValue) typed(); // text that was typed before this script was loaded
 showWish();
 if (collection && !$("error").textContent.trim()) {
   loadModels().catch((error) => showError(error.message));
