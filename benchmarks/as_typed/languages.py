@@ -2,10 +2,10 @@
 
     python -m benchmarks.as_typed.languages --out benchmarks/results/languages.json
 
-The folder `texts` has 60 short documents and 40 queries of each language, with the documents that answer each query. They
-were written by hand, before anything was measured. Measures: the share of queries with an answer among the first three
-documents, and the mean reciprocal rank of the first answer in ten. A query of the kind `half word` is searched as
-unfinished by each engine that completes words. No training and no feedback. The dense evidence is that of an English encoder.
+The folder `texts` has 60 short documents and 40 queries of each language, with the documents that answer each query.
+They were written by hand, before anything was measured. Measures: the share of queries with an answer among the first
+three documents, and the mean reciprocal rank of the first answer in ten. A query of the kind `half word` is searched as
+unfinished by each engine that completes words. No training and no feedback. The encoder knows English.
 """
 
 import argparse
@@ -88,7 +88,10 @@ def peers(documents: Sequence[Document], language: str) -> dict[str, PrefixSearc
     if language == "german":
         analyzers["tantivy, German stems"] = stems("german")
     else:
-        analyzers |= {"tantivy, pairs of characters": ngrams(2, 2), "tantivy, single characters and pairs": ngrams(1, 2)}
+        analyzers |= {
+            "tantivy, pairs of characters": ngrams(2, 2),
+            "tantivy, single characters and pairs": ngrams(1, 2),
+        }
     engines: dict[str, PrefixSearch] = {
         "SQLite FTS5, unicode61": Fts5(texts, "unicode61").search,
         "SQLite FTS5, trigram": Trigrams(texts).search,

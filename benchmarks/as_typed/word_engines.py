@@ -1,7 +1,7 @@
 """Word engines beside ours: SQLite FTS5, and tantivy's own fuzzy and prefix queries.
 
-Each indexes the same text, title and text, and searches for the words of a query. Each is used as its documentation says:
-the last word as a prefix, and unknown words with as many edits as ours. English stems are the default.
+Each indexes the same text, title and text, and searches for the words of a query. Each is used as its documentation
+says: the last word as a prefix, and unknown words with as many edits as ours. English stems are the default.
 """
 
 import re
@@ -45,7 +45,7 @@ class Fts5:
 
 
 class Trigrams(Fts5):
-    """SQLite FTS5 with the trigram tokenizer: all words as parts of words, else any three adjacent characters of them."""
+    """SQLite FTS5 with the trigram tokenizer: all words as parts of words, else any three adjacent characters."""
 
     def __init__(self, documents: Sequence[tuple[str, str]]) -> None:
         """documents: (id, text)."""

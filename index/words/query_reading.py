@@ -5,12 +5,12 @@ may be unfinished; the owner of a collection may declare synonyms and stop words
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from index.words.analyzers import analyzer_for
-from index.words.compounds import compounds, parts
+from index.words.compounds import compounds, parts, parts_of_unknown
 from index.words.query_words import Alternative, QueryWords, Source, number_words
 from index.words.tokens import Token, is_unspaced, spaced, tokens
 from index.words.vocabulary import Counted, Vocabulary
@@ -24,6 +24,8 @@ CORRECTION_FACTORS = {1: 0.9, 2: 0.7}
 COMPLETION_FACTOR = 0.9
 SYNONYM_FACTOR = 0.9
 COMPOUND_FACTOR = 0.6
+POSSIBLE_COMPOUND_FACTOR = 0.4
+"""Factor of a compound whose other part is no word of the collection."""
 RARE_CORRECTION = 0.1
 """Least count of a correction, as a share of the count of the most frequent correction with as many edits."""
 
@@ -95,11 +97,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class _Word:
-    """A word of the query: its place in the text, as the vocabulary writes it, and its term in the index."""
+    """A word of the query: its place in the text, as the vocabulary writes it, and its term in the index.
+
+    part: whether it is a part of the word at that place, a compound.
+    """
 
     token: Token
     folded: str
     term: str
+    part: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,9 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
     if words and options.stop_words:
         words = [word for word in words if word.folded not in options.stop_words] or words
         terms = tuple(word.term for word in words)
+    if options.compounds:
+        words = [part for word in words for part in _split(word, text, options, vocabulary)]
+        terms = tuple(word.term for word in words) or terms
     stands: list[_Stand] = []
     replaced: dict[int, str] = {}
     corrections: list[tuple[str, str]] = []
@@ -131,7 +140,7 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
             stands += found
             if found and unfinished:
                 trust = (len(words) - 1 + share * len(word.folded) / len(best)) / len(words)
-                if best != word.folded:
+                if best != word.folded and not word.part:
                     replaced[position] = best
             if found:
                 continue
@@ -140,7 +149,7 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
         if options.typos and not in_compounds and not vocabulary.term_count(word.term):
             found, best = _corrections(position, word, options, vocabulary, unfinished)
             stands += found
-            if found:
+            if found and not word.part:
                 replaced[position] = best
                 corrections.append((word.token.text, best))
     if options.synonyms is not None:
@@ -192,16 +201,40 @@ def _corrections(
     return _stands(position, kept, None, factor, Source.CORRECTED, vocabulary), best
 
 
+def _split(word: _Word, text: str, options: ReadingOptions, vocabulary: Vocabulary) -> list[_Word]:
+    """Return the parts of a compound that no document contains, as words of the query; other words as they are.
+
+    A correction of the whole word comes before parts of which the collection lacks one.
+    """
+    unfinished = options.prefix and word.token.end == len(text)
+    if not word.folded.isalpha() or is_unspaced(word.term) or vocabulary.term_count(word.term):
+        return [word]
+    if unfinished and vocabulary.beginning(word.folded):
+        return [word]
+    found = parts_of_unknown(word.folded, vocabulary)
+    if found is None or compounds(word.folded, vocabulary):
+        return [word]
+    terms = [vocabulary.stems(part) for part in found]
+    if any(len(of) != 1 for of in terms):
+        return [word]
+    known = all(vocabulary.term_count(of[0]) for of in terms)
+    if not known and not word.part and options.typos and _corrections(0, word, options, vocabulary, unfinished)[0]:
+        return [word]
+    pieces = [replace(word, folded=part, term=term, part=True) for part, (term,) in zip(found, terms, strict=True)]
+    return [part for piece in pieces for part in _split(piece, text, options, vocabulary)]
+
+
 def _compounds(position: int, word: _Word, vocabulary: Vocabulary) -> list[_Stand]:
-    """Return the parts of a compound, which share its factor, and the compounds that contain the word."""
+    """Return the parts of a known compound, which share its factor, and the compounds that contain the word."""
     if not word.folded.isalpha():
         return []
-    own = parts(word.folded, vocabulary)
-    split = [(one, 1) for one in own or ()]
-    return [
-        *_stands(position, split, None, COMPOUND_FACTOR / 2, Source.EXACT, vocabulary),
-        *_stands(position, compounds(word.folded, vocabulary), None, COMPOUND_FACTOR, Source.EXACT, vocabulary),
-    ]
+    split = [(one, 1) for one in parts(word.folded, vocabulary) or ()]
+    stands = _stands(position, split, None, COMPOUND_FACTOR / 2, Source.EXACT, vocabulary)
+    for one in compounds(word.folded, vocabulary):
+        factor = COMPOUND_FACTOR if one.known else POSSIBLE_COMPOUND_FACTOR
+        idf = vocabulary.idf(vocabulary.term_count(one.term))
+        stands.append(_Stand(position, one.term, idf, factor, Source.EXACT))
+    return stands
 
 
 def _is_known(word: str, options: ReadingOptions) -> bool:

@@ -67,9 +67,10 @@ class Vocabulary:
         return found
 
     def ending(self, suffix: str) -> list[Counted]:
-        """Return the words that end with a suffix. The first call sorts the whole vocabulary."""
+        """Return the terms of the index, stems, that end with a suffix. The first call sorts all terms."""
         if self._backwards is None:
-            self._backwards = sorted((word[::-1], count) for word, count in self.beginning(""))
+            terms = self._searcher.terms_with_prefix("words", "")
+            self._backwards = sorted((term[::-1], count) for term, count in terms)
         start, backwards = bisect_left(self._backwards, (suffix[::-1], 0)), suffix[::-1]
         run = takewhile(lambda one: one[0].startswith(backwards), islice(self._backwards, start, None))
         return [(word[::-1], count) for word, count in run]
