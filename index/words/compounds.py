@@ -19,6 +19,8 @@ LEAST_LONG_PART = 5
 """Least letters of a known part beside an unknown part."""
 LINKS = ("", "s", "es", "n", "en", "e", "er")
 """Letters that may stand between the parts."""
+MAX_TRIED = 256
+"""Words that begin, and terms that end with a word, that are tried as compounds, the most frequent."""
 MAX_COMPOUNDS = 32
 """Compounds with a word that are searched: those of known parts first, then the most frequent."""
 
@@ -71,12 +73,12 @@ def compounds(word: str, vocabulary: Vocabulary) -> list[Compound]:
     terms = vocabulary.stems(word)
     stem = terms[0] if len(terms) == 1 else ""
     found: dict[str, Compound] = {}
-    for compound, count in vocabulary.beginning(word):
+    for compound, count in vocabulary.beginning(word)[:MAX_TRIED]:
         rest = compound[len(word) :]
         others = [rest.removeprefix(link) for link in LINKS if rest.startswith(link)]
         for term in vocabulary.stems(compound):
             _add(found, Compound(term, count, known=False), word, others, vocabulary)
-    for term, count in vocabulary.ending(stem) if len(stem) >= LEAST_PART else ():
+    for term, count in vocabulary.ending(stem)[:MAX_TRIED] if len(stem) >= LEAST_PART else ():
         rest = term[: -len(stem)]
         others = [rest.removesuffix(link) for link in LINKS if rest.endswith(link)]
         _add(found, Compound(term, count, known=False), word, others, vocabulary)

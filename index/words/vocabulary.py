@@ -67,13 +67,13 @@ class Vocabulary:
         return found
 
     def ending(self, suffix: str) -> list[Counted]:
-        """Return the terms of the index, stems, that end with a suffix. The first call sorts all terms."""
+        """Return the terms of the index, stems, that end with a suffix, the most frequent first. The first call sorts all."""
         if self._backwards is None:
             terms = self._searcher.terms_with_prefix("words", "")
             self._backwards = sorted((term[::-1], count) for term, count in terms)
         start, backwards = bisect_left(self._backwards, (suffix[::-1], 0)), suffix[::-1]
         run = takewhile(lambda one: one[0].startswith(backwards), islice(self._backwards, start, None))
-        return [(word[::-1], count) for word, count in run]
+        return sorted(((term[::-1], count) for term, count in run), key=lambda one: -one[1])
 
     def near(self, word: str, edits: int) -> list[tuple[int, str, int]]:
         """Return (edits, word, count) of the words at most `edits` away, the nearest first, then the most frequent.
