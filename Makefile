@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # One native thread in each worker: more only make the workers wait for each other.
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -n $(WORKERS) --dist loadfile
 
-NUMERIC := $(addprefix tests/index/,candidates generation learning memory ranking words test_inner_products.py)
+NUMERIC := $(addprefix tests/index/,candidates generation learning memory ranking words)
 
 .PHONY: setup peers demo serve test test-kernels check format
 

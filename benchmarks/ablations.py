@@ -48,10 +48,10 @@ from index.memory.memory import Memory
 from index.ranking.attention import AttentionHead
 from index.records import Floats, Ints, KeyKind
 from index.storage.checksum_guard import ChecksumGuard
-from index.words.bm25_index import WordSearcher
-from index.words.query_reading import EXACTLY, Reading, ReadingOptions
 from index.words.query_words import QueryWords
+from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.term_matching import Matches
+from index.words.word_search import Reading, WordSearcher
 from service.settings import Settings
 
 WHOLE = "the whole"

@@ -34,9 +34,9 @@ from benchmarks.vectors import converted_encoder
 from index.encoding.model_files import DEFAULT_MODEL
 from index.generation.generation import Generation
 from index.ranking.attention import AttentionHead
-from index.words.bm25_index import WordSearcher
+from index.words.word_search import WordSearcher
 from service.runtime.runtime import Runtime
-from service.search import actions, finding, repository
+from service.search import actions, repository
 from service.search.schemas import SearchIn
 from service.settings import Settings
 from service.storage.database import LOCK_FILE
@@ -44,7 +44,7 @@ from service.storage.database import LOCK_FILE
 PARTS: tuple[tuple[int, str, Any, str], ...] = (
     (0, "the answer", actions, "answer"),
     (1, "encode the query", Runtime, "query_vector"),
-    (1, "search", finding, "search"),
+    (1, "search", actions, "search"),
     (2, "candidates", index.ranking.search, "retrieve"),
     (3, "by keys: scan and refine", Generation, "nearest"),
     (3, "by words: tantivy", WordSearcher, "search"),
@@ -57,7 +57,7 @@ PARTS: tuple[tuple[int, str, Any, str], ...] = (
     (2, "weigh, softmax", AttentionHead, "attend"),
     (1, "stored fields, highlights", actions, "page_of_hits"),
     (2, "stored fields", repository, "stored_fields"),
-    (1, "impression", actions, "_impression"),
+    (1, "impression", actions, "impression"),
 )
 """Depth, name, owner and attribute of each function."""
 WARM = 400

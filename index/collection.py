@@ -26,7 +26,7 @@ from index.ranking.retrieval import Query, read_query
 from index.ranking.search import Ranking, search
 from index.records import Document, Floats, KeyKind
 from index.words.compounds import COMPOUNDING
-from index.words.query_reading import ReadingOptions
+from index.words.reading_options import ReadingOptions
 
 if TYPE_CHECKING:
     from index.learning.config import FitConfig

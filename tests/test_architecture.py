@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS: dict[int, str] = {
     0: "index.errors index.records",
-    1: "index.evaluation index.filters index.inner_products index.storage",
-    2: "index.candidates index.encoding index.memory index.words",
+    1: "index.candidates index.evaluation index.filters index.storage",
+    2: "index.encoding index.memory index.words",
     3: "index.generation",
     4: "index.ranking",
     5: "index.learning",

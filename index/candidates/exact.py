@@ -3,7 +3,7 @@
 import numpy as np
 
 from index.candidates.base import MISSING, CandidateIndex
-from index.inner_products import inner_products
+from index.candidates.inner_products import inner_products
 from index.records import Floats, Ints, Mask
 
 

@@ -13,7 +13,7 @@ import faiss
 import numpy as np
 
 from index.candidates.base import MISSING, SealedIndex
-from index.inner_products import inner_products
+from index.candidates.inner_products import inner_products
 from index.records import Floats, Ints, Mask
 
 ADDED_AT_ONCE = 65_536

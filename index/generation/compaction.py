@@ -17,9 +17,9 @@ from index.records import Ints
 from index.storage.checksum_guard import ChecksumGuard
 
 DEAD_SHARE = 0.3
-"""A generation is compacted when more than this share of its keys is removed, and at least LEAST_DEAD keys are."""
+"""A generation is compacted when more than this share of its keys or of its documents is removed."""
 LEAST_DEAD = 2048
-"""Least number of removed keys for a compaction."""
+"""Least number of removed keys, or documents, for a compaction."""
 COPY_DOCUMENTS = 8192
 """Documents per copy step. numpy holds Python's global lock during a copy, and searches need that lock."""
 
@@ -38,9 +38,14 @@ class Compaction:
 
 
 def is_sparse(state: Generation) -> bool:
-    """Return whether a generation has enough keys of removed documents for a compaction."""
-    dead = len(state.columns.key_positions(np.flatnonzero(~state.alive)))
-    return dead >= LEAST_DEAD and dead > DEAD_SHARE * len(state.keys)
+    """Return whether a generation has enough removed documents, or keys of removed documents, for a compaction."""
+    removed = np.flatnonzero(~state.alive)
+    keys = int(np.diff(state.columns.first_key)[removed].sum())
+    return _is_large_share(keys, len(state.keys)) or _is_large_share(len(removed), len(state.alive))
+
+
+def _is_large_share(removed: int, total: int) -> bool:
+    return removed >= LEAST_DEAD and removed > DEAD_SHARE * total
 
 
 def compact(state: Generation, appender: Appender) -> Compaction:

@@ -17,10 +17,10 @@ from index.generation.columns import Columns
 from index.memory.memory import Memory
 from index.records import Floats, Ints, Key, Mask
 from index.storage.checksum_guard import ChecksumGuard
-from index.words.bm25_index import WordSearcher
-from index.words.query_reading import EXACTLY, ReadingOptions
 from index.words.query_words import QueryWords
+from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.term_matching import Matches, bm25, find_words, match
+from index.words.word_search import WordSearcher
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from index.storage.checksum_guard import ChecksumGuard
 from index.storage.files import MANIFEST, read_manifest, sync_directory, write_manifest
 from index.storage.vector_file import VectorFile
 from index.words.bm25_index import WordIndex
-from index.words.query_reading import EXACTLY, ReadingOptions
+from index.words.reading_options import EXACTLY, ReadingOptions
 
 TAIL_KEYS = 2048
 TAIL_SHARE = 0.1

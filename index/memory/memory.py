@@ -10,7 +10,7 @@ from itertools import groupby
 
 import numpy as np
 
-from index.inner_products import inner_products
+from index.candidates.inner_products import inner_products
 from index.records import Floats, Ints, MemoryKey
 from index.storage.growable_array import GrowableArray
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from index import inner_products
+from index.candidates import inner_products
 
 Array = Any
 """A numpy array or a torch tensor; functions return the type of their arguments."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from index.inner_products import pair_products
+from index.candidates.inner_products import pair_products
 
 
 class PairProducts(torch.autograd.Function):

@@ -15,8 +15,9 @@ from index.candidates.base import MISSING
 from index.generation.generation import Generation
 from index.ranking.attention import Candidates
 from index.records import FACTS, LEXICAL, Floats, Ints, Mask
-from index.words.query_reading import Reading, ReadingOptions
 from index.words.query_words import QueryWords, Source
+from index.words.reading_options import ReadingOptions
+from index.words.word_search import Reading
 
 MEMORY_RADIUS = 0.5
 """Least cosine of a near past query. Past queries farther away change no bit of the ranking."""

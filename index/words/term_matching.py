@@ -99,7 +99,7 @@ def bm25(query: QueryWords, found: Occurrences, mean_length: float) -> Floats:
     repeats = np.bincount(query.of_query, minlength=len(query.weight))
     saturated = counts * (K1 + 1) / (counts + norm[:, None])
     if query.exact:
-        scores[:, Source.EXACT] = np.einsum("nw,w->n", saturated, query.idf * repeats)  # no BLAS: index.inner_products
+        scores[:, Source.EXACT] = np.einsum("nw,w->n", saturated, query.idf * repeats)  # no BLAS, as in inner_products
         return scores
     gains = saturated * (query.idf * query.factor)
     by_slot = np.argsort(query.slot, kind="stable")
@@ -216,5 +216,5 @@ def _covered(group: Ints, member: Ints, factor: Doubles | None, weight: Doubles,
         occurs[group, member] = 1.0
     else:
         np.maximum.at(occurs, (group, member), factor)
-    covered: Doubles = np.einsum("gw,w->g", occurs, weight)  # no BLAS: see index.inner_products
+    covered: Doubles = np.einsum("gw,w->g", occurs, weight)  # no BLAS: see index.candidates.inner_products
     return covered

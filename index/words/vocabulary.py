@@ -67,7 +67,10 @@ class Vocabulary:
         return found
 
     def ending(self, suffix: str) -> list[Counted]:
-        """Return the terms of the index, stems, that end with a suffix, the most frequent first. The first call sorts all."""
+        """Return the terms of the index, stems, that end with a suffix, the most frequent first.
+
+        The first call sorts all terms.
+        """
         if self._backwards is None:
             terms = self._searcher.terms_with_prefix("words", "")
             self._backwards = sorted((term[::-1], count) for term, count in terms)

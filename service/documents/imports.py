@@ -8,12 +8,13 @@ from typing import Any
 from index.errors import Canceled
 from index.storage.files import write_atomically
 from service.documents.acceptance import Accepted, accept, failed_item
-from service.documents.indexing import make_searchable_in_task
+from service.documents.indexing import make_searchable
 from service.documents.mapping import map_record
 from service.documents.metadata import Unmappable
 from service.documents.reading import Fault, Record, Unit
 from service.documents.schemas import MAX_BATCH
 from service.documents.spooling import COMPLETE, PARAMETERS, TAKEN, Spooled, reopened
+from service.documents.words_first import publish_words, withdrawn_if_canceled
 from service.runtime.collection import CollectionState
 from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
@@ -84,16 +85,19 @@ def _import(runtime: Runtime, state: CollectionState, spooled: Spooled, progress
     progress.plan_passages(taken, 0)
     progress.advance(taken)
     outcome = Outcome(spooled.format.unit)
-    for batch in _batches(spooled, taken):
-        accepted = accept(runtime, state, batch.documents)
-        outcome.add(batch, accepted)
-        taken += len(batch)
-        # written before indexing: after a restart, pending documents are resumed separately
-        write_atomically(spooled.path.with_suffix(TAKEN), str(taken).encode())
-        without_passages = len(batch) - len(accepted.sequences)
-        progress.plan_passages(without_passages, 0)
-        make_searchable_in_task(runtime, state, accepted.sequences, progress)
-        progress.advance(without_passages)
+    sequences: list[int] = []
+    with withdrawn_if_canceled(runtime, state, sequences):
+        for batch in _batches(spooled, taken):
+            accepted = accept(runtime, state, batch.documents)
+            sequences += accepted.sequences
+            outcome.add(batch, accepted)
+            taken += len(batch)
+            # written before indexing: after a restart, pending documents are resumed separately
+            write_atomically(spooled.path.with_suffix(TAKEN), str(taken).encode())
+            progress.plan_passages(len(batch) - len(accepted.sequences), 0)
+            progress.advance(len(batch) - len(accepted.sequences))
+            publish_words(runtime, state, accepted.sequences, progress)
+        make_searchable(runtime, state, sequences, progress.advance, progress)
     return outcome.result() | {"passages": progress.passages_done}
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from sqlalchemy import Connection
 
 from index.encoding.documents import EncodedDocument, PassageProgress, encode_documents, words_of
-from index.errors import Canceled
 from index.generation.generation import IndexedDocument
 from index.memory.aggregation import Confirmation
 from index.records import Document as DocumentRecord
 from service.documents import repository
 from service.documents.acceptance import Accepted, summary
+from service.documents.words_first import publish_words, withdrawn_if_canceled
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, confirmations
 from service.runtime.jobs import Progress
@@ -30,31 +30,16 @@ Encoded = tuple[DocumentRecord, EncodedDocument]
 
 
 def start_indexing(runtime: Runtime, state: CollectionState, accepted: Accepted) -> str:
-    """Start the task that makes accepted documents searchable; return its id."""
+    """Start the task that makes accepted documents searchable, many of them by words first; return its id."""
 
     def work(progress: Progress) -> dict[str, Any]:
         progress.expect(len(accepted.sequences))
-        make_searchable_in_task(runtime, state, accepted.sequences, progress)
+        with withdrawn_if_canceled(runtime, state, accepted.sequences):
+            publish_words(runtime, state, accepted.sequences, progress)
+            make_searchable(runtime, state, accepted.sequences, progress.advance, progress)
         return summary(accepted) | {"items": accepted.items, "passages": progress.passages_done}
 
     return runtime.jobs.start("documents", state.name, work)
-
-
-def make_searchable_in_task(
-    runtime: Runtime, state: CollectionState, sequences: Sequence[int], progress: Progress
-) -> None:
-    """Make documents searchable as a task. If the task is canceled, the remaining pending documents are deleted.
-
-    If the service is closing, they stay pending for the next start.
-    """
-    try:
-        progress.check()
-        make_searchable(runtime, state, sequences, progress.advance, progress)
-    except Canceled:
-        if not runtime.closing:
-            with runtime.database.write() as connection:
-                repository.delete_pending(connection, sequences)
-        raise
 
 
 def resume_pending(runtime: Runtime) -> None:

@@ -6,7 +6,7 @@ Every function runs inside the caller's transaction.
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, Text, delete, func, insert, select, type_coerce, update
 
 from index.encoding.documents import EncodedDocument
 from index.filters.conditions import FilterNode
@@ -67,6 +67,30 @@ def delete_pending(connection: Connection, sequences: Sequence[int]) -> None:
     """Delete pending documents by sequence number."""
     for part in _parts(sequences):
         connection.execute(delete(PendingDocument).where(PendingDocument.sequence.in_(part)))
+
+
+def pending_characters(connection: Connection, sequences: Sequence[int]) -> int:
+    """Return the number of characters of pending documents, as JSON."""
+    size = func.coalesce(func.sum(func.length(type_coerce(PendingDocument.body, Text))), 0)
+    parts = (select(size).where(PendingDocument.sequence.in_(part)) for part in _parts(sequences))
+    return sum(int(connection.execute(part).scalar_one()) for part in parts)
+
+
+def new_pending_documents(
+    connection: Connection, collection_id: int, sequences: Sequence[int]
+) -> Sequence[Row[int, str, dict[str, Any]]]:
+    """Return (sequence, id, body) of the pending documents whose id no searchable document has, by sequence."""
+    found = pending_documents(connection, sequences)
+    known = rows_by_id(connection, collection_id, [row.id for row in found])
+    return [row for row in found if row.id not in known]
+
+
+def ids_without_vectors(connection: Connection, collection_id: int, sequences: Sequence[int]) -> list[str]:
+    """Return the ids of the documents that are still pending, and searchable without vectors."""
+    same = (Document.collection_id == collection_id) & (Document.id == PendingDocument.id)
+    wanted = select(PendingDocument.id).join(Document, same).join(Value, isouter=True).where(Value.vector.is_(None))
+    parts = (wanted.where(PendingDocument.sequence.in_(part)) for part in _parts(sequences))
+    return [id for part in parts for id in connection.execute(part).scalars()]
 
 
 def pending_body(connection: Connection, collection_id: int, document_id: str) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, Field, WithJsonSchema, field_validator, model_validator
 
 from index.memory.query_key import as_query_key
-from index.words.query_reading import folded
+from index.words.reading_options import folded
 from service.http.requests import Strict
 from service.storage.database import rfc3339
 

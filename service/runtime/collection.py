@@ -18,7 +18,7 @@ from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
 from index.memory.aggregation import Bounds, Confirmation, Confirmations, DecayClock
 from index.ranking.attention import AttentionHead, HeadConfig
-from index.words.query_reading import ReadingOptions
+from index.words.reading_options import ReadingOptions
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.rules import Rulebook
 
@@ -50,6 +50,8 @@ class CollectionState:
         self.memory = empty_memory(self.settings)
         self.known_words: frozenset[str] = frozenset()
         """The words that the encoder knows. They are not corrected in queries."""
+        self.without_vectors: set[int] = set()
+        """The rows of documents that are searchable by words, and whose vectors are still being made."""
         self.rules = Rulebook()
         """The documents that the owner pins and hides for some queries."""
         self.field_columns: object = None
@@ -112,6 +114,8 @@ class CollectionState:
         try:
             self.store.apply(watermark, added, removed)
             self.remember(watermark, remembered, forgotten)
+            self.without_vectors.difference_update(removed)
+            self.without_vectors.update(document.row for document in added if document.value is None)
         except BaseException:
             self.behind = True
             raise

@@ -121,6 +121,13 @@ def indexed_documents(connection: Connection, collection_id: int) -> list[Indexe
     ]
 
 
+def rows_without_vectors(connection: Connection, collection_id: int) -> set[int]:
+    """Return the rows of the documents whose vectors are not stored yet."""
+    wanted = select(Document.row).join(Value, Value.document_row == Document.row, isouter=True)
+    missing = wanted.where(Document.collection_id == collection_id, Value.vector.is_(None))
+    return set(connection.execute(missing).scalars())
+
+
 def _value(blob: bytes | None) -> Floats | None:
     return None if blob is None else as_vector(blob)
 

@@ -10,7 +10,7 @@ from index.memory.aggregation import DAY, DecayClock
 from index.ranking.attention import HeadConfig
 from index.records import KeyKind
 from index.words.compounds import COMPOUNDING
-from index.words.query_reading import ReadingOptions, Synonyms, folded
+from index.words.reading_options import ReadingOptions, Synonyms, folded
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,12 @@ from index.generation.store import GenerationStore
 from index.ranking.attention import AttentionHead
 from index.records import MemoryKey
 from service.runtime.collection import CollectionState, Serving, empty_memory
-from service.runtime.collection_repository import confirmations, indexed_documents, insert_collection
+from service.runtime.collection_repository import (
+    confirmations,
+    indexed_documents,
+    insert_collection,
+    rows_without_vectors,
+)
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.model_files import load_version
 from service.runtime.model_repository import champion_version, insert_model, point_alias
@@ -52,6 +57,7 @@ def load_collection(database: Database, row: RowMapping, data: Path) -> Collecti
             store.apply(watermark, indexed_documents(connection, row["id"]))
         state = CollectionState(row, directory, store, load_serving(connection, row, data))
         state.saved_watermark = saved
+        state.without_vectors = rows_without_vectors(connection, row["id"])
         state.load_memory(confirmations(connection, row["id"]), row["watermark"])
         state.rules = Rulebook(rules(connection, row["id"]))
     return state

@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from index.inner_products import inner_products
+from index.candidates.inner_products import inner_products
 from index.memory.query_key import as_query_key
 from index.records import Floats
-from index.words.query_reading import folded
+from index.words.reading_options import folded
 
 Condition = Literal["exact", "contains", "near"]
 

@@ -1,27 +1,38 @@
-"""Answers a search: encode the query, find candidates, attend, make hits; then log the impression."""
+"""Answers a search: read and encode the query, find candidates, attend, make hits; then log the impression.
+
+A search for `*`, or for operators alone, has no words: it returns all documents that pass, the newest first.
+"""
 
 import time
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from index.errors import DamagedKeys
-from index.learning.examples import ASSUMED_CURVE, expected_examinations
-from index.memory.query_key import as_query_key
-from index.ranking.search import pooled_value
-from index.words.query_syntax import ParsedQuery
-from service.http.problems import not_found
+from index.generation.generation import Generation
+from index.ranking.retrieval import Mode, Query, read_query
+from index.ranking.search import browse, pooled_value, search
+from index.records import Mask
+from index.words.query_syntax import ParsedQuery, parse_query
+from index.words.reading_options import ReadingOptions
+from index.words.word_search import Reading
 from service.runtime.collection import CollectionState
 from service.runtime.loader import rebuild_index
 from service.runtime.runtime import Runtime
-from service.search import repository
-from service.search.finding import find
+from service.search import pinning, selection
 from service.search.hits import Searched, page_of_hits
+from service.search.logged import impression
 from service.search.predictions import predictions
-from service.search.schemas import SearchIn
+from service.search.restriction import allowed_documents
+from service.search.schemas import MAX_WINDOW, SearchIn
+from service.search.serving import serving_model
 from service.search.stopwatch import Stopwatch
-from service.storage.database import new_id, now
+from service.storage.database import new_id
 
-SHOWN = ("id", "position", "logit", "score", "pinned")
-"""Fields of a hit that its impression keeps. Learning leaves pinned hits out: the ranker did not place them."""
+EVERYTHING = "*"
+VECTORS_PENDING = "vectors_pending"
+"""Some documents are searchable by words only, because their vectors are still being made."""
 
 
 def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived: float | None = None) -> dict[str, Any]:
@@ -41,13 +52,82 @@ def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived:
 
 
 def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch) -> dict[str, Any]:
-    searched = find(runtime, state, request, stopwatch)
+    searched = _find(runtime, state, request, stopwatch)
     hits = page_of_hits(runtime, state, request, searched)
     if len(hits) < len(searched.page):
         with state.lock:  # a writer deleted documents and holds the lock until the generation without them is published
-            searched = find(runtime, state, request, stopwatch)
+            searched = _find(runtime, state, request, stopwatch)
             hits = page_of_hits(runtime, state, request, searched)
     stopwatch.lap("fields")
+    body = _body(runtime, request, searched, hits) | stopwatch.report()
+    body["degraded"] += [VECTORS_PENDING] if state.without_vectors and request.mode != "words" else []
+    if request.log and not searched.everything:
+        runtime.impressions.add(impression(state, request, searched, body))
+    return body
+
+
+def _find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch) -> Searched:
+    """Return the ranking of a search, its page, and all that its answer reports."""
+    selection.require_filterable(state, request)
+    generation = state.generation
+    serving = serving_model(runtime, state, request)
+    parsed = parse_query(request.q, state.settings.filterable) if request.operators else ParsedQuery(request.q)
+    allowed = allowed_documents(runtime, state, generation, request.filter, parsed)
+    everything = parsed.text.strip() in ("", EVERYTHING)
+    state.require_encoder(runtime.encoder)
+    stopwatch.lap("filter")
+    query, reading = _query(runtime, generation, request, parsed.text, allowed, everything)
+    query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading, bool(request.sort))
+    stopwatch.lap("encode")
+    selected = selection.select(runtime.database, state, generation, request, reading, query.allowed)
+    if everything:
+        ranking = browse(generation, serving.head, query, MAX_WINDOW, selected.ordered)
+    else:
+        ranking = search(generation, serving.head, query, selected.required(pins))
+    stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
+    ranks = selected.ranks(ranking, pins)
+    end = request.offset + request.limit
+    return Searched(
+        generation=generation,
+        serving=serving,
+        query=query,
+        ranking=ranking,
+        page=ranks[request.offset : end],
+        has_more=len(ranks) > end,
+        parsed=parsed,
+        corrections=() if reading is None else reading.corrections,
+        everything=everything,
+        facets=selected.facets(),
+        pinned_by=pins.rules,
+    )
+
+
+def _query(
+    runtime: Runtime, generation: Generation, request: SearchIn, text: str, allowed: Mask | None, everything: bool
+) -> tuple[Query, Reading | None]:
+    """Return the query and its reading; a query for everything has none, and is not encoded."""
+    count = max(request.candidates, request.offset + request.limit + 1)
+    if everything:
+        return Query(EVERYTHING, np.zeros(generation.dim, np.float32), Mode(request.mode), count, allowed), None
+    options = _reading_options(generation.reading, request)
+    query = Query(text, np.empty(0, np.float32), Mode(request.mode), count, allowed, reading=options)
+    reading = read_query(generation, query)
+    vector = runtime.query_vector(reading.text)
+    as_typed = reading.text == text or not len(generation.memory.rows)  # without memory its vector is not needed
+    memory_vector = None if as_typed else runtime.query_vector(text)
+    return replace(query, vector=vector, memory_vector=memory_vector), reading
+
+
+def _reading_options(of_collection: ReadingOptions, request: SearchIn) -> ReadingOptions:
+    typos = of_collection.typos if request.typos is None else request.typos
+    prefix = request.prefix == "last"
+    if (typos, prefix) == (of_collection.typos, of_collection.prefix):
+        return of_collection
+    return replace(of_collection, typos=typos, prefix=prefix)
+
+
+def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the response body without its times."""
     ranking = searched.ranking
     body = {
         "query_id": new_id(),
@@ -61,7 +141,10 @@ def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
             "candidates": len(ranking.doc_indices),
         },
         "page": {"limit": request.limit, "offset": request.offset, "has_more": searched.has_more},
-        "model": {"version": searched.serving.version, "alias": _alias(request)},
+        "model": {
+            "version": searched.serving.version,
+            "alias": request.model if isinstance(request.model, str) else None,
+        },
         "generation": searched.generation.watermark,
         "degraded": list(searched.serving.degraded),
         "corrections": [{"from": one, "to": other} for one, other in searched.corrections],
@@ -74,57 +157,9 @@ def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
         body["pooled"] = pooled_value(searched.generation, ranking).tolist()
     if request.predict:
         body["predictions"] = predictions(runtime, searched.generation, ranking, request.predict)
-    body |= stopwatch.report()
-    if request.log and not searched.everything:
-        runtime.impressions.add(_impression(state, request, searched, body))
     return body
 
 
 def _operators(parsed: ParsedQuery) -> dict[str, Any]:
     conditions = [{"field": field, "value": value} for field, value in parsed.conditions]
     return {"phrases": parsed.phrases, "excluded": parsed.excluded, "conditions": conditions}
-
-
-def _alias(request: SearchIn) -> str | None:
-    return request.model if isinstance(request.model, str) else None
-
-
-def _impression(state: CollectionState, request: SearchIn, searched: Searched, body: dict[str, Any]) -> dict[str, Any]:
-    shown = [{name: hit[name] for name in SHOWN if name in hit} for hit in body["hits"]]
-    return {
-        "query_id": body["query_id"],
-        "collection_id": state.id,
-        "text": request.q,
-        "query_key": as_query_key(request.q),
-        "client_id": request.client_id,
-        "session_id": request.session_id,
-        "request": request.model_dump(include={"limit", "offset", "filter", "mode", "candidates"}),
-        "shown": shown,
-        "null_weight": body["attention"]["null_weight"],
-        "model_version": searched.serving.version,
-        "generation": searched.generation.watermark,
-        "created_at": now(),
-    }
-
-
-def show_query(runtime: Runtime, state: CollectionState, query_id: str) -> dict[str, Any]:
-    """Return a logged search: the request, the hits with their propensities, and the model."""
-    runtime.impressions.flush()
-    with runtime.database.read() as connection:
-        row = repository.impression(connection, state.id, query_id)
-    if row is None:
-        raise not_found("query")
-    return {
-        "query_id": row.query_id,
-        "q": row.text,
-        "client_id": row.client_id,
-        "session_id": row.session_id,
-        "request": row.request,
-        "shown": [
-            hit | {"propensity": expected_examinations({hit["position"]: 1}, ASSUMED_CURVE)} for hit in row.shown
-        ],
-        "null_weight": row.null_weight,
-        "model": {"version": row.model_version},
-        "generation": row.generation,
-        "created_at": row.created_at,
-    }

@@ -11,6 +11,7 @@ import numpy as np
 from index.generation.generation import Generation
 from index.ranking.retrieval import Query
 from index.records import Ints, Mask
+from index.words.word_search import Reading
 from service.runtime.collection import CollectionState
 from service.runtime.rules import Rule
 from service.search import repository
@@ -36,14 +37,22 @@ NONE = Pins()
 
 
 def apply_rules(
-    database: Database, state: CollectionState, generation: Generation, query: Query, encoded: str
+    database: Database,
+    state: CollectionState,
+    generation: Generation,
+    query: Query,
+    reading: Reading | None,
+    is_sorted: bool,
 ) -> tuple[Query, Pins]:
     """Return the query without the documents that rules hide, and the documents that rules pin.
 
-    encoded: the text of the query as it was corrected and completed. A document that a rule hides is not pinned by
-    another rule. A pinned document that does not exist, or that the filter excludes, is left out.
+    reading: None for a search without words, which no rule matches. is_sorted: no document is pinned. A document that a
+    rule hides is not pinned by another rule. A pinned document that does not exist, or that the filter excludes, is
+    left out.
     """
-    rules = state.rules.matching((query.text, encoded), query.vector, now()) if len(state.rules) else []
+    if reading is None or not len(state.rules):
+        return query, NONE
+    rules = state.rules.matching((query.text, reading.text), query.vector, now())
     if not rules:
         return query, NONE
     ids = {id for rule in rules for id in (*rule.hides, *(pinned for pinned, _ in rule.pins))}
@@ -51,7 +60,7 @@ def apply_rules(
     hidden = [doc_index_of[id] for rule in rules for id in rule.hides if id in doc_index_of]
     allowed: Mask = generation.alive.copy() if query.allowed is None else query.allowed & generation.alive
     allowed[hidden] = False
-    pins = _pins(rules, {id: at for id, at in doc_index_of.items() if allowed[at]})
+    pins = NONE if is_sorted else _pins(rules, {id: at for id, at in doc_index_of.items() if allowed[at]})
     count = max(query.count, int(pins.positions.max(initial=0)))  # so that every page has the same positions
     return replace(query, allowed=allowed if hidden else query.allowed, count=count), pins
 

@@ -17,7 +17,7 @@ from service.http.problems import Problem, problem_of
 from service.http.requests import Strict, StrictRoute
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
-from service.search import actions
+from service.search import actions, logged
 from service.search.answers import LoggedSearch, MultiSearchAnswer, SearchAnswer
 from service.search.query_string import PARAMETERS, search_of
 from service.search.schemas import SearchIn
@@ -83,7 +83,7 @@ async def multi_search(runtime: Running, searches: MultiSearchIn) -> Response:
 @router.get("/queries/{query_id}", responses=answers((200, LoggedSearch, "The logged search")))
 def get_query(runtime: Running, collection: str, query_id: str) -> dict[str, Any]:
     """Show a logged search: the hits, their positions, and the model that ranked them."""
-    return actions.show_query(runtime, runtime.collection(collection), query_id)
+    return logged.show_query(runtime, runtime.collection(collection), query_id)
 
 
 def _tagged(body: dict[str, Any]) -> tuple[bytes, str]:

@@ -71,6 +71,10 @@ def gate(store: GenerationStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ga
     gate.let.set()
 
 
+def without_keys(row: int) -> IndexedDocument:
+    return IndexedDocument(row, f"word{row}", ())
+
+
 def found(generation: Generation) -> list[list[int]]:
     doc_indices = [generation.nearest(query[None], 10, generation.alive)[0] for query in QUERIES]
     return [generation.rows[one].tolist() for one in doc_indices]
@@ -259,3 +263,13 @@ def test_closing_waits_for_the_compaction(store: GenerationStore, gate: Gate, fo
     closing.join()
     assert key_files(folder) == ["keys-2.f32"]
     assert_holds(store.current, DOCUMENTS[100:200])
+
+
+def test_removed_documents_without_keys_are_compacted(small: None, folder: Path) -> None:
+    store = store_of(folder, [without_keys(row) for row in range(60)], 3)
+    store.apply(2, [passages(60 + row, f"word{row}", VECTORS[row]) for row in range(10)], range(10))
+    assert len(store.current.rows) == 70
+    store.apply(3, [passages(70 + row, f"word{row}", VECTORS[row]) for row in range(40)], range(10, 50))
+    store.settle()
+    assert store.current.rows.tolist() == list(range(50, 110))
+    store.close()

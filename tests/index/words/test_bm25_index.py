@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from index.words.analyzers import LANGUAGES, MAX_WORD_BYTES, analyzer_for
-from index.words.bm25_index import WordIndex, WordSearcher
+from index.words.bm25_index import WordIndex
 from index.words.query_words import number_words
+from index.words.word_search import WordSearcher
 
 TEXTS = [
     "the cat sat on the mat",

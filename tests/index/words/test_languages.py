@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from index.words.bm25_index import WordIndex, WordSearcher
-from index.words.query_reading import ReadingOptions
+from index.words.bm25_index import WordIndex
+from index.words.reading_options import ReadingOptions
 from index.words.tokens import tokens
+from index.words.word_search import WordSearcher
 
 GERMAN = [
     "Das Handschuhfach im Auto klemmt",

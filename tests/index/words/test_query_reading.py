@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from index.words.bm25_index import WordIndex, WordSearcher
-from index.words.query_reading import EXACTLY, Reading, ReadingOptions, Synonyms, folded
+from index.words.bm25_index import WordIndex
 from index.words.query_words import Source
+from index.words.reading_options import EXACTLY, ReadingOptions, Synonyms, folded
+from index.words.word_search import Reading, WordSearcher
 
 TEXTS = [
     "python dictionary methods",

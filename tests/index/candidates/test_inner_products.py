@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from index.candidates.exact import ExactIndex
-from index.inner_products import inner_products, row_products
+from index.candidates.inner_products import inner_products, row_products
 from index.ranking.array_api import pair_products, project_rows
 from index.words.query_words import QueryWords
 from index.words.term_matching import bm25, find_words, match

@@ -1,0 +1,213 @@
+"""Finds the words that stand for a word of a query: completions, corrections, parts of compounds, and synonyms."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from index.words.compounds import compounds, parts, parts_of_unknown
+from index.words.query_words import Source
+from index.words.reading_options import ReadingOptions, Synonyms
+from index.words.tokens import Token, is_unspaced, spaced
+from index.words.vocabulary import Counted, Vocabulary
+
+MAX_COMPLETIONS = 64
+"""Completions of the last word, the most frequent."""
+MAX_CORRECTIONS = 3
+"""Corrections of a word, the most frequent of those with the fewest edits."""
+CORRECTION_FACTORS = {1: 0.9, 2: 0.7}
+"""Edits -> how much a corrected word counts beside an exact word."""
+COMPLETION_FACTOR = 0.9
+SYNONYM_FACTOR = 0.9
+COMPOUND_FACTOR = 0.6
+POSSIBLE_COMPOUND_FACTOR = 0.4
+"""Factor of a compound whose other part is no word of the collection."""
+RARE_CORRECTION = 0.1
+"""Least count of a correction, as a share of the count of the most frequent correction with as many edits."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of the query: its place in the text, as the vocabulary writes it, and its term in the index.
+
+    part: whether it is a part of the word at that place, a compound.
+    """
+
+    token: Token
+    folded: str
+    term: str
+    part: bool = False
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """A term of the index that stands for the word at a position of the query."""
+
+    position: int
+    term: str
+    idf: float
+    factor: float
+    source: Source
+
+
+@dataclass
+class Alternatives:
+    """What stands for the words of a query.
+
+    replaced: position -> the word that replaces it in the text that is encoded. corrections: pairs (from, to). trust:
+    the share of the text that is known, in (0, 1].
+    """
+
+    substitutes: list[Substitute] = field(default_factory=list)
+    replaced: dict[int, str] = field(default_factory=dict)
+    corrections: list[tuple[str, str]] = field(default_factory=list)
+    trust: float = 1.0
+
+
+def alternatives(text: str, words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> Alternatives:
+    """Return what stands for the words of a query. A word that has completions gets no corrections."""
+    found = Alternatives()
+    for position, word in enumerate(words):
+        unfinished = options.prefix and position == len(words) - 1 and word.token.end == len(text)
+        completed = False
+        if unfinished or is_unspaced(word.term):
+            completed = _complete(found, position, words, unfinished, vocabulary)
+        if not completed:
+            _correct(found, position, word, unfinished, options, vocabulary)
+    if options.synonyms is not None:
+        found.substitutes += _synonyms(words, options.synonyms, vocabulary)
+    return found
+
+
+def split_compounds(text: str, words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:
+    """Return the words of a query, with the parts of each compound that no document contains in its place."""
+    return [part for word in words for part in _split(word, text, options, vocabulary)]
+
+
+def _split(word: Word, text: str, options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:
+    """Return the parts of a word. A correction of the word comes before parts of which the collection lacks one."""
+    if not word.folded.isalpha() or is_unspaced(word.term) or vocabulary.term_count(word.term):
+        return [word]
+    unfinished = options.prefix and word.token.end == len(text)
+    if unfinished and vocabulary.beginning(word.folded):
+        return [word]
+    found = parts_of_unknown(word.folded, vocabulary)
+    if found is None or compounds(word.folded, vocabulary):
+        return [word]
+    terms = [vocabulary.stems(part) for part in found]
+    if any(len(of) != 1 for of in terms):
+        return [word]
+    known = all(vocabulary.term_count(term) for (term,) in terms)
+    if not known and not word.part and options.typos and _corrections(0, word, options, vocabulary, unfinished)[0]:
+        return [word]
+    pieces = [replace(word, folded=part, term=term, part=True) for part, (term,) in zip(found, terms, strict=True)]
+    return [part for piece in pieces for part in _split(piece, text, options, vocabulary)]
+
+
+def _complete(
+    found: Alternatives, position: int, words: Sequence[Word], unfinished: bool, vocabulary: Vocabulary
+) -> bool:
+    """Add the completions of a word; return whether there are any."""
+    word = words[position]
+    substitutes, best, share = _completions(position, word, vocabulary)
+    found.substitutes += substitutes
+    if substitutes and unfinished:
+        found.trust = (len(words) - 1 + share * len(word.folded) / len(best)) / len(words)
+        if best != word.folded and not word.part:
+            found.replaced[position] = best
+    return bool(substitutes)
+
+
+def _correct(
+    found: Alternatives, position: int, word: Word, unfinished: bool, options: ReadingOptions, vocabulary: Vocabulary
+) -> None:
+    """Add the compounds of a word, and the corrections of an unknown word that has none."""
+    in_compounds = _compound_words(position, word, vocabulary) if options.compounds else []
+    found.substitutes += in_compounds
+    if not options.typos or in_compounds or vocabulary.term_count(word.term):
+        return
+    substitutes, best = _corrections(position, word, options, vocabulary, unfinished)
+    if substitutes:
+        found.substitutes += substitutes
+    if substitutes and not word.part:
+        found.replaced[position] = best
+        found.corrections.append((word.token.text, best))
+
+
+def _completions(position: int, word: Word, vocabulary: Vocabulary) -> tuple[list[Substitute], str, float]:
+    """Return the completions of a word, the best of them, and its share of the counts; itself where it is a word."""
+    if not word.folded:
+        return [], "", 0.0
+    every = vocabulary.beginning(word.folded)
+    counted = [one for one in every[:MAX_COMPLETIONS] if one[0] != word.folded]
+    if not counted:
+        return [], "", 0.0
+    own = vocabulary.count(word.folded)
+    total = sum(count for _, count in every)
+    idf = vocabulary.idf(min(total, vocabulary.documents))
+    substitutes = _substitutes(position, counted, idf, COMPLETION_FACTOR, Source.COMPLETED, vocabulary)
+    best, count = (word.folded, own) if own else counted[0]
+    return substitutes, best, count / total
+
+
+def _corrections(
+    position: int, word: Word, options: ReadingOptions, vocabulary: Vocabulary, unfinished: bool
+) -> tuple[list[Substitute], str]:
+    """Return the corrections of an unknown word, and the best of them."""
+    edits = (len(word.folded) >= options.one_edit) + (len(word.folded) >= options.two_edits)
+    if not edits or not word.folded.isalpha() or is_unspaced(word.term) or _is_known(word.folded, options):
+        return [], ""
+    near = vocabulary.near(word.folded, edits)
+    if unfinished and not (near and near[0][0] == 1):
+        near = vocabulary.near_prefix(word.folded, edits) or near
+    near = [one for one in near if one[1].isalpha()]
+    if not near:
+        return [], ""
+    fewest, best, count = near[0]
+    counted = [(other, n) for distance, other, n in near if distance == fewest and n >= RARE_CORRECTION * count]
+    factor = CORRECTION_FACTORS[max(1, fewest)]
+    kept = counted[:MAX_CORRECTIONS]
+    return _substitutes(position, kept, None, factor, Source.CORRECTED, vocabulary), best
+
+
+def _compound_words(position: int, word: Word, vocabulary: Vocabulary) -> list[Substitute]:
+    """Return the parts of a known compound, which share its factor, and the compounds that contain the word."""
+    if not word.folded.isalpha():
+        return []
+    own = [(one, 1) for one in parts(word.folded, vocabulary) or ()]
+    found = _substitutes(position, own, None, COMPOUND_FACTOR / 2, Source.EXACT, vocabulary)
+    for one in compounds(word.folded, vocabulary):
+        factor = COMPOUND_FACTOR if one.known else POSSIBLE_COMPOUND_FACTOR
+        idf = vocabulary.idf(vocabulary.term_count(one.term))
+        found.append(Substitute(position, one.term, idf, factor, Source.EXACT))
+    return found
+
+
+def _is_known(word: str, options: ReadingOptions) -> bool:
+    return word in options.uncorrected or word in options.known
+
+
+def _substitutes(
+    position: int, counted: Sequence[Counted], idf: float | None, factor: float, source: Source, vocabulary: Vocabulary
+) -> list[Substitute]:
+    """Return the terms of words that stand for the word at a position; without an idf, each takes its own."""
+    terms = [of[0] for of in (vocabulary.stems(other) for other, _ in counted) if len(of) == 1]
+    own = (vocabulary.idf(vocabulary.term_count(term)) if idf is None else idf for term in terms)
+    return [Substitute(position, term, of, factor, source) for term, of in zip(terms, own, strict=True)]
+
+
+def _synonyms(words: Sequence[Word], synonyms: Synonyms, vocabulary: Vocabulary) -> list[Substitute]:
+    """Return the synonyms of the words of a query. The words of a synonym phrase share its factor."""
+    substitutes = []
+    for first, end, other in synonyms.of([word.folded for word in words]):
+        terms = vocabulary.stems(spaced(other))
+        for position in range(first, end):
+            substitutes += [
+                Substitute(
+                    position,
+                    term,
+                    vocabulary.idf(vocabulary.term_count(term)),
+                    SYNONYM_FACTOR / len(terms),
+                    Source.EXACT,
+                )
+                for term in terms
+            ]
+    return substitutes

@@ -1,0 +1,148 @@
+"""Searches words: reads the text of a query, and returns the best documents by BM25.
+
+Exact words come first. A word that no document contains is corrected by the vocabulary of the collection; the last word
+may be unfinished; the owner of a collection may declare synonyms and stop words. Queries are built from tokens, without
+a query parser, so no character of a query is an operator.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import tantivy
+
+from index.records import Floats, Ints
+from index.words.alternatives import Alternatives, Word, alternatives, split_compounds
+from index.words.query_words import Alternative, QueryWords, Words, number_words
+from index.words.reading_options import EXACTLY, ReadingOptions
+from index.words.tokens import spaced, tokens
+from index.words.vocabulary import Vocabulary
+
+CACHED_TEXTS = 1024
+"""Query texts whose reading a searcher caches."""
+NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A query as it is searched.
+
+    words: its words, and the words that stand for them. terms: the terms of the index with their factors, by position
+    of the query. text: the text that is encoded, corrected and completed. corrections: pairs (from, to). trust: the
+    share of the text that is known, in (0, 1]; an unfinished word counts with the probability of its completion.
+    """
+
+    words: QueryWords
+    terms: tuple[tuple[str, float], ...]
+    text: str
+    corrections: tuple[tuple[str, str], ...] = ()
+    trust: float = 1.0
+
+
+def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
+    """Return the reading of a query."""
+    terms = vocabulary.stems(spaced(text))
+    words = _words(text, terms, vocabulary)
+    if words and options.stop_words:
+        words = [word for word in words if word.folded not in options.stop_words] or words
+    if words and options.compounds:
+        words = split_compounds(text, words, options, vocabulary)
+    terms = tuple(word.term for word in words) or terms
+    found = alternatives(text, words, options, vocabulary)
+    return _reading(text, terms, words, found, vocabulary)
+
+
+class WordSearcher:
+    """An immutable view of the index at one commit; safe to share between threads."""
+
+    def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema, vocabulary: Vocabulary) -> None:
+        self._searcher = searcher
+        self._schema = schema
+        self.vocabulary = vocabulary
+        # a search reads its text more than once, and so does a comparison of two models
+        self._read = lru_cache(CACHED_TEXTS)(lambda text, options: read(text, options, vocabulary))
+
+    @property
+    def count(self) -> int:
+        """The number of documents."""
+        return int(self._searcher.num_docs)
+
+    def read(self, text: str, options: ReadingOptions = EXACTLY) -> Reading:
+        """Return the words of a query with their weights, and the words that stand for them."""
+        reading: Reading = self._read(text, options)
+        return reading
+
+    def number(self, text: str) -> Words:
+        """Return the words of a text as numbers (T,), in order, as `WordIndex.number` does."""
+        return number_words(self.vocabulary.stems(spaced(text)))
+
+    def search(
+        self, text: str, k: int, allowed: Ints | None = None, options: ReadingOptions = EXACTLY
+    ) -> tuple[Ints, Floats]:
+        """Return the rows of the k best documents and their BM25 scores, best first; ties go to the lower row.
+
+        allowed (n,): the rows that may be returned; None allows all. options: how the text is read.
+        """
+        if k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
+            return NOTHING
+        query = self._query(self.read(text, options))
+        if query is None:
+            return NOTHING
+        return self._collect(query if allowed is None else self._restricted(query, allowed), min(k, self.count))
+
+    def _query(self, reading: Reading) -> tantivy.Query | None:
+        counts: dict[str, float] = {}
+        for token, factor in reading.terms:
+            counts[token] = counts.get(token, 0.0) + factor
+        if not counts:
+            return None
+        terms = []
+        for token, count in sorted(counts.items()):
+            term = tantivy.Query.term_query(self._schema, "words", token, "freq")
+            terms.append((tantivy.Occur.Should, tantivy.Query.boost_query(term, float(count))))
+        return tantivy.Query.boolean_query(terms)
+
+    def _restricted(self, query: tantivy.Query, allowed: Ints) -> tantivy.Query:
+        member = tantivy.Query.term_set_query(self._schema, "row", allowed.tolist())
+        without_score = tantivy.Query.const_score_query(member, 0.0)
+        return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, without_score)])
+
+    def _collect(self, query: tantivy.Query, k: int) -> tuple[Ints, Floats]:
+        limit = min(k + 1, self.count)
+        hits = self._searcher.search(query, limit=limit, count=False).hits
+        while len(hits) == limit < self.count and hits[-1][0] == hits[k - 1][0]:  # a tie at the cut: the lower rows win
+            limit = min(4 * limit, self.count)
+            hits = self._searcher.search(query, limit=limit, count=False).hits
+        addresses = [address for _, address in hits]
+        rows = np.asarray(self._searcher.fast_field_values("row", addresses), np.int64)
+        scores = np.asarray([score for score, _ in hits], np.float32)
+        order = np.lexsort((rows, -scores))[:k]
+        return rows[order], scores[order]
+
+
+def _words(text: str, terms: Sequence[str], vocabulary: Vocabulary) -> list[Word]:
+    """Return the words of a query with their terms, or nothing where the analyzer cuts the text in another way."""
+    found = [(token, vocabulary.stems(token.text)) for token in tokens(text)]
+    if tuple(term for _, of in found for term in of) != tuple(terms) or any(len(of) != 1 for _, of in found):
+        return []
+    return [Word(token, vocabulary.folded(token.text), of[0]) for token, of in found]
+
+
+def _reading(
+    text: str, terms: Sequence[str], words: Sequence[Word], found: Alternatives, vocabulary: Vocabulary
+) -> Reading:
+    counts = {term: vocabulary.term_count(term) for term in set(terms)}
+    idf = np.asarray([vocabulary.idf(counts[term]) for term in terms], np.float32)
+    numbers = number_words([*terms, *(one.term for one in found.substitutes)])
+    numbered = [
+        Alternative(one.position, int(number), one.idf, one.factor, one.source)
+        for one, number in zip(found.substitutes, numbers[len(terms) :], strict=True)
+    ]
+    boosts = (*((term, 1.0) for term in terms), *((one.term, one.factor) for one in found.substitutes))
+    encoded = text
+    for position in sorted(found.replaced, reverse=True):
+        token = words[position].token
+        encoded = encoded[: token.start] + found.replaced[position] + encoded[token.end :]
+    known = QueryWords.of(numbers[: len(terms)], idf, numbered)
+    return Reading(known, boosts, encoded, tuple(found.corrections), found.trust)

@@ -1,0 +1,49 @@
+"""Restricts a search to the documents that pass its filter and its operators."""
+
+from typing import Any
+
+import numpy as np
+
+from index.filters.conditions import And, In
+from index.filters.parser import parse_filter, value_of
+from index.generation.generation import Generation
+from index.records import Mask
+from index.words.query_syntax import ParsedQuery
+from index.words.term_matching import documents_with, documents_with_phrase
+from service.runtime.collection import CollectionState
+from service.runtime.runtime import Runtime
+from service.search import repository
+
+
+def allowed_documents(
+    runtime: Runtime, state: CollectionState, generation: Generation, condition: str | None, parsed: ParsedQuery
+) -> Mask | None:
+    """Return (N,) bool by doc index, True for documents that pass the filter and the operators; None for all."""
+    nodes: list[Any] = []
+    if condition and condition.strip():
+        nodes.append(parse_filter(condition, state.settings.filterable))
+    nodes += [In(field, (value_of(value),)) for field, value in parsed.conditions]
+    masks: list[Mask] = []
+    if nodes:
+        with runtime.database.read() as connection:
+            rows = repository.matching_rows(connection, state.id, And(tuple(nodes)))
+        doc_indices = generation.doc_indices(rows)
+        mask = np.zeros(len(generation.rows), np.bool_)
+        mask[doc_indices[doc_indices >= 0]] = True
+        masks.append(mask)
+    masks += _with_phrases(generation, parsed)
+    return np.logical_and.reduce(masks) if masks else None
+
+
+def _with_phrases(generation: Generation, parsed: ParsedQuery) -> list[Mask]:
+    """Return a mask (N,) for each phrase and excluded word that has words."""
+    words, first = generation.columns.tokens, generation.columns.first_token
+    masks: list[Mask] = []
+    for texts, kept in ((parsed.phrases, True), (parsed.excluded, False)):
+        for text in texts:
+            numbers = generation.words.number(text)
+            if len(numbers) == 1:
+                masks.append(documents_with(words, first, numbers) == kept)
+            elif len(numbers):
+                masks.append(documents_with_phrase(words, first, numbers) == kept)
+    return masks

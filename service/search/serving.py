@@ -1,0 +1,29 @@
+"""Gives the model that a search asks for: the champion, the challenger, or a version."""
+
+from functools import lru_cache
+
+from index.ranking.attention import AttentionHead, HeadConfig
+from service.http.problems import not_found
+from service.runtime.collection import CollectionState, Serving
+from service.runtime.model_files import load_version
+from service.runtime.runtime import Runtime
+from service.search import repository
+from service.search.schemas import SearchIn
+
+
+def serving_model(runtime: Runtime, state: CollectionState, request: SearchIn) -> Serving:
+    """Return the model that ranks this search. Raises Problem 404 if the collection does not have it."""
+    if request.model == "champion":
+        return state.serving
+    version: int | None = None if request.model == "challenger" else request.model
+    with runtime.database.read() as connection:
+        if version is None:
+            version = repository.challenger_version(connection, state.id)
+        if version is None or not repository.has_model(connection, state.id, version):
+            raise not_found("model")
+    return Serving(version, _head(state.id, state.initial, version, runtime))
+
+
+@lru_cache(16)
+def _head(collection_id: int, initial: HeadConfig, version: int, runtime: Runtime) -> AttentionHead:
+    return load_version(collection_id, initial, version, runtime.settings.data)

@@ -1,0 +1,182 @@
+"""Documents of a large task are searchable by words while their vectors are still being made."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.documents import indexing, words_first
+from service.documents.acceptance import accept
+from service.documents.words_first import publish_words
+from service.runtime.jobs import Progress
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, ndjson, opened, runtime_of
+
+COUNT = 2 * words_first.MANY
+
+
+class Encoding:
+    """Blocks the encoding of documents until it is opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._open = threading.Event()
+        self._reached = threading.Event()
+        encode = indexing.encode_documents
+
+        def waiting(*arguments: Any) -> Any:
+            self._reached.set()
+            self._open.wait(DEADLINE_SECONDS)
+            return encode(*arguments)
+
+        monkeypatch.setattr(indexing, "encode_documents", waiting)
+
+    def wait(self) -> None:
+        """Wait until the first documents are to be encoded."""
+        assert self._reached.wait(DEADLINE_SECONDS)
+
+    def open(self) -> None:
+        """Let documents be encoded."""
+        self._open.set()
+
+
+@pytest.fixture
+def encoding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Encoding]:
+    encoding = Encoding(monkeypatch)
+    yield encoding
+    encoding.open()
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, encoding: Encoding) -> Iterator[CollectionClient]:
+    with opened(tmp_path / "data") as client:
+        yield CollectionClient(client)
+        encoding.open()
+
+
+def book(n: int, text: str = "of the annals") -> dict[str, Any]:
+    return {"id": f"book-{n}", "text": f"volume {n} {text}"}
+
+
+def books() -> list[dict[str, Any]]:
+    return [book(n) for n in range(COUNT)]
+
+
+def posted(shelf: CollectionClient, encoding: Encoding, documents: list[dict[str, Any]]) -> Any:
+    """Post documents and return the task, when their words are published and no vector is made."""
+    task = shelf.post("documents", {"documents": documents})
+    encoding.wait()
+    return task
+
+
+def test_many_documents_are_found_by_words_before_their_vectors_are_made(
+    shelf: CollectionClient, encoding: Encoding
+) -> None:
+    task = posted(shelf, encoding, books())
+    during = shelf.search("annals 77")
+    assert during["hits"][0]["id"] == "book-77"
+    assert during["degraded"] == ["vectors_pending"]
+    assert shelf.search("annals 77", mode="words")["degraded"] == []
+    assert shelf.get()["counts"]["pending"] == shelf.get()["counts"]["documents"] == COUNT
+    assert shelf.search("annals", mode="dense")["hits"] == []
+    encoding.open()
+    shelf.ended_task(task)
+    after = shelf.search("annals 77", explain=True)
+    assert (after["hits"][0]["id"], after["degraded"]) == ("book-77", [])
+    assert after["hits"][0]["explain"]["keys"][0]["kind"] == "passage"
+    assert (shelf.get()["counts"]["pending"], shelf.get()["counts"]["documents"]) == (0, COUNT)
+
+
+def test_a_long_document_is_found_by_words_first(shelf: CollectionClient, encoding: Encoding) -> None:
+    task = posted(shelf, encoding, [book(1, "of the annals " * (words_first.LONG_CHARACTERS // 10))])
+    assert shelf.ids("annals") == ["book-1"]
+    encoding.open()
+    shelf.ended_task(task)
+    assert shelf.search("annals")["degraded"] == []
+
+
+def test_few_short_documents_appear_with_their_vectors(shelf: CollectionClient, encoding: Encoding) -> None:
+    task = posted(shelf, encoding, [book(1)])
+    assert shelf.ids("annals") == []
+    encoding.open()
+    shelf.ended_task(task)
+    assert shelf.ids("annals") == ["book-1"]
+
+
+def test_an_import_is_found_by_words_from_its_first_to_its_last_record(
+    shelf: CollectionClient, encoding: Encoding
+) -> None:
+    count = words_first.CHUNK + words_first.MANY + 1
+    lines = ndjson([book(n) for n in range(count)])
+    headers = {"content-type": "application/x-ndjson"}
+    answer = shelf.client.post(f"{shelf.path}/documents/import", content=lines, headers=headers)
+    encoding.wait()
+    assert shelf.get()["counts"]["documents"] == count
+    assert shelf.ids(f"{count - 1}", mode="words") == [f"book-{count - 1}"]
+    encoding.open()
+    result = shelf.ended_task(answer.json())["result"]
+    assert (result["items_total"], result["succeeded"]) == (count, count)
+    assert shelf.get()["counts"]["documents"] == count
+
+
+def test_a_changed_document_keeps_its_vectors_until_the_new_ones_are_made(
+    shelf: CollectionClient, encoding: Encoding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoding.open()
+    shelf.ended_task(posted(shelf, encoding, books()))
+    again = Encoding(monkeypatch)
+    task = posted(shelf, again, [book(n, "of the chronicle") for n in range(COUNT)])
+    during = shelf.search("annals 7")
+    assert (during["hits"][0]["id"], during["degraded"]) == ("book-7", [])
+    again.open()
+    shelf.ended_task(task)
+    assert shelf.ids("annals", mode="words") == []
+    assert shelf.search("chronicle 7")["hits"][0]["id"] == "book-7"
+
+
+def test_a_canceled_task_withdraws_documents_without_vectors_only(
+    shelf: CollectionClient, encoding: Encoding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoding.open()
+    shelf.add(book(0, "of the register"))
+    again = Encoding(monkeypatch)
+    task = posted(shelf, again, books())
+    assert shelf.get()["counts"]["documents"] == COUNT
+    shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
+    again.open()
+    ended = shelf.ended_task(task)
+    assert (ended["status"], ended["progress"]["done"]) == ("canceled", indexing.CHUNK)
+    assert shelf.get()["counts"] | {"documents": indexing.CHUNK, "pending": 0} == shelf.get()["counts"]
+    assert shelf.search("annals")["degraded"] == []
+
+
+def test_a_document_without_vectors_can_be_shown_changed_and_deleted(
+    shelf: CollectionClient, encoding: Encoding
+) -> None:
+    task = posted(shelf, encoding, books())
+    assert shelf.get("documents/book-1")["text"] == "volume 1 of the annals"
+    assert shelf.client.delete(f"{shelf.path}/documents/book-1").status_code == 204
+    assert "book-1" not in shelf.ids("volume 1 annals", mode="words", limit=COUNT)
+    shelf.post("documents", {"documents": [book(2, "of the chronicle")]})
+    encoding.open()
+    shelf.ended_task(task)
+    assert "book-1" not in shelf.ids("volume 1 annals", mode="words", limit=COUNT)
+    assert shelf.get("documents/book-2")["text"] == "volume 2 of the chronicle"
+
+
+def test_documents_without_vectors_get_them_after_a_restart(tmp_path: Path, encoding: Encoding) -> None:
+    data = tmp_path / "data"
+    with opened(data) as client:
+        runtime = runtime_of(client)
+        state = runtime.collection("default")
+        sequences = accept(runtime, state, books()).sequences
+        publish_words(runtime, state, sequences, Progress(runtime.database, "no task"))
+    with opened(data) as client:
+        shelf = CollectionClient(client)
+        encoding.wait()
+        assert shelf.ids("annals 200", mode="words")[0] == "book-200"
+        assert shelf.search("annals 200")["degraded"] == ["vectors_pending"]
+        encoding.open()
+        shelf.until_indexed()
+        assert shelf.search("annals 200")["degraded"] == []
+        assert shelf.get()["counts"]["documents"] == COUNT
