@@ -238,6 +238,30 @@ def letters(figures: Mapping[str, Any]) -> str:
     return table(["set", "engine", *(f"MRR after {letters}" for letters in after), "letters", "p50 ms"], rows)
 
 
+def languages(figures: Mapping[str, Any]) -> str:
+    """Return the measures of each language and system."""
+    rows = [
+        [f"{language}, {one['queries']} queries", system, f"{found['first']:.1%}", share(found["mrr"])]
+        for language, one in figures["languages"].items()
+        for system, found in one["systems"].items()
+    ]
+    return table(["language", "system", "in the first three", "MRR@10"], rows)
+
+
+def languages_kinds(figures: Mapping[str, Any]) -> str:
+    """Return the shares of ours, of its words alone, and of the best other system, for each kind of query."""
+    rows = []
+    for language, one in figures["languages"].items():
+        systems = one["systems"]
+        own, words = f"ours, language {language}", f"ours, language {language}, words alone"
+        others = {name: found for name, found in systems.items() if not name.startswith("ours")}
+        best = max(others, key=lambda name: (others[name]["first"], others[name]["mrr"]))
+        for kind in systems[own]["kinds"]:
+            shares = [f"{systems[name]['kinds'][kind]:.0%}" for name in (own, words, best)]
+            rows.append([f"{language}, {kind}", *shares[:2], f"{shares[2]}, {best}"])
+    return table(["queries", "ours", "ours, words alone", "the best other system"], rows)
+
+
 def prediction(figures: Mapping[str, Any]) -> str:
     """Return the measures of predicted fields."""
     rows = [

@@ -44,6 +44,8 @@ TABLES: dict[str, Renderer] = {
     "prediction.measures": quality.prediction,
     "spelling.engines": quality.spelling,
     "letters.engines": quality.letters,
+    "languages.systems": quality.languages,
+    "languages.kinds": quality.languages_kinds,
     "serving.ingest": speed.serving_ingest,
     "serving.search": speed.serving_search,
     "serving.load": speed.serving_load,

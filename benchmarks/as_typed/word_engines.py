@@ -1,7 +1,7 @@
 """Word engines beside ours: SQLite FTS5, and tantivy's own fuzzy and prefix queries.
 
-Each indexes the same text, title and text, with English stems, and searches for the words of a query. Each is used as
-its documentation says: the last word as a prefix, and unknown words with as many edits as ours.
+Each indexes the same text, title and text, and searches for the words of a query. Each is used as its documentation
+says: the last word as a prefix, and unknown words with as many edits as ours. English stems are the default.
 """
 
 import re
@@ -21,12 +21,12 @@ def edits(word: str) -> int:
 
 
 class Fts5:
-    """SQLite FTS5 with the porter tokenizer and its BM25: all words, else any word; the last word may be a prefix."""
+    """SQLite FTS5 and its BM25: all words, else any word; the last word may be a prefix."""
 
-    def __init__(self, documents: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, documents: Sequence[tuple[str, str]], tokenizer: str = "porter unicode61") -> None:
         """documents: (id, text)."""
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)
-        self._connection.execute("CREATE VIRTUAL TABLE d USING fts5(id UNINDEXED, text, tokenize='porter unicode61')")
+        self._connection.execute(f"CREATE VIRTUAL TABLE d USING fts5(id UNINDEXED, text, tokenize='{tokenizer}')")
         self._connection.executemany("INSERT INTO d VALUES (?, ?)", documents)
 
     def search(self, query: str, count: int, prefix: bool = False) -> list[str]:
@@ -44,25 +44,54 @@ class Fts5:
         return [row[0] for row in self._connection.execute(statement, (expression, count))]
 
 
-class Tantivy:
-    """tantivy: BM25 of stems, and its fuzzy term queries on the words as they are written."""
+class Trigrams(Fts5):
+    """SQLite FTS5 with the trigram tokenizer: all words as parts of words, else any three adjacent characters."""
 
     def __init__(self, documents: Sequence[tuple[str, str]]) -> None:
         """documents: (id, text)."""
+        super().__init__(documents, "trigram")
+
+    def search(self, query: str, count: int, prefix: bool = False) -> list[str]:
+        """Return the ids of the best documents. Every word may be the beginning of a longer word."""
+        words = WORD.findall(query.lower())
+        trigrams = list(dict.fromkeys(word[at : at + 3] for word in words for at in range(len(word) - 2)))
+        if not trigrams:  # the tokenizer finds nothing shorter
+            return []
+        found = self._ids(" AND ".join(f'"{word}"' for word in words), count)
+        return found or self._ids(" OR ".join(f'"{one}"' for one in trigrams), count)
+
+
+def stems(language: str) -> tantivy.TextAnalyzer:
+    """Return tantivy's default analyzer with the stemmer of a language."""
+    lower = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.lowercase())
+    return lower.filter(tantivy.Filter.stemmer(language)).build()
+
+
+def ngrams(least: int, most: int) -> tantivy.TextAnalyzer:
+    """Return tantivy's analyzer of `least` to `most` adjacent characters."""
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.ngram(least, most, prefix_only=False))
+    return builder.filter(tantivy.Filter.lowercase()).build()
+
+
+class Tantivy:
+    """tantivy: BM25 of the terms of an analyzer, and its fuzzy term queries on the words as they are written."""
+
+    def __init__(self, documents: Sequence[tuple[str, str]], analyzer: tantivy.TextAnalyzer | None = None) -> None:
+        """documents: (id, text). analyzer: cuts texts and queries; None means English stems."""
+        self._analyzer = analyzer or stems("english")
         builder = tantivy.SchemaBuilder()
         builder.add_text_field("id", stored=True, tokenizer_name="raw")
-        builder.add_text_field("stems", tokenizer_name="en_stem", index_option="freq")
+        builder.add_text_field("stems", tokenizer_name="own", index_option="freq")
         builder.add_text_field("words", tokenizer_name="default", index_option="freq")
         self._schema = builder.build()
         index = tantivy.Index(self._schema)
+        index.register_tokenizer("own", self._analyzer)
         writer = index.writer(50_000_000, 1)
         for id, text in documents:
             writer.add_document(tantivy.Document(id=id, stems=text, words=text))
         writer.commit()
         index.reload()
         self._searcher = index.searcher()
-        lower = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.lowercase())
-        self._analyzer = lower.filter(tantivy.Filter.stemmer("english")).build()
 
     def search(self, query: str, count: int, fuzzy: bool = True, prefix: bool = False) -> list[str]:
         """Return the ids of the best documents."""
@@ -70,8 +99,8 @@ class Tantivy:
         unfinished = prefix and bool(WORD.fullmatch(query[-1:]))
         parts = []
         for at, word in enumerate(words):
-            stems = self._analyzer.analyze(word)
-            parts += [tantivy.Query.term_query(self._schema, "stems", stem) for stem in stems]
+            terms = self._analyzer.analyze(word)
+            parts += [tantivy.Query.term_query(self._schema, "stems", term) for term in terms]
             last = unfinished and at == len(words) - 1
             distance = edits(word) if fuzzy else 0
             if distance or last:

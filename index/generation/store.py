@@ -44,7 +44,8 @@ LAST_CARRIED = 1000
 """Maximum number of documents that are carried over to a compacted copy while writes wait, which takes milliseconds."""
 FORMAT = 7
 """Version of the saved format; a folder of another version is rebuilt from the documents. Version 1 had no tokens, 2 no
-checksums, 3 scanned small sets in half precision, 4 had no values, 5 had no vocabulary, 6 had no title_words."""
+checksums, 3 scanned small sets in half precision, 4 had no values, 5 had no vocabulary, 6 had no title_words and kept
+halfwidth Katakana."""
 DENSE_FILE = "dense.faiss"
 WORDS_FOLDER = "words"
 

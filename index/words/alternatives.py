@@ -1,9 +1,9 @@
 """Finds the words that stand for a word of a query: completions, corrections, parts of compounds, and synonyms."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from index.words.compounds import compounds, parts
+from index.words.compounds import compounds, parts, parts_of_unknown
 from index.words.query_words import Source
 from index.words.reading_options import ReadingOptions, Synonyms
 from index.words.tokens import Token, is_unspaced, spaced
@@ -18,17 +18,23 @@ CORRECTION_FACTORS = {1: 0.9, 2: 0.7}
 COMPLETION_FACTOR = 0.9
 SYNONYM_FACTOR = 0.9
 COMPOUND_FACTOR = 0.6
+POSSIBLE_COMPOUND_FACTOR = 0.4
+"""Factor of a compound whose other part is no word of the collection."""
 RARE_CORRECTION = 0.1
 """Least count of a correction, as a share of the count of the most frequent correction with as many edits."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word of the query: its place in the text, as the vocabulary writes it, and its term in the index."""
+    """A word of the query: its place in the text, as the vocabulary writes it, and its term in the index.
+
+    part: whether it is a part of the word at that place, a compound.
+    """
 
     token: Token
     folded: str
     term: str
+    part: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,31 @@ def alternatives(text: str, words: Sequence[Word], options: ReadingOptions, voca
     return found
 
 
+def split_compounds(text: str, words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:
+    """Return the words of a query, with the parts of each compound that no document contains in its place."""
+    return [part for word in words for part in _split(word, text, options, vocabulary)]
+
+
+def _split(word: Word, text: str, options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:
+    """Return the parts of a word. A correction of the word comes before parts of which the collection lacks one."""
+    if not word.folded.isalpha() or is_unspaced(word.term) or vocabulary.term_count(word.term):
+        return [word]
+    unfinished = options.prefix and word.token.end == len(text)
+    if unfinished and vocabulary.beginning(word.folded):
+        return [word]
+    found = parts_of_unknown(word.folded, vocabulary)
+    if found is None or compounds(word.folded, vocabulary):
+        return [word]
+    terms = [vocabulary.stems(part) for part in found]
+    if any(len(of) != 1 for of in terms):
+        return [word]
+    known = all(vocabulary.term_count(term) for (term,) in terms)
+    if not known and not word.part and options.typos and _corrections(0, word, options, vocabulary, unfinished)[0]:
+        return [word]
+    pieces = [replace(word, folded=part, term=term, part=True) for part, (term,) in zip(found, terms, strict=True)]
+    return [part for piece in pieces for part in _split(piece, text, options, vocabulary)]
+
+
 def _complete(
     found: Alternatives, position: int, words: Sequence[Word], unfinished: bool, vocabulary: Vocabulary
 ) -> bool:
@@ -90,7 +121,7 @@ def _complete(
     found.substitutes += substitutes
     if substitutes and unfinished:
         found.trust = (len(words) - 1 + share * len(word.folded) / len(best)) / len(words)
-        if best != word.folded:
+        if best != word.folded and not word.part:
             found.replaced[position] = best
     return bool(substitutes)
 
@@ -106,6 +137,7 @@ def _correct(
     substitutes, best = _corrections(position, word, options, vocabulary, unfinished)
     if substitutes:
         found.substitutes += substitutes
+    if substitutes and not word.part:
         found.replaced[position] = best
         found.corrections.append((word.token.text, best))
 
@@ -147,15 +179,16 @@ def _corrections(
 
 
 def _compound_words(position: int, word: Word, vocabulary: Vocabulary) -> list[Substitute]:
-    """Return the parts of a compound, which share its factor, and the compounds that contain the word."""
+    """Return the parts of a known compound, which share its factor, and the compounds that contain the word."""
     if not word.folded.isalpha():
         return []
-    own = parts(word.folded, vocabulary)
-    split = [(one, 1) for one in own or ()]
-    return [
-        *_substitutes(position, split, None, COMPOUND_FACTOR / 2, Source.EXACT, vocabulary),
-        *_substitutes(position, compounds(word.folded, vocabulary), None, COMPOUND_FACTOR, Source.EXACT, vocabulary),
-    ]
+    own = [(one, 1) for one in parts(word.folded, vocabulary) or ()]
+    found = _substitutes(position, own, None, COMPOUND_FACTOR / 2, Source.EXACT, vocabulary)
+    for one in compounds(word.folded, vocabulary):
+        factor = COMPOUND_FACTOR if one.known else POSSIBLE_COMPOUND_FACTOR
+        idf = vocabulary.idf(vocabulary.term_count(one.term))
+        found.append(Substitute(position, one.term, idf, factor, Source.EXACT))
+    return found
 
 
 def _is_known(word: str, options: ReadingOptions) -> bool:

@@ -2,10 +2,11 @@
 
 Chinese, Japanese, Korean and Thai text is cut into overlapping pairs of characters (bigrams), without a dictionary. A
 word of two characters is found as a pair, a longer word as a sequence of pairs. Source: McNamee and Mayfield 2004
-(character n-gram tokenisation).
+(character n-gram tokenisation). Halfwidth Katakana becomes ordinary Katakana (Unicode NFKC).
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,6 +20,8 @@ UNSPACED = (
 """The characters whose runs are cut into pairs, as the inside of a character class."""
 TONE_MARKS = frozenset(map(chr, range(0x0E47, 0x0E4F)))
 """Thai marks that are left out, as accents are."""
+HALFWIDTH = re.compile("[\uff66-\uff9d][\uff9e\uff9f]?")
+"""A halfwidth Katakana with its voice mark, which is a character of its own."""
 UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 RUN = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
 WORD = re.compile(r"[^\W_]+")
@@ -63,8 +66,22 @@ def is_unspaced(word: str) -> bool:
 
 def _pairs(text: str, start: int, end: int) -> Iterator[Token]:
     """Yield the pairs of adjacent characters of an unspaced run; a run of one character is a word by itself."""
-    letters = [at for at in range(start, end) if text[at] not in TONE_MARKS]
+    if HALFWIDTH.search(text, start, end) is None:
+        letters = [(at, at + 1, text[at]) for at in range(start, end) if text[at] not in TONE_MARKS]
+    else:
+        letters = list(_widened(text, start, end))
     if len(letters) == 1:
-        yield Token(letters[0], end, text[letters[0]])
-    for first, second in pairwise(letters):
-        yield Token(first, second + 1, text[first] + text[second])
+        yield Token(letters[0][0], end, letters[0][2])
+    for (first, _, left), (_, last, right) in pairwise(letters):
+        yield Token(first, last, left + right)
+
+
+def _widened(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """Yield (start, end, character) of an unspaced run, halfwidth Katakana as ordinary Katakana."""
+    at = start
+    while at < end:
+        halfwidth = HALFWIDTH.match(text, at, end)
+        after = at + 1 if halfwidth is None else halfwidth.end()
+        if text[at] not in TONE_MARKS:
+            yield at, after, unicodedata.normalize("NFKC", text[at:after]) if halfwidth else text[at]
+        at = after

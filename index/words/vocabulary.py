@@ -5,7 +5,7 @@ A view of one commit of the word index. It finds the words that begin with some 
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice, takewhile
 
@@ -15,6 +15,8 @@ from rapidfuzz.distance import OSA
 
 CACHED_PREFIXES = 256
 CACHED_STEMS = 10_000
+CACHED_WORDS = 256
+"""Words whose near words are cached: a part of a compound is looked up more than once."""
 
 Counted = tuple[str, int]
 """A word, and the number of documents that contain it."""
@@ -32,7 +34,9 @@ class Vocabulary:
         self._analyzer = analyzer
         self._stems = lru_cache(CACHED_STEMS)(lambda word: tuple(analyzer.analyze(word)))
         # not a method: a cache of a method keeps its object, and with it the files of old commits, until a collection
-        self._beginning = lru_cache(CACHED_PREFIXES)(lambda prefix: searcher.terms_with_prefix("surface", prefix))
+        beginning = lru_cache(CACHED_PREFIXES)(lambda prefix: searcher.terms_with_prefix("surface", prefix))
+        self._beginning = beginning
+        self._near = lru_cache(CACHED_WORDS)(lambda word, edits: _near(word, edits, beginning))
         self._backwards: list[tuple[str, int]] | None = None
 
     def stems(self, text: str) -> tuple[str, ...]:
@@ -67,12 +71,16 @@ class Vocabulary:
         return found
 
     def ending(self, suffix: str) -> list[Counted]:
-        """Return the words that end with a suffix. The first call sorts the whole vocabulary."""
+        """Return the terms of the index, stems, that end with a suffix, the most frequent first.
+
+        The first call sorts all terms.
+        """
         if self._backwards is None:
-            self._backwards = sorted((word[::-1], count) for word, count in self.beginning(""))
+            terms = self._searcher.terms_with_prefix("words", "")
+            self._backwards = sorted((term[::-1], count) for term, count in terms)
         start, backwards = bisect_left(self._backwards, (suffix[::-1], 0)), suffix[::-1]
         run = takewhile(lambda one: one[0].startswith(backwards), islice(self._backwards, start, None))
-        return [(word[::-1], count) for word, count in run]
+        return sorted(((term[::-1], count) for term, count in run), key=lambda one: -one[1])
 
     def near(self, word: str, edits: int) -> list[tuple[int, str, int]]:
         """Return (edits, word, count) of the words at most `edits` away, the nearest first, then the most frequent.
@@ -81,17 +89,8 @@ class Vocabulary:
         Boytsov 2011). People rarely mistype the first letter: words with the same first letter are tried first, then
         those that begin with the second letter, then all, with one edit.
         """
-        for prefix in dict.fromkeys((word[:1], word[1:2], "")):
-            counted = self._beginning(prefix)
-            choices = [one for one, _ in counted]
-            most = edits if prefix == word[:1] else 1
-            found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=most, limit=None)
-            if found:
-                return sorted(
-                    ((int(distance), choice, counted[at][1]) for choice, distance, at in found),
-                    key=lambda one: (one[0], -one[2], one[1]),
-                )
-        return []
+        found: list[tuple[int, str, int]] = self._near(word, edits)
+        return found
 
     def near_prefix(self, prefix: str, edits: int) -> list[tuple[int, str, int]]:
         """Return (edits, word, count) of the words whose beginning is at most `edits` away from a prefix.
@@ -109,3 +108,17 @@ class Vocabulary:
             ((distance, word, count) for word, (distance, count) in best.items()),
             key=lambda one: (one[0], -one[2], one[1]),
         )
+
+
+def _near(word: str, edits: int, beginning: Callable[[str], Sequence[Counted]]) -> list[tuple[int, str, int]]:
+    for prefix in dict.fromkeys((word[:1], word[1:2], "")):
+        counted = beginning(prefix)
+        choices = [one for one, _ in counted]
+        most = edits if prefix == word[:1] else 1
+        found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=most, limit=None)
+        if found:
+            return sorted(
+                ((int(distance), choice, counted[at][1]) for choice, distance, at in found),
+                key=lambda one: (one[0], -one[2], one[1]),
+            )
+    return []

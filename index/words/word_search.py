@@ -13,7 +13,7 @@ import numpy as np
 import tantivy
 
 from index.records import Floats, Ints
-from index.words.alternatives import Alternatives, Substitute, Word, alternatives
+from index.words.alternatives import Alternatives, Substitute, Word, alternatives, split_compounds
 from index.words.query_words import Alternative, Field, QueryWords, Source, Words, number_words
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.tokens import spaced, tokens
@@ -51,7 +51,9 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
     words = _words(text, terms, vocabulary)
     if words and options.stop_words:
         words = [word for word in words if word.folded not in options.stop_words] or words
-        terms = tuple(word.term for word in words)
+    if words and options.compounds:
+        words = split_compounds(text, words, options, vocabulary)
+    terms = tuple(word.term for word in words) or terms
     found = alternatives(text, words, options, vocabulary)
     reading = _reading(text, terms, words, found, vocabulary)
     return _by_field(reading, options.uncorrected_fields, terms, found.substitutes)

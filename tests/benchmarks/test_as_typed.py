@@ -1,7 +1,9 @@
 """The benchmarks of queries as people type them run on small documents with the hashing encoder."""
 
-from benchmarks.as_typed import letters, spelling
-from benchmarks.as_typed.word_engines import Fts5, Tantivy
+import pytest
+
+from benchmarks.as_typed import languages, letters, spelling
+from benchmarks.as_typed.word_engines import Fts5, Tantivy, Trigrams, ngrams, stems
 from benchmarks.collections import TestSet
 from index.encoding.hashing_encoder import HashingEncoder
 from index.records import Document
@@ -52,3 +54,46 @@ def test_titles_want_their_document_and_queries_the_relevant_ones() -> None:
     found = letters.typings(one, 5)
     assert found["titles"] == [letters.Typing("Tree", frozenset("ab"))]
     assert found["queries"] == [letters.Typing("a tree", frozenset("a"))]
+
+
+@pytest.mark.parametrize("language", languages.LANGUAGES)
+def test_every_language_has_sixty_documents_and_forty_queries_with_answers(language: str) -> None:
+    documents, queries = languages.read_documents(language), languages.read_queries(language)
+    ids = {one.id for one in documents}
+    assert len(documents) == len(ids) == 60
+    assert all(one.title and one.text for one in documents)
+    assert len({one.text for one in queries}) == len(queries) == 40
+    assert all(one.answers and one.answers <= ids for one in queries)
+    assert any(one.kind == languages.UNFINISHED for one in queries)
+
+
+def test_languages_are_measured_for_every_system() -> None:
+    documents = [Document("a", "Die Laterne", "Platz"), Document("b", "Geschirrspüler und Salz", "Küche")]
+    queries = [
+        languages.Asked("Straßenlaterne", "compound", frozenset("a")),
+        languages.Asked("geschirrsp", languages.UNFINISHED, frozenset("b")),
+    ]
+    found = languages.figures(documents, queries, "german", HashingEncoder())
+    assert (found["documents"], found["queries"]) == (2, 2)
+    ours = found["systems"]["ours, language german, words alone"]
+    assert ours == {"first": 1.0, "mrr": 1.0, "kinds": {"compound": 1.0, languages.UNFINISHED: 1.0}}
+    english = found["systems"]["ours, language english, words alone"]
+    assert english["kinds"] == {"compound": 0.0, languages.UNFINISHED: 1.0}
+    assert found["systems"]["SQLite FTS5, unicode61"]["mrr"] == 0.5
+    assert found["systems"]["SQLite FTS5, trigram"]["first"] == 1.0
+    assert languages.table("german", found).row_count == len(found["systems"])
+
+
+def test_the_rank_of_the_first_answer_in_ten_is_measured() -> None:
+    asked = [languages.Asked("x", "a", frozenset({"4"})), languages.Asked("y", "b", frozenset({"1", "2"}))]
+    found = languages.measured(lambda text, count, prefix: [str(at) for at in range(1, count + 1)], asked)
+    assert found == {"first": 0.5, "mrr": (1 / 4 + 1) / 2, "kinds": {"a": 0.0, "b": 1.0}}
+
+
+def test_other_tokenizers_cut_other_words() -> None:
+    texts = [("a", "Laternen am Platz"), ("b", "図書館の時間")]
+    assert Trigrams(texts).search("laterne", 1) == ["a"]
+    assert Trigrams(texts).search("straßenlaterne", 1) == ["a"]
+    assert Trigrams(texts).search("図書", 1) == []
+    assert Tantivy(texts, stems("german")).search("laterne", 1, fuzzy=False) == ["a"]
+    assert Tantivy(texts, ngrams(2, 2)).search("図書", 1, fuzzy=False) == ["b"]

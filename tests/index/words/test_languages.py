@@ -6,6 +6,7 @@ import pytest
 
 from index.words.bm25_index import WordIndex
 from index.words.reading_options import ReadingOptions
+from index.words.tokens import tokens
 from index.words.word_search import WordSearcher
 
 GERMAN = [
@@ -72,13 +73,85 @@ def test_chinese_words_are_found_without_spaces(tmp_path: Path, text: str, expec
     assert found(searcher(tmp_path, "chinese", CHINESE), text) == expected
 
 
-def test_words_are_found_by_their_ending(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["ﾊﾟｽﾜｰﾄﾞ", "ﾊﾟｽﾜｰﾄﾞ 再設定"])
+def test_halfwidth_katakana_finds_ordinary_katakana(tmp_path: Path, text: str) -> None:
+    assert found(searcher(tmp_path, "japanese", JAPANESE), text)[0] == 2
+    assert found(searcher(tmp_path / "halfwidth", "japanese", ["ﾌﾟﾘﾝﾀｰの紙"]), "プリンター") == [0]
+
+
+def test_pairs_of_halfwidth_katakana_have_the_offsets_of_the_text() -> None:
+    text = "a ﾊﾟｽﾜ"
+    assert [(one.text, text[one.start : one.end]) for one in tokens(text)] == [
+        ("a", "a"),
+        ("パス", "ﾊﾟｽ"),
+        ("スワ", "ｽﾜ"),
+    ]
+
+
+def test_terms_are_found_by_their_ending(tmp_path: Path) -> None:
     vocabulary = searcher(tmp_path, "german", GERMAN).vocabulary
-    assert sorted(vocabulary.ending("versicherung")) == [("haftpflichtversicherung", 1), ("versicherung", 1)]
+    assert sorted(vocabulary.ending("schuh")) == [("handschuh", 1), ("schuh", 1)]
     assert vocabulary.ending("xyz") == []
 
 
-def test_compounds_are_not_split_where_the_collection_lacks_a_part(tmp_path: Path) -> None:
-    words = searcher(tmp_path, "german", ["Handtuch", "Gartenschlauch und Garten"])
-    assert found(words, "Gartenzaun", compounds=True) == []
-    assert found(words, "Handtuchhalter", compounds=True) == []
+INSURANCE = ["Haftpflichtversicherungsnachweis", "Die Laterne", "Straßenlaternen am Platz", "Ein Nachweis"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Haftpflicht", [0]),
+        ("Nachweise", [3, 0]),
+        ("Laternen", [1, 2]),
+        ("Laternenpfahl", [1]),
+        ("Platznachweis", [3, 2]),
+    ],
+)
+def test_a_part_is_found_where_the_collection_lacks_the_other_part(
+    tmp_path: Path, text: str, expected: list[int]
+) -> None:
+    assert found(searcher(tmp_path, "german", INSURANCE), text, compounds=True)[: len(expected)] == expected
+
+
+def test_both_parts_of_an_unknown_compound_count(tmp_path: Path) -> None:
+    words = searcher(tmp_path, "german", ["Papier für Briefe", "Der Drucker zieht Papier ein", "Drucker aus"])
+    assert found(words, "Druckerpapier", compounds=True)[0] == 1
+    reading = words.read("neues Druckerpapier", ReadingOptions(compounds=True))
+    assert [term for term, _ in reading.terms[:3]] == ["neu", "druck", "papi"]
+    assert len(reading.words.of_query) == 3
+    assert reading.text == "neues Druckerpapier"
+
+
+def test_a_compound_of_three_parts_is_split(tmp_path: Path) -> None:
+    words = searcher(tmp_path, "german", ["Parken", "Bewohner", "Ein Ausweis zum Park", "Antrag"])
+    assert set(found(words, "Bewohnerparkausweis", compounds=True)) == {0, 1, 2}
+
+
+def test_short_parts_need_a_partner(tmp_path: Path) -> None:
+    words = searcher(tmp_path, "german", ["Das Fach", "Abo und Kündigung", "Ein Bad", "einfach"])
+    assert found(words, "Fach", compounds=True) == [0]
+    assert found(words, "Abokündigung", compounds=True) == [1]
+    assert found(words, "Badewanne", compounds=True) == []
+    assert found(words, "Fachwerk", compounds=True) == []
+
+
+def test_a_correction_of_the_word_comes_before_a_part_of_it(tmp_path: Path) -> None:
+    words = searcher(tmp_path, "german", ["Gartenzaun", "Garten"])
+    assert found(words, "Gartenzaum", typos=True, compounds=True)[0] == 0
+    assert words.read("Gartenzaum", ReadingOptions(typos=True, compounds=True)).corrections == (
+        ("Gartenzaum", "gartenzaun"),
+    )
+
+
+def test_a_correction_of_a_part_leaves_the_encoded_text_as_typed(tmp_path: Path) -> None:
+    words = searcher(tmp_path, "german", ["Der Schlüssel", "Ein Dienst"])
+    reading = words.read("Schluesseldienst", ReadingOptions(typos=True, compounds=True))
+    assert sorted(found(words, "Schluesseldienst", typos=True, compounds=True)) == [0, 1]
+    assert (reading.text, reading.corrections) == ("Schluesseldienst", ())
+
+
+def test_the_last_part_of_an_unfinished_compound_is_completed(tmp_path: Path) -> None:
+    words = searcher(tmp_path, "german", ["Drucker", "Schublade", "Kopierschubladenfach"])
+    assert sorted(found(words, "Druckerschubl", prefix=True, compounds=True)) == [0, 1]
+    assert found(words, "Druckerschubl", compounds=True) == [0]
+    assert found(words, "Kopierschubl", prefix=True, compounds=True) == [2]
