@@ -48,8 +48,11 @@ SLICES = (
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
 
-def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
-    """Return the application. Without a runtime, it opens its own runtime at start and closes it at the end."""
+def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool = True) -> FastAPI:
+    """Return the application. Without a runtime, it opens its own runtime at start and closes it at the end.
+
+    trains: whether training runs start by the schedule of their collections.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -58,7 +61,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
         await run_in_threadpool(resume_pending, opened)
         await run_in_threadpool(resume_imports, opened)
         await run_in_threadpool(resume_training, opened)
-        housekeeping = Housekeeping(opened)
+        housekeeping = Housekeeping(opened, trains)
         try:
             yield
         finally:

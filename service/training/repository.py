@@ -1,14 +1,17 @@
 """SQL of training runs. The caller commits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
 from service.storage.database import now
 from service.storage.tables import Event, Judgment, Model, TrainingRun
 
 MAX_LISTED = 200
+CHUNK = 2_000
+"""Rows of feedback that are read at a time."""
 
 
 def feedback_window(connection: Connection, collection_id: int) -> dict[str, Any]:
@@ -17,6 +20,41 @@ def feedback_window(connection: Connection, collection_id: int) -> dict[str, Any
     first, last, events = connection.execute(wanted.where(Event.collection_id == collection_id)).one()
     rated = select(func.count()).select_from(Judgment).where(Judgment.collection_id == collection_id)
     return {"events": events, "judgments": connection.execute(rated).scalar_one(), "from": first, "to": last}
+
+
+def last_start(connection: Connection, collection_id: int, failed: bool = True) -> str | None:
+    """Return when the last run of a collection began, or None. failed: whether runs that failed count."""
+    wanted = select(TrainingRun.created_at).where(TrainingRun.collection_id == collection_id)
+    if not failed:
+        wanted = wanted.where(TrainingRun.status != "failed")
+    return connection.execute(wanted.order_by(TrainingRun.id.desc()).limit(1)).scalar()
+
+
+def queries_with_feedback_since(connection: Connection, collection_id: int, since: str | None) -> int:
+    """Return the number of query texts with a graded event or a judgment that was stored after `since`."""
+    found: set[str] = set()
+    for table in (Event, Judgment):
+        wanted = select(table.query_key, table.created_at).where(table.collection_id == collection_id)
+        if table is Event:
+            wanted = wanted.where(Event.grade != 0)
+        found.update(_stored_after(connection, wanted.order_by(table.id.desc()), since))
+    return len(found - {""})  # a thumb about a whole session has no query text
+
+
+def _stored_after(connection: Connection, newest_first: Select[str, str], since: str | None) -> Iterator[str]:
+    """Yield query keys, newest first. Rows are stored in the order of time, so that older rows are not read."""
+    rows = connection.execute(newest_first, execution_options={"yield_per": CHUNK})
+    with closing(rows):
+        for query_key, created_at in rows:
+            if since is not None and created_at <= since:
+                return
+            yield query_key
+
+
+def is_processing(connection: Connection, collection_id: int) -> bool:
+    """Return whether a run of the collection has not ended."""
+    mine = (TrainingRun.collection_id == collection_id, TrainingRun.status == "processing")
+    return connection.execute(select(TrainingRun.id).where(*mine).limit(1)).first() is not None
 
 
 def insert_run(

@@ -250,6 +250,8 @@ def test_answers_about_training_and_models_match_the_schema(client: TestClient, 
     run = wood.train(promote="never", budget_seconds=1)
     assert run["status"] == "succeeded"
     wood.get("training-runs")
+    client.put(wood.path, json={"train": {"min_new_queries": 1}})
+    assert wood.get("training-runs")["schedule"]["missing"]
     client.get(f"{wood.path}/training-runs/{run['id']}/stream")
     wood.post(f"training-runs/{run['id']}/cancel")
     wood.get("models")
