@@ -26,6 +26,7 @@ from service.http.openapi import openapi, operation_id
 from service.http.request_counter import RequestCounter
 from service.http.requests import MAX_BODY_BYTES
 from service.http.same_origin import SameOrigin
+from service.judging import routes as judging
 from service.models import routes as models
 from service.operations import health
 from service.operations.housekeeping import Housekeeping
@@ -42,8 +43,8 @@ from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
 SLICES = (
-    search, documents, collections, synonyms, rules, suggestions, feedback, training, models, aliases, tasks, health,
-    web,
+    search, documents, collections, synonyms, rules, suggestions, feedback, judging, training, models, aliases, tasks,
+    health, web,
 )  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 

@@ -191,6 +191,7 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     wood.search("a tall tree", explain=True)
     wood.get(f"queries/{found['query_id']}")
     wood.get("suggestions", q="a")
+    assert wood.get("judging")["queries"]
     more = {"facets": ["n"], "snippet": True, "operators": True, "fields": ["n"], "typos": True, "prefix": "last"}
     wood.search('"tall tree" -oak numbr', **more)
     known = client.get(f"{wood.path}/search", params={"q": "tall", "facets": "n,n"}).headers["etag"]
