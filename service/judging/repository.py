@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, Text, case, cast, distinct, func, literal, null, select, union_all
+from sqlalchemy import ColumnElement, Connection, Text, case, cast, distinct, func, literal, null, select, union_all
 
 from service.storage.tables import Event, Impression, Judgment
 
-MAX_ROWS = 200_000
+MAX_ROWS = 50_000
 """Impressions, events and judgments that are read: of each, the newest."""
 MAX_QUERIES = 1_000
 """Query texts that are returned."""
@@ -35,18 +36,17 @@ def asked_queries(connection: Connection, collection_id: int, since: str) -> lis
     """
     client = func.coalesce(Event.client_id, Event.session_id, Event.query_id, "event " + cast(Event.id, Text))
     lately = case((Event.timestamp >= since, client), else_=null())
+    searcher = func.coalesce(Impression.client_id, Impression.session_id, Impression.query_id)
     searched = select(
         Impression.query_key.label("query_key"),
         Impression.text.label("text"),
-        func.coalesce(Impression.client_id, Impression.session_id, Impression.query_id).label("client"),
+        searcher.label("client"),
         literal(1).label("searches"),
-    ).where(Impression.collection_id == collection_id, Impression.created_at >= since)
+    ).where(_of(Impression, collection_id), Impression.created_at >= since)
     acted = select(Event.query_key, Event.query_text, lately, literal(0)).where(
-        Event.collection_id == collection_id, Event.grade != 0
+        _of(Event, collection_id), Event.grade != 0
     )
-    rated = select(Judgment.query_key, Judgment.query_text, null(), literal(0)).where(
-        Judgment.collection_id == collection_id
-    )
+    rated = select(Judgment.query_key, Judgment.query_text, null(), literal(0)).where(_of(Judgment, collection_id))
     newest = (
         searched.order_by(Impression.query_id.desc()),
         acted.order_by(Event.id.desc()),
@@ -58,6 +58,15 @@ def asked_queries(connection: Connection, collection_id: int, since: str) -> lis
     wanted = wanted.where(every.c.query_key.not_in(NOT_SEARCHABLE)).group_by(every.c.query_key)
     rows = connection.execute(wanted.order_by(clients.desc(), every.c.query_key).limit(MAX_QUERIES))
     return [AskedQuery(*row) for row in rows]
+
+
+def _of(table: Any, collection_id: int) -> ColumnElement[bool]:
+    """Return the condition that a row belongs to a collection, such that SQLite does not use an index for it.
+
+    With the index, all rows of the collection are read and sorted; without it, the newest rows are read in their order.
+    """
+    condition: ColumnElement[bool] = table.collection_id + 0 == collection_id
+    return condition
 
 
 def judged_documents(connection: Connection, collection_id: int, query_keys: Sequence[str]) -> dict[str, set[str]]:

@@ -32,23 +32,28 @@ def last_start(connection: Connection, collection_id: int, failed: bool = True) 
 
 def queries_with_feedback_since(connection: Connection, collection_id: int, since: str | None) -> int:
     """Return the number of query texts with a graded event or a judgment that was stored after `since`."""
+    newest_events = select(Event.collection_id, Event.query_key, Event.created_at).order_by(Event.id.desc())
+    newest_judgments = select(Judgment.collection_id, Judgment.query_key, Judgment.created_at)
     found: set[str] = set()
-    for table in (Event, Judgment):
-        wanted = select(table.query_key, table.created_at).where(table.collection_id == collection_id)
-        if table is Event:
-            wanted = wanted.where(Event.grade != 0)
-        found.update(_stored_after(connection, wanted.order_by(table.id.desc()), since))
+    for newest_first in (newest_events.where(Event.grade != 0), newest_judgments.order_by(Judgment.id.desc())):
+        found.update(_stored_after(connection, newest_first, collection_id, since))
     return len(found - {""})  # a thumb about a whole session has no query text
 
 
-def _stored_after(connection: Connection, newest_first: Select[str, str], since: str | None) -> Iterator[str]:
-    """Yield query keys, newest first. Rows are stored in the order of time, so that older rows are not read."""
-    rows = connection.execute(newest_first, execution_options={"yield_per": CHUNK})
-    with closing(rows):
-        for query_key, created_at in rows:
+def _stored_after(
+    connection: Connection, newest_first: Select[int, str, str], collection_id: int, since: str | None
+) -> Iterator[str]:
+    """Yield the query keys of a collection, newest first.
+
+    Rows are stored in the order of time, so that rows from before `since` are not read. The rows of all collections
+    are: with a condition on the collection, SQLite reads all its rows through the index and sorts them.
+    """
+    with closing(connection.execute(newest_first, execution_options={"yield_per": CHUNK})) as rows:
+        for collection, query_key, created_at in rows:
             if since is not None and created_at <= since:
                 return
-            yield query_key
+            if collection == collection_id:
+                yield query_key
 
 
 def is_processing(connection: Connection, collection_id: int) -> bool:
