@@ -26,6 +26,7 @@ from service.http.openapi import openapi, operation_id
 from service.http.request_counter import RequestCounter
 from service.http.requests import MAX_BODY_BYTES
 from service.http.same_origin import SameOrigin
+from service.judging import routes as judging
 from service.models import routes as models
 from service.operations import health
 from service.operations.housekeeping import Housekeeping
@@ -42,14 +43,17 @@ from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
 SLICES = (
-    search, documents, collections, synonyms, rules, suggestions, feedback, training, models, aliases, tasks, health,
-    web,
+    search, documents, collections, synonyms, rules, suggestions, feedback, judging, training, models, aliases, tasks,
+    health, web,
 )  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
 
-def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
-    """Return the application. Without a runtime, it opens its own runtime at start and closes it at the end."""
+def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool = True) -> FastAPI:
+    """Return the application. Without a runtime, it opens its own runtime at start and closes it at the end.
+
+    trains: whether training runs start by the schedule of their collections.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -58,7 +62,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None) -> FastAPI:
         await run_in_threadpool(resume_pending, opened)
         await run_in_threadpool(resume_imports, opened)
         await run_in_threadpool(resume_training, opened)
-        housekeeping = Housekeeping(opened)
+        housekeeping = Housekeeping(opened, trains)
         try:
             yield
         finally:

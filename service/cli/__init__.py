@@ -20,6 +20,7 @@ from service.cli import (
     evaluation,
     feedback,
     ingest,
+    judging,
     models,
     operating,
     reencoding,
@@ -48,7 +49,9 @@ app.add_typer(documents.documents, name="documents")
 app.add_typer(feedback.events, name="events")
 app.add_typer(feedback.judgments, name="judgments")
 app.add_typer(rules.rules, name="rules")
+app.command()(judging.judge)
 app.command()(training.train)
+app.command("training-runs")(training.training_runs)
 app.add_typer(models.models, name="models")
 app.command()(evaluation.evaluate)
 app.command()(operating.doctor)

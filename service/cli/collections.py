@@ -69,6 +69,12 @@ def set_collection(
     memory_half_life_days: Annotated[
         str | None, typer.Option(metavar="DAYS|none", help="Days in which feedback in memory loses half its weight.")
     ] = None,
+    train_every_hours: Annotated[
+        str | None, typer.Option(metavar="HOURS|none", help="Train by schedule, at most this often; none: never.")
+    ] = None,
+    train_min_new_queries: Annotated[
+        int | None, typer.Option(min=1, help="Train by schedule once this many queries got new feedback.")
+    ] = None,
     form: Annotated[Form | None, typer.Option(help="Form of attention.")] = None,
     heads: Annotated[int | None, typer.Option(min=1, max=8, help="Number of attention heads.")] = None,
     normaliser: Annotated[Normaliser | None, typer.Option(help="Normaliser of attention.")] = None,
@@ -85,6 +91,7 @@ def set_collection(
     if keys is not None:
         body["keys"] = key_kinds(keys)
     body |= days_or_null(retention_days=retention_days, memory_half_life_days=memory_half_life_days)
+    body |= schedule(train_every_hours, train_min_new_queries)
     attention = {"form": form, "heads": heads, "normaliser": normaliser}
     given = {field: value for field, value in attention.items() if value is not None}
     body |= {"attention": given} if given else {}
@@ -124,6 +131,23 @@ def days_or_null(**options: str | None) -> dict[str, int | None]:
             raise Failure(USAGE, f"--{name.replace('_', '-')}: expected a number of days or {NONE}")
         body[name] = None if value == NONE else int(value)
     return body
+
+
+def schedule(every_hours: str | None, min_new_queries: int | None) -> dict[str, Any]:
+    """Return the setting `train`, if an option is given; `none` is null. Raises Failure USAGE for other text."""
+    if every_hours is None and min_new_queries is None:
+        return {}
+    if every_hours == NONE:
+        if min_new_queries is not None:
+            raise Failure(USAGE, f"--train-min-new-queries: not together with --train-every-hours {NONE}")
+        return {"train": None}
+    given: dict[str, Any] = {} if min_new_queries is None else {"min_new_queries": min_new_queries}
+    if every_hours is not None:
+        try:
+            given["every_hours"] = float(every_hours)
+        except ValueError:
+            raise Failure(USAGE, f"--train-every-hours: expected a number of hours or {NONE}") from None
+    return {"train": given}
 
 
 def write_collection(found: Mapping[str, Any], json_out: bool) -> None:

@@ -204,7 +204,12 @@ def serve_in_thread(settings: "Settings", runtime: "Runtime") -> Iterator[httpx.
 
     with socket_path() as path:
         config = uvicorn.Config(
-            create_app(settings, runtime), uds=path, loop="uvloop", http="httptools", log_config=None, access_log=False
+            create_app(settings, runtime, trains=False),  # a command is over before a scheduled run would be
+            uds=path,
+            loop="uvloop",
+            http="httptools",
+            log_config=None,
+            access_log=False,
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, name="server", daemon=True)

@@ -1,4 +1,6 @@
-"""`train`: fits a challenger, measures it against the champion, and promotes it if it passes the gate."""
+"""`train` fits a challenger, measures it against the champion, and promotes it if it passes the gate.
+`training-runs` lists the runs and tells what is missing for the next run by schedule.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -65,6 +67,41 @@ def train(
         show_run(run)
     else:
         show.line(f"training run {run['id']}")
+
+
+def training_runs(
+    collection: CollectionOption = DEFAULT_COLLECTION,
+    data: DataOption = None,
+    url: UrlOption = None,
+    json_out: JsonOption = False,
+) -> None:
+    """List the training runs, newest first, and what is missing for the next run by schedule."""
+    with connect(data, url) as service:
+        answer = service.call("GET", collection_path(collection, "training-runs"))
+    if json_out:
+        show.data(answer)
+        return
+    rows = []
+    for run in answer["training_runs"]:
+        promoted = "yes" if (run.get("decision") or {}).get("promoted") else "no"
+        rows.append((run["id"], run["created_at"], origin(run), run["status"], run["model_version"], promoted))
+    show.table(("run", "began", "started by", "status", "model", "promoted"), rows)
+    show.line(plan(answer["schedule"]))
+
+
+def origin(run: Mapping[str, Any]) -> str:
+    """Return who started a run: `request`, or `schedule` with the number of queries that triggered it."""
+    trigger = run.get("trigger")
+    return f"schedule, {trigger['new_queries']} new queries" if trigger else str(run.get("started_by", "request"))
+
+
+def plan(schedule: Mapping[str, Any] | None) -> str:
+    """Return what the schedule of a collection says about the next run."""
+    if schedule is None:
+        return "no schedule: runs start on request only (collections set --train-every-hours)"
+    interval = f"every {schedule['every_hours']:g} hours from {schedule['min_new_queries']} new queries on"
+    missing = schedule["missing"] or "The next run starts within half a minute, if the server runs."
+    return f"{interval}: {schedule['new_queries']} new queries. {missing}"
 
 
 def started(service: Service, runs: str, body: Mapping[str, Any]) -> dict[str, Any]:

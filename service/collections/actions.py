@@ -17,8 +17,8 @@ from service.runtime.runtime import DEFAULT_COLLECTION, Runtime
 
 FIXED = ("language", "keys")
 """Settings that decide what is indexed. They cannot change while the collection has documents."""
-NULLABLE = ("retention_days", "memory_half_life_days")
-"""Settings for which null is a value: no limit."""
+NULLABLE = ("retention_days", "memory_half_life_days", "train")
+"""Settings for which null is a value: no limit, or never."""
 
 
 def put(runtime: Runtime, name: str, wanted: CollectionIn) -> tuple[dict[str, Any], bool]:

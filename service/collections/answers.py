@@ -22,9 +22,9 @@ class TrainingSchedule(Answer):
     """When training starts by itself."""
 
     every_hours: float
-    """Hours between two runs."""
+    """Hours between the starts of two runs, at least."""
     min_new_queries: int
-    """The number of new queries with feedback that a run needs."""
+    """Query texts that got feedback since the last run, at least."""
 
 
 class Typos(Answer):
@@ -83,7 +83,7 @@ class CollectionSettings(Answer):
     """Whether searches correct words that no document contains."""
     stop_words: list[str]
     """Words that are left out of queries that have other words."""
-    train: TrainingSchedule | None = sometimes()
+    train: TrainingSchedule | None
     """When training starts by itself; null for never."""
     memory_retention_days: int | None = sometimes()
     """Days after which feedback leaves memory; null keeps it."""
@@ -131,6 +131,7 @@ class Collection(Answer):
             "memory_half_life_days": 365,
             "typos": True,
             "stop_words": [],
+            "train": None,
         },
         encoder={"model": "all-MiniLM-L6-v2", "fingerprint": "5b2f", "dim": 384},
         counts={

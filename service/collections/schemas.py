@@ -6,6 +6,7 @@ from pydantic import Field, field_validator
 
 from index.words.analyzers import LANGUAGES
 from service.http.requests import Strict
+from service.runtime.collection_settings import DEFAULT_SCHEDULE
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$"
 FieldName = Annotated[str, Field(min_length=1, max_length=128, pattern=r'^[^"\x00]+$')]
@@ -41,6 +42,15 @@ class TyposIn(Strict):
     off_fields: Annotated[list[Literal["title", "text"]], Field(max_length=2)] = Field(default_factory=list)
 
 
+class TrainingScheduleIn(Strict):
+    """When a training run starts by itself. Omitted fields keep their values, or get the defaults in a new schedule."""
+
+    every_hours: Annotated[float, Field(ge=0.01, le=8760)] = DEFAULT_SCHEDULE["every_hours"]
+    """Hours between the starts of two runs, at least."""
+    min_new_queries: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_SCHEDULE["min_new_queries"]
+    """Query texts that got feedback since the last run, at least."""
+
+
 class CollectionIn(Strict):
     """Settings of a collection. Omitted settings keep their values, or get the defaults in a new collection."""
 
@@ -52,6 +62,7 @@ class CollectionIn(Strict):
     memory_half_life_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     typos: bool | TyposIn | None = None
     stop_words: Annotated[list[Word], Field(max_length=1000)] | None = None
+    train: TrainingScheduleIn | None = None
 
     @field_validator("language")
     @classmethod

@@ -1,5 +1,5 @@
-"""The work of the housekeeping thread: it saves indexes while no documents change, ages the memory daily, and deletes
-feedback after its retention period.
+"""The work of the housekeeping thread: it saves indexes while no documents change, ages the memory daily, deletes
+feedback after its retention period, and starts training runs by the schedule of their collections.
 """
 
 import threading
@@ -12,6 +12,7 @@ from service.operations.repository import delete_impressions
 from service.runtime.collection_repository import bump_watermark
 from service.runtime.runtime import Runtime
 from service.storage.database import rfc3339
+from service.training.actions import start_scheduled_runs
 
 SAVE_SECONDS = 30.0
 RETENTION_ROUNDS = 120
@@ -20,10 +21,14 @@ log = structlog.get_logger()
 
 
 class Housekeeping:
-    """The housekeeping thread. It starts at once and runs until `stop`."""
+    """The housekeeping thread. It starts at once and runs until `stop`.
 
-    def __init__(self, runtime: Runtime) -> None:
+    trains: whether it starts training runs by schedule.
+    """
+
+    def __init__(self, runtime: Runtime, trains: bool = True) -> None:
         self._runtime = runtime
+        self._trains = trains
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._rounds, name="housekeeping", daemon=True)
         self._thread.start()
@@ -42,6 +47,8 @@ class Housekeeping:
                     forget_old_feedback(self._runtime)
                 age_memory(self._runtime)
                 self._save_paused(seen)
+                if self._trains:
+                    start_scheduled_runs(self._runtime)
             except Exception:
                 log.exception("housekeeping_failed")
             rounds += 1

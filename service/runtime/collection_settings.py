@@ -13,6 +13,9 @@ from index.words.compounds import COMPOUNDING
 from index.words.query_words import Field
 from index.words.reading_options import ReadingOptions, Synonyms, folded
 
+DEFAULT_SCHEDULE: dict[str, Any] = {"every_hours": 24, "min_new_queries": 50}
+"""The schedule of training where a schedule leaves its fields out."""
+
 
 @dataclass(frozen=True)
 class CollectionSettings:
@@ -30,6 +33,9 @@ class CollectionSettings:
     stop_words: list[str] = field(default_factory=list)
     synonyms: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Synonym id -> {"words": [...], "from": word or None}."""
+
+    train: dict[str, Any] | None = None
+    """When training starts by itself: {"every_hours": number, "min_new_queries": number}; None for never."""
 
     @cached_property
     def reading(self) -> ReadingOptions:
@@ -56,8 +62,11 @@ class CollectionSettings:
         return HeadConfig(dim, **self.attention)
 
     def changed(self, changes: dict[str, Any]) -> "CollectionSettings":
-        """Return the settings with these changes. Omitted settings keep their values, also in `attention`."""
-        return replace(self, **{**changes, "attention": self.attention | changes.get("attention", {})})
+        """Return the settings with these changes. Omitted settings keep their values, also inside objects."""
+        more = {"attention": self.attention | changes.get("attention", {})}
+        if changes.get("train") is not None:
+            more["train"] = DEFAULT_SCHEDULE | (self.train or {}) | changes["train"]
+        return replace(self, **{**changes, **more})
 
     def decay_clock(self, day: int | None = None) -> DecayClock:
         """Return the clock that ages memory as of this day; the default is today."""

@@ -1,5 +1,8 @@
-"""Starts training runs, resumes them after a restart, cancels and shows them."""
+"""Starts training runs, on request and by schedule, resumes them after a restart, cancels and shows them."""
 
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -14,6 +17,7 @@ from service.storage.database import new_id
 from service.training import repository
 from service.training.child_process import Specification
 from service.training.follow import end, follow
+from service.training.schedule import Standing
 from service.training.schemas import TrainingIn
 
 log = structlog.get_logger()
@@ -36,16 +40,53 @@ def start(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> dict[
         if have < need:
             detail = f"{have} queries have a confirmed document; a training run needs {need}"
             raise Problem(422, "not_enough_feedback", detail, have=have, need=need)
-        run_id = new_id()
-        with runtime.database.write() as connection:
-            window = repository.feedback_window(connection, state.id)
-            data = window | {"champion": champion_version(connection, state.id)}
-            repository.insert_run(connection, state.id, run_id, wanted.model_dump(), data)
-        _follow(runtime, state, run_id)
+        run_id = _begin(runtime, state, wanted)
     except BaseException:
         state.training_lock.release()
         raise
     return show(runtime, state, run_id)
+
+
+def start_scheduled_runs(runtime: Runtime, at: datetime | None = None) -> None:
+    """Start a run of every collection whose schedule says so. at: the moment; the default is now."""
+    for state in list(runtime.collections.values()):
+        try:
+            run_id = _start_if_due(runtime, state, at)
+        except Exception:  # such as a collection that is being deleted; the others still get their runs
+            log.exception("scheduled_training_failed", collection=state.name)
+            continue
+        if run_id is not None:
+            log.info("training_scheduled", run=run_id, collection=state.name)
+
+
+def _start_if_due(runtime: Runtime, state: CollectionState, at: datetime | None) -> str | None:
+    """Start a scheduled run and return its id, or None. The lock is held while the conditions are checked."""
+    if state.settings.train is None or not state.training_lock.acquire(blocking=False):
+        return None
+    started = None
+    try:
+        with runtime.database.read() as connection:
+            standing = Standing(runtime, state, connection, at)
+            trigger = standing.trigger if next(standing.obstacles(), None) is None else None
+        if trigger is not None:
+            started = _begin(runtime, state, TrainingIn(), {"trigger": trigger})
+    finally:
+        if started is None:
+            state.training_lock.release()
+    return started
+
+
+def _begin(
+    runtime: Runtime, state: CollectionState, wanted: TrainingIn, more: Mapping[str, Any] = MappingProxyType({})
+) -> str:
+    """Record a run and follow it; return its id. The caller holds the training lock. more: further data of the run."""
+    run_id = new_id()
+    with runtime.database.write() as connection:
+        window = repository.feedback_window(connection, state.id)
+        data = window | {"champion": champion_version(connection, state.id), **more}
+        repository.insert_run(connection, state.id, run_id, wanted.model_dump(), data)
+    _follow(runtime, state, run_id)
+    return run_id
 
 
 def _acquired(runtime: Runtime, state: CollectionState) -> bool:
@@ -93,7 +134,7 @@ def _specification(runtime: Runtime, state: CollectionState, run_id: str) -> Spe
     with runtime.database.read() as connection:
         run = repository.find_run(connection, state.id, run_id)
     assert run is not None
-    window = dict(run.data)
+    window = {name: value for name, value in run.data.items() if name != "trigger"}
     return {
         "run": run_id,
         "data": str(runtime.settings.data.resolve()),
@@ -129,16 +170,21 @@ def show(runtime: Runtime, state: CollectionState, run_id: str) -> dict[str, Any
 
 
 def list_runs(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
-    """Return the newest runs without their steps, newest first."""
+    """Return the newest runs without their steps, newest first, and the schedule with what is missing."""
     with runtime.database.read() as connection:
         runs = repository.newest_runs(connection, state.id)
-    return {"training_runs": [_body(run) | {"steps": []} for run in runs]}
+        schedule = None if state.settings.train is None else Standing(runtime, state, connection).body()
+    return {"training_runs": [_body(run) | {"steps": []} for run in runs], "schedule": schedule}
 
 
 def _body(run: Any) -> dict[str, Any]:
+    data = dict(run.data)
+    trigger = data.pop("trigger", None)
     return {
         "id": run.id,
         "status": run.status,
+        "started_by": "request" if trigger is None else "schedule",
+        "trigger": trigger,
         "seed": run.seed,
         "promote": run.promote,
         "budget_seconds": run.budget_seconds,
@@ -146,7 +192,7 @@ def _body(run: Any) -> dict[str, Any]:
         "resumptions": run.resumptions,
         "progress": {"done": run.progress_done, "total": run.progress_total},
         "steps": run.steps,
-        "data": run.data,
+        "data": data,
         "report": run.report,
         "decision": run.decision,
         "model_version": run.model_version,

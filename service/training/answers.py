@@ -5,12 +5,38 @@ from typing import Any, Literal
 from service.http.answers import Answer, TaskFailure, TaskProgress, example
 
 
+class TrainingTrigger(Answer):
+    """The numbers for which the schedule started a run."""
+
+    new_queries: int
+    """Query texts that got feedback since the last run that did not fail."""
+    hours_since_last_run: float | None
+    """Hours since the last run began; null for the first run."""
+
+
+class ScheduleStanding(Answer):
+    """The schedule of a collection, and what is missing for the next run."""
+
+    every_hours: float
+    """Hours between the starts of two runs, at least."""
+    min_new_queries: int
+    """Query texts that got feedback since the last run, at least."""
+    new_queries: int
+    """Query texts that got feedback since the last run that did not fail."""
+    next_at: str | None
+    """The earliest start of the next run; null if there was no run."""
+    missing: str | None
+    """The conditions that are not met, as a sentence; null if the run starts within half a minute."""
+
+
 class TrainingRun(Answer):
     """A training run: its parameters, steps, data, report and decision."""
 
     model_config = example(
         id="0199c7a0-0000-7000-8000-000000000000",
         status="succeeded",
+        started_by="schedule",
+        trigger={"new_queries": 63, "hours_since_last_run": 24.1},
         seed=0,
         promote="auto",
         budget_seconds=45,
@@ -31,6 +57,10 @@ class TrainingRun(Answer):
     """The id: a UUID of version 7."""
     status: Literal["processing", "succeeded", "failed", "canceled"]
     """The state of the run. All but the first are final."""
+    started_by: Literal["request", "schedule"]
+    """Who started the run."""
+    trigger: TrainingTrigger | None
+    """The numbers for which the schedule started the run; null for a run on request."""
     seed: int
     """The random seed."""
     promote: Literal["auto", "never"]
@@ -56,7 +86,7 @@ class TrainingRun(Answer):
     error: TaskFailure | None
     """The error of a failed run."""
     created_at: str
-    """The time of the request."""
+    """The time of the start."""
     finished_at: str | None
     """The end of the run, null before."""
 
@@ -64,7 +94,18 @@ class TrainingRun(Answer):
 class TrainingRunList(Answer):
     """The training runs, newest first, without their steps."""
 
-    model_config = example(training_runs=[])
+    model_config = example(
+        training_runs=[],
+        schedule={
+            "every_hours": 24,
+            "min_new_queries": 50,
+            "new_queries": 37,
+            "next_at": "2026-09-21T10:00:00.000Z",
+            "missing": "37 queries have new feedback, and a scheduled run needs 50.",
+        },
+    )
 
     training_runs: list[TrainingRun]
     """The runs."""
+    schedule: ScheduleStanding | None
+    """When the next run starts by itself; null if the collection has no schedule."""

@@ -1,14 +1,17 @@
 """SQL of training runs. The caller commits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
 from service.storage.database import now
 from service.storage.tables import Event, Judgment, Model, TrainingRun
 
 MAX_LISTED = 200
+CHUNK = 2_000
+"""Rows of feedback that are read at a time."""
 
 
 def feedback_window(connection: Connection, collection_id: int) -> dict[str, Any]:
@@ -17,6 +20,46 @@ def feedback_window(connection: Connection, collection_id: int) -> dict[str, Any
     first, last, events = connection.execute(wanted.where(Event.collection_id == collection_id)).one()
     rated = select(func.count()).select_from(Judgment).where(Judgment.collection_id == collection_id)
     return {"events": events, "judgments": connection.execute(rated).scalar_one(), "from": first, "to": last}
+
+
+def last_start(connection: Connection, collection_id: int, failed: bool = True) -> str | None:
+    """Return when the last run of a collection began, or None. failed: whether runs that failed count."""
+    wanted = select(TrainingRun.created_at).where(TrainingRun.collection_id == collection_id)
+    if not failed:
+        wanted = wanted.where(TrainingRun.status != "failed")
+    return connection.execute(wanted.order_by(TrainingRun.id.desc()).limit(1)).scalar()
+
+
+def queries_with_feedback_since(connection: Connection, collection_id: int, since: str | None) -> int:
+    """Return the number of query texts with a graded event or a judgment that was stored after `since`."""
+    newest_events = select(Event.collection_id, Event.query_key, Event.created_at).order_by(Event.id.desc())
+    newest_judgments = select(Judgment.collection_id, Judgment.query_key, Judgment.created_at)
+    found: set[str] = set()
+    for newest_first in (newest_events.where(Event.grade != 0), newest_judgments.order_by(Judgment.id.desc())):
+        found.update(_stored_after(connection, newest_first, collection_id, since))
+    return len(found - {""})  # a thumb about a whole session has no query text
+
+
+def _stored_after(
+    connection: Connection, newest_first: Select[int, str, str], collection_id: int, since: str | None
+) -> Iterator[str]:
+    """Yield the query keys of a collection, newest first.
+
+    Rows are stored in the order of time, so that rows from before `since` are not read. The rows of all collections
+    are: with a condition on the collection, SQLite reads all its rows through the index and sorts them.
+    """
+    with closing(connection.execute(newest_first, execution_options={"yield_per": CHUNK})) as rows:
+        for collection, query_key, created_at in rows:
+            if since is not None and created_at <= since:
+                return
+            if collection == collection_id:
+                yield query_key
+
+
+def is_processing(connection: Connection, collection_id: int) -> bool:
+    """Return whether a run of the collection has not ended."""
+    mine = (TrainingRun.collection_id == collection_id, TrainingRun.status == "processing")
+    return connection.execute(select(TrainingRun.id).where(*mine).limit(1)).first() is not None
 
 
 def insert_run(

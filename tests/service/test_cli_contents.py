@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from index.learning.config import FitConfig
 from index.words.analyzers import LANGUAGES
 from service.cli import main
 from service.cli.collections import Form, Language, Normaliser
@@ -49,6 +50,39 @@ def test_a_collection_is_created_changed_listed_and_deleted(
     assert run(capsys, "collections", "delete", "shop") == "deleted: shop\n"
     run(capsys, "collections", "show", "shop", code=1)
     run(capsys, "collections", "delete", "default", code=1)
+
+
+def test_the_schedule_of_training_is_set_shown_and_switched_off(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def schedule(*options: Any) -> Any:
+        return json.loads(run(capsys, "collections", "set", "shop", *options, "--json"))["settings"]["train"]
+
+    assert "no schedule" in run(capsys, "training-runs")
+    assert schedule("--train-every-hours", 12) == {"every_hours": 12, "min_new_queries": 50}
+    assert schedule("--train-min-new-queries", 1) == {"every_hours": 12, "min_new_queries": 1}
+    shown = run(capsys, "training-runs", "--collection", "shop")
+    assert "every 12 hours from 1 new queries on: 0 new queries. 0 queries have new feedback, and" in shown
+    listed = json.loads(run(capsys, "training-runs", "--collection", "shop", "--json"))
+    assert listed["schedule"]["new_queries"] == 0
+    assert schedule("--train-every-hours", "none") is None
+    for options in (("--train-every-hours", "x"), ("--train-every-hours", "none", "--train-min-new-queries", 3)):
+        run(capsys, "collections", "set", "shop", *options, code=2)
+    run(capsys, "collections", "set", "shop", "--train-every-hours", 0, code=1)
+
+
+def test_a_command_on_a_directory_does_not_train_by_schedule(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (directory / "tree.ndjson").write_text(json.dumps({"id": "oak", "text": "the oak is a tree"}))
+    judged = [{"query": f"tree {n}", "document_id": "oak", "rating": 3} for n in range(FitConfig().min_queries)]
+    (directory / "judged.jsonl").write_text("".join(json.dumps(one) + "\n" for one in judged))
+    run(capsys, "ingest", "tree.ndjson")
+    run(capsys, "judgments", "import", "judged.jsonl")
+    run(capsys, "collections", "set", "default", "--train-min-new-queries", 1)
+    run(capsys, "search", "oak")
+    listed = json.loads(run(capsys, "training-runs", "--json"))
+    assert (listed["training_runs"], listed["schedule"]["missing"]) == ([], None)
 
 
 def test_documents_are_shown_listed_and_deleted(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -191,6 +191,7 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     wood.search("a tall tree", explain=True)
     wood.get(f"queries/{found['query_id']}")
     wood.get("suggestions", q="a")
+    assert wood.get("judging")["queries"]
     more = {"facets": ["n"], "snippet": True, "operators": True, "fields": ["n"], "typos": True, "prefix": "last"}
     wood.search('"tall tree" -oak numbr', **more)
     known = client.get(f"{wood.path}/search", params={"q": "tall", "facets": "n,n"}).headers["etag"]
@@ -250,6 +251,8 @@ def test_answers_about_training_and_models_match_the_schema(client: TestClient, 
     run = wood.train(promote="never", budget_seconds=1)
     assert run["status"] == "succeeded"
     wood.get("training-runs")
+    client.put(wood.path, json={"train": {"min_new_queries": 1}})
+    assert wood.get("training-runs")["schedule"]["missing"]
     client.get(f"{wood.path}/training-runs/{run['id']}/stream")
     wood.post(f"training-runs/{run['id']}/cancel")
     wood.get("models")

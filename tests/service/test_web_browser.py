@@ -196,3 +196,15 @@ class TestKeyboard:
 def test_the_other_pages_load_without_an_error(visit: Visit, path: str, heading: str) -> None:
     visit.open(path)
     expect(visit.page.get_by_role("heading", name=heading).first).to_be_visible()
+
+
+def test_the_learning_page_shows_the_schedule_and_what_is_missing(site: Site, visit: Visit) -> None:
+    visit.open("/learning")
+    expect(visit.page.locator("#versions li")).to_have_count(1)
+    expect(visit.page.locator("#schedule")).to_be_hidden()
+    tools = site.tools
+    tools.client.put(tools.path, json={"train": {"every_hours": 12, "min_new_queries": 1000}})
+    visit.open("/learning")
+    expect(visit.page.locator("#schedule")).to_contain_text("at most every 12 hours, when 1000 queries")
+    expect(visit.page.locator("#schedule")).to_contain_text("a scheduled run needs 1000")
+    tools.client.put(tools.path, json={"train": None})

@@ -10,7 +10,9 @@ const shownName = (name) => (UNTRAINED.includes(name) ? "untrained" : name);
 const time = (text) => new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 async function refresh() {
-  const [state, registry] = await Promise.all([call("GET", ""), call("GET", "/models")]);
+  const paths = ["", "/models", "/training-runs"];
+  const [state, registry, { training_runs: runs, schedule }] = await Promise.all(paths.map((path) => call("GET", path)));
+  showSchedule(schedule);
   const { keys, ...counts } = state.counts;
   const { query: memory, ...own } = keys;
   const named = Object.entries(own).map(([kind, count]) => [`${kind} keys`, count]);
@@ -27,6 +29,17 @@ async function refresh() {
     return modelElement(model, names);
   });
   $("versions").replaceChildren(...models.reverse());
+  return runs;
+}
+
+// Shows when the next run starts by itself, and what is missing for it.
+function showSchedule(schedule) {
+  $("schedule").hidden = schedule === null;
+  if (schedule === null) return;
+  const { every_hours: hours, min_new_queries: need, new_queries: have, missing } = schedule;
+  $("schedule").textContent =
+    `Trains by itself, at most every ${hours} hours, when ${need} queries have new feedback; now ${have}. ` +
+    (missing ?? "The next run starts within half a minute.");
 }
 
 function modelElement({ version, report, decision, created_at, lineage }, names) {
@@ -146,7 +159,8 @@ function working(on) {
 function showOutcome(run) {
   const made = run.model_version === null ? "" : `, model ${run.model_version}`;
   const resumed = run.resumptions > 0 ? `, resumed ${run.resumptions} times` : "";
-  $("status").textContent = `Run of ${time(run.created_at)}: ${run.status}${made}${resumed}.`;
+  const origin = run.trigger ? `, started by the schedule after ${run.trigger.new_queries} queries got feedback` : "";
+  $("status").textContent = `Run of ${time(run.created_at)}: ${run.status}${made}${resumed}${origin}.`;
   const verdict = run.decision.promoted ? "The model is the new champion." : "The champion did not change.";
   $("outcome").replaceChildren(
     ...(run.status === "succeeded" ? [el("p", {}, el("b", {}, verdict)), reasons(run.decision)] : []),
@@ -215,8 +229,7 @@ $("train").onclick = () => {
 $("rollback").onclick = () => changeChampion(() => call("POST", "/models/aliases/champion/rollback"));
 if ($("error").hidden) {
   attempt(async () => {
-    await refresh();
-    const { training_runs: runs } = await call("GET", "/training-runs");
+    const runs = await refresh();
     if (runs.length) follow(runs[0]);
   });
 }

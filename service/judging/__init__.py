@@ -1,0 +1,1 @@
+"""Judging: the queries and documents whose judgment decides most."""

@@ -1,0 +1,80 @@
+"""SQL of judging: the queries that people ask, and the documents that have a judgment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Text, case, cast, distinct, func, literal, null, select, union_all
+
+from service.storage.tables import Event, Impression, Judgment
+
+MAX_ROWS = 50_000
+"""Impressions, events and judgments that are read: of each, the newest."""
+MAX_QUERIES = 1_000
+"""Query texts that are returned."""
+NOT_SEARCHABLE = ("", "*")
+"""Query keys without words."""
+
+
+@dataclass(frozen=True)
+class AskedQuery:
+    """A query text that was searched lately or has feedback."""
+
+    query_key: str
+    text: str
+    """One of the spellings of the query."""
+    searches: int
+    """The number of its logged searches."""
+    clients: int
+    """The number of clients that searched it or gave feedback on it; a search without a client counts as a client."""
+
+
+def asked_queries(connection: Connection, collection_id: int, since: str) -> list[AskedQuery]:
+    """Return the queries that were searched since then, and the queries with feedback of any time.
+
+    The queries of most clients come first, ties by query key. since: an RFC 3339 time; clients are counted from it on.
+    """
+    client = func.coalesce(Event.client_id, Event.session_id, Event.query_id, "event " + cast(Event.id, Text))
+    lately = case((Event.timestamp >= since, client), else_=null())
+    searcher = func.coalesce(Impression.client_id, Impression.session_id, Impression.query_id)
+    searched = select(
+        Impression.query_key.label("query_key"),
+        Impression.text.label("text"),
+        searcher.label("client"),
+        literal(1).label("searches"),
+    ).where(_of(Impression, collection_id), Impression.created_at >= since)
+    acted = select(Event.query_key, Event.query_text, lately, literal(0)).where(
+        _of(Event, collection_id), Event.grade != 0
+    )
+    rated = select(Judgment.query_key, Judgment.query_text, null(), literal(0)).where(_of(Judgment, collection_id))
+    newest = (
+        searched.order_by(Impression.query_id.desc()),
+        acted.order_by(Event.id.desc()),
+        rated.order_by(Judgment.id.desc()),
+    )
+    every = union_all(*(select(one.limit(MAX_ROWS).subquery()) for one in newest)).subquery()
+    clients = func.count(distinct(every.c.client))
+    wanted = select(every.c.query_key, func.max(every.c.text), func.sum(every.c.searches), clients)
+    wanted = wanted.where(every.c.query_key.not_in(NOT_SEARCHABLE)).group_by(every.c.query_key)
+    rows = connection.execute(wanted.order_by(clients.desc(), every.c.query_key).limit(MAX_QUERIES))
+    return [AskedQuery(*row) for row in rows]
+
+
+def _of(table: Any, collection_id: int) -> ColumnElement[bool]:
+    """Return the condition that a row belongs to a collection, such that SQLite does not use an index for it.
+
+    With the index, all rows of the collection are read and sorted; without it, the newest rows are read in their order.
+    """
+    condition: ColumnElement[bool] = table.collection_id + 0 == collection_id
+    return condition
+
+
+def judged_documents(connection: Connection, collection_id: int, query_keys: Sequence[str]) -> dict[str, set[str]]:
+    """Return query key -> ids of the documents that any rater judged for it. At most MAX_QUERIES query keys."""
+    wanted = select(Judgment.query_key, Judgment.document_id).where(
+        Judgment.collection_id == collection_id, Judgment.query_key.in_(query_keys)
+    )
+    found: dict[str, set[str]] = {query_key: set() for query_key in query_keys}
+    for query_key, document_id in connection.execute(wanted):
+        found[query_key].add(document_id)
+    return found

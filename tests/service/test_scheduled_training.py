@@ -1,0 +1,223 @@
+"""Training runs start by the schedule of their collection, and say why; the schedule tells what is missing."""
+
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from index.learning.config import FitConfig
+from service.training.actions import start_scheduled_runs
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, event, opened, problem, runtime_of
+
+NEED = FitConfig().min_queries
+SCHEDULE = {"every_hours": 24, "min_new_queries": 5}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("scheduled") / "data") as client:
+        yield client
+
+
+@pytest.fixture
+def wood(client: TestClient, request: pytest.FixtureRequest) -> CollectionClient:
+    """A new collection with a schedule and two trees."""
+    wood = create(client, re.sub(r"[^a-z0-9]+", "-", request.node.name)[:100], train=SCHEDULE)
+    wood.add({"id": "oak", "text": "the oak is a tree"}, {"id": "pine", "text": "the pine is a tree"})
+    return wood
+
+
+def judge_queries(wood: CollectionClient, numbers: range) -> None:
+    judgments = [{"query": f"tree number {n}", "document_id": "oak", "rating": 3} for n in numbers]
+    assert wood.post("judgments", {"judgments": judgments})["accepted"] == len(numbers)
+
+
+def runs(wood: CollectionClient) -> list[Any]:
+    found: list[Any] = wood.get("training-runs")["training_runs"]
+    return found
+
+
+def standing(wood: CollectionClient) -> dict[str, Any]:
+    found: dict[str, Any] = wood.get("training-runs")["schedule"]
+    return found
+
+
+def after(hours: float) -> datetime:
+    return datetime.now(UTC) + timedelta(hours=hours)
+
+
+def start_due(wood: CollectionClient, hours: float = 0) -> list[Any]:
+    """Let the scheduled runs start as if so many hours had passed; return the runs."""
+    start_scheduled_runs(runtime_of(wood.client), after(hours))
+    return runs(wood)
+
+
+def cancel(wood: CollectionClient, run_id: str) -> None:
+    wood.post(f"training-runs/{run_id}/cancel")
+    wood.ended_run(run_id)
+
+
+# --- The setting ---
+
+
+def test_without_a_schedule_no_run_starts_by_itself(client: TestClient) -> None:
+    wood = create(client, "unscheduled")
+    wood.add({"id": "oak", "text": "the oak is a tree"})
+    judge_queries(wood, range(NEED))
+    assert wood.get()["settings"]["train"] is None
+    assert start_due(wood, 10_000) == []
+    assert wood.get("training-runs") == {"training_runs": [], "schedule": None}
+
+
+def test_the_schedule_is_set_with_its_defaults_kept_and_switched_off(wood: CollectionClient) -> None:
+    def put(**settings: Any) -> Any:
+        return wood.client.put(wood.path, json=settings).json()["settings"]["train"]
+
+    assert put(train={}) == SCHEDULE
+    assert put(train={"every_hours": 0.5}) == {"every_hours": 0.5, "min_new_queries": 5}
+    assert put(typos=False) == {"every_hours": 0.5, "min_new_queries": 5}
+    assert put(train=None) is None
+    assert standing(wood) is None
+    assert put(train={"every_hours": 48}) == {"every_hours": 48, "min_new_queries": 50}
+
+
+@pytest.mark.parametrize(
+    ("train", "pointer"),
+    [
+        ({"every_hours": 0}, "/train/every_hours"),
+        ({"every_hours": 8761}, "/train/every_hours"),
+        ({"every_hours": "often"}, "/train/every_hours"),
+        ({"min_new_queries": 0}, "/train/min_new_queries"),
+        ({"min_new_queries": 2.5}, "/train/min_new_queries"),
+        ({"daily": True}, "/train/daily"),
+        (True, "/train"),
+    ],
+)
+def test_a_schedule_out_of_its_limits_is_refused(wood: CollectionClient, train: Any, pointer: str) -> None:
+    body = problem(wood.client.put(wood.path, json={"train": train}), 422, "invalid_request")
+    assert body["errors"][0]["pointer"] == pointer
+    assert wood.get()["settings"]["train"] == SCHEDULE
+
+
+# --- The start ---
+
+
+def test_a_due_run_starts_once_and_says_why(wood: CollectionClient) -> None:
+    judge_queries(wood, range(NEED))
+    assert standing(wood) == SCHEDULE | {"new_queries": NEED, "next_at": None, "missing": None}
+    (run,) = start_due(wood)
+    assert len(start_due(wood, 48)) == 1, "while a run goes on, no second run starts"
+    assert (run["started_by"], run["promote"]) == ("schedule", "auto")
+    assert run["trigger"] == {"new_queries": NEED, "hours_since_last_run": None}
+    assert "trigger" not in run["data"]
+    assert "A training run has not ended" in standing(wood)["missing"]
+    refused = wood.client.post(f"{wood.path}/training-runs", json={})
+    problem(refused, 409, "training_already_running")
+    cancel(wood, run["id"])
+
+
+def test_the_next_run_needs_the_hours_and_the_new_feedback(wood: CollectionClient) -> None:
+    judge_queries(wood, range(NEED))
+    asked = wood.post("training-runs")
+    cancel(wood, asked["id"])
+    assert (asked["started_by"], asked["trigger"]) == ("request", None)
+    begun = datetime.fromisoformat(asked["created_at"])
+    assert start_due(wood, 25) == [wood.get(f"training-runs/{asked['id']}")], "there is no new feedback"
+    assert standing(wood)["new_queries"] == 0
+    judge_queries(wood, range(3, 7))
+    found = standing(wood)
+    assert datetime.fromisoformat(found["next_at"]) == begun + timedelta(hours=24)
+    assert found["missing"] == (
+        f"The next run begins at {found['next_at']} at the earliest; "
+        "4 queries have new feedback, and a scheduled run needs 5."
+    )
+    judge_queries(wood, range(2, 3))
+    assert len(start_due(wood, 23)) == 1, "a day has not passed"
+    run, _ = start_due(wood, 25)
+    assert run["started_by"] == "schedule"
+    assert run["trigger"] == {"new_queries": 5, "hours_since_last_run": pytest.approx(25, abs=0.1)}
+    cancel(wood, run["id"])
+
+
+def test_a_failed_run_does_not_use_up_the_feedback(wood: CollectionClient) -> None:
+    judge_queries(wood, range(NEED))
+    (run,) = start_due(wood)
+    cancel(wood, run["id"])
+    assert standing(wood)["new_queries"] == 0
+    with runtime_of(wood.client).database.write() as connection:
+        connection.exec_driver_sql("UPDATE training_runs SET status = 'failed' WHERE id = ?", (run["id"],))
+    assert standing(wood)["new_queries"] == NEED
+    assert len(start_due(wood, 23)) == 1, "after a failure too, a day passes"
+    again, _ = start_due(wood, 25)
+    cancel(wood, again["id"])
+
+
+def test_query_texts_count_once_and_only_with_feedback_that_training_learns_from(wood: CollectionClient) -> None:
+    wood.act("oak", "impression", user_query="seen only")
+    wood.act("oak", "stroked", user_query="of the shop's own")
+    wood.search("searched only")
+    wood.post("events", event(None, "thumbs_up", session_id="s"))
+    assert standing(wood)["new_queries"] == 0
+    for _ in range(3):
+        wood.act("oak", user_query="A tree")
+        wood.act("pine", user_query="a  tree")
+    wood.judge("a tree", "pine", 0)
+    wood.judge("a judged tree", "pine", 0)
+    wood.act("oak", "thumbs_down", user_query="no tree")
+    assert standing(wood)["new_queries"] == 3
+
+
+def test_too_few_confirmed_queries_are_named(wood: CollectionClient) -> None:
+    judge_queries(wood, range(NEED - 1))
+    assert standing(wood)["missing"] == f"{NEED - 1} queries have a confirmed document, and a run needs {NEED}."
+    assert start_due(wood) == []
+
+
+def test_no_run_starts_while_documents_have_no_vectors(wood: CollectionClient) -> None:
+    judge_queries(wood, range(NEED))
+    state = runtime_of(wood.client).collection(wood.name)
+    state.without_vectors.add(1)
+    try:
+        assert start_due(wood) == []
+        assert standing(wood)["missing"] == "1 document has no vectors yet."
+    finally:
+        state.without_vectors.clear()
+
+
+def test_no_run_starts_under_another_encoder(wood: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge_queries(wood, range(NEED))
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime_of(wood.client).collection(wood.name), "fingerprint", "other")
+        assert start_due(wood) == []
+        assert standing(wood)["missing"] == "The collection was made with another encoder."
+    assert runs(wood) == []
+
+
+# --- The service ---
+
+
+def test_a_start_of_the_service_starts_the_runs_that_are_due(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        wood = create(client, "wood")
+        wood.add({"id": "oak", "text": "the oak is a tree"})
+        judge_queries(wood, range(NEED))
+        client.put(wood.path, json={"train": SCHEDULE})
+    with opened(tmp_path / "data") as client:
+        wood = CollectionClient(client, "wood")
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not runs(wood):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        (run,) = runs(wood)
+        assert run["started_by"] == "schedule"
+    with opened(tmp_path / "data") as client:
+        wood = CollectionClient(client, "wood")
+        assert [one["id"] for one in start_due(wood, 48)] == [run["id"]], "the resumed run goes on alone"
+        cancel(wood, run["id"])
+        (ended,) = runs(wood)
+        assert (ended["started_by"], ended["trigger"]) == ("schedule", run["trigger"])
