@@ -101,9 +101,9 @@ def test_the_optimism_is_subtracted_for_cross_fitted_queries(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feedback = asked(shifted=True, count=60)
-    monkeypatch.setattr("index.learning.model_selection._optimism", lambda values, chosen, config: 0.0)
+    monkeypatch.setattr("index.learning.model_selection._optimism", lambda table, base, selected, config: 0.0)
     plain = run(collection, feedback, CROSS)[0].report["held_out"]["nDCG@10"]
-    monkeypatch.setattr("index.learning.model_selection._optimism", lambda values, chosen, config: 0.1)
+    monkeypatch.setattr("index.learning.model_selection._optimism", lambda table, base, selected, config: 0.1)
     lowered = run(collection, feedback, CROSS)[0].report["held_out"]["nDCG@10"]
     joined = sum(fold_of(one.query_key) >= TEST_FOLDS for one in feedback) / len(feedback)
     for name in ("b", "difference", "low", "high"):
