@@ -99,7 +99,7 @@ def test_a_sample_of_silent_queries_gives_the_rates_of_all(monkeypatch: pytest.M
     monkeypatch.setattr("index.learning.click_model.MAX_SILENT", len(kept))
     sampled = estimate_clicks([*(one for one in log if not one.is_silent), *kept])
     monkeypatch.undo()
-    assert sampled.attraction.noise == pytest.approx(estimate_clicks(log).attraction.noise, rel=0.1)
+    assert sampled.attraction.noise == pytest.approx(estimate_clicks(log).attraction.noise, rel=0.2)
 
 
 def test_a_query_with_weak_grades_has_little_confidence() -> None:
