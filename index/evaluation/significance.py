@@ -18,6 +18,8 @@ LEAST_SPREAD = 1e-12
 """Differences of measures below it are rounding errors."""
 RECALL_TOLERANCE = 0.005
 """The largest accepted loss of mean Recall@100, if the loss is not significant."""
+NEVER_SHOWN_RISE = 0.3
+"""The largest accepted rise of the share of documents among the first ten that no list showed."""
 
 
 @dataclass(frozen=True)
@@ -100,19 +102,49 @@ def _p_value(difference: float, half: float, queries: int) -> float:
     return float(2 * stats.t.sf(abs(difference) * quantile / half, queries - 1))
 
 
-def gate(ndcg: Comparison, recall: Comparison) -> Decision:
-    """Promote if nDCG@10 is better, with an interval above zero, and Recall@100 is not worse."""
-    better = Check(
-        "ndcg_better",
-        ndcg.queries > 1 and ndcg.low > 0,
-        f"nDCG@10 {ndcg.a:.4f} -> {ndcg.b:.4f}, difference {ndcg.difference:+.4f} "
-        f"[{ndcg.low:+.4f}, {ndcg.high:+.4f}] on {ndcg.queries} held-out queries, p = {ndcg.p_value:.2g}: "
-        "the interval must lie above zero",
-    )
+def gate(
+    ndcg: Comparison,
+    recall: Comparison,
+    clicks: Comparison | None = None,
+    never_shown: tuple[float, float] | None = None,
+) -> Decision:
+    """Promote if nDCG@10 is better, with an interval above zero, and Recall@100 is not worse.
+
+    With clicks, their likelihood must be better instead, and nDCG@10 on the documents shown must not be significantly
+    worse. never_shown: the shares of first documents that no list showed, of champion and challenger. Held-out clicks
+    say nothing about such documents, so their share may rise by NEVER_SHOWN_RISE at most.
+    """
     kept = Check(
         "recall_not_worse",
         recall.difference >= 0 or (recall.difference >= -RECALL_TOLERANCE and recall.high >= 0),
-        f"Recall@100 {recall.a:.4f} -> {recall.b:.4f}, difference {recall.difference:+.4f} "
-        f"[{recall.low:+.4f}, {recall.high:+.4f}]: at most {RECALL_TOLERANCE} lower, and not significantly",
+        f"Recall@100 {_figures(recall)}: at most {RECALL_TOLERANCE} lower, and not significantly",
     )
-    return Decision(better.passed and kept.passed, (better, kept))
+    if clicks is None:
+        better = ndcg.queries > 1 and ndcg.low > 0
+        checks = [Check("ndcg_better", better, f"nDCG@10 {_on_queries(ndcg)}: the interval must lie above zero"), kept]
+    else:
+        better = clicks.queries > 1 and clicks.low > 0
+        checks = [
+            Check("clicks_better", better, f"{clicks.measure} {_on_queries(clicks)}: the interval must lie above zero"),
+            Check("ndcg_not_worse", ndcg.high >= 0, f"nDCG@10 of the documents shown {_on_queries(ndcg)}: not worse"),
+            kept,
+        ]
+    if never_shown is not None:
+        before, after = never_shown
+        checks.append(
+            Check(
+                "documents_known",
+                after - before <= NEVER_SHOWN_RISE,
+                f"documents among the first ten that no list showed: {before:.0%} -> {after:.0%}, "
+                f"at most {NEVER_SHOWN_RISE:.0%} more",
+            )
+        )
+    return Decision(all(check.passed for check in checks), tuple(checks))
+
+
+def _figures(found: Comparison) -> str:
+    return f"{found.a:.4f} -> {found.b:.4f}, difference {found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+
+
+def _on_queries(found: Comparison) -> str:
+    return f"{_figures(found)} on {found.queries} held-out queries, p = {found.p_value:.2g}"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from index.errors import NotEnoughFeedback
-from index.evaluation.significance import Decision, gate
+from index.evaluation.significance import Decision
 from index.generation.generation import Generation
 from index.learning.click_model import ClickModel, as_judged, estimate_clicks, held_out_qrels
 from index.learning.config import FitConfig, Step
@@ -86,7 +86,7 @@ def fit(
     selection = selection.with_hop(hop["chosen"])
     examples = interpretations.examples[selection.recipe.interpretation]
     head = calibrate_null(seen, head.changed(hop=hop["chosen"]), examples)
-    comparisons, counts = yield from compare_heads(generation, champion, head, selection, learn, test, clicks, config)
+    held_out = yield from compare_heads(generation, champion, head, selection, learn, test, clicks, config)
     report = {
         "queries": {"train": len(learn), "test": len(test)},
         "split": f"by query text into {FOLDS} folds: {TEST_FOLDS} test, the rest train and validation",
@@ -94,11 +94,11 @@ def fit(
         "config": asdict(config),
         "examination": clicks.as_dict() if any(one.shown is not None for one in learn) else None,
         "hop": hop,
-        "held_out": {name: comparison.as_dict() for name, comparison in comparisons.items()},
-        "held_out_queries": counts,
+        "held_out": {name: comparison.as_dict() for name, comparison in held_out.comparisons.items()},
+        "held_out_queries": held_out.counts,
         "head": describe(head),
     }
-    return Fitted(head, report, gate(comparisons["nDCG@10"], comparisons["R@100"]))
+    return Fitted(head, report, held_out.decide())
 
 
 def without_test_memory(generation: Generation) -> Generation:

@@ -61,8 +61,15 @@ class Selection:
     queries: int
     optimism: float
     """Overestimate of the selected recipe's nDCG@10, which comes from the selection on the same queries."""
+    gain: float
+    """The selected recipe's nDCG@10 minus the initial recipe's, overestimate included."""
     skipped: tuple[str, ...]
     """Recipes that exceeded the cost budget."""
+
+    @property
+    def overestimated_share(self) -> float:
+        """The share of the gain that is overestimated, in [0, 1]."""
+        return min(1.0, self.optimism / self.gain) if self.gain > 0 else 1.0
 
     @property
     def epochs(self) -> int:
@@ -183,7 +190,8 @@ def select(
     selected = _chosen(table, base, config)
     means = {label(recipe, initial.rank): _mean(measured) for recipe, measured in table.items()}
     optimism = _optimism(table, base, selected, config)
-    return Selection(selected, search.made[selected], means, len(table[base]), optimism, tuple(search.skipped))
+    gain = _mean(table[selected]) - _mean(table[base])
+    return Selection(selected, search.made[selected], means, len(table[base]), optimism, gain, tuple(search.skipped))
 
 
 def _groups(examples: Sequence[Example], config: FitConfig) -> list[frozenset[int]]:

@@ -159,3 +159,16 @@ def test_every_reason_contains_its_figures() -> None:
     assert "0.5000 -> 0.5400" in ndcg
     assert "[+0.0100, +0.0700] on 50 held-out queries" in ndcg
     assert "difference -0.1000" in recall
+
+
+def test_clicks_decide_where_there_are_clicks() -> None:
+    assert gate(SAME, SAME, BETTER, (0.1, 0.2)).promote
+    assert not gate(BETTER, SAME, SAME, (0.1, 0.2)).promote
+    assert not gate(comparison(-0.04, -0.07, -0.01), SAME, BETTER, (0.1, 0.2)).promote
+
+
+def test_a_head_whose_first_documents_were_never_shown_is_not_promoted() -> None:
+    decision = gate(BETTER, SAME, BETTER, (0.05, 0.84))
+    assert not decision.promote
+    assert [check.name for check in decision.checks if not check.passed] == ["documents_known"]
+    assert "5% -> 84%" in decision.reasons[-1]

@@ -39,7 +39,7 @@ def test_few_queries_prove_a_gain_over_an_untrained_champion(collection: Generat
     test = sum(fold_of(one.query_key) < TEST_FOLDS for one in feedback)
     fitted, _ = run(collection, feedback, CROSS)
     asked_of = fitted.report["held_out_queries"]
-    assert asked_of == {"test": test, "cross_fitted": 60 - test}
+    assert asked_of == {"test": test, "cross_fitted": 60 - test, "clicked": 0}
     assert fitted.report["held_out"]["nDCG@10"]["queries"] == 60
     assert fitted.decision.promote
 
@@ -49,7 +49,7 @@ def test_only_test_queries_are_compared_with_a_trained_champion(collection: Gene
     feedback = asked(shifted=True, count=60)
     test = sum(fold_of(one.query_key) < TEST_FOLDS for one in feedback)
     fitted, _ = run(collection, feedback, CROSS, trained())
-    assert fitted.report["held_out_queries"] == {"test": test, "cross_fitted": 0}
+    assert fitted.report["held_out_queries"] == {"test": test, "cross_fitted": 0, "clicked": 0}
     assert fitted.report["held_out"]["nDCG@10"]["queries"] == test
 
 
