@@ -23,7 +23,7 @@ from benchmarks.ours import LIMIT, MAX_QUERY_CHARACTERS
 from benchmarks.result_file import add_out
 from index.encoding.encoder import Encoder
 from index.evaluation.measures import measure_run
-from index.evaluation.significance import CONFIDENCE, RESAMPLES
+from index.evaluation.significance import CONFIDENCE
 from index.generation.generation import Generation
 from index.learning.config import FitConfig
 from index.learning.examples import Feedback
@@ -37,6 +37,8 @@ from service.runtime.feedback_log import gather_feedback
 from service.runtime.runtime import Runtime
 from service.training.schemas import TrainingIn
 
+RESAMPLES = 4000
+"""Bootstrap samples of an interval over several sets."""
 KEYS = ("title", "passage", "sentence")
 Values = dict[str, dict[str, float]]
 """Measure -> test query -> value."""

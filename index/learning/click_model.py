@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
-from index.learning.examples import ASSUMED_CURVE, POSITIONS, Feedback, expected_examinations
+from index.learning.examples import ASSUMED_CURVE, MAX_SILENT, POSITIONS, Feedback, expected_examinations, hash_of
 from index.records import Floats, Ints
 
 ENOUGH_CLICKS = 100
@@ -227,8 +227,15 @@ def non_increasing(curve: Doubles, weights: Doubles) -> Floats:
 
 
 def estimate_clicks(feedback: Iterable[Feedback]) -> ClickModel:
-    """Return the click model of a log."""
+    """Return the click model of a log.
+
+    Queries without a click must be in it: the rates of a log without them are conditioned on a click, so that noise is
+    overestimated. If the log has only a sample of them (MAX_SILENT), the others are sampled by the same hash.
+    """
     known = [one for one in feedback if one.shown is not None]
+    silent = [hash_of(one.query_key) for one in known if one.is_silent]
+    if len(silent) >= MAX_SILENT:
+        known = [one for one in known if hash_of(one.query_key) <= max(silent)]
     examination = estimate_examination(known)
     return ClickModel(examination, estimate_attraction(known, examination.curve))
 
@@ -286,11 +293,15 @@ def _grade(worth: float) -> int:
 
 
 def as_judged(feedback: Feedback, model: ClickModel) -> Feedback:
-    """Return the feedback with its clicks replaced by grades and without its impressions."""
+    """Return the feedback with its clicks replaced by grades and without its impressions.
+
+    Its confidence is its best grade over BEST_GRADE: one click on a list is weak evidence about the whole query.
+    """
     if feedback.shown is None:
         return feedback
     gains = {row: float(grade) for row, grade in held_out_gains(feedback, model).items() if grade}
-    return replace(feedback, gains=gains, shown=None, clicks=None, examined=None)
+    confidence = max(gains.values(), default=BEST_GRADE) / BEST_GRADE
+    return replace(feedback, gains=gains, shown=None, clicks=None, examined=None, confidence=confidence)
 
 
 def _examinations(feedback: Feedback, curve: Floats) -> dict[int, float]:

@@ -34,7 +34,7 @@ class FitConfig:
     recipes: tuple[str, ...] = ("initial", "weights", "projection")
     """Names of the recipes to try (`model_selection.RECIPES`); the initial recipe is always tried."""
     interpretations: tuple[str, ...] = ("graded", "debiased", "naive")
-    """Interpretations of clicks to try: all recipes with the first, the selected recipe with the others."""
+    """Interpretations of clicks to try, all with every recipe, as far as the cost budget goes."""
     hops: tuple[float, ...] = (0.3, 0.8)
     """Values of g to try for the second hop."""
     max_train_queries: int = 4_000

@@ -24,6 +24,8 @@ EXAMINATION_DECAY = 0.7
 """eta of the assumed examination probability position^-eta (Joachims 2017)."""
 POSITIONS = 100
 """Length of an examination curve; positions further down count as the last."""
+MAX_SILENT = 50_000
+"""Most queries without feedback in a log: those with the lowest hashes."""
 SOLVED_UNCLICKED = 0.1
 """Probability that a document that was examined and not clicked solved a session, by the text of its hit."""
 
@@ -51,7 +53,7 @@ class Feedback:
     lists. shown counts the impressions of every document over all logged lists of the query, with and without clicks;
     it is None for judgments, for which positions do not matter. clicks counts the clicks on these impressions. examined
     are the rows at most one position below the lowest click on their list, which were surely examined; None if unknown.
-    sessions are the sessions marked as solved.
+    sessions are the sessions marked as solved. confidence, in (0, 1], is the weight of the query in the loss.
     """
 
     query_key: str
@@ -62,6 +64,12 @@ class Feedback:
     clicks: Showings | None = None
     examined: frozenset[int] | None = None
     sessions: tuple[Solved, ...] = ()
+    confidence: float = 1.0
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has impressions only: no gain, no solved session. It has no vector (0,)."""
+        return not self.gains and not self.sessions and not len(self.vector)
 
 
 @dataclass(frozen=True)
@@ -77,13 +85,14 @@ class Example:
 
 @dataclass(frozen=True)
 class Batch:
-    """B examples as arrays: query (B, D), flat candidates, and gains, log_propensity and solved (B, N)."""
+    """B examples as arrays: query (B, D), flat candidates, gains, log_propensity and solved (B, N), confidence (B,)."""
 
     query: Array
     candidates: Candidates
     gains: Array
     log_propensity: Array
     solved: Array
+    confidence: Array
 
 
 def expected_examinations(impressions: Mapping[int, int], curve: Floats) -> float:
@@ -91,9 +100,14 @@ def expected_examinations(impressions: Mapping[int, int], curve: Floats) -> floa
     return sum(times * float(curve[min(position, len(curve)) - 1]) for position, times in impressions.items())
 
 
+def hash_of(query_key: str) -> int:
+    """Return a hash of a query key in [0, 2^64): the same on every machine and in every release."""
+    return int.from_bytes(hashlib.sha256(query_key.encode("utf-8", "replace")).digest()[:8], "big")
+
+
 def fold_of(query_key: str) -> int:
-    """Return the fold in [0, FOLDS) of a query key: the same on every machine and in every release."""
-    return int.from_bytes(hashlib.sha256(query_key.encode("utf-8", "replace")).digest()[:8], "big") % FOLDS
+    """Return the fold in [0, FOLDS) of a query key."""
+    return hash_of(query_key) % FOLDS
 
 
 def split(feedback: Sequence[Feedback]) -> tuple[list[Feedback], list[Feedback]]:
@@ -141,6 +155,7 @@ def make_batch(generation: Generation, examples: Sequence[Example], with_values:
         gains=_padded([example.gains for example in examples], shape),
         log_propensity=_padded([example.log_propensity for example in examples], shape),
         solved=_padded([example.solved for example in examples], shape),
+        confidence=np.asarray([example.feedback.confidence for example in examples], np.float32),
     )
 
 

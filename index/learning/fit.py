@@ -12,16 +12,27 @@ from typing import Any
 import numpy as np
 
 from index.errors import NotEnoughFeedback
-from index.evaluation.significance import Decision, gate
+from index.evaluation.significance import Decision
 from index.generation.generation import Generation
 from index.learning.click_model import ClickModel, as_judged, estimate_clicks, held_out_qrels
 from index.learning.config import FitConfig, Step
-from index.learning.examples import FOLDS, TEST_FOLDS, Example, Feedback, make_batch, make_example, make_examples, split
+from index.learning.examples import (
+    FOLDS,
+    TEST_FOLDS,
+    Example,
+    Feedback,
+    fold_of,
+    make_batch,
+    make_example,
+    make_examples,
+    split,
+)
 from index.learning.held_out import compare_heads, sample, select_hop
 from index.learning.model_selection import ClickInterpretations, Selection, select
 from index.learning.null_calibration import fit_null, null_evidence
 from index.learning.trainer import TrainingSplit, run_trial
 from index.learning.trial_cache import TrialCache, fingerprint
+from index.memory.memory import Memory
 from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig
 from index.ranking.normalisers import masked
 from index.ranking.retrieval import Query
@@ -59,21 +70,23 @@ def fit(
     same bits, resumed or not. Raises NotEnoughFeedback.
     """
     learn, test = split([one for one in feedback if one.sessions or any(gain > 0 for gain in one.gains.values())])
+    silent, _ = split([one for one in feedback if one.is_silent])
     known = sum(any(gain > 0 for gain in one.gains.values()) for one in (*learn, *test))
     if known < config.min_queries or not test or not learn:
         raise NotEnoughFeedback(known, config.min_queries)
     initial = initial or champion.config
+    clicks = estimate_clicks([*learn, *silent])
     learn = sample(learn, config.max_train_queries, config.seed)
-    clicks = estimate_clicks(learn)
-    interpretations = yield from _interpret(generation, learn, initial, clicks, config)
-    inputs = _inputs(generation, learn, initial, config) if cache else ""
-    selection = yield from select(generation, interpretations, initial, config, TrialCache(cache, inputs))
-    head = yield from _final(generation, interpretations, selection, initial, config)
-    hop = yield from select_hop(generation, selection, learn, clicks, config)
+    seen = without_test_memory(generation)
+    interpretations = yield from _interpret(seen, learn, initial, clicks, config)
+    inputs = _inputs(seen, learn, clicks, initial, config) if cache else ""
+    selection = yield from select(seen, interpretations, initial, config, TrialCache(cache, inputs))
+    head = yield from _final(seen, interpretations, selection, initial, config)
+    hop = yield from select_hop(seen, selection, learn, clicks, config)
     selection = selection.with_hop(hop["chosen"])
     examples = interpretations.examples[selection.recipe.interpretation]
-    head = calibrate_null(generation, head.changed(hop=hop["chosen"]), examples)
-    comparisons, counts = yield from compare_heads(generation, champion, head, selection, learn, test, clicks, config)
+    head = calibrate_null(seen, head.changed(hop=hop["chosen"]), examples)
+    held_out = yield from compare_heads(generation, champion, head, selection, learn, test, clicks, config)
     report = {
         "queries": {"train": len(learn), "test": len(test)},
         "split": f"by query text into {FOLDS} folds: {TEST_FOLDS} test, the rest train and validation",
@@ -81,11 +94,17 @@ def fit(
         "config": asdict(config),
         "examination": clicks.as_dict() if any(one.shown is not None for one in learn) else None,
         "hop": hop,
-        "held_out": {name: comparison.as_dict() for name, comparison in comparisons.items()},
-        "held_out_queries": counts,
+        "held_out": {name: comparison.as_dict() for name, comparison in held_out.comparisons.items()},
+        "held_out_queries": held_out.counts,
         "head": describe(head),
     }
-    return Fitted(head, report, gate(comparisons["nDCG@10"], comparisons["R@100"]))
+    return Fitted(head, report, held_out.decide())
+
+
+def without_test_memory(generation: Generation) -> Generation:
+    """Return the generation without the memory of test queries: their labels must not reach training."""
+    keys = [key for key in generation.memory.keys if fold_of(key.query_key) >= TEST_FOLDS]
+    return replace(generation, memory=Memory.of(keys, generation.dim))
 
 
 def describe(head: AttentionHead) -> dict[str, Any]:
@@ -127,12 +146,14 @@ def calibrate_null(generation: Generation, head: AttentionHead, examples: Sequen
     return head.changed(null=[found.offset, found.slope, found.peak])
 
 
-def _inputs(generation: Generation, learn: Sequence[Feedback], initial: HeadConfig, config: FitConfig) -> str:
+def _inputs(
+    generation: Generation, learn: Sequence[Feedback], clicks: ClickModel, initial: HeadConfig, config: FitConfig
+) -> str:
     """Return a checksum of all inputs of a trial, memory included."""
     vectors = np.stack([one.vector for one in learn])
     arrays = [vectors, generation.keys, generation.alive, *generation.columns.by_name().values()]
     memory = [(key.query_key, key.row, key.weight) for key in generation.memory.keys]
-    return fingerprint(config, initial, *(array.tobytes() for array in arrays), memory, *learn)
+    return fingerprint(config, initial, clicks, *(array.tobytes() for array in arrays), memory, *learn)
 
 
 def _interpret(

@@ -1,14 +1,15 @@
 """Evaluation on held-out queries: the selection of the second hop, and the comparison of two heads."""
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from index.evaluation.measures import compare_runs, measure_run
-from index.evaluation.significance import Comparison
+from index.evaluation.significance import Comparison, Decision, gate
 from index.generation.generation import Generation
+from index.learning.click_likelihood import CLICKS, clicked_queries, compare_clicks, never_shown, newest_shown
 from index.learning.click_model import ClickModel, held_out_qrels
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback
@@ -23,6 +24,26 @@ FULL_RECALL = 0.99
 """Recall@100 above which larger hops are not tried."""
 MAX_CROSS_FITTED = 600
 """Maximum number of training queries in the comparison, each searched by the head of the fold that left it out."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The comparison of champion and challenger: by measure, the counts of queries, and the documents never shown.
+
+    never_shown: for champion and challenger, the mean share of the first ten documents of clicked queries that no list
+    showed; None without clicks.
+    """
+
+    comparisons: dict[str, Comparison]
+    counts: dict[str, int]
+    never_shown: tuple[float, float] | None = None
+
+    def decide(self) -> Decision:
+        """Return the decision of the gate, on clicks if most held-out queries have clicks, else on judgments."""
+        clicks = self.comparisons.get(CLICKS)
+        if clicks is not None and 2 * clicks.queries < self.comparisons["nDCG@10"].queries:
+            clicks = None
+        return gate(self.comparisons["nDCG@10"], self.comparisons["R@100"], clicks, self.never_shown)
 
 
 def select_hop(
@@ -65,7 +86,7 @@ def compare_heads(
     test: Sequence[Feedback],
     clicks: ClickModel,
     config: FitConfig,
-) -> Generator[Step, None, tuple[dict[str, Comparison], dict[str, int]]]:
+) -> Generator[Step, None, HeldOut]:
     """Return the paired comparison on full searches by heads that did not train on the query, and the query counts.
 
     The challenger searches the test queries. Cross-fitted training queries are added (`_cross_fitted`), so that few
@@ -76,14 +97,26 @@ def compare_heads(
     queries = [*((one, challenger) for one in test), *cross_fitted]
     runs: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
     for done, (one, head) in enumerate(queries):
-        runs[0][one.query_key] = ranked_rows(generation, champion, one, 100)
-        runs[1][one.query_key] = ranked_rows(generation, head, one, 100)
+        runs[0][one.query_key] = ranked_rows(generation, champion, one)
+        runs[1][one.query_key] = ranked_rows(generation, head, one)
         if done % 50 == 0:
             yield Step("evaluate", done, len(queries))
-    comparisons = compare_runs(*runs, held_out_qrels([one for one, _ in queries], clicks))
+    held_out = [one for one, _ in queries]
+    before, after = (_among_shown(run, held_out) for run in runs)
+    comparisons = compare_runs(before, after, held_out_qrels(held_out, clicks))
     share = len(cross_fitted) / len(queries)
     comparisons["nDCG@10"] = comparisons["nDCG@10"].lowered(share * selection.optimism)
-    return comparisons, {"test": len(test), "cross_fitted": len(cross_fitted)}
+    with_clicks = clicked_queries(held_out)
+    counts = {"test": len(test), "cross_fitted": len(cross_fitted), "clicked": len(with_clicks)}
+    keys = {one.query_key for one in with_clicks}
+    pairs = [(one, head) for one, head in queries if one.query_key in keys]
+    of_clicks = compare_clicks(generation, champion, pairs, clicks.examination.curve)
+    if of_clicks is None:
+        return HeldOut(comparisons, counts)
+    lowered = of_clicks.lowered(share * selection.overestimated_share * max(0.0, of_clicks.difference))
+    newest = newest_shown([*learn, *test])
+    new = tuple(never_shown(run, with_clicks, newest) for run in runs)
+    return HeldOut(comparisons | {CLICKS: lowered}, counts, (new[0], new[1]))
 
 
 def _cross_fitted(
@@ -118,15 +151,22 @@ def is_untrained(head: AttentionHead) -> bool:
     return all(np.allclose(values[name], initial[name], rtol=1e-6, atol=0) for name in same_for_all_seeds)
 
 
-def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback, limit: int) -> list[str]:
-    """Return the rows of the best documents of a query for evaluation: a full search without the query's own memory.
-
-    For a query with clicks only documents that were shown are kept, a condensed list (Sakai 2007). A document that was
-    never shown could not be clicked; to count it as irrelevant would favour the model that made the lists.
-    """
+def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback) -> list[str]:
+    """Return the rows of the candidates of a query, best first: a full search without the query's own memory."""
     ranking = search(generation, head, Query(one.text, one.vector, excluded_query=one.query_key))
-    rows = generation.rows[ranking.doc_indices].tolist()
-    return [str(row) for row in rows if one.shown is None or row in one.shown][:limit]
+    return [str(row) for row in generation.rows[ranking.doc_indices].tolist()]
+
+
+def _among_shown(run: Mapping[str, list[str]], queries: Sequence[Feedback]) -> dict[str, list[str]]:
+    """Return the first hundred documents of each query; for a query with clicks, of the documents that were shown.
+
+    A document that was never shown could not be clicked; to count it as irrelevant would favour the model that made the
+    lists (condensed lists, Sakai 2007).
+    """
+    return {
+        one.query_key: [row for row in run[one.query_key] if one.shown is None or int(row) in one.shown][:100]
+        for one in queries
+    }
 
 
 def sample(items: Sequence[Any], most: int, seed: int) -> list[Any]:
@@ -143,8 +183,8 @@ def _cross_searched(generation: Generation, selection: Selection, queries: Seque
     for one in queries:
         head = selection.head_for(one.query_key)
         assert head is not None
-        run[one.query_key] = ranked_rows(generation, head, one, 100)
-    return run
+        run[one.query_key] = ranked_rows(generation, head, one)
+    return _among_shown(run, queries)
 
 
 def _mean(values: Mapping[str, float]) -> float:

@@ -8,14 +8,16 @@ import torch
 from torch import Tensor
 
 
-def listwise_loss(logits: Tensor, gains: Tensor, log_propensity: Tensor | None = None) -> Tensor:
-    """Return the mean over queries of -sum_n y_n log alpha_n, a scalar.
+def listwise_loss(
+    logits: Tensor, gains: Tensor, log_propensity: Tensor | None = None, confidence: Tensor | None = None
+) -> Tensor:
+    """Return the weighted mean over queries of -sum_n y_n log alpha_n, a scalar.
 
     logits (B, N): of the documents, -inf in empty slots. gains (B, N) >= 0: y is gains scaled to sum to 1 per query;
     queries without gain are left out. log_propensity (B, N): logarithm of the examination probability of the positions
     where a document was shown. It is added to the logits of implicit feedback, so that relevance need not explain the
-    effect of position. None means that all documents were examined. The null slot is calibrated separately
-    (`fit.calibrate_null`).
+    effect of position. None means that all documents were examined. confidence (B,) > 0: the weights of the queries;
+    None means equal weights. The null slot is calibrated separately (`fit.calibrate_null`).
     """
     if log_propensity is not None:
         logits = logits + log_propensity
@@ -25,7 +27,11 @@ def listwise_loss(logits: Tensor, gains: Tensor, log_propensity: Tensor | None =
         return logits.new_zeros(())
     log_weights = torch.log_softmax(logits[counted], dim=1)
     target = gains[counted] / total[counted, None]
-    return -torch.where(target > 0, target * log_weights, 0.0).sum(1).mean()
+    losses = -torch.where(target > 0, target * log_weights, 0.0).sum(1)
+    if confidence is None:
+        return losses.mean()
+    weight = confidence[counted]
+    return (weight * losses).sum() / weight.sum()
 
 
 def session_loss(logits: Tensor, solved: Tensor) -> Tensor:

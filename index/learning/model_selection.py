@@ -1,7 +1,8 @@
 """The selection of a run's recipe: trials validated on held-out queries, within a cost budget.
 
-Recipes are tried from the simplest to the richest. A recipe must be better than the selected simpler recipe by a share
-of the standard error of its gain (after Breiman et al. 1984). Little data therefore changes little or nothing.
+Recipes are tried from the simplest to the richest, with every interpretation of clicks. A recipe must be better than
+the selected simpler recipe by a share of the standard error of its gain (after Breiman et al. 1984). Little data
+therefore changes little or nothing.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -10,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from index.evaluation.measures import Qrels
 from index.generation.generation import Generation
@@ -36,6 +38,8 @@ BOOTSTRAPS = 500
 """Bootstrap samples for the estimate of the optimism."""
 
 Values = dict[str, float]
+Table = Mapping[Recipe, NDArray[np.float64]]
+"""Recipe -> its measures (queries,) on the same queries."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,15 @@ class Selection:
     queries: int
     optimism: float
     """Overestimate of the selected recipe's nDCG@10, which comes from the selection on the same queries."""
+    gain: float
+    """The selected recipe's nDCG@10 minus the initial recipe's, overestimate included."""
     skipped: tuple[str, ...]
     """Recipes that exceeded the cost budget."""
+
+    @property
+    def overestimated_share(self) -> float:
+        """The share of the gain that is overestimated, in [0, 1]."""
+        return min(1.0, self.optimism / self.gain) if self.gain > 0 else 1.0
 
     @property
     def epochs(self) -> int:
@@ -132,10 +143,11 @@ class _RecipeSearch:
         """Return query key -> nDCG@10 of the head that did not train on the query."""
         return {query: value for trial in self.made[recipe].values() for query, value in trial.measured.items()}
 
-    def better(self, richer: Recipe, simpler: Recipe) -> bool:
-        """Return whether the richer recipe beats the simpler one by a share of the standard error of its gain."""
-        gains = _gains(self.values(simpler), self.values(richer))
-        return beats(gains, self.config.error_share)
+    def table(self) -> Table:
+        """Return the measures of every recipe, in the order of the trials, on the queries that all have measured."""
+        measured = {recipe: self.values(recipe) for recipe in self.made}
+        queries = sorted(set.intersection(*map(set, measured.values()))) if measured else []
+        return {recipe: np.asarray([values[query] for query in queries]) for recipe, values in measured.items()}
 
     def _cost(self, recipe: Recipe) -> float:
         """Return the nominal seconds of a recipe's trials on all folds."""
@@ -167,22 +179,19 @@ def select(
     """Return the recipe selected by cross-validation, or by validation on one fold if there are enough queries."""
     groups = _groups(interpretations.examples["graded"], config)
     search = _RecipeSearch(generation, interpretations, initial, config, cache, groups, config.cost_budget)
-    tried = {RECIPES[0].name, *config.recipes}
-    first, *others = [one for one in config.interpretations if one in interpretations.examples] or ["graded"]
-    recipes = [replace(one, rank=initial.rank, interpretation=first) for one in RECIPES if one.name in tried]
-    selected = yield from _climb(search, recipes, recipes[0])
-    for interpretation in others:
-        if not selected.weights:  # another interpretation may prove a gain where the first did not
-            again = [replace(recipe, interpretation=interpretation) for recipe in recipes[1:]]
-            selected = yield from _climb(search, again, selected)
-    climbed = list(search.made)
-    optimism = _optimism([search.values(recipe) for recipe in climbed], climbed.index(selected), config)
-    selected = yield from _try_variants(search, selected)
-    selected = yield from _try_interpretations(search, selected, others)
-    values = {label(recipe, initial.rank): list(search.values(recipe).values()) for recipe in search.made}
-    means = {name: float(np.mean(measured)) if measured else 0.0 for name, measured in values.items()}
-    queries = len(search.values(recipes[0]))
-    return Selection(selected, search.made[selected], means, queries, optimism, tuple(search.skipped))
+    base = replace(RECIPES[0], rank=initial.rank)
+    yield from search.attempt(base)
+    known = [one for one in config.interpretations if one in interpretations.examples] or ["graded"]
+    for level in RECIPES[1:]:
+        if level.name in config.recipes:
+            yield from _try_level(search, level, base, known)
+    yield from _try_variants(search, _chosen(search.table(), base, config))
+    table = search.table()
+    selected = _chosen(table, base, config)
+    means = {label(recipe, initial.rank): _mean(measured) for recipe, measured in table.items()}
+    optimism = _optimism(table, base, selected, config)
+    gain = _mean(table[selected]) - _mean(table[base])
+    return Selection(selected, search.made[selected], means, len(table[base]), optimism, gain, tuple(search.skipped))
 
 
 def _groups(examples: Sequence[Example], config: FitConfig) -> list[frozenset[int]]:
@@ -193,17 +202,22 @@ def _groups(examples: Sequence[Example], config: FitConfig) -> list[frozenset[in
     return [frozenset(folds[first :: config.folds]) for first in range(min(config.folds, len(folds)))]
 
 
-def _climb(search: _RecipeSearch, recipes: Sequence[Recipe], selected: Recipe) -> Generator[Step, None, Recipe]:
-    """Try recipes in order and return the selected one: each must be better than the recipe selected before it."""
-    for recipe in recipes:
-        made = yield from search.attempt(recipe)
-        if made and search.better(recipe, selected):
-            selected = recipe
-    return selected
+def _try_level(
+    search: _RecipeSearch, level: Recipe, base: Recipe, interpretations: Sequence[str]
+) -> Generator[Step, None, None]:
+    """Try a recipe with every interpretation of clicks, the best before it first: the cost budget may end."""
+    table = search.table()
+
+    def mean(interpretation: str) -> float:
+        tried = [measured for one, measured in table.items() if one.weights and one.interpretation == interpretation]
+        return max(map(_mean, tried), default=0.0)
+
+    for interpretation in sorted(interpretations, key=mean, reverse=True):
+        yield from search.attempt(replace(level, rank=base.rank, interpretation=interpretation))
 
 
-def _try_variants(search: _RecipeSearch, selected: Recipe) -> Generator[Step, None, Recipe]:
-    """Try VARIANTS of a recipe with a query projection, while half of the cost budget is left; return the best."""
+def _try_variants(search: _RecipeSearch, selected: Recipe) -> Generator[Step, None, None]:
+    """Try VARIANTS of a recipe with a query projection, while half of the cost budget is left."""
     for change in VARIANTS if selected.query_projection else ():
         variant = replace(selected, **change)  # type: ignore[arg-type]
         if variant in search.made:
@@ -211,24 +225,25 @@ def _try_variants(search: _RecipeSearch, selected: Recipe) -> Generator[Step, No
         if search.left < search.config.cost_budget / 2:
             search.skip(variant)
             continue
-        made = yield from search.attempt(variant)
-        if made and search.better(variant, selected):
-            selected = variant
-    return selected
+        yield from search.attempt(variant)
 
 
-def _try_interpretations(
-    search: _RecipeSearch, selected: Recipe, others: Sequence[str]
-) -> Generator[Step, None, Recipe]:
-    """Return the selected recipe with the interpretation of clicks that has the best mean."""
-    for interpretation in others if selected.weights else ():
-        other = replace(selected, interpretation=interpretation)
-        if other in search.made:
-            continue
-        made = yield from search.attempt(other)
-        if made and float(np.mean(_gains(search.values(selected), search.values(other)))) > 0:
-            selected = other
-    return selected
+def _chosen(table: Table, base: Recipe, config: FitConfig) -> Recipe:
+    """Return the selected recipe from the measures of all trials, in the order in which they were tried.
+
+    Each interpretation of clicks has its own climb: a recipe must be better than the recipe of the same interpretation
+    that was selected before it. Of the climbs that left the initial recipe, the one with the best mean is selected.
+    """
+    climbs: dict[str, Recipe] = {}
+    for recipe in table:
+        before = climbs.get(recipe.interpretation, base)
+        if recipe != base and beats(table[recipe] - table[before], config.error_share):
+            climbs[recipe.interpretation] = recipe
+    return max(climbs.values(), key=lambda one: _mean(table[one]), default=base)
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if len(values) else 0.0
 
 
 def label(recipe: Recipe, rank: int) -> str:
@@ -239,7 +254,7 @@ def label(recipe: Recipe, rank: int) -> str:
     return ", ".join([recipe.name, *changed, *interpretation])
 
 
-def beats(gains: Floats, error_share: float) -> bool:
+def beats(gains: NDArray[np.floating[Any]], error_share: float) -> bool:
     """Return whether the mean of the gains (queries,) is above a share of its standard error."""
     return len(gains) > 1 and bool(gains.mean() > error_share * gains.std(ddof=1) / len(gains) ** 0.5)
 
@@ -248,30 +263,23 @@ def _fold(example: Example) -> int:
     return fold_of(example.feedback.query_key)
 
 
-def _gains(before: Values, after: Values) -> Floats:
-    return np.asarray([after[query] - before[query] for query in sorted(before) if query in after], np.float64)
-
-
-def _optimism(values: Sequence[Values], selected: int, config: FitConfig) -> float:
+def _optimism(table: Table, base: Recipe, selected: Recipe, config: FitConfig) -> float:
     """Return the overestimate, >= 0, of the selected recipe's gain that comes from selecting on the same queries.
 
-    Bootstrap bias corrected cross-validation (Tsamardinos et al. 2018): the selection is repeated on each bootstrap
-    sample of queries, and the recipe that it selects is measured on the queries left out. No trial is repeated.
+    Bootstrap bias corrected cross-validation (Tsamardinos et al. 2018): the whole selection, interpretations of clicks
+    and variants included, is repeated on each bootstrap sample of queries, and the recipe that it selects is measured
+    on the queries left out. No trial is repeated.
     """
-    queries = sorted(set(values[0]).intersection(*values))
-    table = np.asarray([[measured[query] for query in queries] for measured in values]).reshape(len(values), -1)
-    if table.shape[1] < 2 or len(values) < 2:
+    queries = len(table[base])
+    if queries < 2 or len(table) < 2:
         return 0.0
     random = np.random.default_rng(config.seed)
     outside = []
     for _ in range(BOOTSTRAPS):
-        inside = random.integers(table.shape[1], size=table.shape[1])
-        left_out = np.setdiff1d(np.arange(table.shape[1]), inside)
-        best = 0
-        for recipe in range(1, len(table)):
-            if beats(table[recipe, inside] - table[best, inside], config.error_share):
-                best = recipe
+        inside = random.integers(queries, size=queries)
+        left_out = np.setdiff1d(np.arange(queries), inside)
+        best = _chosen({recipe: values[inside] for recipe, values in table.items()}, base, config)
         if len(left_out):
-            outside.append(float((table[best, left_out] - table[0, left_out]).mean()))
-    measured_gain = float((table[selected] - table[0]).mean())
+            outside.append(float((table[best][left_out] - table[base][left_out]).mean()))
+    measured_gain = float((table[selected] - table[base]).mean())
     return max(0.0, measured_gain - float(np.mean(outside))) if outside else 0.0

@@ -149,7 +149,8 @@ class _Optimiser:
         head, candidates = self._head, batch.candidates
         attention = head(batch.query, candidates) if dense is None else head.attend(dense, candidates)
         logits = attention.logits[:, :-1]
-        loss = listwise_loss(logits, batch.gains, batch.log_propensity) + session_loss(logits, batch.solved)
+        loss = listwise_loss(logits, batch.gains, batch.log_propensity, batch.confidence)
+        loss = loss + session_loss(logits, batch.solved)
         self._adamw.zero_grad()
         if loss.requires_grad:
             loss.backward()

@@ -6,13 +6,15 @@ Impressions are streamed and only their counts are kept, so that the log of a ye
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import orjson
 from sqlalchemy import Connection
 
-from index.learning.examples import Feedback, Showings, Solved
+from index.learning.examples import MAX_SILENT, Feedback, Showings, Solved, hash_of
 from index.records import Floats
 from service.runtime.feedback_repository import (
     document_rows,
@@ -95,6 +97,8 @@ class EventSummary:
 def gather_feedback(connection: Connection, collection_id: int, encode: Encode | None = None) -> list[Feedback]:
     """Return the feedback of every query text with a confirmed document that still exists, or with a solved session.
 
+    Queries without any feedback follow, as impressions only, at most MAX_SILENT: click rates are estimated from all.
+
     Queries in memory have vectors. `encode` computes the vectors of the other queries, which have a solved session and
     no confirmed document; without `encode` these queries are left out.
     """
@@ -107,12 +111,25 @@ def gather_feedback(connection: Connection, collection_id: int, encode: Encode |
     _add_impressions(connection, collection_id, rows, summary, records)
     for action in _all_actions(summary):  # no known list shows the documents of the actions that are left
         records[action.query_key].unlisted_grades[action.row] += action.grade
+    silent = _silent(records)
     records = {query_key: record for query_key, record in records.items() if record.is_useful}
     vectors = query_vectors(connection, collection_id)
     missing = sorted(records.keys() - vectors.keys())
     if encode is not None and missing:
         vectors |= dict(zip(missing, encode([records[query_key].text for query_key in missing]), strict=True))
-    return [_feedback(key, records[key], vectors[key]) for key in sorted(records) if key in vectors]
+    useful = [_feedback(key, records[key], vectors[key]) for key in sorted(records) if key in vectors]
+    return [*useful, *silent]
+
+
+def _silent(records: Records) -> list[Feedback]:
+    """Return the queries that were shown and never clicked, as counts of impressions: those with the lowest hashes."""
+    found = (key for key, record in records.items() if record.shown and not record.is_useful and not record.is_judged)
+    kept = nsmallest(MAX_SILENT, found, key=hash_of)
+    no_vector = np.empty(0, np.float32)
+    return [
+        Feedback(key, records[key].text, no_vector, {}, _by_row(records[key].shown), {}, frozenset())
+        for key in sorted(kept)
+    ]
 
 
 def _all_actions(summary: EventSummary) -> list[Action]:
@@ -179,13 +196,14 @@ def _add_impressions(
 ) -> None:
     """Count every logged or imported list of the queries with feedback, and the actions on it.
 
-    Lists without a click count too: they lower the click rate of the documents that they show. Queries without any
-    feedback are left out, and so are pinned documents.
+    Lists without a click count too: they lower the click rate of the documents that they show. Pinned documents are
+    left out.
     """
     unclicked: dict[str, tuple[QueryRecord, Solved]] = {}
+    silent = _SilentKeys(records)
     for shown in chain(impressions(connection, collection_id), shown_lists(connection, collection_id)):
         solved = shown.query_id in summary.solved_lists or shown.session_id in summary.solved_sessions
-        if shown.query_key not in records and not solved:
+        if shown.query_key not in records and not solved and not silent.admits(shown.query_key):
             continue
         hits = orjson.loads(shown.shown)
         pinned = {rows[hit["id"]] for hit in hits if hit["id"] in rows and hit.get("pinned")}
@@ -205,6 +223,30 @@ def _add_impressions(
                 unclicked[shown.session_id] = (record, session)
     for record, session in unclicked.values():  # the hits of the session's last list gave the answer
         record.sessions.append(session)
+
+
+class _SilentKeys:
+    """Bounds the records of queries without feedback to those with the lowest hashes, while impressions are read."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._hashes: dict[str, int] = {}
+        self._highest = 1 << 64
+
+    def admits(self, query_key: str) -> bool:
+        """Return whether a query gets a record; records with higher hashes are removed when there are too many."""
+        own = hash_of(query_key)
+        if own > self._highest:
+            return False
+        self._hashes[query_key] = own
+        if len(self._hashes) > 2 * MAX_SILENT:
+            kept = nsmallest(MAX_SILENT, self._hashes, key=self._hashes.__getitem__)
+            for key in self._hashes.keys() - set(kept):
+                if key in self._records and not self._records[key].is_useful:
+                    del self._records[key]
+            self._hashes = {key: self._hashes[key] for key in kept}
+            self._highest = max(self._hashes.values())
+        return True
 
 
 def _drop_actions(actions: dict[tuple[str, int], Action], pinned: set[int]) -> None:
@@ -254,8 +296,10 @@ def _by_row(counts: Counter[int]) -> Showings:
 def feedback_counts(feedback: Sequence[Feedback]) -> dict[str, int]:
     """Return the counts of a run's feedback, for its record."""
     implicit = [one for one in feedback if one.shown is not None]
+    silent = sum(one.is_silent for one in feedback)
     return {
-        "queries": len(feedback),
+        "queries": len(feedback) - silent,
+        "silent_queries": silent,
         "with_shown_positions": len(implicit),
         "showings": sum(times for one in implicit for by in (one.shown or {}).values() for times in by.values()),
         "clicks": sum(times for one in implicit for by in (one.clicks or {}).values() for times in by.values()),

@@ -90,7 +90,7 @@ def write_inputs(directory: Path, connection: Connection, collection_id: int, en
     query_index = {query_key: index for index, query_key in enumerate(vectors)}
     np.savez(
         directory / ARRAYS,
-        feedback=_stacked([one.vector for one in feedback], row["dim"]),
+        feedback=_stacked([one.vector for one in feedback if not one.is_silent], row["dim"]),
         memory=_stacked(list(vectors.values()), row["dim"]),
         source=np.asarray([query_index[key.query_key] for key in memory], np.int64),
         row=np.asarray([key.row for key in memory], np.int64),
@@ -120,8 +120,7 @@ def read_inputs(directory: Path, known: frozenset[str] = frozenset()) -> Inputs:
         generation = store.remember(watermark, _memory(texts["memory"], arrays))
         generation.key_guard.check_all(generation.keys)  # damage found later would waste the trials until then
         store.close()  # the generation stays searchable
-        records = zip(texts["feedback"], arrays["feedback"], strict=True)
-        feedback = [_feedback(record, vector) for record, vector in records]
+        feedback = _feedbacks(texts["feedback"], arrays["feedback"])
         return Inputs(generation, feedback, settings.initial(dim), facts["fingerprint"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe the inputs of a run") from error
@@ -150,6 +149,12 @@ def _feedback_json(one: Feedback) -> dict[str, Any]:
         "examined": None if one.examined is None else sorted(one.examined),
         "sessions": [{"shown": dict(each.shown), "clicked": sorted(each.clicked)} for each in one.sessions],
     }
+
+
+def _feedbacks(records: Sequence[Mapping[str, Any]], vectors: Floats) -> list[Feedback]:
+    """Return the feedback of these records. Queries without feedback, the last records, have no vector."""
+    silent = [np.empty(0, np.float32)] * (len(records) - len(vectors))
+    return [_feedback(record, vector) for record, vector in zip(records, [*vectors, *silent], strict=True)]
 
 
 def _feedback(record: Mapping[str, Any], vector: Floats) -> Feedback:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from index.learning.examples import Feedback
+from index.learning.examples import Feedback, hash_of
 from service.runtime.feedback_log import combined_grade, feedback_counts, gather_feedback
 from tests.service.client import CollectionClient, create, event, opened, runtime_of
 
@@ -65,6 +65,7 @@ def learned(wood: CollectionClient, encoded: bool = False) -> dict[str, Learned]
             [(by_id(each.shown), {names[row] for row in each.clicked}) for each in one.sessions],
         )
         for one in feedback_of(wood, encoded)
+        if not one.is_silent
     }
 
 
@@ -185,6 +186,28 @@ def test_a_solved_search_has_its_list_and_the_clicks_on_it(wood: CollectionClien
     assert wood.get()["counts"]["events"] == 2
 
 
+def test_queries_that_nobody_acted_on_are_impressions_only(wood: CollectionClient) -> None:
+    query_id, order = searched(wood)
+    wood.act(order[0], query_id=query_id)
+    for text in ("a silent query", "another one", "A silent query"):
+        searched(wood, text)
+    runtime_of(wood.client).impressions.flush()
+    silent = [one for one in feedback_of(wood) if one.is_silent]
+    assert [one.query_key for one in silent] == ["a silent query", "another one"]
+    assert (silent[0].gains, silent[0].clicks, len(silent[0].vector)) == ({}, {}, 0)
+    assert all(sum(by.values()) == 2 for by in (silent[0].shown or {}).values())
+
+
+def test_the_number_of_silent_queries_is_bounded(wood: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.runtime.feedback_log.MAX_SILENT", 3)
+    texts = [f"silent {number}" for number in range(12)]
+    for text in texts:
+        searched(wood, text)
+    runtime_of(wood.client).impressions.flush()
+    kept = {one.query_key for one in feedback_of(wood) if one.is_silent}
+    assert kept == set(sorted(texts, key=hash_of)[:3])
+
+
 def test_a_solved_session_has_the_searches_that_showed_a_clicked_document(wood: CollectionClient) -> None:
     searched(wood, "tall thing", session_id="s")
     _, none = searched(wood, "short", session_id="s", limit=1)
@@ -231,6 +254,7 @@ def test_the_counts_of_feedback_are_correct(wood: CollectionClient) -> None:
     wood.judge("a tree by the water", "willow", 4)
     assert feedback_counts(feedback_of(wood)) == {
         "queries": 2,
+        "silent_queries": 0,
         "with_shown_positions": 1,
         "showings": 5,
         "clicks": 1,

@@ -19,7 +19,7 @@ from index.learning.click_model import (
     estimate_clicks,
     held_out_gains,
 )
-from index.learning.examples import ASSUMED_CURVE, POSITIONS, Feedback, Solved
+from index.learning.examples import ASSUMED_CURVE, POSITIONS, Feedback, Solved, hash_of
 
 VECTOR = np.zeros(2, np.float32)
 FLAT = np.ones(POSITIONS, np.float32)
@@ -52,6 +52,22 @@ def model_of(attraction: Attraction, *curve: float) -> ClickModel:
     return ClickModel(Examination(chances, "assumed", 0, 0, 0), attraction)
 
 
+def short_log(queries: int = 3000, seed: int = 0) -> list[Feedback]:
+    """Return queries with two lists of five documents: in three of ten queries the first one is right.
+
+    A searcher clicks a right document with probability .9, others with .1.
+    """
+    random = np.random.default_rng(seed)
+    log = []
+    for query in range(queries):
+        is_right = (np.arange(5) == 0) & (random.random() < 0.3)
+        drawn = (random.random((2, 5)) < np.where(is_right, 0.9, 0.1)).sum(axis=0).tolist()
+        gains = {row: float(clicks) for row, clicks in enumerate(drawn) if clicks}
+        vector = VECTOR if gains else np.empty(0, np.float32)
+        log.append(replace(on_top(str(query), dict.fromkeys(range(5), 2), gains), vector=vector))
+    return log
+
+
 # --- Two rates of clicks ---
 
 
@@ -62,6 +78,35 @@ def test_the_estimate_recovers_the_rates_of_sampled_clicks(rates: Attraction, se
     assert found.noise == pytest.approx(rates.noise, rel=0.1)
     assert found.worth == pytest.approx(rates.worth, rel=0.1)
     assert found.share == pytest.approx(rates.share, rel=0.2)
+
+
+def test_queries_without_a_click_keep_noise_and_grades_apart() -> None:
+    log = short_log()
+    every = estimate_attraction(log, FLAT)
+    conditioned = estimate_attraction([one for one in log if not one.is_silent], FLAT)
+    assert abs(every.noise - 0.1) < 0.05
+    assert conditioned.noise > 0.18
+    clicked_twice = on_top("query", {0: 2, 1: 2}, {0: 2.0, 1: 1.0})
+    told_apart, alike = (held_out_gains(clicked_twice, model_of(one, 1.0)) for one in (every, conditioned))
+    assert told_apart[0] > told_apart[1]
+    assert alike[0] == alike[1]
+
+
+def test_a_sample_of_silent_queries_gives_the_rates_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = short_log(6000)
+    silent = [one for one in log if one.is_silent]
+    kept = sorted(silent, key=lambda one: hash_of(one.query_key))[: len(silent) // 2]
+    monkeypatch.setattr("index.learning.click_model.MAX_SILENT", len(kept))
+    sampled = estimate_clicks([*(one for one in log if not one.is_silent), *kept])
+    monkeypatch.undo()
+    assert sampled.attraction.noise == pytest.approx(estimate_clicks(log).attraction.noise, rel=0.2)
+
+
+def test_a_query_with_weak_grades_has_little_confidence() -> None:
+    model = model_of(RATES, 1.0)
+    weak, strong = (as_judged(on_top("query", {1: times, 2: times}, {1: times / 2}), model) for times in (2, 40))
+    assert 0 < weak.confidence < strong.confidence <= 1.0
+    assert as_judged(Feedback("judged", "judged", VECTOR, {3: 1.0}), model).confidence == 1.0
 
 
 def test_clicks_are_divided_by_expected_examinations_and_not_by_impressions() -> None:

@@ -39,7 +39,7 @@ def test_few_queries_prove_a_gain_over_an_untrained_champion(collection: Generat
     test = sum(fold_of(one.query_key) < TEST_FOLDS for one in feedback)
     fitted, _ = run(collection, feedback, CROSS)
     asked_of = fitted.report["held_out_queries"]
-    assert asked_of == {"test": test, "cross_fitted": 60 - test}
+    assert asked_of == {"test": test, "cross_fitted": 60 - test, "clicked": 0}
     assert fitted.report["held_out"]["nDCG@10"]["queries"] == 60
     assert fitted.decision.promote
 
@@ -49,7 +49,7 @@ def test_only_test_queries_are_compared_with_a_trained_champion(collection: Gene
     feedback = asked(shifted=True, count=60)
     test = sum(fold_of(one.query_key) < TEST_FOLDS for one in feedback)
     fitted, _ = run(collection, feedback, CROSS, trained())
-    assert fitted.report["held_out_queries"] == {"test": test, "cross_fitted": 0}
+    assert fitted.report["held_out_queries"] == {"test": test, "cross_fitted": 0, "clicked": 0}
     assert fitted.report["held_out"]["nDCG@10"]["queries"] == test
 
 
@@ -101,9 +101,9 @@ def test_the_optimism_is_subtracted_for_cross_fitted_queries(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feedback = asked(shifted=True, count=60)
-    monkeypatch.setattr("index.learning.model_selection._optimism", lambda values, chosen, config: 0.0)
+    monkeypatch.setattr("index.learning.model_selection._optimism", lambda table, base, selected, config: 0.0)
     plain = run(collection, feedback, CROSS)[0].report["held_out"]["nDCG@10"]
-    monkeypatch.setattr("index.learning.model_selection._optimism", lambda values, chosen, config: 0.1)
+    monkeypatch.setattr("index.learning.model_selection._optimism", lambda table, base, selected, config: 0.1)
     lowered = run(collection, feedback, CROSS)[0].report["held_out"]["nDCG@10"]
     joined = sum(fold_of(one.query_key) >= TEST_FOLDS for one in feedback) / len(feedback)
     for name in ("b", "difference", "low", "high"):

@@ -36,7 +36,7 @@ def test_a_query_is_evaluated_without_its_own_memory(tmp_path: Path) -> None:
     for query_key in ("nothing", one.query_key, "another query"):
         memory = [remembered(1, row, one.vector, query_key=query_key, weight=100.0)] if query_key != "nothing" else []
         generation = collection_of(tmp_path / query_key, memory)
-        ranks[query_key] = ranked_rows(generation, AttentionHead(INITIAL), one, COUNT).index(str(row))
+        ranks[query_key] = ranked_rows(generation, AttentionHead(INITIAL), one).index(str(row))
     assert ranks[one.query_key] == ranks["nothing"] > ranks["another query"] == 0
 
 
@@ -100,7 +100,7 @@ def test_calibration_changes_no_ranking_and_no_other_parameter(collection: Gener
     initial, now = before.parameters_by_name(), calibrated.parameters_by_name()
     assert {name for name in initial if not np.array_equal(initial[name], now[name])} == {"null"}
     one = feedback[0]
-    assert ranked_rows(collection, before, one, 20) == ranked_rows(collection, calibrated, one, 20)
+    assert ranked_rows(collection, before, one) == ranked_rows(collection, calibrated, one)
 
 
 def test_without_examples_the_null_slot_is_unchanged(collection: Generation) -> None:

@@ -174,3 +174,12 @@ def test_sessions_identify_the_solving_document_without_its_label() -> None:
         losses.append(float(loss.detach()))
     assert losses == sorted(losses, reverse=True)
     assert float(torch.softmax(logits.detach(), 0)[2]) > 0.9
+
+
+def test_a_query_counts_with_its_confidence() -> None:
+    confidence = torch.tensor([1.0, 0.25, 0.5][: len(LOGITS)])
+    each = [float(listwise_loss(LOGITS[at : at + 1], GAINS[at : at + 1])) for at in range(len(LOGITS))]
+    counted = [at for at in range(len(LOGITS)) if float(GAINS[at].sum()) > 0]
+    weights = [float(confidence[at]) for at in counted]
+    expected = sum(weight * each[at] for weight, at in zip(weights, counted, strict=True)) / sum(weights)
+    assert float(listwise_loss(LOGITS, GAINS, confidence=confidence)) == pytest.approx(expected)

@@ -16,6 +16,8 @@ from index.learning.model_selection import (
     RECIPES,
     VARIANTS,
     ClickInterpretations,
+    Table,
+    _chosen,
     _optimism,
     _RecipeSearch,
     beats,
@@ -41,6 +43,7 @@ from tests.index.learning_fixtures import (
 )
 
 SHORT = replace(CONFIG, epochs=2, patience=2)
+BASE = Recipe("initial", weights=False)
 
 
 @pytest.fixture(scope="module")
@@ -139,35 +142,27 @@ def test_every_variant_changes_the_recipe() -> None:
 # --- Optimism ---
 
 
-def climbed(values: list[dict[str, float]]) -> int:
-    """Return the index of the selected recipe."""
-    best = 0
-    for at in range(1, len(values)):
-        if beats(np.asarray([values[at][query] - values[best][query] for query in values[0]]), CONFIG.error_share):
-            best = at
-    return best
-
-
-def noise(recipes: int, queries: int, seed: int) -> list[dict[str, float]]:
-    """Return measures of equally good recipes."""
+def noise(recipes: int, queries: int, seed: int) -> Table:
+    """Return measures of equally good recipes: an initial one and others, each richer than the one before it."""
     drawn = np.random.default_rng(seed).normal(0.5, 0.2, (recipes, queries))
-    return [{f"query {at}": float(value) for at, value in enumerate(row)} for row in drawn]
+    return {BASE if not at else Recipe("weights", rank=at): row for at, row in enumerate(drawn)}
 
 
 def test_without_a_selection_there_is_no_optimism() -> None:
-    (one,) = noise(1, 40, seed=0)
-    assert _optimism([one], 0, CONFIG) == 0.0
-    assert _optimism([one, dict(one), dict(one)], 0, CONFIG) == 0.0
-    assert _optimism([{"alone": 0.5}, {"alone": 0.9}], 1, CONFIG) == 0.0
+    table = noise(1, 40, seed=0)
+    assert _optimism(table, BASE, BASE, CONFIG) == 0.0
+    assert _optimism({**table, Recipe("weights"): table[BASE]}, BASE, BASE, CONFIG) == 0.0
+    alone = {BASE: np.asarray([0.5]), Recipe("weights"): np.asarray([0.9])}
+    assert _optimism(alone, BASE, Recipe("weights"), CONFIG) == 0.0
 
 
 def test_the_optimism_removes_the_gain_of_a_selection_from_noise() -> None:
     seen, corrected = [], []
     for seed in range(12):
-        values = noise(12, 30, seed)
-        chosen = climbed(values)
-        gain = np.mean(list(values[chosen].values())) - np.mean(list(values[0].values()))
-        optimism = _optimism(values, chosen, CONFIG)
+        table = noise(12, 30, seed)
+        chosen = _chosen(table, BASE, CONFIG)
+        gain = table[chosen].mean() - table[BASE].mean()
+        optimism = _optimism(table, BASE, chosen, CONFIG)
         seen.append(gain)
         corrected.append(gain - optimism)
         assert optimism >= 0
@@ -175,15 +170,46 @@ def test_the_optimism_removes_the_gain_of_a_selection_from_noise() -> None:
     assert abs(np.mean(corrected)) < 0.25 * np.mean(seen)
 
 
+def test_the_optimism_of_a_choice_among_interpretations_is_counted() -> None:
+    seen, corrected = [], []
+    for seed in range(12):
+        drawn = noise(10, 30, seed)
+        names = ("graded", "debiased", "naive")
+        table = {BASE: drawn[BASE]} | {
+            replace(recipe, interpretation=names[recipe.rank % 3]): row
+            for recipe, row in drawn.items()
+            if recipe != BASE
+        }
+        chosen = _chosen(table, BASE, CONFIG)
+        gain = table[chosen].mean() - table[BASE].mean()
+        seen.append(gain)
+        corrected.append(gain - _optimism(table, BASE, chosen, CONFIG))
+    assert np.mean(seen) > 0.05
+    assert abs(np.mean(corrected)) < 0.25 * np.mean(seen)
+
+
 def test_the_optimism_of_a_real_gain_is_small() -> None:
-    (initial,) = noise(1, 60, seed=0)
-    richer = {query: value + 0.3 for query, value in initial.items()}
-    assert _optimism([initial, richer], 1, CONFIG) < 0.02
+    table = noise(1, 60, seed=0)
+    richer = Recipe("weights")
+    assert _optimism({**table, richer: table[BASE] + 0.3}, BASE, richer, CONFIG) < 0.02
 
 
 def test_the_optimism_has_the_same_bits_twice() -> None:
-    values = noise(6, 30, seed=3)
-    assert _optimism(values, climbed(values), CONFIG) == _optimism(values, climbed(values), CONFIG)
+    table = noise(6, 30, seed=3)
+    chosen = _chosen(table, BASE, CONFIG)
+    assert _optimism(table, BASE, chosen, CONFIG) == _optimism(table, BASE, chosen, CONFIG)
+
+
+def test_each_interpretation_climbs_from_the_initial_recipe_and_the_best_mean_is_selected() -> None:
+    start = np.linspace(0.2, 0.6, 40)
+    weights = {name: Recipe("weights", interpretation=name) for name in ("graded", "debiased", "naive")}
+    gains = {"graded": 0.05, "debiased": 0.09, "naive": -0.02}
+    table = {BASE: start} | {recipe: start + gains[name] for name, recipe in weights.items()}
+    assert _chosen(table, BASE, CONFIG) == weights["debiased"]
+    worse = Recipe("projection", query_projection=True, interpretation="debiased")
+    richer = Recipe("projection", query_projection=True, interpretation="naive")
+    assert _chosen({**table, worse: start + 0.08, richer: start + 0.1}, BASE, CONFIG) == richer
+    assert _chosen({BASE: start, weights["naive"]: start - 0.02}, BASE, CONFIG) == BASE
 
 
 # --- Hard negatives ---
@@ -316,12 +342,10 @@ def test_the_naive_interpretation_is_not_selected_if_it_is_no_better(
         "initial",
         f"projection{pace}",
         f"projection{pace}, naive",
-    ]  # with the selected recipe only
+    ]
 
 
-def test_if_the_first_interpretation_proves_no_gain_the_next_is_tried(
-    collection: Generation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interpretations_compete_as_equals(collection: Generation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", (QUICK[0], QUICK[2]))
     monkeypatch.setattr("index.learning.model_selection.VARIANTS", ())
     right = examples_of(collection, asked(shifted=True))
@@ -347,7 +371,7 @@ def test_recipes_are_tried_with_the_first_interpretation(
         select(collection, ClickInterpretations(interpretations, wanted, None), INITIAL, config, TrialCache(None))
     )
     assert list(selection.validation) == [
-        f"initial, {interpretation}",
+        "initial",
         f"projection, learning_rate 0.02, {interpretation}",
     ]
     assert selection.as_dict()["reading"] == interpretation

@@ -1,0 +1,109 @@
+"""The likelihood of held-out clicks, and the documents that no list showed."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.generation.generation import Generation
+from index.learning.click_likelihood import (
+    CLICKS,
+    Clicked,
+    clicked,
+    clicked_queries,
+    compare_clicks,
+    likelihoods,
+    never_shown,
+    newest_shown,
+)
+from index.learning.examples import POSITIONS, Feedback
+from index.ranking.attention import AttentionHead
+from tests.index.learning_fixtures import COUNT, DIM, INITIAL, asked, collection_of
+
+FLAT = np.ones(POSITIONS, np.float32)
+HALVED = (0.5 ** np.arange(POSITIONS)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+    return collection_of(Path(tmp_path_factory.mktemp("likelihood")))
+
+
+def shown_to(feedback: Feedback, rows: list[int], clicks: dict[int, int]) -> Feedback:
+    """Return a query whose documents were shown once, from the top down, with these clicks."""
+    shown = {row: {position: 1} for position, row in enumerate(rows, 1)}
+    by_position = {row: {rows.index(row) + 1: times} for row, times in clicks.items()}
+    gains = {row: float(times) for row, times in clicks.items()}
+    return replace(feedback, gains=gains, shown=shown, clicks=by_position)
+
+
+def log(shifted: bool, count: int = 60) -> list[Feedback]:
+    """Return queries with one click each, on the right one of ten documents in random order."""
+    random = np.random.default_rng(3)
+    found = []
+    for one in asked(shifted=shifted, count=count, noise=0.05):
+        (right,) = one.gains
+        others = random.permutation([row for row in range(COUNT) if row != right])[:9].tolist()
+        rows = random.permutation([right, *others]).tolist()
+        found.append(shown_to(one, rows, {right: 1}))
+    return found
+
+
+def test_the_likelihood_agrees_with_a_softmax_by_hand() -> None:
+    one = Clicked(np.asarray([2.0, 1.0]), np.log([0.5, 1.0]), np.asarray([1.0, 3.0]))
+    first = 0.5 * math.exp(2 / 4) / (0.5 * math.exp(2 / 4) + math.exp(1 / 4))
+    assert one.likelihood(4.0) == pytest.approx((math.log(first) + 3 * math.log(1 - first)) / 4)
+
+
+def test_the_scale_of_a_head_does_not_matter() -> None:
+    random = np.random.default_rng(0)
+    queries = {}
+    for at in range(60):
+        logits = random.normal(size=8)
+        liked = int(np.argmax(logits + random.gumbel(size=8)))
+        queries[f"query {at}"] = Clicked(logits, np.zeros(8), (np.arange(8) == liked).astype(float))
+    scaled = {key: replace(one, logits=7 * one.logits) for key, one in queries.items()}
+    assert list(likelihoods(scaled).values()) == pytest.approx(list(likelihoods(queries).values()), abs=1e-3)
+
+
+def test_propensities_come_from_the_positions(collection: Generation) -> None:
+    one = shown_to(asked(shifted=False)[0], [4, 9, 30], {9: 1})
+    found = clicked(collection, AttentionHead(INITIAL), one, HALVED)
+    assert found is not None
+    assert np.exp(found.log_propensity).tolist() == pytest.approx([1.0, 0.5, 0.25])
+    assert found.clicks.tolist() == [0, 1, 0]
+
+
+def test_a_head_that_ranks_clicked_documents_first_has_the_better_likelihood(collection: Generation) -> None:
+    right = AttentionHead(INITIAL)
+    wrong = AttentionHead(INITIAL)
+    wrong = wrong.changed(beta=np.zeros_like(wrong.beta))
+    queries = log(shifted=False)
+    found = compare_clicks(collection, wrong, [(one, right) for one in queries], FLAT)
+    assert found is not None
+    assert (found.measure, found.queries) == (CLICKS, len(queries))
+    assert found.low > 0
+    worse = compare_clicks(collection, right, [(one, wrong) for one in queries], FLAT)
+    assert worse is not None
+    assert worse.high < 0
+
+
+def test_without_clicks_on_shown_documents_there_is_no_comparison(collection: Generation) -> None:
+    head = AttentionHead(INITIAL)
+    gone = shown_to(asked(shifted=False)[0], [1, COUNT + 5], {COUNT + 5: 1})
+    assert clicked(collection, head, gone, FLAT) is None
+    assert compare_clicks(collection, head, [(gone, head)], FLAT) is None
+    judged = asked(shifted=False)[:3]
+    silent = Feedback("silent", "", np.empty(0, np.float32), {}, {1: {1: 1}, 2: {2: 1}}, {})
+    assert clicked_queries([*judged, silent]) == []
+
+
+def test_documents_that_no_list_showed_are_counted_but_for_new_ones() -> None:
+    one = shown_to(Feedback("query", "", np.zeros(DIM, np.float32), {}), [1, 2, 3], {1: 1})
+    run = {"query": ["1", "2", "7", "8", "50"]}
+    assert never_shown(run, [one], newest=20) == pytest.approx(2 / 5)
+    assert never_shown(run, [one], newest=100) == pytest.approx(3 / 5)
+    assert newest_shown([one, Feedback("judged", "", np.zeros(DIM, np.float32), {9: 1.0})]) == 3
+    assert never_shown({}, [], newest=-1) == 0.0
