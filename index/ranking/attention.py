@@ -134,6 +134,11 @@ class AttentionHead:
         self.null = values["null"]
         self._parameters = values
 
+    @property
+    def is_null_calibrated(self) -> bool:
+        """Whether the null slot was fitted to queries; an initial head has the same null slot for every collection."""
+        return not np.array_equal(np.asarray(self.null, np.float32), np.asarray(self.config.null, np.float32))
+
     def parameters_by_name(self) -> dict[str, Array]:
         """Return the parameters by name, with the prefix `score.` for those of the form."""
         return dict(self._parameters)

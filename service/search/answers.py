@@ -127,6 +127,8 @@ class Attention(Answer):
     """The entropy of the weights, in nats."""
     null_weight: float
     """The weight of the null slot: no document answers this query."""
+    null_calibrated: bool
+    """Whether the model fitted the null weight to queries of this collection."""
     shown_mass: float
     """The sum of the weights of the hits of this page."""
     candidates: int
@@ -261,7 +263,14 @@ class SearchAnswer(Answer):
             }
         ],
         score_kind="attention_weight",
-        attention={"temperature": 0.05, "entropy": 2.9, "null_weight": 0.04, "shown_mass": 0.41, "candidates": 200},
+        attention={
+            "temperature": 0.05,
+            "entropy": 2.9,
+            "null_weight": 0.04,
+            "null_calibrated": True,
+            "shown_mass": 0.41,
+            "candidates": 200,
+        },
         page={"limit": 1, "offset": 0, "has_more": True},
         model={"version": 12, "alias": "champion"},
         generation=81234,

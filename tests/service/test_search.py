@@ -78,6 +78,10 @@ def test_has_more_is_true_if_there_is_a_next_page(shop: CollectionClient) -> Non
     assert [one["page"]["has_more"] for one in found] == [True, True, False, False]
 
 
+def test_an_untrained_model_says_that_its_null_weight_is_not_calibrated(shop: CollectionClient) -> None:
+    assert shop.search("bowl")["attention"]["null_calibrated"] is False
+
+
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
 def test_weights_and_null_weight_sum_to_one_over_all_candidates(shop: CollectionClient, mode: str) -> None:
     answer = shop.search("green bowl by hand", limit=1000, mode=mode)

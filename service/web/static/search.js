@@ -147,14 +147,14 @@ function summary({ hits, attention, took_ms, model, degraded }) {
 }
 
 function showHint(answer) {
-  const best = Math.max(0, ...(answer?.hits ?? []).map((hit) => hit.score));
-  const none = answer && answer.attention.null_weight >= best;
-  $("hint").hidden = !none;
-  $("hint").textContent = !none
-    ? ""
-    : answer.hits.length
-      ? "Probably no document answers this query: “no answer” has more weight than any single document."
-      : "No document matches this query.";
+  const empty = answer && !answer.hits.length;
+  const doubtful = answer && answer.attention.null_calibrated && answer.attention.null_weight >= 0.5;
+  $("hint").hidden = !empty && !doubtful;
+  $("hint").textContent = empty
+    ? "No document matches this query."
+    : doubtful
+      ? "Probably no document answers this query: “no answer” has at least half of the weight."
+      : "";
 }
 
 function typed() {

@@ -99,6 +99,7 @@ def test_calibration_changes_no_ranking_and_no_other_parameter(collection: Gener
     calibrated = calibrate_null(collection, head, examples)
     initial, now = before.parameters_by_name(), calibrated.parameters_by_name()
     assert {name for name in initial if not np.array_equal(initial[name], now[name])} == {"null"}
+    assert (before.is_null_calibrated, calibrated.is_null_calibrated) == (False, True)
     one = feedback[0]
     assert ranked_rows(collection, before, one) == ranked_rows(collection, calibrated, one)
 
