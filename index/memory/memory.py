@@ -42,6 +42,8 @@ class Memory:
     """(M,), signed."""
     counts: Ints
     """The number of confirmations merged in each memory key (M,)."""
+    exact: Floats
+    """The exact rating of each memory key (M,), 0 if its document does not come first."""
     index_of: Mapping[str, int]
     """Query key -> its past query, for all that are not forgotten."""
     growable_vectors: GrowableArray[np.float32]
@@ -54,7 +56,8 @@ class Memory:
         none = np.empty(0, np.int64)
         vectors = np.empty((0, dim), np.float32)
         start = np.zeros(1, np.int64)
-        empty = cls(vectors, (), start, none, none, np.empty(0, np.float32), none, {}, GrowableArray(vectors))
+        no_floats = np.empty(0, np.float32)
+        empty = cls(vectors, (), start, none, none, no_floats, none, no_floats, {}, GrowableArray(vectors))
         return empty.changed(
             {query_key: list(group) for query_key, group in groupby(ordered, lambda key: key.query_key)}
         )
@@ -99,6 +102,7 @@ class Memory:
         rows = np.append(self.rows[kept], [key.row for key in added]).astype(np.int64)
         weights = np.append(self.weights[kept], [key.weight for key in added]).astype(np.float32)
         counts = np.append(self.counts[kept], [key.count for key in added]).astype(np.int64)
+        exact = np.append(self.exact[kept], [key.exact for key in added]).astype(np.float32)
         order = np.argsort(query_index, kind="stable")  # rows stay ascending within a past query
         return Memory(
             vectors=growable_vectors.rows[: len(query_keys)],
@@ -108,6 +112,7 @@ class Memory:
             rows=rows[order],
             weights=weights[order],
             counts=counts[order],
+            exact=exact[order],
             index_of=index_of,
             growable_vectors=growable_vectors,
         )
@@ -123,9 +128,19 @@ class Memory:
                 float(self.weights[at]),
                 self.query_keys[self.query_index[at]],
                 int(self.counts[at]),
+                float(self.exact[at]),
             )
             for at in ordered
         ]
+
+    def exact_of(self, query_key: str) -> tuple[Ints, Floats]:
+        """Return the documents (m,) that come first for exactly this query, and their exact ratings (m,)."""
+        index = self.index_of.get(query_key)
+        if index is None:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        keys = slice(self.first[index], self.first[index + 1])
+        rated = self.exact[keys] > 0
+        return self.rows[keys][rated], self.exact[keys][rated]
 
     def near(self, vector: Floats, radius: float, excluded_query: str | None = None) -> tuple[Ints, Floats]:
         """Return the memory keys (m,) of the past queries within the radius of a unit vector (D,), and cosines (m,).

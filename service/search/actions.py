@@ -110,7 +110,7 @@ def _query(
     if everything:
         return Query(EVERYTHING, np.zeros(generation.dim, np.float32), Mode(request.mode), count, allowed), None
     options = _reading_options(generation.reading, request)
-    query = Query(text, np.empty(0, np.float32), Mode(request.mode), count, allowed, reading=options)
+    query = Query(text, np.empty(0, np.float32), Mode(request.mode), count, allowed, reading=options, typed=request.q)
     reading = read_query(generation, query)
     vector = runtime.query_vector(reading.text)
     as_typed = reading.text == text or not len(generation.memory.rows)  # without memory its vector is not needed
