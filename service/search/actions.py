@@ -113,7 +113,7 @@ def _query(
     query = Query(text, np.empty(0, np.float32), Mode(request.mode), count, allowed, reading=options, typed=request.q)
     reading = read_query(generation, query)
     vector = runtime.query_vector(reading.text)
-    as_typed = reading.text == text or not len(generation.memory.rows)  # without memory its vector is not needed
+    as_typed = reading.text == text or not generation.memory.count  # without memory its vector is not needed
     memory_vector = None if as_typed else runtime.query_vector(text)
     return replace(query, vector=vector, memory_vector=memory_vector), reading
 
