@@ -21,10 +21,13 @@ FIRST_SCANNED = 1024
 """Past queries that the first scan returns. The number grows until all that may be near are among them."""
 GROWTH = 4
 DEVIATIONS = 6.0
-"""A past query is refined if its scanned score is below the radius by at most DEVIATIONS root mean squares of the error
-of scanned scores. The error of a unit vector is a sum over all its numbers, so more deviations do not occur."""
-FIRST_ERROR = 0.34
-"""The usual length of the error of a scanned unit vector (D,); a score errs by about FIRST_ERROR / sqrt(D)."""
+"""A past query is refined if its scanned score is below the radius by at most the reach: the mean error of scanned
+scores and DEVIATIONS standard deviations of it. The error is a sum over all numbers of a vector, so a larger one is not
+expected among 10^8 past queries."""
+SHRINKAGE = 0.12
+"""The usual share by which a scanned score is too low: centroids are shorter than the vectors that they stand for."""
+SPREAD = 0.34
+"""The standard deviation of the error is taken as SPREAD / sqrt(D) at least, the usual one of unit vectors (D,)."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class SealedQueries:
 
     def extended(self, vectors: Floats) -> "SealedQueries":
         """Return an index over vectors (S, D), of which this index has the first."""
-        index = faiss.clone_index(self.index)
+        index: Any = faiss.clone_index(self.index)
         index.implem = ONE_BY_ONE
         add(index, vectors)
         return SealedQueries(index, len(vectors))
@@ -52,7 +55,9 @@ class SealedQueries:
 
         The scan grows until its last score is out of reach, and the reach grows with the errors that refining finds.
         """
-        k, reach = min(FIRST_SCANNED, self.count), DEVIATIONS * FIRST_ERROR / len(query) ** 0.5
+        k, least = min(FIRST_SCANNED, self.count), SPREAD / len(query) ** 0.5
+        reach = SHRINKAGE * abs(radius) + DEVIATIONS * least
+        faiss.omp_set_num_threads(1)  # set per calling thread; more threads starve concurrent searches
         while True:
             scores, found = (rows[0] for rows in self.index.search(query[None], k))
             if scores[-1] >= radius - reach and k < self.count:
@@ -61,10 +66,11 @@ class SealedQueries:
             refined = scores >= radius - reach
             positions = found[refined]
             cosines = inner_products(vectors[positions], query)
-            error = float(np.sqrt(np.mean((cosines - scores[refined]) ** 2))) if len(positions) else 0.0
-            if DEVIATIONS * error <= reach or k == self.count:
+            errors = cosines - scores[refined]
+            needed = max(0.0, float(errors.mean())) + DEVIATIONS * max(least, float(errors.std())) if len(errors) else 0
+            if needed <= reach or k == self.count:
                 break
-            reach = 1.25 * DEVIATIONS * error
+            reach = 1.1 * needed
         near = np.flatnonzero(cosines >= radius)
         near = near[np.argsort(positions[near])]
         return positions[near].astype(np.int64), cosines[near]
