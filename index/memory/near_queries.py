@@ -19,7 +19,7 @@ TAIL = 2048
 """The most past queries that are scored exactly without a scan: about half a millisecond."""
 FIRST_SCANNED = 1024
 """Past queries that the first scan returns. The number grows until all that may be near are among them."""
-GROWTH = 4
+GROWTH = 16
 DEVIATIONS = 6.0
 """A past query is refined if its scanned score is below the radius by at most the reach: the mean error of scanned
 scores and DEVIATIONS standard deviations of it. The error is a sum over all numbers of a vector, so a larger one is not
