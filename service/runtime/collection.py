@@ -141,20 +141,17 @@ class CollectionState:
     def age(self, watermark: int, clock: DecayClock) -> None:
         """Publish a generation with the same confirmations at another day or half-life. The caller holds the lock."""
         self.memory.age(clock)
-        self._publish_memory(watermark)
+        self.store.revise(watermark, self.memory.keys())  # the vectors stay, and so does their index
 
     def load_memory(self, confirmed: Iterable[Confirmation], watermark: int) -> None:
         """Publish a generation with the stored confirmations, while the collection is being loaded."""
         self._use_clicks(self.memory.change(confirmed))
-        self._publish_memory(watermark)
+        self.store.remember(watermark, chain.from_iterable(self.memory.keys().values()))
 
     def _use_clicks(self, query_keys: set[str]) -> None:
         """Count the clicks of these queries where enough clients like a document for their clicks to qualify it."""
         wanted = self.memory.clicked_by_several(query_keys)
         self.memory.use_clicks(query_keys, self.count_clicks(wanted) if wanted else {})
-
-    def _publish_memory(self, watermark: int) -> None:
-        self.store.remember(watermark, chain.from_iterable(self.memory.keys().values()))
 
     def reset_index(self) -> None:
         """Replace the index with an empty index in the language of the settings. There are no documents."""
