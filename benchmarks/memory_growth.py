@@ -1,6 +1,6 @@
 """Memory against the number of past queries.
 
-    python -m benchmarks.memory_growth --sources 10k,100k,400k --out benchmarks/results/memory_growth.json
+    python -m benchmarks.memory_growth --sources 10k,100k,400k,1M --out benchmarks/results/memory_growth.json
 
 Past queries have the vectors of benchmarks/growth.py and one click each. A separate process measures each size: the
 share of memory in a search (`Memory.near`, radius .5) with its index and without, in the same process on the same
