@@ -159,6 +159,27 @@ def _growth_cell(one: Mapping[str, Any], name: str) -> str:
     return share(value) if name.endswith("recall") else significant(value)
 
 
+MEMORY_ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("memory in a search, ms: p50; p99", ("search_p50_ms", "search_p99_ms")),
+    ("the same without an index, ms: p50", ("exact_p50_ms",)),
+    ("past queries found", ("found",)),
+    ("a click on a past query, ms: p50; longest", ("click_p50_ms", "click_max_ms")),
+    ("a click on a new query, ms: p50; p99; longest", ("new_p50_ms", "new_p99_ms", "new_max_ms")),
+    ("seconds to load", ("load_seconds",)),
+    ("bytes of a past query", ("bytes_per_query",)),
+)
+
+
+def memory_growth(figures: Mapping[str, Any]) -> str:
+    """Return a column per number of past queries."""
+    sizes = figures["sizes"]
+    rows = [
+        [label, *(together(*(significant(one[name]) for name in names)) for one in sizes)]
+        for label, names in MEMORY_ROWS
+    ]
+    return table(["past queries", *(f"{one['queries']:,}" for one in sizes)], rows)
+
+
 def growth_plot(figures: Mapping[str, Any]) -> str:
     """Return docs/growth.svg."""
     sizes = figures["sizes"]

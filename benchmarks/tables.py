@@ -55,6 +55,7 @@ TABLES: dict[str, Renderer] = {
     "servers.goals": speed.servers_goals,
     "servers.encoders": speed.servers_encoders,
     "growth.sizes": speed.growth,
+    "memory_growth.sizes": speed.memory_growth,
     "scans.ways": speed.scans,
     "index_choice.ways": speed.scans,
     "encoding.runtimes": speed.encoding,

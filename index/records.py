@@ -65,7 +65,8 @@ class MemoryKey:
     """A past query, with its unit vector (D,), that confirms the document `row` with a signed weight.
 
     `query_key` is the normalised query text. There is one memory key for each query key and row; it merges `count`
-    confirmations.
+    confirmations. exact: the exact rating from 3 to 4 (`index.memory.exact`), 0 if the document does not come first for
+    the same words.
     """
 
     row: int
@@ -73,3 +74,4 @@ class MemoryKey:
     weight: float
     query_key: str
     count: int = 1
+    exact: float = 0.0

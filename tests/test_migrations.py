@@ -132,3 +132,27 @@ def test_readers_cannot_write_and_the_writer_is_durable(tmp_path: Path) -> None:
             assert found == wanted
             assert connection.exec_driver_sql("PRAGMA query_only").scalar() == query_only
     database.close()
+
+
+def test_judgments_of_rating_zero_become_keys_of_weight_zero(connection: Connection) -> None:
+    upgrade(connection, "0005")
+    connection.exec_driver_sql(
+        "INSERT INTO collections (id, name, settings, encoder, fingerprint, dim, watermark, documents_watermark,"
+        " created_at) VALUES (1, 'c', '{}', 'e', 'f', 2, 1, 1, 'then')"
+    )
+    connection.exec_driver_sql(
+        "INSERT INTO documents (row, collection_id, id, text, metadata, created_at)"
+        " VALUES (7, 1, 'd', '', '{}', 'then')"
+    )
+    for id, document, rating in ((1, "d", 0), (2, "d", 4), (3, "gone", 0)):
+        connection.exec_driver_sql(
+            "INSERT INTO judgments (id, collection_id, query_text, source, document_id, rating, rater, created_at)"
+            f" VALUES ({id}, 1, 'q', 'q', '{document}', {rating}, 'rater {id}', 'then')"
+        )
+    connection.commit()
+    upgrade(connection)
+    keys = connection.exec_driver_sql("SELECT document_row, kind, weight, source, judgment_id FROM keys").all()
+    assert keys == [(7, 3, 0.0, "q", 1)]
+    connection.rollback()
+    downgrade(connection, "0005")
+    assert connection.exec_driver_sql("SELECT count(*) FROM keys").scalar_one() == 0

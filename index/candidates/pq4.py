@@ -72,13 +72,18 @@ class PQ4Index(RefinedIndex):
 
 def _trained(keys: Floats) -> Any:
     """Return an empty index, trained on keys spread evenly over the first training_count(K) keys."""
+    first = training_count(len(keys))
+    return empty_index(keys[: first : max(1, first // TRAINING_KEYS)])
+
+
+def empty_index(sample: Floats) -> Any:
+    """Return an empty index, trained on these keys (n, D)."""
     faiss.omp_set_num_threads(1)  # faiss threads wait for each other while other work uses the cores
-    dim = keys.shape[1]
+    dim = sample.shape[1]
     parts = dim if dim % 2 else dim // 2
     index: Any = faiss.index_factory(dim, f"IVF1,PQ{parts}x4fs", faiss.METRIC_INNER_PRODUCT)
     index.pq.cp.niter = ROUNDS
     index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1  # else faiss prints a warning
-    first = training_count(len(keys))
-    sample = keys[: first : max(1, first // TRAINING_KEYS)] if first else np.zeros((1, dim), np.float32)
+    sample = sample if len(sample) else np.zeros((1, dim), np.float32)
     index.train(np.resize(sample, (max(CENTROIDS, len(sample)), dim)))  # faiss needs at least one key per centroid
     return index

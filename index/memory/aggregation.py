@@ -4,21 +4,20 @@ Sees rows, vectors, grades and times; does not know clicks. The result is a func
 day. It does not depend on the order of confirmations, nor on confirmations that were added and removed.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import fsum
 
 import numpy as np
 
+from index.memory.confirmation import Confirmation, Pair
+from index.memory.exact import LEAST_CLIENTS, ClickCount, exact_rating, liking_clients
 from index.records import Floats, MemoryKey
 
 DAY = 24 * 60 * 60 * 1000
 """Milliseconds of a day."""
 LEAST_WEIGHT = 0.01
 """A merged key below this absolute weight is dropped: it is old, or likes and dislikes cancel."""
-
-Pair = tuple[str, int]
-"""A query key and the row of a document."""
 
 
 @dataclass(frozen=True)
@@ -31,29 +30,6 @@ class Bounds:
     """Pairs of query and document that the events of one client count for: the latest. Judgments are not limited."""
     anonymous_grade: float = 10.0
     """The largest absolute grade of all confirmations of one pair without a client together: ten clicks."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Confirmation:
-    """An event or judgment that confirms, or rejects, the document `row` for a past query with this vector (D,).
-
-    grade: signed, 1 for a click. client: None if unknown. moment: milliseconds since 1970, UTC. judged: True for a
-    judgment, False for an event.
-    """
-
-    id: int
-    row: int
-    query_key: str
-    vector: Floats
-    grade: float
-    client: str | None
-    moment: int
-    judged: bool = False
-
-    @property
-    def pair(self) -> Pair:
-        """The query key and the row."""
-        return self.query_key, self.row
 
 
 @dataclass(frozen=True)
@@ -108,11 +84,12 @@ def opinion(confirmations: list[Confirmation], decay_clock: DecayClock) -> float
 
 @dataclass(frozen=True)
 class _Merged:
-    """The merged confirmations of a pair; moment is the time of the latest."""
+    """The merged confirmations of a pair; moment is the time of the latest, exact the exact rating."""
 
     weight: float
     moment: int
     count: int
+    exact: float
 
 
 class Confirmations:
@@ -138,6 +115,8 @@ class Confirmations:
         """Row -> query key, including those beyond `keys_per_document`."""
         self._keys_over_limit: dict[int, set[str]] = {}
         """Row -> the query keys beyond `keys_per_document`."""
+        self._clicks: dict[str, dict[int, ClickCount]] = {}
+        """Query key -> row -> the impressions that showed the document."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -172,6 +151,25 @@ class Confirmations:
             for query_key in (self._by_query_key if query_keys is None else query_keys)
         }
 
+    def clicked_by_several(self, query_keys: Iterable[str]) -> dict[str, list[int]]:
+        """Return query key -> rows that enough known clients like for their clicks to qualify the document."""
+        found: dict[str, list[int]] = {}
+        for query_key in query_keys:
+            for row, by_id in self._by_query_key.get(query_key, {}).items():
+                if len(by_id) >= LEAST_CLIENTS and len(liking_clients(self._counted(query_key, row))) >= LEAST_CLIENTS:
+                    found.setdefault(query_key, []).append(row)
+        return found
+
+    def use_clicks(self, query_keys: Iterable[str], clicks: Mapping[str, Mapping[int, ClickCount]]) -> None:
+        """Use these counts of clicks, query key -> row -> count, and no others for `query_keys`."""
+        for query_key in query_keys:
+            before = self._clicks.pop(query_key, {})
+            after = dict(clicks.get(query_key, {}))
+            if after:
+                self._clicks[query_key] = after
+            for row in (before.keys() | after.keys()) & self._by_query_key.get(query_key, {}).keys():
+                self._merge(query_key, row)
+
     def _update(self, pairs: set[Pair]) -> set[str]:
         for query_key, row in pairs:
             self._merge(query_key, row)
@@ -181,7 +179,8 @@ class Confirmations:
         return query_keys
 
     def _add(self, new: Confirmation, pairs: set[Pair], clients: set[str]) -> None:
-        new = self._with_shared_vector(new)
+        if new.grade:
+            new = self._with_shared_vector(new)
         self._by_id[new.id] = new
         self._by_query_key.setdefault(new.query_key, {}).setdefault(new.row, {})[new.id] = new
         pairs.add(new.pair)
@@ -206,7 +205,8 @@ class Confirmations:
         if not rows[old.row]:
             del rows[old.row]
         if not rows:
-            del self._by_query_key[old.query_key], self._vectors[old.query_key]
+            del self._by_query_key[old.query_key]
+            self._vectors.pop(old.query_key, None)
         pairs.add(old.pair)
         if old.client is not None and not old.judged:
             moments = self._event_moments[old.client]
@@ -246,7 +246,9 @@ class Confirmations:
         merged = self._merged.setdefault(row, {})
         merged.pop(query_key, None)
         if abs(weight) >= LEAST_WEIGHT:
-            merged[query_key] = _Merged(weight, max(each.moment for each in counted), len(counted))
+            graded = [each.moment for each in counted if each.grade]
+            exact = exact_rating(counted, self._clicks.get(query_key, {}).get(row))
+            merged[query_key] = _Merged(weight, max(graded), len(graded), exact)
 
     def _limit_document(self, row: int) -> set[str]:
         """Keep the strongest keys of a document; return the query keys that now start or stop to count."""
@@ -275,13 +277,15 @@ class Confirmations:
             return []
         vector = self._vector_of(query_key)
         merged = [(row, self._merged[row][query_key]) for row in rows]
-        return [MemoryKey(row, vector, each.weight, query_key, each.count) for row, each in merged]
+        return [MemoryKey(row, vector, each.weight, query_key, each.count, each.exact) for row, each in merged]
 
     def _vector_of(self, query_key: str) -> Floats:
         """Return the vector of the latest confirmed spelling of the query."""
         if len(self._vectors[query_key]) == 1:
             return self._vectors[query_key][0]
-        confirmations = [each for by_id in self._by_query_key[query_key].values() for each in by_id.values()]
+        confirmations = [
+            each for by_id in self._by_query_key[query_key].values() for each in by_id.values() if each.grade
+        ]
         last = max(each.moment for each in confirmations)
         vectors = {id(each.vector): each.vector for each in confirmations if each.moment == last}
         return min(vectors.values(), key=lambda vector: vector.tobytes())

@@ -1,60 +1,74 @@
 """Memory: past queries that confirm documents, as arrays that a search reads.
 
 Sees rows, vectors and weights; `index.memory.aggregation` makes the keys from confirmations. A memory is immutable. A
-changed memory shares the vectors of the memory before it, so a new confirmation copies only its own vector.
+changed memory shares the arrays of the memory before it: a change appends, and replaces only what it concerns, so its
+cost depends on the changed keys and not on the number of past queries.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from index.candidates.inner_products import inner_products
+from index.memory.near_queries import SealedQueries, near_queries, sealed_queries
 from index.records import Floats, Ints, MemoryKey
 from index.storage.growable_array import GrowableArray
+from index.storage.paged_numbers import PagedNumbers
+from index.storage.sharded_map import ShardedMap
 
 FORGOTTEN = ""
-"""Replaces the query key of a forgotten past query, which has no memory keys."""
+"""Stands for the query key of a forgotten past query, which has no memory keys."""
 MOST_FORGOTTEN = 256
 """Vectors are repacked once more past queries than this, and more than half of all, are forgotten."""
+MOST_REPLACED = 4096
+"""Memory keys are repacked once more than this, and more than half of all, are replaced."""
+COUNT_BITS = 24
+"""A span is the position of its first memory key, shifted by COUNT_BITS, and its number of memory keys."""
+KEY = np.dtype([("query", "<i8"), ("row", "<i8"), ("count", "<i8"), ("weight", "<f4"), ("exact", "<f4")])
+"""A memory key: its past query, the document, the number of merged confirmations, the weight and the exact rating."""
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """S past queries and M memory keys, one key for each past query and document that it confirms.
+    """Up to S past queries and their memory keys, one for each past query and document that it confirms.
 
-    A query key is the normalised text of a past query. Memory keys are sorted by past query: past query s has the keys
-    first[s]:first[s + 1].
+    A query key is the normalised text of a past query. The arrays also hold what is forgotten or replaced, until it is
+    repacked; `near`, `exact_of` and `keys` leave it out. Positions are valid within one memory.
     """
 
     vectors: Floats
     """(S, D), unit."""
-    query_keys: tuple[str, ...]
-    """The query key of each past query (S,)."""
-    first: Ints
-    """(S + 1,)"""
-    query_index: Ints
-    """The past query of each memory key (M,), in [0, S)."""
-    rows: Ints
-    """The document of each memory key (M,), ascending within a past query."""
-    weights: Floats
-    """(M,), signed."""
-    counts: Ints
-    """The number of confirmations merged in each memory key (M,)."""
-    index_of: Mapping[str, int]
+    count: int
+    """The number of past queries that are not forgotten."""
+    _names: GrowableArray[Any]
+    """The query key of each past query, also if it is forgotten; the first S are of this memory."""
+    _spans: PagedNumbers
+    """The span of each past query; 0 if it is forgotten."""
+    _table: NDArray[np.void]
+    """Memory keys (M,) of the type KEY; those of one past query are together, their rows ascend."""
+    _living: int
+    """The number of memory keys that are not replaced."""
+    _index_of: ShardedMap
     """Query key -> its past query, for all that are not forgotten."""
-    growable_vectors: GrowableArray[np.float32]
+    _sealed: SealedQueries | None
+    """An index over the first vectors, None in a small memory."""
+    _growable_vectors: GrowableArray[np.float32]
     """The array that `vectors` is a view of."""
+    _growable_table: GrowableArray[np.void]
+    """The array that `_table` is a view of."""
 
     @classmethod
     def of(cls, keys: Iterable[MemoryKey], dim: int) -> "Memory":
         """Return the memory of these keys. The same keys give the same bits in any order."""
         ordered = sorted(keys, key=lambda key: (key.query_key, key.row))
-        none = np.empty(0, np.int64)
-        vectors = np.empty((0, dim), np.float32)
-        start = np.zeros(1, np.int64)
-        empty = cls(vectors, (), start, none, none, np.empty(0, np.float32), none, {}, GrowableArray(vectors))
+        vectors, names = GrowableArray(np.empty((0, dim), np.float32)), GrowableArray(np.empty(0, object))
+        table: GrowableArray[np.void] = GrowableArray(np.empty(0, KEY))
+        empty = cls(
+            vectors.view, 0, names, PagedNumbers(), table.view, 0, ShardedMap(), None, vectors, table
+        )  # fmt: skip
         return empty.changed(
             {query_key: list(group) for query_key, group in groupby(ordered, lambda key: key.query_key)}
         )
@@ -66,66 +80,113 @@ class Memory:
         """
         if not keys:
             return self
-        index_of, query_keys = dict(self.index_of), list(self.query_keys)
+        size = len(self.vectors)
+        index_of: dict[str, int | None] = {}
+        spans: dict[int, int] = {}
         vectors: list[Floats] = []
+        names: list[str] = []
+        added: list[tuple[int, int, int, float, float]] = []
         for query_key in sorted(keys):
-            index = index_of.pop(query_key, None)
-            if index is not None and keys[query_key] and np.array_equal(self.vectors[index], keys[query_key][0].vector):
-                index_of[query_key] = index
+            group, index = keys[query_key], self._index_of.get(query_key)
+            if index is not None and not (group and np.array_equal(self.vectors[index], group[0].vector)):
+                index_of[query_key], spans[index], index = None, 0, None
+            if not group:
                 continue
-            if index is not None:
-                query_keys[index] = FORGOTTEN
-            if keys[query_key]:
-                index_of[query_key] = len(query_keys)
-                query_keys.append(query_key)
-                vectors.append(keys[query_key][0].vector)
-        if len(query_keys) - len(index_of) > max(MOST_FORGOTTEN, len(query_keys) // 2):
-            kept = [key for key in self.keys if key.query_key not in keys]
-            return Memory.of([*kept, *(key for group in keys.values() for key in group)], self.vectors.shape[1])
-        growable_vectors = self.growable_vectors.extended(len(self.query_keys), vectors)
-        return self._with(growable_vectors, tuple(query_keys), index_of, keys)
+            if index is None:
+                index = index_of[query_key] = size + len(names)
+                names.append(query_key)
+                vectors.append(group[0].vector)
+            spans[index] = len(self._table) + len(added) << COUNT_BITS | len(group)
+            added += [(index, key.row, key.count, key.weight, key.exact) for key in group]
+        after = self._appended(names, vectors, added, index_of, spans)
+        return after._repacked()
 
-    def _with(
+    def _appended(
         self,
-        growable_vectors: GrowableArray[np.float32],
-        query_keys: tuple[str, ...],
-        index_of: dict[str, int],
-        keys: Mapping[str, Sequence[MemoryKey]],
+        names: Sequence[str],
+        vectors: Sequence[Floats],
+        added: Sequence[tuple[int, int, int, float, float]],
+        index_of: Mapping[str, int | None],
+        spans: Mapping[int, int],
     ) -> "Memory":
-        replaced = [self.index_of[query_key] for query_key in keys if query_key in self.index_of]
-        kept = ~np.isin(self.query_index, replaced)
-        added = [key for query_key in keys for key in keys[query_key]]
-        query_index = np.append(self.query_index[kept], [index_of[key.query_key] for key in added]).astype(np.int64)
-        rows = np.append(self.rows[kept], [key.row for key in added]).astype(np.int64)
-        weights = np.append(self.weights[kept], [key.weight for key in added]).astype(np.float32)
-        counts = np.append(self.counts[kept], [key.count for key in added]).astype(np.int64)
-        order = np.argsort(query_index, kind="stable")  # rows stay ascending within a past query
+        size, before = len(self.vectors), len(self._table)
+        growable_vectors = self._growable_vectors.extended(size, vectors)
+        growable_table = self._growable_table.extended(before, np.asarray(added, KEY))
+        indexes = self._index_of.changed(index_of)
+        replaced = self._spans.take(at for at in spans if at < size) & (1 << COUNT_BITS) - 1
+        all_vectors = growable_vectors.rows[: size + len(names)]
         return Memory(
-            vectors=growable_vectors.rows[: len(query_keys)],
-            query_keys=query_keys,
-            first=np.searchsorted(query_index[order], np.arange(len(query_keys) + 1)),
-            query_index=query_index[order],
-            rows=rows[order],
-            weights=weights[order],
-            counts=counts[order],
-            index_of=index_of,
-            growable_vectors=growable_vectors,
+            vectors=all_vectors,
+            count=len(indexes),
+            _names=self._names.extended(size, names),
+            _spans=self._spans.changed(spans),
+            _table=growable_table.rows[: before + len(added)],
+            _living=self._living + len(added) - int(replaced.sum()),
+            _index_of=indexes,
+            _sealed=sealed_queries(all_vectors, self._sealed),
+            _growable_vectors=growable_vectors,
+            _growable_table=growable_table,
         )
+
+    def _repacked(self) -> "Memory":
+        """Return this memory without forgotten past queries, or without replaced memory keys, if these are many."""
+        size, keys = len(self.vectors), len(self._table)
+        if size - self.count > max(MOST_FORGOTTEN, size // 2):
+            return Memory.of(self.keys, self.vectors.shape[1])
+        if keys - self._living <= max(MOST_REPLACED, keys // 2):
+            return self
+        spans = self._spans.all(size)
+        counts = spans & (1 << COUNT_BITS) - 1
+        first = np.cumsum(counts) - counts
+        table: GrowableArray[np.void] = GrowableArray(self._table[_positions(spans)])
+        moved = PagedNumbers.of(np.where(counts, first << COUNT_BITS | counts, 0))
+        return replace(self, _spans=moved, _table=table.view, _growable_table=table)
+
+    @property
+    def rows(self) -> Ints:
+        """The document of each memory key (M,), also of those that are replaced."""
+        return self._table["row"]
+
+    @property
+    def weights(self) -> Floats:
+        """The signed weight of each memory key (M,)."""
+        return self._table["weight"]
+
+    @property
+    def counts(self) -> Ints:
+        """The number of confirmations merged in each memory key (M,)."""
+        return self._table["count"]
+
+    @property
+    def query_keys(self) -> tuple[str, ...]:
+        """The query key of each past query (S,), FORGOTTEN for those that are. For inspection: it copies all."""
+        size = len(self.vectors)
+        names, spans = self._names.rows[:size].tolist(), self._spans.all(size).tolist()
+        return tuple(name if span else FORGOTTEN for name, span in zip(names, spans, strict=True))
 
     @property
     def keys(self) -> list[MemoryKey]:
         """The memory keys, by query key and row."""
-        ordered = sorted(range(len(self.rows)), key=lambda at: (self.query_keys[self.query_index[at]], self.rows[at]))
-        return [
-            MemoryKey(
-                int(self.rows[at]),
-                self.vectors[self.query_index[at]],
-                float(self.weights[at]),
-                self.query_keys[self.query_index[at]],
-                int(self.counts[at]),
-            )
-            for at in ordered
-        ]
+        found = []
+        for query_key in sorted(self._index_of):
+            index = self._index_of[query_key]
+            table = self._table[_positions(self._spans.take([index]))].tolist()
+            vector = self.vectors[index]
+            found += [MemoryKey(row, vector, weight, query_key, count, exact) for _, row, count, weight, exact in table]
+        return found
+
+    def query_key_of(self, key: int) -> str:
+        """Return the query key of the memory key at a position."""
+        return str(self._names.rows[self._table["query"][key]])
+
+    def exact_of(self, query_key: str) -> tuple[Ints, Floats]:
+        """Return the documents (m,) that come first for exactly this query, and their exact ratings (m,)."""
+        index = self._index_of.get(query_key)
+        if index is None:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        keys = self._table[_positions(self._spans.take([index]))]
+        rated = keys["exact"] > 0
+        return keys["row"][rated], keys["exact"][rated]
 
     def near(self, vector: Floats, radius: float, excluded_query: str | None = None) -> tuple[Ints, Floats]:
         """Return the memory keys (m,) of the past queries within the radius of a unit vector (D,), and cosines (m,).
@@ -133,9 +194,17 @@ class Memory:
         radius: the least cosine. excluded_query: a query key whose memory keys are left out. Memory keys are ordered by
         query key, not by age, so forgotten past queries do not affect the order of later sums.
         """
-        cosine = inner_products(self.vectors, vector)
-        near = [at for at in np.flatnonzero(cosine >= radius).tolist() if self.query_keys[at] != excluded_query]
-        found = np.asarray(sorted(near, key=self.query_keys.__getitem__), np.int64)
-        counts = self.first[found + 1] - self.first[found]
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.repeat(self.first[found], counts) + within, np.repeat(cosine[found], counts)
+        positions, cosine = near_queries(self.vectors, self._sealed, vector, radius)
+        names, spans = self._names.rows[positions].tolist(), self._spans.take(positions.tolist())
+        usable = [at for at in np.flatnonzero(spans).tolist() if names[at] != excluded_query]
+        found = np.asarray(sorted(usable, key=names.__getitem__), np.int64)
+        spans = spans[found]
+        return _positions(spans), np.repeat(cosine[found], spans & (1 << COUNT_BITS) - 1)
+
+
+def _positions(spans: Ints) -> Ints:
+    """Return the positions of all memory keys of these spans (n,), span after span."""
+    counts = spans & (1 << COUNT_BITS) - 1
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    positions: Ints = np.repeat(spans >> COUNT_BITS, counts) + within
+    return positions

@@ -193,6 +193,19 @@ class AttentionHead:
         mask = xp.concat([candidates.mask, xp.ones((len(scores), 1), dtype=xp.bool)], axis=1)
         return Attention(logits, NORMALISERS[self.config.normaliser](logits, mask), parts)
 
+    def raised(self, attention: Attention, boost: Array, mask: Array) -> Attention:
+        """Return the attention with a boost (B, N) added to the part `memory`; mask (B, N) is that of the candidates.
+
+        Logits, null slot and weights follow from the raised parts, so the parts still add up to the logits.
+        """
+        xp = namespace(boost)
+        others, memory = attention.parts[..., :-1], attention.parts[..., -1] + boost
+        scores = masked(attention.logits[:, :-1] + boost, mask)
+        logits = xp.concat([scores, self._null_logit(scores)[:, None]], axis=1)
+        mask = xp.concat([mask, xp.ones((len(scores), 1), dtype=xp.bool)], axis=1)
+        parts = xp.concat([others, memory[..., None]], axis=-1)
+        return Attention(logits, NORMALISERS[self.config.normaliser](logits, mask), parts)
+
     def kind_weights(self, facts: Array) -> Array:
         """Return the weight of each part for queries with these facts: (B, E) for (B, len(FACTS)).
 

@@ -54,7 +54,7 @@ def _past_queries(generation: Generation, head: AttentionHead, ranking: Ranking,
     total = float(np.abs(weight).sum()) or 1.0
     shares = []
     for key, cosine, part in zip(found.memory_key[mine], found.memory_cosine[mine], weight, strict=True):
-        query_key, count = memory.query_keys[memory.query_index[key]], int(memory.counts[key])
+        query_key, count = memory.query_key_of(key), int(memory.counts[key])
         share = float(part) / total
         shares.append(KeyShare(KeyKind.QUERY, float(cosine), share, query_key=query_key, confirmations=count))
     return shares

@@ -13,6 +13,7 @@ import numpy as np
 
 from index.candidates.base import MISSING
 from index.generation.generation import Generation
+from index.memory.query_key import as_query_key
 from index.ranking.attention import Candidates
 from index.records import FACTS, LEXICAL, Floats, Ints, Mask
 from index.words.query_words import QueryWords, Source
@@ -55,6 +56,9 @@ class Query:
     memory_vector: Floats | None = None
     """Unit vector (D,) that is compared with past queries; None: `vector`. It differs where `vector` encodes a
     corrected or completed text, because memory keeps the texts that were typed."""
+    typed: str | None = None
+    """The text as it was typed, where `text` is only a part of it; None: `text`. The documents that judgments or clicks
+    confirm for exactly this text come first."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,8 @@ class CandidateSet:
     doc_indices (N,) ascending; words (N, len(LEXICAL)) and facts (len(FACTS),) as in `Candidates`. For each near memory
     key: memory_key (m,) is its position in the memory, memory_candidate (m,) the index in doc_indices of the document
     that it confirms, memory_cosine (m,) its cosine with this query, and memory_weight (m,) its weight. trust is
-    `Reading.trust`: the factor of the dense evidence.
+    `Reading.trust`: the factor of the dense evidence. exact: pairs of a candidate (its index in doc_indices) and its
+    exact rating, for the candidates that come first for exactly these words.
     """
 
     doc_indices: Ints
@@ -75,6 +80,7 @@ class CandidateSet:
     memory_cosine: Floats
     memory_weight: Floats
     trust: float = 1.0
+    exact: tuple[tuple[int, float], ...] = ()
 
 
 def retrieve(generation: Generation, query: Query, projected: Floats, required: Ints | None = None) -> CandidateSet:
@@ -87,8 +93,9 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     by_keys = [] if query.mode is Mode.WORDS else generation.nearest(projected, query.count, allowed)
     by_words = _NONE if query.mode is Mode.DENSE else _best_by_words(generation, query, allowed)
     near, cosine, confirmed = _near_memory(generation, query, allowed)
+    first, ratings = _exact_memory(generation, query, allowed)
     required = _NONE if required is None else required
-    doc_indices = np.unique(np.concatenate([required, *by_keys, by_words[: query.count], confirmed]))
+    doc_indices = np.unique(np.concatenate([required, *by_keys, by_words[: query.count], confirmed, first]))
     words, facts = np.zeros((len(doc_indices), len(LEXICAL)), np.float32), np.full(len(FACTS), 0.5, np.float32)
     trust = 1.0
     if query.mode is not Mode.DENSE:
@@ -96,7 +103,9 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
         words, facts = _word_evidence(generation, reading.words, doc_indices, by_words)
         trust = reading.trust if query.mode is Mode.HYBRID else 1.0
     candidate = np.searchsorted(doc_indices, confirmed)
-    return CandidateSet(doc_indices, words, facts, near, candidate, cosine, generation.memory.weights[near], trust)
+    weights = generation.memory.weights[near]
+    exact = tuple(zip(np.searchsorted(doc_indices, first).tolist(), ratings.tolist(), strict=True))
+    return CandidateSet(doc_indices, words, facts, near, candidate, cosine, weights, trust, exact)
 
 
 def read_query(generation: Generation, query: Query) -> Reading:
@@ -123,10 +132,29 @@ def _near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[I
         return _NONE, np.empty(0, np.float32), _NONE
     vector = query.vector if query.memory_vector is None else query.memory_vector
     near, cosine = generation.memory.near(vector, MEMORY_RADIUS, query.excluded_query)
-    confirmed = generation.doc_indices(generation.memory.rows[near])
-    usable = confirmed != MISSING
-    usable[usable] = allowed[confirmed[usable]]
+    confirmed, usable = _usable(generation, generation.memory.rows[near], allowed)
     return near[usable], cosine[usable], confirmed[usable]
+
+
+def _exact_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats]:
+    """Return the doc indices (m,) of allowed documents that come first for exactly this query, and their ratings (m,).
+
+    The lookup is by query key, so that it does not depend on the cosine of two spellings.
+    """
+    query_key = as_query_key(query.text if query.typed is None else query.typed)
+    if query.mode is not Mode.HYBRID or query_key == query.excluded_query:
+        return _NONE, np.empty(0, np.float32)
+    rows, ratings = generation.memory.exact_of(query_key)
+    doc_indices, usable = _usable(generation, rows, allowed)
+    return doc_indices[usable], ratings[usable]
+
+
+def _usable(generation: Generation, rows: Ints, allowed: Mask) -> tuple[Ints, Mask]:
+    """Return the doc indices (m,) of these rows (m,), and a mask (m,) of those that exist and are allowed."""
+    doc_indices = generation.doc_indices(rows)
+    usable = doc_indices != MISSING
+    usable[usable] = allowed[doc_indices[usable]]
+    return doc_indices, usable
 
 
 def assemble(

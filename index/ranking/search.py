@@ -10,6 +10,7 @@ import numpy as np
 
 from index.generation.generation import Generation
 from index.ranking.attention import EVIDENCE, AttentionHead
+from index.ranking.exact_matches import exact_boost
 from index.ranking.retrieval import CandidateSet, Mode, Query, assemble, retrieve
 from index.records import FACTS, LEXICAL, Floats, Ints
 
@@ -66,6 +67,9 @@ def search(generation: Generation, head: AttentionHead, query: Query, required: 
         spent += time.perf_counter() - before
         inputs = assemble(generation, [candidates], query.mode)
         attention = head.attend(head.dense(asked, inputs), inputs)
+    boost = exact_boost(attention.logits[0, :-1], candidates)
+    if boost is not None:
+        attention = head.raised(attention, boost[None], inputs.mask)
     logits = attention.logits[0]
     order = np.lexsort((candidates.doc_indices, -logits[:-1]))
     return Ranking(

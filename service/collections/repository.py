@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, func, select, update
+from sqlalchemy import Connection, RowMapping, func, or_, select, update
 
 from index.records import KeyKind
 from service.storage.tables import Collection, Document, Event, Judgment, Key, Model, PendingDocument
@@ -32,7 +32,8 @@ def counts(connection: Connection, collection_id: int) -> dict[str, Any]:
         wanted = select(func.count()).select_from(table).where(table.collection_id == collection_id)
         return int(connection.execute(wanted).scalar_one())
 
-    kinds = select(Key.kind, func.count()).where(Key.collection_id == collection_id).group_by(Key.kind)
+    mine = (Key.collection_id == collection_id, or_(Key.kind != KeyKind.QUERY, Key.weight != 0))  # without ratings of 0
+    kinds = select(Key.kind, func.count()).where(*mine).group_by(Key.kind)
     stored = {KeyKind(kind).label: number for kind, number in connection.execute(kinds)}
     return {
         "documents": count(Document),

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from index.encoding.documents import EncodedDocument, PassageProgress, encode_documents, words_of
 from index.generation.generation import IndexedDocument
-from index.memory.aggregation import Confirmation
+from index.memory.confirmation import Confirmation
 from index.records import Document as DocumentRecord
 from service.documents import repository
 from service.documents.acceptance import Accepted, summary

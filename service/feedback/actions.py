@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import orjson
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
@@ -199,11 +200,11 @@ def _store_judgments(
         if judgment.rating is None:
             continue
         judgment_id = repository.insert_judgment(connection, state.id, judgment)
-        if judgment.rating > 0:
-            query_key, vector = as_query_key(judgment.query), vectors[judgment.query]
-            weight = weight_of(float(judgment.rating))
-            key = MemoryRow(rows[judgment.document_id], query_key, vector, weight, judgment_id=judgment_id)
-            added += repository.insert_memory(connection, state.id, [key])
+        # a rating of 0 has the weight 0 and no vector: it only counts in the mean rating of the document
+        vector = vectors[judgment.query] if judgment.rating else np.empty(0, np.float32)
+        query_key, weight = as_query_key(judgment.query), weight_of(float(judgment.rating))
+        key = MemoryRow(rows[judgment.document_id], query_key, vector, weight, judgment_id=judgment_id)
+        added += repository.insert_memory(connection, state.id, [key])
     return added, removed
 
 

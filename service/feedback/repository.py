@@ -18,7 +18,10 @@ from service.storage.vector_codec import as_blob
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """A `query` key to store: a signed weight between a query and a document, from an event or a judgment."""
+    """A `query` key to store: a signed weight between a query and a document, from an event or a judgment.
+
+    The weight of a rating of 0 is 0, and its vector is empty.
+    """
 
     row: int
     query_key: str

@@ -41,7 +41,7 @@ def memory_texts(connection: Connection, collection_id: int) -> dict[int, str]:
         select(Key.id, func.coalesce(Event.query_text, Judgment.query_text, Key.query_key))
         .join(Event, Event.id == Key.event_id, isouter=True)
         .join(Judgment, Judgment.id == Key.judgment_id, isouter=True)
-        .where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY)
+        .where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY, Key.weight != 0)
     )
     return {int(id): str(text) for id, text in connection.execute(wanted)}
 

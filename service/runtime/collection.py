@@ -5,7 +5,7 @@ All of it is derived from the tables; `service.runtime.loader` builds it from th
 
 import shutil
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -16,13 +16,18 @@ from index.encoding.encoder import Encoder
 from index.errors import EncoderMismatch
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
-from index.memory.aggregation import Bounds, Confirmation, Confirmations, DecayClock
+from index.memory.aggregation import Bounds, Confirmations, DecayClock
+from index.memory.confirmation import Confirmation
+from index.memory.exact import ClickCount
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.words.reading_options import ReadingOptions
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.rules import Rulebook
 
 BOUNDS = Bounds()
+
+ClickCounter = Callable[[Mapping[str, Sequence[int]]], Mapping[str, Mapping[int, ClickCount]]]
+"""Query key -> rows to query key -> row -> count of clicks. It sees what is committed."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class CollectionState:
         """The documents that the owner pins and hides for some queries."""
         self.field_columns: object = None
         """The values of filterable fields, which `service.search.field_columns` makes at the first use."""
+        self.count_clicks: ClickCounter = no_clicks
+        """Counts the clicks in logged impressions; `service.runtime.loader` sets it."""
         self.lock = threading.RLock()
         """Every writer holds it from its first changed row until its generation is published."""
         self.training_lock = threading.Lock()
@@ -128,20 +135,23 @@ class CollectionState:
         `service.operations.housekeeping` ages them.
         """
         touched = self.memory.change(added, removed)
+        self._use_clicks(touched)
         self.store.revise(watermark, self.memory.keys(touched))
 
     def age(self, watermark: int, clock: DecayClock) -> None:
         """Publish a generation with the same confirmations at another day or half-life. The caller holds the lock."""
         self.memory.age(clock)
-        self._publish_memory(watermark)
+        self.store.revise(watermark, self.memory.keys())  # the vectors stay, and so does their index
 
     def load_memory(self, confirmed: Iterable[Confirmation], watermark: int) -> None:
         """Publish a generation with the stored confirmations, while the collection is being loaded."""
-        self.memory.change(confirmed)
-        self._publish_memory(watermark)
-
-    def _publish_memory(self, watermark: int) -> None:
+        self._use_clicks(self.memory.change(confirmed))
         self.store.remember(watermark, chain.from_iterable(self.memory.keys().values()))
+
+    def _use_clicks(self, query_keys: set[str]) -> None:
+        """Count the clicks of these queries where enough clients like a document for their clicks to qualify it."""
+        wanted = self.memory.clicked_by_several(query_keys)
+        self.memory.use_clicks(query_keys, self.count_clicks(wanted) if wanted else {})
 
     def reset_index(self) -> None:
         """Replace the index with an empty index in the language of the settings. There are no documents."""
@@ -167,3 +177,8 @@ class CollectionState:
 def empty_memory(settings: CollectionSettings) -> Confirmations:
     """Return a memory without confirmations, with the decay of these settings as of today."""
     return Confirmations(settings.decay_clock(), BOUNDS)
+
+
+def no_clicks(wanted: Mapping[str, Sequence[int]]) -> Mapping[str, Mapping[int, ClickCount]]:
+    """Return no count of clicks."""
+    return {}

@@ -8,7 +8,8 @@ from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, u
 
 from index.encoding.documents import words_of
 from index.generation.generation import IndexedDocument
-from index.memory.aggregation import Confirmation, grade_of
+from index.memory.aggregation import grade_of
+from index.memory.confirmation import Confirmation
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind
 from service.storage.database import now

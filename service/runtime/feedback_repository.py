@@ -91,7 +91,8 @@ def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownLis
 
 def query_vectors(connection: Connection, collection_id: int) -> dict[str, Floats]:
     """Return query key -> vector (D,), for all queries in memory."""
-    wanted = select(Key.query_key, Key.vector).where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY)
+    mine = (Key.collection_id == collection_id, Key.kind == KeyKind.QUERY, Key.weight != 0)
+    wanted = select(Key.query_key, Key.vector).where(*mine)
     return {row.query_key: as_vector(row.vector) for row in connection.execute(wanted.order_by(Key.id.desc()))}
 
 

@@ -1,6 +1,7 @@
 """Creates collections, and builds their state in memory from the tables."""
 
 import shutil
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from index.generation.generation import Generation
 from index.generation.store import GenerationStore
 from index.ranking.attention import AttentionHead
 from index.records import MemoryKey
+from service.runtime.click_repository import click_counts
 from service.runtime.collection import CollectionState, Serving, empty_memory
 from service.runtime.collection_repository import (
     confirmations,
@@ -58,6 +60,7 @@ def load_collection(database: Database, row: RowMapping, data: Path) -> Collecti
         state = CollectionState(row, directory, store, load_serving(connection, row, data))
         state.saved_watermark = saved
         state.without_vectors = rows_without_vectors(connection, row["id"])
+        state.count_clicks = partial(click_counts, database, row["id"])
         state.load_memory(confirmations(connection, row["id"]), row["watermark"])
         state.rules = Rulebook(rules(connection, row["id"]))
     return state

@@ -110,10 +110,10 @@ def _query(
     if everything:
         return Query(EVERYTHING, np.zeros(generation.dim, np.float32), Mode(request.mode), count, allowed), None
     options = _reading_options(generation.reading, request)
-    query = Query(text, np.empty(0, np.float32), Mode(request.mode), count, allowed, reading=options)
+    query = Query(text, np.empty(0, np.float32), Mode(request.mode), count, allowed, reading=options, typed=request.q)
     reading = read_query(generation, query)
     vector = runtime.query_vector(reading.text)
-    as_typed = reading.text == text or not len(generation.memory.rows)  # without memory its vector is not needed
+    as_typed = reading.text == text or not generation.memory.count  # without memory its vector is not needed
     memory_vector = None if as_typed else runtime.query_vector(text)
     return replace(query, vector=vector, memory_vector=memory_vector), reading
 

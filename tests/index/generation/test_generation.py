@@ -32,7 +32,7 @@ def fingerprint(generation: Generation) -> str:
     """Return a checksum of every array that a search reads."""
     arrays = list(arrays_of(generation).values())
     memory = generation.memory
-    arrays += [memory.vectors, memory.first, memory.rows, memory.weights, memory.counts]
+    arrays += [memory.vectors, memory.rows, memory.weights, memory.counts, *memory.near(X, -2.0)]
     return hashlib.sha256(b"|".join(array.tobytes() for array in arrays)).hexdigest()
 
 

@@ -313,6 +313,6 @@ def found_in(memory: Memory) -> list[tuple[Any, ...]]:
     found = []
     for query in (unit(1, 1), unit(1, -0.2)):
         near, cosine = memory.near(query, 0.5)
-        query_keys = [memory.query_keys[at] for at in memory.query_index[near]]
+        query_keys = [memory.query_key_of(at) for at in near]
         found.append((query_keys, memory.rows[near].tolist(), memory.weights[near].tobytes(), cosine.tobytes()))
     return found

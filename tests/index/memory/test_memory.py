@@ -20,20 +20,20 @@ def contents(memory: Memory) -> list[tuple[str, int, float, int]]:
 
 def found(memory: Memory, query: Floats, excluded_query: str | None = None) -> list[tuple[str, int]]:
     near, _ = memory.near(query, 0.5, excluded_query)
-    return [(memory.query_keys[memory.query_index[at]], int(memory.rows[at])) for at in near]
+    return [(memory.query_key_of(at), int(memory.rows[at])) for at in near]
 
 
 def test_a_past_query_is_stored_once_for_all_documents_that_it_confirms() -> None:
     memory = Memory.of([key("a", row) for row in (3, 1, 2)] + [key("b", 1, Y)], 3)
     assert memory.vectors.tolist() == [X.tolist(), Y.tolist()]
-    assert (memory.query_index.tolist(), memory.rows.tolist()) == ([0, 0, 0, 1], [1, 2, 3, 1])
+    assert [(memory.query_key_of(at), memory.rows[at]) for at in range(4)] == [("a", 1), ("a", 2), ("a", 3), ("b", 1)]
 
 
 def test_the_same_keys_give_the_same_bits_in_any_order() -> None:
     vectors = random_vectors(9, 3, seed=8)
     keys = [key(f"query {n % 4}", n, vectors[n % 4], n / 10) for n in range(9)]
     one, other = Memory.of(keys, 3), Memory.of(keys[::-1], 3)
-    for name in ("vectors", "first", "query_index", "rows", "weights", "counts"):
+    for name in ("vectors", "rows", "weights", "counts"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
     assert one.query_keys == other.query_keys
 

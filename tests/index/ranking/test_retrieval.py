@@ -214,7 +214,7 @@ def test_the_memory_of_an_excluded_query_is_left_out(tmp_path: Path) -> None:
     generation = generation_with(tmp_path, *keys)
     candidates = retrieve(generation, Query("", X, count=1, excluded_query="own"), X[None])
     assert rows(generation, candidates) == [1, 3]
-    assert generation.memory.query_keys[generation.memory.query_index[candidates.memory_key[0]]] == "other"
+    assert generation.memory.query_key_of(candidates.memory_key[0]) == "other"
     everything = retrieve(generation, Query("", X, count=1, excluded_query="none of these"), X[None])
     assert rows(generation, everything) == [1, 2, 3, 4]
 

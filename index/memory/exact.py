@@ -1,0 +1,78 @@
+"""The exact rating of a document for a past query: whether it comes first when the same words are searched again.
+
+Sees the confirmations of one pair of query and document, and counts of clicks; `index.ranking.exact_matches` uses the
+rating. Judgments decide where they exist; else clicks of several known clients. Age does not change the rating.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import fsum
+
+from index.memory.confirmation import Confirmation
+
+LEAST_RATING = 3.0
+"""Least mean rating of a document that comes first."""
+CLICKED_RATING = 3.0
+"""The exact rating of a document that clicks qualify."""
+LEAST_CLIENTS = 3
+"""Least number of clients that like a document, less those that dislike it, for clicks to qualify it."""
+NOISE_RATE = 0.1
+"""Clicks per impression that a document without relevance may get. Clicks qualify above this rate only."""
+RATING_DIGITS = 6
+"""A stored weight gives back its rating with a rounding error; ratings are rounded to this number of digits."""
+
+
+@dataclass(frozen=True)
+class ClickCount:
+    """The logged impressions of one query that showed one document.
+
+    clients: the clients that clicked the document in these impressions. clicked: the number of impressions in which
+    they clicked it. shown: the number of impressions.
+    """
+
+    clients: frozenset[str]
+    clicked: int
+    shown: int
+
+    @property
+    def rate(self) -> float:
+        """Clicks per impression, 0 without impressions."""
+        return self.clicked / max(1, self.shown)
+
+
+def exact_rating(confirmations: Collection[Confirmation], clicks: ClickCount | None = None) -> float:
+    """Return the exact rating of a pair from 3 to 4, or 0 if the document does not come first.
+
+    Each rater and each client counts once, and all anonymous events together count once. A client that dislikes the
+    document counts as a rating of 0, or against a client that clicked it. The order of confirmations has no effect.
+    """
+    ratings = [max(0.0, round(each.grade, RATING_DIGITS)) for each in confirmations if each.judged]
+    disliking = len(_disliking(confirmations))
+    if ratings:
+        mean = fsum(ratings) / (len(ratings) + disliking)
+        return mean if mean >= LEAST_RATING else 0.0
+    if clicks is None or clicks.rate <= NOISE_RATE:
+        return 0.0
+    liking = clicks.clients & liking_clients(confirmations)
+    return CLICKED_RATING if len(liking) - disliking >= LEAST_CLIENTS else 0.0
+
+
+def liking_clients(confirmations: Collection[Confirmation]) -> set[str]:
+    """Return the known clients whose latest event about the document is not a dislike."""
+    clients = {each.client for each in confirmations if each.client is not None and not each.judged}
+    return clients - _disliking(confirmations)
+
+
+def _disliking(confirmations: Collection[Confirmation]) -> set[str | None]:
+    """Return the clients whose latest event is a dislike; None stands for all anonymous events if any dislikes.
+
+    At equal times the dislike is the latest. Anonymous events dislike if their grades sum to less than 0.
+    """
+    latest: dict[str | None, tuple[int, bool]] = {}
+    for each in confirmations:
+        if not each.judged and each.client is not None:
+            this = (each.moment, each.grade < 0)
+            latest[each.client] = max(this, latest.get(each.client, this))
+    disliking: set[str | None] = {client for client, (_, dislikes) in latest.items() if dislikes}
+    anonymous = fsum(each.grade for each in confirmations if not each.judged and each.client is None)
+    return disliking | {None} if anonymous < 0 else disliking

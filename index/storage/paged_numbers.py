@@ -1,0 +1,48 @@
+"""A persistent array of whole numbers: a changed array shares all pages that the change does not concern."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from index.records import Ints
+
+PAGE_BITS = 12
+PAGE = 1 << PAGE_BITS
+"""Numbers of a page. A change copies the pages that it concerns."""
+
+
+class PagedNumbers:
+    """An immutable array of int64 in pages, initially 0. An array that is being read never changes."""
+
+    def __init__(self, pages: tuple[Ints, ...] = ()) -> None:
+        self._pages = pages
+
+    @classmethod
+    def of(cls, numbers: Ints) -> "PagedNumbers":
+        """Return an array of these numbers (n,)."""
+        padded = np.zeros(-(-len(numbers) // PAGE) * PAGE, np.int64)
+        padded[: len(numbers)] = numbers
+        return cls(tuple(padded[first : first + PAGE] for first in range(0, len(padded), PAGE)))
+
+    def take(self, positions: Iterable[int]) -> Ints:
+        """Return the numbers at these positions."""
+        pages = self._pages
+        return np.asarray([pages[at >> PAGE_BITS].item(at & (PAGE - 1)) for at in positions], np.int64)
+
+    def all(self, count: int) -> Ints:
+        """Return a copy of the first numbers (count,)."""
+        return np.concatenate([np.empty(0, np.int64), *self._pages])[:count]
+
+    def changed(self, values: Mapping[int, int]) -> "PagedNumbers":
+        """Return an array with these numbers, position -> number. It grows as far as necessary."""
+        pages, copied = list(self._pages), set[int]()
+        for at, value in values.items():
+            number = at >> PAGE_BITS
+            while number >= len(pages):
+                copied.add(len(pages))
+                pages.append(np.zeros(PAGE, np.int64))
+            if number not in copied:
+                copied.add(number)
+                pages[number] = pages[number].copy()
+            pages[number][at & (PAGE - 1)] = value
+        return PagedNumbers(tuple(pages))

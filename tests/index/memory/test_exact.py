@@ -1,0 +1,132 @@
+"""The exact rating: judgments decide, several known clients qualify a document, and dislikes undo both."""
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from index.memory.aggregation import Bounds, Confirmations, DecayClock
+from index.memory.confirmation import Confirmation
+from index.memory.exact import ClickCount, exact_rating
+
+VECTOR = np.asarray([1, 0], np.float32)
+ABC = frozenset({"client a", "client b", "client c"})
+
+
+def rated(number: int, rating: float, query_key: str = "q", row: int = 1) -> Confirmation:
+    return Confirmation(number, row, query_key, VECTOR, rating, f"rater {number}", 0, judged=True)
+
+
+def acted(number: int, grade: float, client: str | None, moment: int = 0) -> Confirmation:
+    return Confirmation(number, 1, "q", VECTOR, grade, None if client is None else f"client {client}", moment)
+
+
+def clicks_of(*clients: str) -> list[Confirmation]:
+    return [acted(number, 1.0, client) for number, client in enumerate(clients, 1)]
+
+
+@pytest.mark.parametrize(
+    ("ratings", "exact"),
+    [([4], 4.0), ([3], 3.0), ([4, 3], 3.5), ([2], 0.0), ([4, 1], 0.0), ([4, 2], 3.0), ([4, 0], 0.0), ([0], 0.0)],
+)
+def test_the_mean_rating_counts_from_three_on(ratings: Sequence[int], exact: float) -> None:
+    assert exact_rating([rated(number, rating) for number, rating in enumerate(ratings)]) == exact
+
+
+def test_a_rating_read_back_from_its_weight_is_still_that_rating() -> None:
+    assert exact_rating([rated(1, 0.8 / (1 - 0.8)), rated(2, (2 / 3) / (1 - 2 / 3))]) == 3.0
+
+
+def test_a_client_that_dislikes_counts_as_a_rating_of_zero() -> None:
+    ratings = [rated(1, 4), rated(2, 4), rated(3, 4)]
+    assert exact_rating([ratings[0], acted(9, -1, "a")]) == 0.0
+    assert exact_rating([*ratings, acted(9, -1, "a")]) == 3.0
+    assert exact_rating([*ratings, acted(9, -1, "a"), acted(10, -1, "b")]) == 0.0
+
+
+def test_all_anonymous_dislikes_count_once() -> None:
+    ratings = [rated(1, 4), rated(2, 4), rated(3, 4)]
+    assert exact_rating([*ratings, *(acted(number, -1, None) for number in range(10, 60))]) == 3.0
+
+
+def test_the_latest_event_of_a_client_decides() -> None:
+    assert exact_rating([rated(1, 4), acted(2, -1, "a", 5), acted(3, 1, "a", 6)]) == 4.0
+    assert exact_rating([rated(1, 4), acted(2, 1, "a", 5), acted(3, -1, "a", 5)]) == 0.0
+
+
+def test_three_known_clients_qualify_a_document_above_the_rate_of_noise() -> None:
+    assert exact_rating(clicks_of("a", "b", "c"), ClickCount(ABC, 3, 20)) == 3.0
+    assert exact_rating(clicks_of("a", "b", "c"), ClickCount(ABC, 3, 30)) == 0.0
+    assert exact_rating(clicks_of("a", "b", "c"), ClickCount(ABC - {"client c"}, 3, 3)) == 0.0
+    assert exact_rating(clicks_of("a", "b", "c")) == 0.0
+
+
+def test_anonymous_clicks_alone_never_qualify() -> None:
+    assert exact_rating([acted(number, 1, None) for number in range(50)], ClickCount(frozenset(), 50, 50)) == 0.0
+
+
+def test_a_dislike_undoes_the_click_of_one_client() -> None:
+    count = ClickCount(ABC | {"client d"}, 4, 4)
+    assert exact_rating([*clicks_of("a", "b", "c", "d"), acted(9, -1, "e")], count) == 3.0
+    assert exact_rating([*clicks_of("a", "b", "c"), acted(9, -1, "e")], count) == 0.0
+    assert exact_rating([*clicks_of("a", "b", "c"), acted(9, -1, "c", 1)], count) == 0.0
+
+
+def test_judgments_decide_where_they_exist() -> None:
+    assert exact_rating([*clicks_of("a", "b", "c"), rated(9, 1)], ClickCount(ABC, 3, 3)) == 0.0
+
+
+def memory_of(confirmations: Sequence[Confirmation]) -> list[tuple[float, int, float]]:
+    memory = Confirmations(DecayClock(0))
+    memory.change(confirmations)
+    return [(key.weight, key.count, key.exact) for key in memory.keys()["q"]]
+
+
+def test_the_exact_rating_does_not_depend_on_the_order_of_confirmations() -> None:
+    given = [rated(1, 4), rated(2, 3), rated(3, 0), rated(4, 4), acted(5, 1, "a")]
+    assert len({tuple(memory_of(order)) for order in permutations(given)}) == 1
+
+
+def test_removed_confirmations_leave_no_trace() -> None:
+    memory = Confirmations(DecayClock(0), Bounds())
+    memory.change([rated(1, 4)])
+    before = memory.keys()
+    memory.change([rated(2, 0), rated(3, 4)])
+    assert memory.keys()["q"][0].exact == 0.0
+    memory.change([], [2, 3])
+    assert memory.keys() == before
+    assert before["q"][0].exact == 4.0
+
+
+def test_a_rating_of_zero_changes_only_the_exact_rating() -> None:
+    assert memory_of([rated(1, 4), rated(2, 0)]) == [(0.8, 1, 0.0)]
+    memory = Confirmations(DecayClock(0))
+    memory.change([rated(1, 0)])
+    assert memory.keys() == {"q": []}
+
+
+def test_age_does_not_change_the_exact_rating() -> None:
+    memory = Confirmations(DecayClock(0, half_life_days=10))
+    memory.change([rated(1, 4)])
+    memory.age(DecayClock(30, half_life_days=10))
+    (key,) = memory.keys()["q"]
+    assert (round(key.weight, 3), key.exact) == (0.333, 4.0)
+
+
+def test_counts_of_clicks_are_used_for_their_queries_until_they_are_replaced() -> None:
+    memory = Confirmations(DecayClock(0))
+    touched = memory.change(clicks_of("a", "b", "c"))
+    assert memory.clicked_by_several(touched) == {"q": [1]}
+    memory.use_clicks(touched, {"q": {1: ClickCount(ABC, 3, 3)}})
+    assert memory.keys()["q"][0].exact == 3.0
+    memory.use_clicks(["another"], {})
+    assert memory.keys()["q"][0].exact == 3.0
+    memory.use_clicks(touched, {})
+    assert memory.keys()["q"][0].exact == 0.0
+
+
+def test_two_clients_and_anonymous_clicks_need_no_count() -> None:
+    memory = Confirmations(DecayClock(0))
+    touched = memory.change([*clicks_of("a", "b"), acted(8, 1, None), acted(9, 1, None)])
+    assert memory.clicked_by_several(touched) == {}

@@ -1,0 +1,112 @@
+"""A large memory is scanned by a compressed index and finds the same past queries, with the same bits, as without."""
+
+import random
+
+import numpy as np
+import pytest
+
+from index.memory import near_queries
+from index.memory.memory import Memory
+from index.memory.near_queries import SealedQueries, sealed_queries
+from index.records import Floats, MemoryKey
+from tests.index.fixtures import random_vectors
+
+DIM = 24
+
+
+def clustered(count: int, seed: int, dim: int = DIM) -> Floats:
+    """Return unit vectors (count, dim) around eight centres, so that some are near each other."""
+    chance = np.random.default_rng(seed)
+    centres = np.random.default_rng(7).normal(size=(8, dim))
+    vectors = centres[chance.integers(8, size=count)] + 0.7 * chance.normal(size=(count, dim))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def exactly(vectors: Floats, query: Floats, radius: float) -> tuple[list[int], bytes]:
+    positions, cosines = near_queries.near_queries(vectors, None, query, radius)
+    return positions.tolist(), cosines.tobytes()
+
+
+@pytest.mark.parametrize("radius", [0.3, 0.5, 0.9, -2.0])
+@pytest.mark.parametrize("first", [1, 16, 1024])
+def test_the_scan_finds_all_within_the_radius_with_the_same_bits(
+    radius: float, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(near_queries, "FIRST_SCANNED", first)
+    vectors = clustered(1500, seed=1)
+    sealed = SealedQueries.of(vectors[:1200])
+    for query in [*clustered(20, seed=2), *random_vectors(5, DIM, seed=3), vectors[5]]:
+        positions, cosines = near_queries.near_queries(vectors, sealed, query, radius)
+        assert (positions.tolist(), cosines.tobytes()) == exactly(vectors, query, radius)
+
+
+@pytest.mark.parametrize("dim", [3, 64, 384])
+def test_the_width_of_vectors_does_not_matter(dim: int) -> None:
+    vectors = clustered(900, seed=4, dim=dim)
+    sealed = SealedQueries.of(vectors)
+    for query in clustered(10, seed=5, dim=dim):
+        positions, cosines = near_queries.near_queries(vectors, sealed, query, 0.5)
+        assert (positions.tolist(), cosines.tobytes()) == exactly(vectors, query, 0.5)
+
+
+def test_many_equal_vectors_are_all_found() -> None:
+    vectors = np.repeat(random_vectors(3, DIM, seed=6), 3000, axis=0)
+    positions, _ = near_queries.near_queries(vectors, SealedQueries.of(vectors), vectors[0], 0.99)
+    assert positions.tolist() == list(range(3000))
+
+
+def test_a_small_memory_has_no_index_and_a_long_tail_is_sealed() -> None:
+    vectors = random_vectors(3 * near_queries.TAIL, 8, seed=8)
+    assert sealed_queries(vectors[: near_queries.TAIL], None) is None
+    sealed = sealed_queries(vectors[: near_queries.TAIL + 1], None)
+    assert sealed is not None
+    assert sealed.count == near_queries.TAIL + 1
+    assert sealed_queries(vectors[: sealed.count + near_queries.TAIL], sealed) is sealed
+    later = sealed_queries(vectors[: sealed.count + near_queries.TAIL + 1], sealed)
+    assert later is not None
+    assert (later.count, sealed.count) == (2 * near_queries.TAIL + 2, near_queries.TAIL + 1)
+
+
+def found(memory: Memory, query: Floats) -> list[tuple[str, int, float, float]]:
+    near, cosine = memory.near(query, 0.5, excluded_query="query 3")
+    keys = [(memory.query_key_of(at), int(memory.rows[at]), float(memory.weights[at])) for at in near]
+    return [(*key, one) for key, one in zip(keys, cosine.tolist(), strict=True)]
+
+
+def test_a_changed_memory_finds_the_same_as_a_new_memory_of_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near_queries, "TAIL", 20)
+    monkeypatch.setattr("index.memory.memory.MOST_FORGOTTEN", 40)
+    monkeypatch.setattr("index.memory.memory.MOST_REPLACED", 60)
+    vectors, chance = clustered(400, seed=9), random.Random(5)
+    memory, present, held = Memory.of([], DIM), dict[str, list[MemoryKey]](), []
+    for step in range(300):
+        change = {}
+        for number in chance.sample(range(150), 4):
+            query_key = f"query {number}"
+            vector = vectors[number + (200 if chance.random() < 0.1 else 0)]
+            rows = sorted(chance.sample(range(50), chance.randrange(4)))
+            change[query_key] = [MemoryKey(row, vector, chance.randrange(1, 9) / 8, query_key, step) for row in rows]
+        memory = memory.changed(change)
+        present |= change
+        if step % 29 == 0:
+            keys = [key for group in present.values() for key in group]
+            held.append((memory, Memory.of(keys, DIM)))
+    for changed, fresh in held:  # later changes did not affect earlier memories
+        assert changed.count == fresh.count
+        assert [(one.query_key, one.row, one.count) for one in changed.keys] == [
+            (one.query_key, one.row, one.count) for one in fresh.keys
+        ]
+        for query in clustered(10, seed=10):
+            assert found(changed, query) == found(fresh, query)
+    assert len(memory.vectors) < 300
+    assert len(memory.rows) < 3 * len(memory.keys) + 200
+
+
+def test_replaced_memory_keys_are_repacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.memory.memory.MOST_REPLACED", 10)
+    (vector,) = random_vectors(1, DIM, seed=1)
+    memory = Memory.of([MemoryKey(row, vector, 0.5, "a") for row in range(4)], DIM)
+    for count in range(2, 30):
+        memory = memory.changed({"a": [MemoryKey(row, vector, 0.5, "a", count) for row in range(4)]})
+    assert len(memory.rows) < 20
+    assert [(key.row, key.count) for key in memory.keys] == [(row, 29) for row in range(4)]

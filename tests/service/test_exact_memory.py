@@ -1,0 +1,116 @@
+"""Exact memory over HTTP: documents that people rated highly for the very words of a query come first for them."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.runtime.collection_repository import collection_row
+from service.runtime.loader import load_collection
+from tests.service.client import CollectionClient, create, opened, runtime_of
+
+QUERY = "which tree is tall"
+PARAPHRASE = "which tree is very tall"
+COUNT = 30
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("exact") / "data") as client:
+        yield client
+
+
+@pytest.fixture
+def wood(client: TestClient, request: pytest.FixtureRequest) -> CollectionClient:
+    """A new collection with documents of decreasing similarity to the query."""
+    wood = create(client, request.node.name.replace("_", "-")[:100])
+    wood.add(*({"id": f"tree{n}", "text": "which tree is tall " + f"word{n} " * n} for n in range(1, COUNT + 1)))
+    return wood
+
+
+def clicked(wood: CollectionClient, document: str, *clients: str | None, searches: int = 1) -> None:
+    """Log `searches` searches for each client, who clicks the document in the first."""
+    for client_id in clients:
+        query_ids = [wood.search(QUERY, limit=COUNT)["query_id"] for _ in range(searches)]
+        wood.act(document, query_id=query_ids[0], client_id=client_id)
+
+
+def test_a_rating_of_four_brings_the_last_document_to_the_top(wood: CollectionClient) -> None:
+    before, near = wood.ids(QUERY, limit=COUNT), wood.ids(PARAPHRASE, limit=COUNT)
+    wood.judge(f" {QUERY.upper()} ", before[-1], 4)
+    assert wood.ids(QUERY, limit=COUNT) == [before[-1], *before[:-1]]
+    (hit, *_) = wood.search(QUERY, explain=True, log=False)["hits"]
+    assert sum(hit["explain"]["parts"].values()) == pytest.approx(hit["logit"], abs=1e-3)
+    assert wood.ids(PARAPHRASE, limit=COUNT)[0] == near[0]
+
+
+def test_ratings_of_zero_and_dislikes_undo_a_rating_and_their_removal_restores_it(wood: CollectionClient) -> None:
+    last = wood.ids(QUERY, limit=COUNT)[-1]
+    wood.judge(QUERY, last, 4, rater="ada")
+    first = wood.ranking(QUERY)
+    assert first[0][0] == last
+    wood.judge(QUERY, last, 0, rater="bob")
+    assert wood.ids(QUERY)[0] != last
+    wood.judge(QUERY, last, None, rater="bob")
+    assert wood.ranking(QUERY) == first
+    wood.act(last, "thumbs_down", user_query=QUERY, client_id="carl")
+    assert wood.ids(QUERY)[0] != last
+    wood.post("events/delete", {"client_id": "carl"})
+    assert wood.ranking(QUERY) == first
+
+
+def test_a_rating_of_zero_is_no_key_of_memory(wood: CollectionClient) -> None:
+    before = wood.ranking(QUERY)
+    wood.judge(QUERY, "tree3", 0)
+    assert wood.ranking(QUERY) == before
+    assert wood.get()["counts"]["keys"]["query"] == 0
+
+
+def test_three_clients_bring_a_document_to_the_top_and_two_only_nudge(wood: CollectionClient) -> None:
+    last = wood.ids(QUERY, limit=COUNT)[-1]
+    clicked(wood, last, "ada", "bob", None, None, None)
+    assert wood.ids(QUERY, limit=COUNT)[0] != last
+    clicked(wood, last, "carl")
+    assert wood.ids(QUERY, limit=COUNT)[0] == last
+    wood.post("events/delete", {"client_id": "carl"})
+    assert wood.ids(QUERY, limit=COUNT)[0] != last
+
+
+def test_rare_clicks_are_noise(wood: CollectionClient) -> None:
+    last = wood.ids(QUERY, limit=COUNT)[-1]
+    clicked(wood, last, "ada", "bob", "carl", searches=12)
+    assert wood.ids(QUERY, limit=COUNT)[0] != last
+
+
+def test_clicks_without_a_logged_impression_do_not_qualify(wood: CollectionClient) -> None:
+    last = wood.ids(QUERY, limit=COUNT)[-1]
+    for client_id in ("ada", "bob", "carl"):
+        wood.act(last, user_query=QUERY, client_id=client_id)
+    assert wood.ids(QUERY, limit=COUNT)[0] != last
+
+
+def test_a_collection_loaded_again_has_the_same_ranking(wood: CollectionClient) -> None:
+    ids = wood.ids(QUERY, limit=COUNT)
+    wood.judge(QUERY, ids[-1], 4)
+    wood.judge(QUERY, ids[-2], 4, rater="ada")
+    wood.judge(QUERY, ids[-2], 0, rater="bob")
+    clicked(wood, ids[-3], "ada", "bob", "carl")
+    runtime = runtime_of(wood.client)
+    state = runtime.collection(wood.name)
+    with runtime.database.read() as connection:
+        row = collection_row(connection, state.id)
+    loaded = load_collection(runtime.database, row, runtime.settings.data)
+    assert loaded.generation.memory.keys[0].exact in (0.0, 3.0, 4.0)
+    assert [(one.row, one.exact) for one in loaded.generation.memory.keys] == [
+        (one.row, one.exact) for one in state.generation.memory.keys
+    ]
+    assert sorted(one.exact for one in loaded.generation.memory.keys) == [0.0, 3.0, 4.0]
+    loaded.store.close()
+
+
+def test_an_updated_document_keeps_its_place(wood: CollectionClient) -> None:
+    ids = wood.ids(QUERY, limit=COUNT)
+    wood.judge(QUERY, ids[-1], 4)
+    clicked(wood, ids[-2], "ada", "bob", "carl")
+    wood.add(*({"id": one, "text": "another text about a tree"} for one in ids[-2:]))
+    assert wood.ids(QUERY, limit=COUNT)[:2] == [ids[-1], ids[-2]]
