@@ -87,10 +87,11 @@ def test_without_a_stored_result_the_block_says_so_and_has_no_figure(results: Pa
 
 
 def test_notes_and_remarks_are_replaced_with_the_result(results: Path) -> None:
-    assert "before BM25" in block_text("learning.note")
+    changed(results / "learning.json", lambda one: one["measured"].update(note="Taken on a Sunday."))
+    assert "Taken on a Sunday." in block_text("learning.note", results)
     changed(results / "learning.json", lambda one: one.update(remarks=[]))
     changed(results / "learning.json", lambda one: one["measured"].update(note=""))
-    assert "before BM25" not in block_text("learning.note", results)
+    assert "Sunday" not in block_text("learning.note", results)
     assert "\n- " not in block_text("learning.measured", results)
 
 
