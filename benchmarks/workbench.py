@@ -62,7 +62,7 @@ class Bench:
     def measured(self, generation: Generation, head: AttentionHead) -> Values:
         """Return the measures of a head's rankings of the whole collection for the test queries."""
         run = {
-            query: [self.ids[row] for row in ranked_rows(generation, head, one, LIMIT)]
+            query: [self.ids[row] for row in ranked_rows(generation, head, one)[:LIMIT]]
             for query, one in self.asked.items()
         }
         return measure_run(run, {query: self.one.test[query] for query in self.asked}, MEASURES)

@@ -179,9 +179,9 @@ def select(
     """Return the recipe selected by cross-validation, or by validation on one fold if there are enough queries."""
     groups = _groups(interpretations.examples["graded"], config)
     search = _RecipeSearch(generation, interpretations, initial, config, cache, groups, config.cost_budget)
-    base = replace(RECIPES[0], rank=initial.rank)
-    yield from search.attempt(base)
     known = [one for one in config.interpretations if one in interpretations.examples] or ["graded"]
+    base = replace(RECIPES[0], rank=initial.rank, interpretation=known[0])
+    yield from search.attempt(base)
     for level in RECIPES[1:]:
         if level.name in config.recipes:
             yield from _try_level(search, level, base, known)

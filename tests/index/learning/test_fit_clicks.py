@@ -79,7 +79,7 @@ def test_a_run_with_only_the_naive_interpretation_makes_no_other_trial(collectio
     fitted, _ = run(collection, shuffled(), replace(CONFIG, interpretations=("naive",)), recipes=RECIPES)
     tried = fitted.report["recipe"]
     assert tried["reading"] == "naive"
-    assert list(tried["validation_ndcg"]) == ["initial", "projection, learning_rate 0.02, naive"]
+    assert list(tried["validation_ndcg"]) == ["initial, naive", "projection, learning_rate 0.02, naive"]
 
 
 def test_with_only_judgments_there_is_one_interpretation(collection: Generation) -> None:

@@ -371,7 +371,7 @@ def test_recipes_are_tried_with_the_first_interpretation(
         select(collection, ClickInterpretations(interpretations, wanted, None), INITIAL, config, TrialCache(None))
     )
     assert list(selection.validation) == [
-        "initial",
+        f"initial, {interpretation}",
         f"projection, learning_rate 0.02, {interpretation}",
     ]
     assert selection.as_dict()["reading"] == interpretation
