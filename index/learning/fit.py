@@ -21,7 +21,6 @@ from index.learning.examples import (
     TEST_FOLDS,
     Example,
     Feedback,
-    fold_of,
     make_batch,
     make_example,
     make_examples,
@@ -32,7 +31,6 @@ from index.learning.model_selection import ClickInterpretations, Selection, sele
 from index.learning.null_calibration import fit_null, null_evidence
 from index.learning.trainer import TrainingSplit, run_trial
 from index.learning.trial_cache import TrialCache, fingerprint
-from index.memory.memory import Memory
 from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig
 from index.ranking.normalisers import masked
 from index.ranking.retrieval import Query
@@ -77,15 +75,14 @@ def fit(
     initial = initial or champion.config
     clicks = estimate_clicks([*learn, *silent])
     learn = sample(learn, config.max_train_queries, config.seed)
-    seen = without_test_memory(generation)
-    interpretations = yield from _interpret(seen, learn, initial, clicks, config)
-    inputs = _inputs(seen, learn, clicks, initial, config) if cache else ""
-    selection = yield from select(seen, interpretations, initial, config, TrialCache(cache, inputs))
-    head = yield from _final(seen, interpretations, selection, initial, config)
-    hop = yield from select_hop(seen, selection, learn, clicks, config)
+    interpretations = yield from _interpret(generation, learn, initial, clicks, config)
+    inputs = _inputs(generation, learn, clicks, initial, config) if cache else ""
+    selection = yield from select(generation, interpretations, initial, config, TrialCache(cache, inputs))
+    head = yield from _final(generation, interpretations, selection, initial, config)
+    hop = yield from select_hop(generation, selection, learn, clicks, config)
     selection = selection.with_hop(hop["chosen"])
     examples = interpretations.examples[selection.recipe.interpretation]
-    head = calibrate_null(seen, head.changed(hop=hop["chosen"]), examples)
+    head = calibrate_null(generation, head.changed(hop=hop["chosen"]), examples)
     held_out = yield from compare_heads(generation, champion, head, selection, learn, test, clicks, config)
     report = {
         "queries": {"train": len(learn), "test": len(test)},
@@ -99,12 +96,6 @@ def fit(
         "head": describe(head),
     }
     return Fitted(head, report, held_out.decide())
-
-
-def without_test_memory(generation: Generation) -> Generation:
-    """Return the generation without the memory of test queries: their labels must not reach training."""
-    keys = [key for key in generation.memory.keys if fold_of(key.query_key) >= TEST_FOLDS]
-    return replace(generation, memory=Memory.of(keys, generation.dim))
 
 
 def describe(head: AttentionHead) -> dict[str, Any]:
