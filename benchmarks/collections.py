@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import select
 
@@ -29,6 +29,8 @@ MAX_RATING = 4
 class TestSet:
     """A corpus with queries and judgments. Training uses the train split; reports use the test split."""
 
+    __test__: ClassVar[bool] = False
+    """pytest collects classes whose names begin with Test."""
     name: str
     documents: list[dict[str, Any]]
     queries: dict[str, str]
