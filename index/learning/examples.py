@@ -6,7 +6,7 @@ evidence: with it, memory would look perfect in training and generalise badly.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -211,14 +211,15 @@ def _only(candidates: CandidateSet, doc_indices: Ints) -> CandidateSet:
     keep = np.isin(candidates.doc_indices, doc_indices)
     kept_memory = keep[candidates.memory_candidate]
     renumbered = np.cumsum(keep) - 1
-    return CandidateSet(
-        candidates.doc_indices[keep],
-        candidates.words[keep],
-        candidates.facts,
-        candidates.memory_key[kept_memory],
-        renumbered[candidates.memory_candidate[kept_memory]],
-        candidates.memory_cosine[kept_memory],
-        candidates.memory_weight[kept_memory],
+    return replace(
+        candidates,
+        doc_indices=candidates.doc_indices[keep],
+        words=candidates.words[keep],
+        memory_key=candidates.memory_key[kept_memory],
+        memory_candidate=renumbered[candidates.memory_candidate[kept_memory]],
+        memory_cosine=candidates.memory_cosine[kept_memory],
+        memory_weight=candidates.memory_weight[kept_memory],
+        exact=(),  # the example's own query is excluded
     )
 
 

@@ -194,7 +194,7 @@ class AttentionHead:
         return Attention(logits, NORMALISERS[self.config.normaliser](logits, mask), parts)
 
     def raised(self, attention: Attention, boost: Array, mask: Array) -> Attention:
-        """Return the attention with a boost (B, N) added to the part `memory`; mask (B, N) is that of the candidates.
+        """Return the attention with a boost (B, N) added to the part `memory`; mask (B, N) is False in empty slots.
 
         Logits, null slot and weights follow from the raised parts, so the parts still add up to the logits.
         """

@@ -37,7 +37,7 @@ class Standing:
 
     @cached_property
     def last_start(self) -> datetime | None:
-        """The start of the last run, whoever started it and however it ended; None without a run."""
+        """The start of the last run, requested or scheduled, with any outcome; None without a run."""
         found = repository.last_start(self._connection, self._state.id)
         return None if found is None else datetime.fromisoformat(found)
 
