@@ -14,7 +14,8 @@ def named(*values: float) -> dict[str, float]:
 
 
 def comparison(difference: float, low: float, high: float, queries: int = 50) -> Comparison:
-    return Comparison("nDCG@10", queries, 0.5, 0.5 + difference, difference, low, high, 0.01)
+    p_value = 0.01 if low > 0 or high < 0 else 0.2
+    return Comparison("nDCG@10", queries, 0.5, 0.5 + difference, difference, low, high, p_value, queries)
 
 
 SAME = comparison(0.0, 0.0, 0.0)
