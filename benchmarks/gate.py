@@ -1,0 +1,239 @@
+"""The errors of the gate on simulated feedback: heads promoted that are no better, and better heads not promoted.
+
+    python -m benchmarks.gate --data ../shared/data --resume /tmp/gate.jsonl --out benchmarks/results/gate.json
+
+Nulls: the untrained champion draws the labels (benchmarks/label_draws.py), so no head can be better, and every promotion
+is false. Nights: a log grows, and a run follows every night until a head is promoted. Power: a head with other weights
+draws the labels, and the champion is worse by a known number of points of expected nDCG@10.
+
+Trials, all choices and the gate run again for every draw, by the code of the service. A cheap configuration makes
+thousands of runs possible: the recipe `weights`, at most 4 epochs of 8 steps, 20 + 20 hard negatives, no second hop, no
+memory. What does not depend on the head is computed once (benchmarks/remembered_evidence.py).
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from rich.console import Console
+from scipy import stats
+
+from benchmarks.collections import opened, read_set
+from benchmarks.label_draws import Truth, truths
+from benchmarks.remembered_evidence import RememberedEvidence, remembered_evidence
+from benchmarks.result_file import add_out, commit, publish
+from benchmarks.simulator import Searchers
+from benchmarks.vectors import CachedEncoder, converted_encoder
+from benchmarks.workbench import KEYS, finished, on_one_thread
+from index.evaluation.significance import CONFIDENCE
+from index.generation.generation import Generation
+from index.learning import trainer
+from index.learning.config import FitConfig
+from index.learning.examples import Feedback
+from index.learning.fit import Fitted, fit
+from index.memory.query_key import as_query_key
+from index.ranking.attention import EVIDENCE, AttentionHead
+from service.settings import Settings
+
+CONFIG = FitConfig(recipes=("initial", "weights"), epochs=4, candidates=20, hops=())
+SCALAR_STEPS = 8
+TEMPERATURE = 2.0
+"""Factor of the champion's temperature at which labels are drawn: nDCG@10 is then near that of real judgments."""
+LISTS = 4
+"""Lists shown for each query."""
+NIGHTS = 30
+SEARCHERS = {
+    "clicks by position": Searchers(noise=0.0),
+    "clicks by cascade": Searchers(model="cascade", noise=0.0),
+    "clicks by cascade, with noise": Searchers(model="cascade"),
+}
+WORDS = ("words", "coverage", "proximity", "phrase")
+"""Parts of the evidence that weigh more in a head that is better than the champion."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table: `draws` logs of `queries` queries each; with nights, the last log of each chain has them."""
+
+    name: str
+    feedback: str
+    queries: int
+    draws: int
+    worse: float = 0.0
+    """Points of expected nDCG@10 that the champion loses against the head that draws the labels."""
+    first: int = 0
+    """Queries in the first night; 0: a single run."""
+    trained: bool = False
+    """Whether the champion counts as trained: then the gate uses the test queries alone."""
+    forced: bool = False
+    """Whether a trained recipe is always selected, so that the gate alone decides."""
+
+
+SIZES = (50, 100, 200, 400)
+ROWS = (
+    Row("null", "judgments", 120, 1000),
+    *(Row("null", feedback, 120, 100) for feedback in SEARCHERS),
+    *(Row("null, trained whatever validation says", feedback, 120, 60, forced=True) for feedback in SEARCHERS),
+    Row(f"{NIGHTS} nights of nulls", "judgments", 300, 20, first=100),
+    *(Row("2 points better", "judgments", queries, 60, worse=0.02) for queries in SIZES),
+    *(Row("5 points better", "judgments", queries, 60, worse=0.05) for queries in SIZES),
+    Row(f"{NIGHTS} nights of nulls, trained champion", "judgments", 300, 20, first=100, trained=True),
+)
+
+
+class Simulation:
+    """Simulated runs on the train queries of a set."""
+
+    def __init__(self, generation: Generation, head: AttentionHead, queries: Sequence[Feedback]) -> None:
+        self._generation = generation
+        self._champion = head
+        self._trained = head.changed(log_inverse_temperature=head.log_inverse_temperature + 0.01)
+        self._queries = queries
+        self._truths: dict[float, list[Truth]] = {}
+
+    def records(self, memory: RememberedEvidence, row: Row, draw: int) -> list[dict[str, Any]]:
+        """Return the record of each run on one simulated log."""
+        random = np.random.default_rng([draw, row.queries])
+        pool = self.truths(memory, row.worse)
+        drawn = [pool[at] for at in random.choice(len(pool), row.queries, replace=False)]
+        feedback = [_labels(row.feedback, one, random) for one in drawn]
+        sizes = [row.queries]
+        if row.first:
+            sizes = np.linspace(row.first, row.queries, NIGHTS).round().astype(int).tolist()
+        found: list[dict[str, Any]] = []
+        for night, size in enumerate(sizes):
+            fitted = self._fitted(feedback[:size], row, night)
+            found.append(_record(fitted) | {"gain": round(self._gain(memory, fitted, pool), 5)})
+            if fitted.decision.promote:
+                break
+        return found
+
+    def truths(self, memory: RememberedEvidence, worse: float) -> list[Truth]:
+        """Return the distributions of all queries by a head against which the champion loses `worse`."""
+        if worse not in self._truths:
+            low, high = 0.0, 5.0
+            for _ in range(12 if worse else 1):
+                factor = (low + high) / 2 if worse else 0.0
+                pool = truths(memory, self._generation, self._better(factor), self._queries, TEMPERATURE)
+                lost = -self._gain(memory, None, pool)
+                low, high = (factor, high) if lost < worse else (low, factor)
+            self._truths[worse] = pool
+        return self._truths[worse]
+
+    def _better(self, factor: float) -> AttentionHead:
+        """Return the champion with the weights of words multiplied by 1 + factor."""
+        scale = [1 + factor * (part in WORDS) for part in EVIDENCE]
+        return self._champion.changed(beta=self._champion.beta * np.asarray(scale, np.float32))
+
+    def _fitted(self, feedback: Sequence[Feedback], row: Row, earlier: int) -> Fitted:
+        champion = self._trained if row.trained else self._champion
+        config = replace(CONFIG, error_share=-1e9) if row.forced else CONFIG
+        return finished(fit(self._generation, feedback, champion, config, earlier_decisions=earlier))[0]
+
+    def _gain(self, memory: RememberedEvidence, fitted: Fitted | None, pool: Sequence[Truth]) -> float:
+        """Return the true gain in nDCG@10 of a fitted head over the champion; without one, the champion's over the best."""
+        total = 0.0
+        for one, truth in zip(self._queries, pool, strict=True):
+            before = truth.expected_ndcg(memory.ranked(self._generation, self._champion, one)[0].tolist())
+            head = fitted.head if fitted else None
+            ranked = memory.ranked(self._generation, head, one)[0].tolist() if head else truth.rows.tolist()
+            after = truth.expected_ndcg(ranked)
+            total += after - before if fitted else before - after
+        return total / len(pool)
+
+
+def main() -> None:
+    """Simulate every row; print a table and one last line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
+    parser.add_argument("--set", default="cosqa", help="the set whose documents and train queries are used")
+    parser.add_argument("--draws", type=int, default=0, help="simulated logs of each row, at most; 0: as in ROWS")
+    parser.add_argument("--resume", type=Path, help="file of records; simulated logs in it are not simulated again")
+    add_out(parser)
+    options = parser.parse_args()
+    on_one_thread()
+    one = read_set(options.data / options.set)
+    console = Console(width=160)
+    encoder = CachedEncoder(converted_encoder(Settings().encoder))
+    with opened(one, encoder, KEYS) as (_, state), patch.object(trainer, "SCALAR_STEPS", SCALAR_STEPS):
+        texts = sorted({one.queries[query] for query in one.train})
+        vectors = encoder.encode_queries(texts)
+        queries = [Feedback(as_query_key(a), a, b, {}) for a, b in zip(texts, vectors, strict=True)]
+        simulation = Simulation(state.generation, state.serving.head, queries)
+        rows = []
+        with remembered_evidence() as memory:
+            for row in ROWS:
+                draws = min(row.draws, options.draws or row.draws)
+                rows.append(summary(row, list(_simulated(simulation, memory, row, draws, options.resume))))
+                console.print(json.dumps(rows[-1]), markup=False, soft_wrap=True)
+    commits = {one["commit"] for one in _stored(options.resume)}
+    publish({"set": one.name, "pool": len(queries), "rows": rows}, [0], options.out, sorted(commits))
+
+
+def summary(row: Row, logs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return the figures of a row from the records of its logs.
+
+    promoted: logs in which a head was promoted. once: logs in which the first decision's level would have promoted, were
+    it applied in every night. worse: logs whose promoted head is worse than the champion by the true distribution.
+    """
+    last = [log[-1] for log in logs]
+    promoted = sum(one["promote"] for one in last)
+    once = sum(any(one["difference"] > 0 and one["p"] < 1 - CONFIDENCE for one in log) for log in logs)
+    interval = stats.binomtest(promoted, len(logs)).proportion_ci(CONFIDENCE)
+    trained = [one for log in logs for one in log if one["recipe"] != "initial"]
+    return {
+        "row": row.name,
+        "feedback": row.feedback,
+        "queries": row.queries if not row.first else [row.first, row.queries],
+        "logs": len(logs),
+        "runs": sum(map(len, logs)),
+        "promoted": promoted,
+        "share": [round(promoted / len(logs), 4), round(interval.low, 4), round(interval.high, 4)],
+        "once": round(once / len(logs), 4),
+        "worse": sum(one["promote"] and one["gain"] < 0 for one in last),
+        "chosen": round(len(trained) / sum(map(len, logs)), 4),
+        "difference": round(float(np.mean([one["ndcg"] for one in trained] or [0.0])), 5),
+        "gain": round(float(np.mean([one["gain"] for one in trained] or [0.0])), 5),
+    }
+
+
+def _simulated(
+    simulation: Simulation, memory: RememberedEvidence, row: Row, draws: int, path: Path | None
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the records of each simulated log, from the file where it has them."""
+    name = f"{row.name}, {row.feedback}, {row.queries}"
+    known = {(one["row"], one["draw"]): one["log"] for one in _stored(path)}
+    for draw in range(draws):
+        if (name, draw) not in known:
+            known[name, draw] = simulation.records(memory, row, draw)
+            if path is not None:
+                with path.open("a") as file:
+                    record = {"row": name, "draw": draw, "commit": commit(), "log": known[name, draw]}
+                    file.write(json.dumps(record) + "\n")
+        yield known[name, draw]
+
+
+def _stored(path: Path | None) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path and path.is_file() else []
+
+
+def _labels(kind: str, one: Truth, random: np.random.Generator) -> Feedback:
+    return one.judged(random) if kind == "judgments" else one.clicked(SEARCHERS[kind], LISTS, random)
+
+
+def _record(fitted: Fitted) -> dict[str, Any]:
+    """Return the facts of a run; difference and p are those of the measure that decided."""
+    held_out = fitted.report["held_out"]
+    name = "nDCG@10" if fitted.decision.checks[0].name == "ndcg_better" else next(reversed(held_out))
+    facts = {"promote": fitted.decision.promote, "recipe": fitted.report["recipe"]["recipe"]}
+    decided = {"difference": held_out[name]["difference"], "p": held_out[name]["p_value"]}
+    return facts | decided | {"ndcg": held_out["nDCG@10"]["difference"], "queries": held_out[name]["queries"]}
+
+
+if __name__ == "__main__":
+    main()
