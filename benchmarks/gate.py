@@ -2,9 +2,9 @@
 
     python -m benchmarks.gate --data ../shared/data --resume /tmp/gate.jsonl --out benchmarks/results/gate.json
 
-Nulls: the untrained champion draws the labels (benchmarks/label_draws.py), so no head can be better, and every promotion
-is false. Nights: a log grows, and a run follows every night until a head is promoted. Power: a head with other weights
-draws the labels, and the champion is worse by a known number of points of expected nDCG@10.
+Nulls: the untrained champion draws the labels (benchmarks/label_draws.py), so no head can be better, and every
+promotion is false. Nights: a log grows, and a run follows every night until a head is promoted. Power: a head with
+other weights draws the labels, and the champion is worse by a known number of points of expected nDCG@10.
 
 Trials, all choices and the gate run again for every draw, by the code of the service. A cheap configuration makes
 thousands of runs possible: the recipe `weights`, at most 4 epochs of 8 steps, 20 + 20 hard negatives, no second hop, no
@@ -24,7 +24,7 @@ from rich.console import Console
 from scipy import stats
 
 from benchmarks.collections import opened, read_set
-from benchmarks.label_draws import Truth, truths
+from benchmarks.label_draws import TOP, Truth, truths
 from benchmarks.remembered_evidence import RememberedEvidence, remembered_evidence
 from benchmarks.result_file import add_out, commit, publish
 from benchmarks.simulator import Searchers
@@ -49,8 +49,7 @@ LISTS = 4
 NIGHTS = 30
 SEARCHERS = {
     "clicks by position": Searchers(noise=0.0),
-    "clicks by cascade": Searchers(model="cascade", noise=0.0),
-    "clicks by cascade, with noise": Searchers(model="cascade"),
+    "clicks by cascade": Searchers(model="cascade"),
 }
 WORDS = ("words", "coverage", "proximity", "phrase")
 """Parts of the evidence that weigh more in a head that is better than the champion."""
@@ -79,10 +78,10 @@ ROWS = (
     Row("null", "judgments", 120, 1000),
     *(Row("null", feedback, 120, 100) for feedback in SEARCHERS),
     *(Row("null, trained whatever validation says", feedback, 120, 60, forced=True) for feedback in SEARCHERS),
-    Row(f"{NIGHTS} nights of nulls", "judgments", 300, 20, first=100),
-    *(Row("2 points better", "judgments", queries, 60, worse=0.02) for queries in SIZES),
-    *(Row("5 points better", "judgments", queries, 60, worse=0.05) for queries in SIZES),
-    Row(f"{NIGHTS} nights of nulls, trained champion", "judgments", 300, 20, first=100, trained=True),
+    *(Row("2 points better", "judgments", queries, 40, worse=0.02) for queries in SIZES),
+    Row(f"{NIGHTS} nights of nulls", "judgments", 300, 12, first=100),
+    *(Row("5 points better", "judgments", queries, 40, worse=0.05) for queries in SIZES),
+    Row(f"{NIGHTS} nights of nulls, trained champion", "judgments", 300, 12, first=100, trained=True),
 )
 
 
@@ -108,7 +107,9 @@ class Simulation:
         found: list[dict[str, Any]] = []
         for night, size in enumerate(sizes):
             fitted = self._fitted(feedback[:size], row, night)
-            found.append(_record(fitted) | {"gain": round(self._gain(memory, fitted, pool), 5)})
+            trained = fitted.report["recipe"]["recipe"] != "initial"
+            gain = round(self._gain(memory, fitted.head, pool), 5) if trained else 0.0
+            found.append(_record(fitted) | {"gain": gain})
             if fitted.decision.promote:
                 break
         return found
@@ -119,8 +120,9 @@ class Simulation:
             low, high = 0.0, 5.0
             for _ in range(12 if worse else 1):
                 factor = (low + high) / 2 if worse else 0.0
-                pool = truths(memory, self._generation, self._better(factor), self._queries, TEMPERATURE)
-                lost = -self._gain(memory, None, pool)
+                better = self._better(factor)
+                pool = truths(memory, self._generation, better, self._queries, TEMPERATURE)
+                lost = self._gain(memory, better, pool)
                 low, high = (factor, high) if lost < worse else (low, factor)
             self._truths[worse] = pool
         return self._truths[worse]
@@ -135,16 +137,13 @@ class Simulation:
         config = replace(CONFIG, error_share=-1e9) if row.forced else CONFIG
         return finished(fit(self._generation, feedback, champion, config, earlier_decisions=earlier))[0]
 
-    def _gain(self, memory: RememberedEvidence, fitted: Fitted | None, pool: Sequence[Truth]) -> float:
-        """Return the true gain in nDCG@10 of a fitted head over the champion; without one, the champion's over the best."""
-        total = 0.0
-        for one, truth in zip(self._queries, pool, strict=True):
-            before = truth.expected_ndcg(memory.ranked(self._generation, self._champion, one)[0].tolist())
-            head = fitted.head if fitted else None
-            ranked = memory.ranked(self._generation, head, one)[0].tolist() if head else truth.rows.tolist()
-            after = truth.expected_ndcg(ranked)
-            total += after - before if fitted else before - after
-        return total / len(pool)
+    def _gain(self, memory: RememberedEvidence, head: AttentionHead, pool: Sequence[Truth]) -> float:
+        """Return the true gain in nDCG@10 of a head over the champion, where these distributions are the truth."""
+        means = []
+        for one in (head, self._champion):
+            best = memory.best_rows(self._generation, one, self._queries, TOP)
+            means.append(np.mean([truth.expected_ndcg(rows) for truth, rows in zip(pool, best, strict=True)]))
+        return float(means[0] - means[1])
 
 
 def main() -> None:
@@ -178,8 +177,9 @@ def main() -> None:
 def summary(row: Row, logs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     """Return the figures of a row from the records of its logs.
 
-    promoted: logs in which a head was promoted. once: logs in which the first decision's level would have promoted, were
-    it applied in every night. worse: logs whose promoted head is worse than the champion by the true distribution.
+    promoted: logs in which a head was promoted. once: the share of logs in which a head would have been promoted at the
+    level of a first decision in every night. worse: logs whose promoted head is truly worse than the champion. chosen:
+    the share of runs that trained; difference and gain: their mean corrected and true difference in nDCG@10.
     """
     last = [log[-1] for log in logs]
     promoted = sum(one["promote"] for one in last)

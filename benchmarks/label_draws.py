@@ -8,6 +8,7 @@ memory: with it, the noise of the labels would be evidence, and a head that igno
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +37,14 @@ class Truth:
     rows: NDArray[np.int64]
     chance: Doubles
 
+    @cached_property
+    def by_row(self) -> dict[int, float]:
+        """Row -> probability."""
+        return dict(zip(self.rows.tolist(), self.chance.tolist(), strict=True))
+
     def expected_ndcg(self, ranked: Sequence[int]) -> float:
         """Return the expectation of nDCG@10 of a ranking, where one document is drawn as relevant."""
-        chance = dict(zip(self.rows.tolist(), self.chance.tolist(), strict=True))
-        return float(sum(chance.get(row, 0.0) / np.log2(rank + 2) for rank, row in enumerate(ranked[:TOP])))
+        return float(sum(self.by_row.get(row, 0.0) / np.log2(rank + 2) for rank, row in enumerate(ranked[:TOP])))
 
     def judged(self, random: np.random.Generator) -> Feedback:
         """Return the query with one relevant document."""

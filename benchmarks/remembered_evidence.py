@@ -5,7 +5,7 @@ draw of labels. Inside `remembered_evidence` the fit reads them from memory. The
 as they do in the service. The null slot is not calibrated: no ranking and no decision of the gate depends on it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -21,6 +21,8 @@ from index.ranking.retrieval import CandidateSet, Query, assemble, retrieve
 from index.ranking.search import project
 from index.records import Floats, Ints
 
+BATCH = 64
+
 
 class RememberedEvidence:
     """Candidates and dense evidence by query, of one generation and of heads without a query projection."""
@@ -28,6 +30,7 @@ class RememberedEvidence:
     def __init__(self) -> None:
         self._sets: dict[Any, CandidateSet] = {}
         self._evidence: dict[str, tuple[Ints, Floats, Candidates]] = {}
+        self._batches: list[tuple[list[Ints], Floats, Candidates]] = []
 
     def retrieve(
         self, generation: Generation, query: Query, projected: Floats, required: Ints | None = None
@@ -51,6 +54,24 @@ class RememberedEvidence:
         logits = head.attend(dense, inputs).logits[0, :-1]
         order = np.lexsort((indices, -logits))
         return generation.rows[indices[order]], logits[order]
+
+    def best_rows(
+        self, generation: Generation, head: AttentionHead, queries: Sequence[Feedback], count: int
+    ) -> list[list[int]]:
+        """Return the rows of the best documents of each query, best first. All calls are about the same queries."""
+        if not self._batches:
+            for start in range(0, len(queries), BATCH):
+                part = queries[start : start + BATCH]
+                asked = [Query(one.text, one.vector, excluded_query=one.query_key) for one in part]
+                sets = [retrieve(generation, one, project(head, one.vector)) for one in asked]
+                inputs = assemble(generation, sets)
+                dense = head.dense(np.stack([one.vector for one in part]), inputs)
+                self._batches.append(([one.doc_indices for one in sets], dense, without_keys(inputs)))
+        found = []
+        for indices, dense, inputs in self._batches:
+            order = np.argsort(-head.attend(dense, inputs).logits[:, :-1], axis=1, kind="stable")[:, :count]
+            found += [generation.rows[own[best]].tolist() for own, best in zip(indices, order, strict=True)]
+        return found
 
     def ranked_rows(self, generation: Generation, head: AttentionHead, one: Feedback) -> list[str]:
         """Return what `held_out.ranked_rows` returns."""

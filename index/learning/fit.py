@@ -65,9 +65,9 @@ def fit(
     """Fit a challenger, compare it with the champion on held-out queries, and decide; yields a Step per piece of work.
 
     initial is the configuration that the challenger starts from, by default the champion's. cache is a folder for
-    finished trials: a killed run that is called again with it resumes. earlier_decisions: how often the gate has already
-    compared a challenger with this champion; each decision makes the next one stricter. Same generation, feedback,
-    champion and config: same bits, resumed or not. Raises NotEnoughFeedback.
+    finished trials: a killed run that is called again with it resumes. earlier_decisions: how often the gate has
+    already compared a challenger with this champion; each decision makes the next one stricter. Same generation,
+    feedback, champion and config: same bits, resumed or not. Raises NotEnoughFeedback.
     """
     learn, test = split([one for one in feedback if one.sessions or any(gain > 0 for gain in one.gains.values())])
     silent, _ = split([one for one in feedback if one.is_silent])
