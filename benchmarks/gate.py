@@ -13,7 +13,8 @@ memory. What does not depend on the head is computed once (benchmarks/remembered
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ TEMPERATURE = 2.0
 LISTS = 4
 """Lists shown for each query."""
 NIGHTS = 30
+ROUNDS = 6
 SEARCHERS = {
     "clicks by position": Searchers(noise=0.0),
     "clicks by cascade": Searchers(model="cascade"),
@@ -72,10 +74,15 @@ class Row:
     forced: bool = False
     """Whether a trained recipe is always selected, so that the gate alone decides."""
 
+    @property
+    def label(self) -> str:
+        """The name of the row in files of records."""
+        return f"{self.name}, {self.feedback}, {self.queries}"
+
 
 SIZES = (50, 100, 200, 400)
 ROWS = (
-    Row("null", "judgments", 120, 1000),
+    Row("null", "judgments", 120, 600),
     *(Row("null", feedback, 120, 100) for feedback in SEARCHERS),
     *(Row("null, trained whatever validation says", feedback, 120, 60, forced=True) for feedback in SEARCHERS),
     *(Row("2 points better", "judgments", queries, 40, worse=0.02) for queries in SIZES),
@@ -153,25 +160,62 @@ def main() -> None:
     parser.add_argument("--set", default="cosqa", help="the set whose documents and train queries are used")
     parser.add_argument("--draws", type=int, default=0, help="simulated logs of each row, at most; 0: as in ROWS")
     parser.add_argument("--resume", type=Path, help="file of records; simulated logs in it are not simulated again")
+    parser.add_argument("--stored", action="store_true", help="simulate nothing; report the records of --resume")
     add_out(parser)
     options = parser.parse_args()
     on_one_thread()
     one = read_set(options.data / options.set)
     console = Console(width=160)
     encoder = CachedEncoder(converted_encoder(Settings().encoder))
-    with opened(one, encoder, KEYS) as (_, state), patch.object(trainer, "SCALAR_STEPS", SCALAR_STEPS):
-        texts = sorted({one.queries[query] for query in one.train})
-        vectors = encoder.encode_queries(texts)
-        queries = [Feedback(as_query_key(a), a, b, {}) for a, b in zip(texts, vectors, strict=True)]
-        simulation = Simulation(state.generation, state.serving.head, queries)
-        rows = []
-        with remembered_evidence() as memory:
-            for row in ROWS:
-                draws = min(row.draws, options.draws or row.draws)
-                rows.append(summary(row, list(_simulated(simulation, memory, row, draws, options.resume))))
-                console.print(json.dumps(rows[-1]), markup=False, soft_wrap=True)
-    commits = {one["commit"] for one in _stored(options.resume)}
-    publish({"set": one.name, "pool": len(queries), "rows": rows}, [0], options.out, sorted(commits))
+    records = Records(options.resume)
+    if not options.stored:
+        with opened(one, encoder, KEYS) as (_, state), patch.object(trainer, "SCALAR_STEPS", SCALAR_STEPS):
+            texts = sorted({one.queries[query] for query in one.train})
+            vectors = encoder.encode_queries(texts)
+            queries = [Feedback(as_query_key(a), a, b, {}) for a, b in zip(texts, vectors, strict=True)]
+            with remembered_evidence() as memory:
+                simulate(Simulation(state.generation, state.serving.head, queries), memory, records, options.draws)
+    rows = [summary(row, logs) for row in ROWS if (logs := records.of(row))]
+    for each in rows:
+        console.print(json.dumps(each), markup=False, soft_wrap=True)
+    publish({"set": one.name, "rows": rows}, [0], options.out, sorted(records.commits))
+
+
+class Records:
+    """The records of simulated logs, in memory and in a file of JSON lines."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path and path.is_file() else []
+        found = [json.loads(line) for line in lines]
+        self._logs = {(one["row"], one["draw"]): one["log"] for one in found}
+        self.commits = {one["commit"] for one in found}
+        self._commit = commit()
+
+    def of(self, row: Row) -> list[list[dict[str, Any]]]:
+        """Return the records of each log of a row."""
+        return [log for (label, draw), log in self._logs.items() if label == row.label and draw < row.draws]
+
+    def has(self, row: Row, draw: int) -> bool:
+        """Return whether a log was simulated."""
+        return (row.label, draw) in self._logs
+
+    def add(self, row: Row, draw: int, log: list[dict[str, Any]]) -> None:
+        """Add the records of a log."""
+        self._logs[row.label, draw] = log
+        self.commits.add(self._commit)
+        if self._path is not None:
+            with self._path.open("a") as file:
+                file.write(json.dumps({"row": row.label, "draw": draw, "commit": self._commit, "log": log}) + "\n")
+
+
+def simulate(simulation: Simulation, memory: RememberedEvidence, records: Records, most: int) -> None:
+    """Simulate all logs that are missing, in rounds: a run that is cut off has some logs of every row."""
+    for done in np.linspace(0, 1, ROUNDS + 1)[1:]:
+        for row in ROWS:
+            for draw in range(math.ceil(done * min(row.draws, most or row.draws))):
+                if not records.has(row, draw):
+                    records.add(row, draw, simulation.records(memory, row, draw))
 
 
 def summary(row: Row, logs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
@@ -200,26 +244,6 @@ def summary(row: Row, logs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, 
         "difference": round(float(np.mean([one["ndcg"] for one in trained] or [0.0])), 5),
         "gain": round(float(np.mean([one["gain"] for one in trained] or [0.0])), 5),
     }
-
-
-def _simulated(
-    simulation: Simulation, memory: RememberedEvidence, row: Row, draws: int, path: Path | None
-) -> Iterator[list[dict[str, Any]]]:
-    """Yield the records of each simulated log, from the file where it has them."""
-    name = f"{row.name}, {row.feedback}, {row.queries}"
-    known = {(one["row"], one["draw"]): one["log"] for one in _stored(path)}
-    for draw in range(draws):
-        if (name, draw) not in known:
-            known[name, draw] = simulation.records(memory, row, draw)
-            if path is not None:
-                with path.open("a") as file:
-                    record = {"row": name, "draw": draw, "commit": commit(), "log": known[name, draw]}
-                    file.write(json.dumps(record) + "\n")
-        yield known[name, draw]
-
-
-def _stored(path: Path | None) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path and path.is_file() else []
 
 
 def _labels(kind: str, one: Truth, random: np.random.Generator) -> Feedback:
