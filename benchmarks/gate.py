@@ -25,6 +25,7 @@ from rich.console import Console
 from scipy import stats
 
 from benchmarks.collections import opened, read_set
+from benchmarks.gate_alone import GateAlone
 from benchmarks.label_draws import TOP, Truth, truths
 from benchmarks.remembered_evidence import RememberedEvidence, remembered_evidence
 from benchmarks.result_file import add_out, commit, publish
@@ -71,6 +72,8 @@ class Row:
     """Queries in the first night; 0: a single run."""
     trained: bool = False
     """Whether the champion counts as trained: then the gate uses the test queries alone."""
+    alone: bool = False
+    """Whether the gate decides alone, about heads that were not trained (benchmarks/gate_alone.py)."""
     forced: bool = False
     """Whether a trained recipe is always selected, so that the gate alone decides."""
 
@@ -82,6 +85,7 @@ class Row:
 
 SIZES = (50, 100, 200, 400)
 ROWS = (
+    Row(f"{NIGHTS} nights of nulls, the gate alone", "judgments", 300, 1000, first=50, alone=True),
     Row("null", "judgments", 120, 600),
     *(Row("null", feedback, 120, 100) for feedback in SEARCHERS),
     *(Row("null, trained whatever validation says", feedback, 120, 60, forced=True) for feedback in SEARCHERS),
@@ -101,16 +105,21 @@ class Simulation:
         self._trained = head.changed(log_inverse_temperature=head.log_inverse_temperature + 0.01)
         self._queries = queries
         self._truths: dict[float, list[Truth]] = {}
+        self._alone: GateAlone | None = None
 
     def records(self, memory: RememberedEvidence, row: Row, draw: int) -> list[dict[str, Any]]:
         """Return the record of each run on one simulated log."""
         random = np.random.default_rng([draw, row.queries])
         pool = self.truths(memory, row.worse)
-        drawn = [pool[at] for at in random.choice(len(pool), row.queries, replace=False)]
-        feedback = [_labels(row.feedback, one, random) for one in drawn]
         sizes = [row.queries]
         if row.first:
             sizes = np.linspace(row.first, row.queries, NIGHTS).round().astype(int).tolist()
+        if row.alone:
+            if self._alone is None:
+                self._alone = GateAlone(memory, self._generation, self._champion, self._queries, pool)
+            return list(self._alone.log(sizes, draw))
+        drawn = [pool[at] for at in random.choice(len(pool), row.queries, replace=False)]
+        feedback = [_labels(row.feedback, one, random) for one in drawn]
         found: list[dict[str, Any]] = []
         for night, size in enumerate(sizes):
             fitted = self._fitted(feedback[:size], row, night)

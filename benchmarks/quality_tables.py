@@ -281,7 +281,15 @@ def gate(figures: Mapping[str, Any]) -> str:
                 f"{100 * one['gain']:+.2f}",
             ]
         )
-    columns = ["simulated", "", "promoted", "promoted at p < .05 every night", "truly worse", "trained", "measured gain"]
+    columns = [
+        "simulated",
+        "",
+        "promoted",
+        "promoted at p < .05 every night",
+        "truly worse",
+        "trained",
+        "measured gain",
+    ]
     return table([*columns, "true gain"], rows)
 
 

@@ -263,9 +263,10 @@ def _fold(example: Example) -> int:
 def _optimism(table: Table, base: Recipe, selected: Recipe, config: FitConfig) -> float:
     """Return the overestimate, >= 0, of the selected recipe's gain that comes from choices on the same queries.
 
-    The choices are the number of epochs of every trial, the recipe, its variant and the interpretation of clicks.
+    The choices are the number of epochs of every trial, the recipe, its variant and the interpretation of clicks. The
+    initial recipe has no gain to overestimate.
     """
-    if len(table) < 2:
+    if selected == base:
         return 0.0
 
     def gains(counts: Counts) -> NDArray[np.float64]:
