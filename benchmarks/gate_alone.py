@@ -1,8 +1,8 @@
 """The gate alone, over many nights: heads near the champion instead of trained heads, so that many logs are possible.
 
-The champion draws the labels of a log that grows (benchmarks/label_draws.py). Every night another head challenges it: the
-champion with other weights. No head can be better, so every promotion is false. Each night has a new head, which is
-harder than a trained head that changes little from night to night.
+The champion draws the labels of a log that grows (benchmarks/label_draws.py). Every night another head challenges it:
+the champion with other weights. No head can be better, so every promotion is false. Each night has a new head, which
+is harder than a trained head that changes little from night to night.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,12 +62,8 @@ class GateAlone:
             found = compare("nDCG@10", before, after)
             decision = gate(found, compare("R@100", before, before), earlier=night)
             facts = {"promote": decision.promote, "recipe": "weights", "gain": self._gains[head]}
-            yield facts | {
-                "difference": found.difference,
-                "ndcg": found.difference,
-                "p": found.p_value,
-                "queries": size,
-            }
+            gained = {"difference": found.difference, "ndcg": found.difference, "p": found.p_value}
+            yield facts | gained | {"queries": size}
             if decision.promote:
                 return
 
