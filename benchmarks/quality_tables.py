@@ -281,16 +281,8 @@ def gate(figures: Mapping[str, Any]) -> str:
                 f"{100 * one['gain']:+.2f}",
             ]
         )
-    columns = [
-        "simulated",
-        "",
-        "promoted",
-        "promoted at p < .05 every night",
-        "truly worse",
-        "trained",
-        "measured gain",
-    ]
-    return table([*columns, "true gain"], rows)
+    columns = ["simulated", "", "promoted", "promoted if p < .05 were enough every night", "promoted and truly worse"]
+    return table([*columns, "trained", "measured gain", "true gain"], rows)
 
 
 def prediction(figures: Mapping[str, Any]) -> str:
