@@ -263,10 +263,10 @@ def _fold(example: Example) -> int:
 def _optimism(table: Table, base: Recipe, selected: Recipe, config: FitConfig) -> float:
     """Return the overestimate, >= 0, of the selected recipe's gain that comes from choices on the same queries.
 
-    The choices are the number of epochs of every trial, the recipe, its variant and the interpretation of clicks. The
-    initial recipe has no gain to overestimate.
+    The choices are the number of epochs of every trial, the recipe, its variant and the interpretation of clicks. It is
+    an estimate for the whole procedure, so it may be above 0 where the initial recipe was selected.
     """
-    if selected == base:
+    if len(table) < 2:
         return 0.0
 
     def gains(counts: Counts) -> NDArray[np.float64]:
