@@ -287,6 +287,29 @@ def languages_kinds(figures: Mapping[str, Any]) -> str:
     return table(["queries", "ours", "ours, words alone", "the best other system"], rows)
 
 
+def gate(figures: Mapping[str, Any]) -> str:
+    """Return the promotions of simulated runs."""
+    rows = []
+    for one in figures["rows"]:
+        nights = one["runs"] > one["logs"]
+        queries = "{} to {}".format(*one["queries"]) if nights else one["queries"]
+        found, low, high = (f"{100 * value:.1f} %" for value in one["share"])
+        rows.append(
+            [
+                f"{one['row']}, {one['feedback']}, {queries} queries",
+                f"{one['logs']:,} logs" + (f", {one['runs']:,} runs" if nights else ""),
+                f"{one['promoted']}: {found} [{low}, {high}]",
+                f"{100 * one['once']:.1f} %" if nights else NONE,
+                str(one["worse"]),
+                f"{100 * one['chosen']:.0f} %",
+                f"{100 * one['difference']:+.2f}",
+                f"{100 * one['gain']:+.2f}",
+            ]
+        )
+    columns = ["simulated", "", "promoted", "promoted if p < .05 were enough every night", "promoted and truly worse"]
+    return table([*columns, "trained", "measured gain", "true gain"], rows)
+
+
 def prediction(figures: Mapping[str, Any]) -> str:
     """Return the measures of predicted fields."""
     rows = [

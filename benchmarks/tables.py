@@ -40,6 +40,7 @@ TABLES: dict[str, Renderer] = {
     "curves.points": quality.curves,
     "clicks.systems": quality.clicks,
     "examination.errors": quality.examination,
+    "gate.rows": quality.gate,
     "null.measures": quality.null,
     "day_one.systems": quality.day_one,
     "prediction.measures": quality.prediction,

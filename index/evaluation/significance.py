@@ -2,9 +2,10 @@
 
 Sees measures per query, never models. The interval and p come from one statistic, Student's t of the paired
 differences, so an interval without 0 always has p below 1 - CONFIDENCE. Sources: Student 1908; Smucker et al. 2007
-(the t-test agrees with the randomisation test in retrieval).
+(the t-test agrees with the randomisation test in retrieval); Foster and Stine 2008 (alpha spending without an end).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -34,6 +35,8 @@ class Comparison:
     low: float
     high: float
     p_value: float
+    changed: int
+    """Queries whose measure differs. With m of them no randomisation test reaches p below 2^(1 - m)."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -61,6 +64,19 @@ class Decision:
 
     promote: bool
     checks: tuple[Check, ...]
+    earlier: int = 0
+    """Decisions against the same champion before this one."""
+
+    @property
+    def level(self) -> float:
+        """The p below which a gain counts (`level`)."""
+        return level(self.earlier)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the decision as JSON values."""
+        checks = [asdict(check) for check in self.checks]
+        facts = {"earlier_decisions": self.earlier, "level": round(self.level, 8)}
+        return {"promote": self.promote, "checks": checks, "reasons": self.reasons, **facts}
 
     @property
     def reasons(self) -> list[str]:
@@ -79,7 +95,8 @@ def compare(measure: str, a: Mapping[str, float], b: Mapping[str, float]) -> Com
     mean_a, mean_b = (float(side.mean()) if queries else 0.0 for side in (left, right))
     difference = mean_b - mean_a
     p_value = _p_value(difference, (high - low) / 2, len(queries))
-    return Comparison(measure, len(queries), mean_a, mean_b, difference, low, high, p_value)
+    changed = int((np.abs(right - left) > LEAST_SPREAD).sum())
+    return Comparison(measure, len(queries), mean_a, mean_b, difference, low, high, p_value, changed)
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -102,17 +119,29 @@ def _p_value(difference: float, half: float, queries: int) -> float:
     return float(2 * stats.t.sf(abs(difference) * quantile / half, queries - 1))
 
 
+def level(earlier: int) -> float:
+    """Return the p below which a gain counts after `earlier` decisions against the same champion.
+
+    Decision k has .1 / (k (k + 1)). A gain is one side of p, so the chances of a false promotion sum to 1 - CONFIDENCE
+    over any number of decisions (alpha spending; the first decision has the level of a single test).
+    """
+    number = earlier + 1
+    return 2 * (1 - CONFIDENCE) / (number * (number + 1))
+
+
 def gate(
     ndcg: Comparison,
     recall: Comparison,
     clicks: Comparison | None = None,
     never_shown: tuple[float, float] | None = None,
+    earlier: int = 0,
 ) -> Decision:
-    """Promote if nDCG@10 is better, with an interval above zero, and Recall@100 is not worse.
+    """Promote if nDCG@10 is better with p below the level of the decision, and Recall@100 is not worse.
 
     With clicks, their likelihood must be better instead, and nDCG@10 on the documents shown must not be significantly
     worse. never_shown: the shares of first documents that no list showed, of champion and challenger. Held-out clicks
-    say nothing about such documents, so their share may rise by NEVER_SHOWN_RISE at most.
+    say nothing about such documents, so their share may rise by NEVER_SHOWN_RISE at most. earlier: the number of
+    decisions against the same champion before this one; they used the same held-out queries.
     """
     kept = Check(
         "recall_not_worse",
@@ -120,12 +149,10 @@ def gate(
         f"Recall@100 {_figures(recall)}: at most {RECALL_TOLERANCE} lower, and not significantly",
     )
     if clicks is None:
-        better = ndcg.queries > 1 and ndcg.low > 0
-        checks = [Check("ndcg_better", better, f"nDCG@10 {_on_queries(ndcg)}: the interval must lie above zero"), kept]
+        checks = [_better("ndcg_better", ndcg, earlier), kept]
     else:
-        better = clicks.queries > 1 and clicks.low > 0
         checks = [
-            Check("clicks_better", better, f"{clicks.measure} {_on_queries(clicks)}: the interval must lie above zero"),
+            _better("clicks_better", clicks, earlier),
             Check("ndcg_not_worse", ndcg.high >= 0, f"nDCG@10 of the documents shown {_on_queries(ndcg)}: not worse"),
             kept,
         ]
@@ -139,7 +166,20 @@ def gate(
                 f"at most {NEVER_SHOWN_RISE:.0%} more",
             )
         )
-    return Decision(all(check.passed for check in checks), tuple(checks))
+    return Decision(all(check.passed for check in checks), tuple(checks), earlier)
+
+
+def _better(name: str, found: Comparison, earlier: int) -> Check:
+    """Return the check that a measure is better: p is below the level, and enough queries changed to prove that."""
+    limit = level(earlier)
+    least = 1 + math.ceil(-math.log2(limit))
+    wanted = f"better with p below {limit:.2g}"
+    if earlier:
+        wanted += f", the level of decision {earlier + 1} against this champion"
+    if found.changed < least:
+        wanted += f"; {found.changed} queries changed, and {least} are needed"
+    passed = found.difference > 0 and found.p_value < limit and found.changed >= least
+    return Check(name, passed, f"{found.measure} {_on_queries(found)}: must be {wanted}")
 
 
 def _figures(found: Comparison) -> str:

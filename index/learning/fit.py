@@ -26,7 +26,7 @@ from index.learning.examples import (
     make_examples,
     split,
 )
-from index.learning.held_out import compare_heads, sample, select_hop
+from index.learning.held_out import Choices, compare_heads, sample, select_hop
 from index.learning.model_selection import ClickInterpretations, Selection, select
 from index.learning.null_calibration import fit_null, null_evidence
 from index.learning.trainer import TrainingSplit, run_trial
@@ -60,12 +60,14 @@ def fit(
     config: FitConfig,
     initial: HeadConfig | None = None,
     cache: Path | None = None,
+    earlier_decisions: int = 0,
 ) -> Steps:
     """Fit a challenger, compare it with the champion on held-out queries, and decide; yields a Step per piece of work.
 
     initial is the configuration that the challenger starts from, by default the champion's. cache is a folder for
-    finished trials: a killed run that is called again with it resumes. Same generation, feedback, champion and config:
-    same bits, resumed or not. Raises NotEnoughFeedback.
+    finished trials: a killed run that is called again with it resumes. earlier_decisions: how often the gate has
+    already compared a challenger with this champion; each decision makes the next one stricter. Same generation,
+    feedback, champion and config: same bits, resumed or not. Raises NotEnoughFeedback.
     """
     learn, test = split([one for one in feedback if one.sessions or any(gain > 0 for gain in one.gains.values())])
     silent, _ = split([one for one in feedback if one.is_silent])
@@ -80,22 +82,22 @@ def fit(
     selection = yield from select(generation, interpretations, initial, config, TrialCache(cache, inputs))
     head = yield from _final(generation, interpretations, selection, initial, config)
     hop = yield from select_hop(generation, selection, learn, clicks, config)
-    selection = selection.with_hop(hop["chosen"])
     examples = interpretations.examples[selection.recipe.interpretation]
-    head = calibrate_null(generation, head.changed(hop=hop["chosen"]), examples)
-    held_out = yield from compare_heads(generation, champion, head, selection, learn, test, clicks, config)
+    head = calibrate_null(generation, head.changed(hop=hop.chosen), examples)
+    choices = Choices(selection, hop)
+    held_out = yield from compare_heads(generation, champion, head, choices, learn, test, clicks, config)
     report = {
         "queries": {"train": len(learn), "test": len(test)},
         "split": f"by query text into {FOLDS} folds: {TEST_FOLDS} test, the rest train and validation",
         "recipe": selection.as_dict(),
         "config": asdict(config),
         "examination": clicks.as_dict() if any(one.shown is not None for one in learn) else None,
-        "hop": hop,
+        "hop": hop.as_dict(),
         "held_out": {name: comparison.as_dict() for name, comparison in held_out.comparisons.items()},
         "held_out_queries": held_out.counts,
         "head": describe(head),
     }
-    return Fitted(head, report, held_out.decide())
+    return Fitted(head, report, held_out.decide(earlier_decisions))
 
 
 def describe(head: AttentionHead) -> dict[str, Any]:

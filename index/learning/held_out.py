@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from index.evaluation.measures import compare_runs, measure_run
 from index.evaluation.significance import Comparison, Decision, gate
@@ -14,6 +15,7 @@ from index.learning.click_model import ClickModel, held_out_qrels
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback
 from index.learning.model_selection import Selection, beats
+from index.learning.optimism import Counts, optimism
 from index.ranking.attention import AttentionHead, initial_parameters
 from index.ranking.retrieval import Query
 from index.ranking.search import search
@@ -38,50 +40,121 @@ class HeldOut:
     counts: dict[str, int]
     never_shown: tuple[float, float] | None = None
 
-    def decide(self) -> Decision:
-        """Return the decision of the gate, on clicks if most held-out queries have clicks, else on judgments."""
+    def decide(self, earlier: int = 0) -> Decision:
+        """Return the decision of the gate, on clicks if most held-out queries have clicks, else on judgments.
+
+        earlier: the number of decisions against the same champion before this one.
+        """
         clicks = self.comparisons.get(CLICKS)
         if clicks is not None and 2 * clicks.queries < self.comparisons["nDCG@10"].queries:
             clicks = None
-        return gate(self.comparisons["nDCG@10"], self.comparisons["R@100"], clicks, self.never_shown)
+        return gate(self.comparisons["nDCG@10"], self.comparisons["R@100"], clicks, self.never_shown, earlier)
+
+
+HopMeasures = Mapping[str, NDArray[np.float64]]
+"""Measure -> its values (queries,) with one g."""
+
+
+@dataclass(frozen=True)
+class HopChoice:
+    """The selected g of the second hop, and the measures of every g that was tried."""
+
+    chosen: float
+    queries: int
+    tried: Mapping[float, HopMeasures]
+    optimism: Mapping[str, float]
+    """Measure -> its overestimate, which comes from the selection on the same queries."""
+
+    @property
+    def gain(self) -> float:
+        """The gain in nDCG@10 over g = 0, overestimate included."""
+        return _mean(self.tried[self.chosen]["nDCG@10"]) - _mean(self.tried[0.0]["nDCG@10"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the choice for a training record."""
+        tried = {
+            f"{hop:g}": {name: round(_mean(values), 4) for name, values in measures.items()}
+            for hop, measures in self.tried.items()
+        }
+        optimism = {name: round(value, 5) for name, value in self.optimism.items()}
+        return {"chosen": self.chosen, "queries": self.queries, "tried": tried, "optimism": optimism}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """All choices that were made on the queries of cross-validation."""
+
+    selection: Selection
+    hop: HopChoice
+
+    def optimism(self, measure: str) -> float:
+        """Return the overestimate of a measure's gain on these queries."""
+        return self.hop.optimism.get(measure, 0.0) + (self.selection.optimism if measure == "nDCG@10" else 0.0)
+
+    @property
+    def overestimated_share(self) -> float:
+        """The share of the gain in nDCG@10 that is overestimated, in [0, 1]."""
+        gain = self.selection.gain + self.hop.gain
+        return min(1.0, self.optimism("nDCG@10") / gain) if gain > 0 else 1.0
 
 
 def select_hop(
     generation: Generation, selection: Selection, learn: Sequence[Feedback], clicks: ClickModel, config: FitConfig
-) -> Generator[Step, None, dict[str, Any]]:
+) -> Generator[Step, None, HopChoice]:
     """Return the selected g of the second hop with its measures.
 
-    g is 0 unless held-out Recall@100 rises by more than a share of its standard error and nDCG@10 does not fall.
-
-    Each query is searched by the head of the fold that left it out.
+    Each query is searched by the head of the fold that left it out. Once a g lowers nDCG@10, no larger one is tried.
     """
     known = [one for one in learn if selection.head_for(one.query_key) is not None]
     queries = sample(known, HOP_QUERIES, config.seed)
     qrels = held_out_qrels(queries, clicks)
-    measured: dict[float, dict[str, dict[str, float]]] = {}
-    chosen = 0.0
+    tried: dict[float, HopMeasures] = {}
     for hop in (0.0, *config.hops):
-        measured[hop] = measure_run(_cross_searched(generation, selection.with_hop(hop), queries), qrels)
-        yield Step("hop", len(measured), 1 + len(config.hops))
-        before, after = measured[chosen], measured[hop]
-        gains = np.asarray([after["R@100"][key] - before["R@100"][key] for key in before["R@100"]])
-        worse = _mean(after["nDCG@10"]) < _mean(before["nDCG@10"])
-        if beats(gains, config.error_share) and not worse:
-            chosen = hop
-        if worse or _mean(measured[0.0]["R@100"]) >= FULL_RECALL:  # larger hops lose more, or have nothing to gain
+        found = measure_run(_cross_searched(generation, selection.with_hop(hop), queries), qrels)
+        tried[hop] = {name: np.asarray([values[key] for key in sorted(values)]) for name, values in found.items()}
+        yield Step("hop", len(tried), 1 + len(config.hops))
+        chosen, ended = _chosen_hop(tried, config)
+        if ended:
             break
-    tried = {
-        f"{hop:g}": {name: round(_mean(values), 4) for name, values in measures.items()}
-        for hop, measures in measured.items()
-    }
-    return {"chosen": chosen, "queries": len(queries), "tried": tried}
+    return HopChoice(chosen, len(queries), tried, _hop_optimism(tried, chosen, config))
+
+
+def _chosen_hop(tried: Mapping[float, HopMeasures], config: FitConfig) -> tuple[float, bool]:
+    """Return the selected g, and whether larger ones need not be tried: they lose more, or have nothing to gain.
+
+    g is 0 unless held-out Recall@100 rises by more than a share of its standard error and nDCG@10 does not fall.
+    """
+    chosen, full = 0.0, _mean(tried[0.0]["R@100"]) >= FULL_RECALL
+    for hop, after in tried.items():
+        before = tried[chosen]
+        if _mean(after["nDCG@10"]) < _mean(before["nDCG@10"]):
+            return chosen, True
+        if beats(after["R@100"] - before["R@100"], config.error_share):
+            chosen = hop
+        if full:
+            break
+    return chosen, full
+
+
+def _hop_optimism(tried: Mapping[float, HopMeasures], chosen: float, config: FitConfig) -> dict[str, float]:
+    """Return measure -> the overestimate of the gain of the selected g over g = 0."""
+
+    def of(name: str) -> float:
+        def gains(counts: Counts) -> NDArray[np.float64]:
+            inside = np.repeat(np.arange(len(counts)), counts)
+            sampled = {hop: {each: values[inside] for each, values in one.items()} for hop, one in tried.items()}
+            return tried[_chosen_hop(sampled, config)[0]][name] - tried[0.0][name]
+
+        return optimism(tried[chosen][name] - tried[0.0][name], gains, config.seed) if len(tried) > 1 else 0.0
+
+    return {name: of(name) for name in tried[0.0]}
 
 
 def compare_heads(
     generation: Generation,
     champion: AttentionHead,
     challenger: AttentionHead,
-    selection: Selection,
+    choices: Choices,
     learn: Sequence[Feedback],
     test: Sequence[Feedback],
     clicks: ClickModel,
@@ -90,10 +163,10 @@ def compare_heads(
     """Return the paired comparison on full searches by heads that did not train on the query, and the query counts.
 
     The challenger searches the test queries. Cross-fitted training queries are added (`_cross_fitted`), so that few
-    queries suffice to prove a gain; for them, the overestimate from the selection among recipes is subtracted.
+    queries suffice to prove a gain; for them, the overestimates from all choices are subtracted.
     """
     test = sample(test, config.max_test_queries, config.seed)
-    cross_fitted = _cross_fitted(champion, challenger, selection, learn, config)
+    cross_fitted = _cross_fitted(champion, challenger, choices, learn, config)
     queries = [*((one, challenger) for one in test), *cross_fitted]
     runs: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
     for done, (one, head) in enumerate(queries):
@@ -105,7 +178,8 @@ def compare_heads(
     before, after = (_among_shown(run, held_out) for run in runs)
     comparisons = compare_runs(before, after, held_out_qrels(held_out, clicks))
     share = len(cross_fitted) / len(queries)
-    comparisons["nDCG@10"] = comparisons["nDCG@10"].lowered(share * selection.optimism)
+    for measure, comparison in comparisons.items():
+        comparisons[measure] = comparison.lowered(share * choices.optimism(measure))
     with_clicks = clicked_queries(held_out)
     counts = {"test": len(test), "cross_fitted": len(cross_fitted), "clicked": len(with_clicks)}
     keys = {one.query_key for one in with_clicks}
@@ -113,7 +187,7 @@ def compare_heads(
     of_clicks = compare_clicks(generation, champion, pairs, clicks.examination.curve)
     if of_clicks is None:
         return HeldOut(comparisons, counts)
-    lowered = of_clicks.lowered(share * selection.overestimated_share * max(0.0, of_clicks.difference))
+    lowered = of_clicks.lowered(share * choices.overestimated_share * max(0.0, of_clicks.difference))
     newest = newest_shown([*learn, *test])
     new = tuple(never_shown(run, with_clicks, newest) for run in runs)
     return HeldOut(comparisons | {CLICKS: lowered}, counts, (new[0], new[1]))
@@ -122,7 +196,7 @@ def compare_heads(
 def _cross_fitted(
     champion: AttentionHead,
     challenger: AttentionHead,
-    selection: Selection,
+    choices: Choices,
     learn: Sequence[Feedback],
     config: FitConfig,
 ) -> list[tuple[Feedback, AttentionHead]]:
@@ -131,6 +205,7 @@ def _cross_fitted(
     There are none unless the champion is untrained, so that it has learned from no query, and every fold validated
     once.
     """
+    selection = choices.selection.with_hop(choices.hop.chosen)
     changed = selection.recipe.weights or challenger.hops
     if not changed or len(selection.trials) <= 1 or not is_untrained(champion):
         return []
@@ -187,5 +262,5 @@ def _cross_searched(generation: Generation, selection: Selection, queries: Seque
     return _among_shown(run, queries)
 
 
-def _mean(values: Mapping[str, float]) -> float:
-    return float(np.mean(list(values.values()))) if values else 0.0
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if len(values) else 0.0

@@ -17,6 +17,7 @@ from index.evaluation.measures import Qrels
 from index.generation.generation import Generation
 from index.learning.config import FitConfig, Recipe, Step
 from index.learning.examples import Example, fold_of
+from index.learning.optimism import Counts, Measured, measured, optimism
 from index.learning.trainer import TrainingSplit, Trial, run_trial
 from index.learning.trial_cache import TrialCache
 from index.ranking.attention import AttentionHead, HeadConfig
@@ -34,12 +35,10 @@ VARIANTS: tuple[Mapping[str, float], ...] = (
 """Changes that are tried after a recipe with a query projection was selected, while half of the cost budget is left."""
 COST = {False: 1e-4, True: 1.1e-3}
 """Nominal seconds per example and epoch, without and with a query projection: roughly the time of one core."""
-BOOTSTRAPS = 500
-"""Bootstrap samples for the estimate of the optimism."""
-
-Values = dict[str, float]
-Table = Mapping[Recipe, NDArray[np.float64]]
+Values = Mapping[Recipe, NDArray[np.float64]]
 """Recipe -> its measures (queries,) on the same queries."""
+Table = Mapping[Recipe, Measured]
+"""Recipe -> its measures on the same queries, in the order in which the recipes were tried."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,6 @@ class Selection:
     """The selected recipe's nDCG@10 minus the initial recipe's, overestimate included."""
     skipped: tuple[str, ...]
     """Recipes that exceeded the cost budget."""
-
-    @property
-    def overestimated_share(self) -> float:
-        """The share of the gain that is overestimated, in [0, 1]."""
-        return min(1.0, self.optimism / self.gain) if self.gain > 0 else 1.0
 
     @property
     def epochs(self) -> int:
@@ -139,15 +133,12 @@ class _RecipeSearch:
         """Record that a recipe exceeds the cost budget."""
         self.skipped.append(label(recipe, self.initial.rank))
 
-    def values(self, recipe: Recipe) -> Values:
-        """Return query key -> nDCG@10 of the head that did not train on the query."""
-        return {query: value for trial in self.made[recipe].values() for query, value in trial.measured.items()}
-
     def table(self) -> Table:
         """Return the measures of every recipe, in the order of the trials, on the queries that all have measured."""
-        measured = {recipe: self.values(recipe) for recipe in self.made}
-        queries = sorted(set.intersection(*map(set, measured.values()))) if measured else []
-        return {recipe: np.asarray([values[query] for query in queries]) for recipe, values in measured.items()}
+        trials = {recipe: {id(trial): trial for trial in made.values()}.values() for recipe, made in self.made.items()}
+        known = [{query for trial in own for query in trial.measured} for own in trials.values()]
+        queries = sorted(set.intersection(*known)) if known else []
+        return {recipe: measured(own, queries) for recipe, own in trials.items()}
 
     def _cost(self, recipe: Recipe) -> float:
         """Return the nominal seconds of a recipe's trials on all folds."""
@@ -185,13 +176,15 @@ def select(
     for level in RECIPES[1:]:
         if level.name in config.recipes:
             yield from _try_level(search, level, base, known)
-    yield from _try_variants(search, _chosen(search.table(), base, config))
+    yield from _try_variants(search, _chosen(_values(search.table()), base, config))
     table = search.table()
-    selected = _chosen(table, base, config)
-    means = {label(recipe, initial.rank): _mean(measured) for recipe, measured in table.items()}
-    optimism = _optimism(table, base, selected, config)
-    gain = _mean(table[selected]) - _mean(table[base])
-    return Selection(selected, search.made[selected], means, len(table[base]), optimism, gain, tuple(search.skipped))
+    values = _values(table)
+    selected = _chosen(values, base, config)
+    means = {label(recipe, initial.rank): _mean(each) for recipe, each in values.items()}
+    overestimate = _optimism(table, base, selected, config)
+    gain = _mean(values[selected]) - _mean(values[base])
+    skipped = tuple(search.skipped)
+    return Selection(selected, search.made[selected], means, len(values[base]), overestimate, gain, skipped)
 
 
 def _groups(examples: Sequence[Example], config: FitConfig) -> list[frozenset[int]]:
@@ -206,10 +199,10 @@ def _try_level(
     search: _RecipeSearch, level: Recipe, base: Recipe, interpretations: Sequence[str]
 ) -> Generator[Step, None, None]:
     """Try a recipe with every interpretation of clicks, the best before it first: the cost budget may end."""
-    table = search.table()
+    values = _values(search.table())
 
     def mean(interpretation: str) -> float:
-        tried = [measured for one, measured in table.items() if one.weights and one.interpretation == interpretation]
+        tried = [each for one, each in values.items() if one.weights and one.interpretation == interpretation]
         return max(map(_mean, tried), default=0.0)
 
     for interpretation in sorted(interpretations, key=mean, reverse=True):
@@ -228,18 +221,22 @@ def _try_variants(search: _RecipeSearch, selected: Recipe) -> Generator[Step, No
         yield from search.attempt(variant)
 
 
-def _chosen(table: Table, base: Recipe, config: FitConfig) -> Recipe:
+def _values(table: Table) -> Values:
+    return {recipe: each.values for recipe, each in table.items()}
+
+
+def _chosen(values: Values, base: Recipe, config: FitConfig) -> Recipe:
     """Return the selected recipe from the measures of all trials, in the order in which they were tried.
 
     Each interpretation of clicks has its own climb: a recipe must be better than the recipe of the same interpretation
     that was selected before it. Of the climbs that left the initial recipe, the one with the best mean is selected.
     """
     climbs: dict[str, Recipe] = {}
-    for recipe in table:
+    for recipe in values:
         before = climbs.get(recipe.interpretation, base)
-        if recipe != base and beats(table[recipe] - table[before], config.error_share):
+        if recipe != base and beats(values[recipe] - values[before], config.error_share):
             climbs[recipe.interpretation] = recipe
-    return max(climbs.values(), key=lambda one: _mean(table[one]), default=base)
+    return max(climbs.values(), key=lambda one: _mean(values[one]), default=base)
 
 
 def _mean(values: NDArray[np.float64]) -> float:
@@ -264,22 +261,18 @@ def _fold(example: Example) -> int:
 
 
 def _optimism(table: Table, base: Recipe, selected: Recipe, config: FitConfig) -> float:
-    """Return the overestimate, >= 0, of the selected recipe's gain that comes from selecting on the same queries.
+    """Return the overestimate, >= 0, of the selected recipe's gain that comes from choices on the same queries.
 
-    Bootstrap bias corrected cross-validation (Tsamardinos et al. 2018): the whole selection, interpretations of clicks
-    and variants included, is repeated on each bootstrap sample of queries, and the recipe that it selects is measured
-    on the queries left out. No trial is repeated.
+    The choices are the number of epochs of every trial, the recipe, its variant and the interpretation of clicks. It is
+    an estimate for the whole procedure, so it may be above 0 where the initial recipe was selected.
     """
-    queries = len(table[base])
-    if queries < 2 or len(table) < 2:
+    if len(table) < 2:
         return 0.0
-    random = np.random.default_rng(config.seed)
-    outside = []
-    for _ in range(BOOTSTRAPS):
-        inside = random.integers(queries, size=queries)
-        left_out = np.setdiff1d(np.arange(queries), inside)
-        best = _chosen({recipe: values[inside] for recipe, values in table.items()}, base, config)
-        if len(left_out):
-            outside.append(float((table[best][left_out] - table[base][left_out]).mean()))
-    measured_gain = float((table[selected] - table[base]).mean())
-    return max(0.0, measured_gain - float(np.mean(outside))) if outside else 0.0
+
+    def gains(counts: Counts) -> NDArray[np.float64]:
+        inside = np.repeat(np.arange(len(counts)), counts)
+        values = {recipe: each.at(counts) for recipe, each in table.items()}
+        best = _chosen({recipe: each[inside] for recipe, each in values.items()}, base, config)
+        return values[best] - values[base]
+
+    return optimism(table[selected].values - table[base].values, gains, config.seed)

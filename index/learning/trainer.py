@@ -7,7 +7,7 @@ The optimiser is AdamW (Loshchilov and Hutter 2019) with decay towards the initi
 little data changes little.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from index.learning.config import FitConfig, Recipe, Step
 from index.learning.examples import Batch, Example, make_batch, make_example
 from index.learning.losses import listwise_loss, session_loss
 from index.learning.torch_head import as_arrays, as_tensors, score_scalars, trainable_head
-from index.ranking.attention import AttentionHead, HeadConfig, without_keys
+from index.ranking.attention import AttentionHead, Candidates, HeadConfig, without_keys
 from index.ranking.search import project
 from index.records import Floats
 
@@ -33,11 +33,21 @@ VALIDATION_BATCH = 64
 
 @dataclass(frozen=True)
 class Trial:
-    """A trained head, its number of epochs, and its nDCG@10 per validation query."""
+    """A trained head, its number of epochs, and its nDCG@10 per validation query.
+
+    history: the measures after each epoch that ran. `measured` is the best of them: the number of epochs is a choice,
+    which `optimism` repeats.
+    """
 
     head: AttentionHead
     epochs: int
     measured: dict[str, float]
+    history: tuple[dict[str, float], ...] = ()
+
+    @property
+    def measures(self) -> tuple[dict[str, float], ...]:
+        """The measures among which the number of epochs was chosen; one for a head that was not trained."""
+        return self.history or (self.measured,)
 
 
 @dataclass(frozen=True)
@@ -58,17 +68,20 @@ def run_trial(
     initial = replace(initial, rank=recipe.rank)
     if not recipe.weights:
         untrained = AttentionHead(initial)
-        return Trial(untrained, 0, validate(generation, untrained, data))
+        return Trial(untrained, 0, _Validation(generation, data).measure(untrained))
     head = trainable_head(initial)
     optimiser = _Optimiser(head, recipe, config)
     batches = _Batches(generation, data, head, recipe, config)
+    validation = _Validation(generation, data, fixed=not recipe.query_projection)
     best, best_mean = Trial(as_arrays(head), epochs, {}), -1.0
+    history: list[dict[str, float]] = []
     for epoch in range(1, epochs + 1):
         losses = [optimiser.step(dense, batch) for dense, batch in batches.epoch()]
         figures: dict[str, float | int | str] = {"loss": round(float(np.mean(losses)), 5), "recipe": recipe.name}
         if data.validation:
             copy = as_arrays(head)
-            measured = validate(generation, copy, data)
+            measured = validation.measure(copy)
+            history.append(measured)
             mean = float(np.mean(list(measured.values())))
             figures |= {"nDCG@10": round(mean, 5), "fold": data.fold}
             if mean > best_mean:
@@ -76,7 +89,7 @@ def run_trial(
         yield Step("choose" if data.validation else "train", epoch, epochs, figures)
         if data.validation and epoch - best.epochs >= config.patience:
             break
-    return best if data.validation else replace(best, head=as_arrays(head))
+    return replace(best, history=tuple(history)) if data.validation else replace(best, head=as_arrays(head))
 
 
 class _Batches:
@@ -179,16 +192,38 @@ def _parameter_groups(head: AttentionHead, recipe: Recipe, config: FitConfig) ->
     return groups
 
 
-def validate(generation: Generation, head: AttentionHead, data: TrainingSplit) -> dict[str, float]:
-    """Return query key -> nDCG@10 over the candidates of each validation example."""
-    run: dict[str, list[str]] = {}
-    for start in range(0, len(data.validation), VALIDATION_BATCH):
-        part = data.validation[start : start + VALIDATION_BATCH]
-        batch = make_batch(generation, part)
-        logits = head(batch.query, batch.candidates).logits[:, :-1]
-        for row, example in zip(logits, part, strict=True):
-            best = np.argsort(-row[: len(example.gains)], kind="stable")[:10]
-            run[example.feedback.query_key] = [str(n) for n in generation.rows[example.candidates.doc_indices[best]]]
-    query_keys = [one.feedback.query_key for one in data.validation]
-    judged: Mapping[str, Any] = {query_key: data.qrels[query_key] for query_key in query_keys}
-    return measure_run(run, judged, ["nDCG@10"])["nDCG@10"]
+class _Validation:
+    """Measures heads on the validation examples of a trial.
+
+    fixed: all heads have the same dense evidence, as in `_Batches`. It is then computed with the first head only.
+    """
+
+    def __init__(self, generation: Generation, data: TrainingSplit, fixed: bool = False) -> None:
+        examples = data.validation
+        self._generation = generation
+        self._parts = [examples[at : at + VALIDATION_BATCH] for at in range(0, len(examples), VALIDATION_BATCH)]
+        self._qrels = {one.feedback.query_key: data.qrels[one.feedback.query_key] for one in examples}
+        self._fixed = fixed
+        self._known: list[tuple[Floats, Candidates]] = []
+
+    def measure(self, head: AttentionHead) -> dict[str, float]:
+        """Return query key -> nDCG@10 over the candidates of each validation example."""
+        run: dict[str, list[str]] = {}
+        for part, (dense, candidates) in zip(self._parts, self._evidence(head), strict=True):
+            logits = head.attend(dense, candidates).logits[:, :-1]
+            for row, example in zip(logits, part, strict=True):
+                best = np.argsort(-row[: len(example.gains)], kind="stable")[:10]
+                rows = self._generation.rows[example.candidates.doc_indices[best]]
+                run[example.feedback.query_key] = [str(row) for row in rows]
+        return measure_run(run, self._qrels, ["nDCG@10"])["nDCG@10"]
+
+    def _evidence(self, head: AttentionHead) -> Iterable[tuple[Floats, Candidates]]:
+        """Return the dense evidence and the candidates, without keys, of each part of the examples."""
+        if self._known:
+            return self._known
+        batches = (make_batch(self._generation, part) for part in self._parts)
+        found = ((head.dense(one.query, one.candidates), without_keys(one.candidates)) for one in batches)
+        if not self._fixed:
+            return found
+        self._known = list(found)
+        return self._known

@@ -49,20 +49,20 @@ class TrialCache:
         try:
             record = json.loads(path.read_bytes())
             tensors = path.with_suffix(".safetensors").read_bytes()
-            epochs, measured = record["epochs"], record["measured"]
-            if record["sha256"] != _checksum(epochs, measured, tensors):
+            epochs, measured, history = record["epochs"], record["measured"], record["history"]
+            if record["sha256"] != _checksum(epochs, measured, history, tensors):
                 return None
             head = AttentionHead(config, load(tensors))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError):
             return None
-        return Trial(head, epochs, measured)
+        return Trial(head, epochs, measured, tuple(history))
 
     def _write(self, name: str, trial: Trial) -> None:
         if self._directory is None:
             return
         path, tensors = self._path(name), head_bytes(trial.head)
-        checksum = _checksum(trial.epochs, trial.measured, tensors)
-        record = {"epochs": trial.epochs, "measured": trial.measured, "sha256": checksum}
+        facts = {"epochs": trial.epochs, "measured": trial.measured, "history": list(trial.history)}
+        record = facts | {"sha256": _checksum(trial.epochs, trial.measured, list(trial.history), tensors)}
         write_atomically(path.with_suffix(".safetensors"), tensors)
         write_atomically(path, json.dumps(record).encode())
 
@@ -71,8 +71,8 @@ class TrialCache:
         return self._directory / f"{hashlib.sha256(f'{self._inputs} {name}'.encode()).hexdigest()[:32]}.json"
 
 
-def _checksum(epochs: int, measured: dict[str, float], tensors: bytes) -> str:
-    return fingerprint(epochs, json.dumps(measured), tensors)
+def _checksum(epochs: int, measured: dict[str, float], history: list[dict[str, float]], tensors: bytes) -> str:
+    return fingerprint(epochs, json.dumps(measured), json.dumps(history), tensors)
 
 
 def fingerprint(*parts: Any) -> str:

@@ -39,7 +39,7 @@ def recipe(report: Mapping[str, Any]) -> Iterator[str]:
     if counts := report.get("held_out_queries"):
         yield f"held-out queries: {counts.get('test', 0)} test, {counts.get('cross_fitted', 0)} cross-fitted"
     if chosen.get("optimism"):
-        yield f"subtracted for the selection of the recipe on the same queries: {chosen['optimism']:.4f}"
+        yield f"subtracted for choices on the same queries: {chosen['optimism']:.4f}"
 
 
 def scalars(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +54,10 @@ def scalars(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decision(found: Mapping[str, Any]) -> None:
-    """Write the checks of the gate, and the reasons that are not checks."""
+    """Write the level of the gate, its checks, and the reasons that are not checks."""
+    if found.get("earlier_decisions"):
+        number, limit = found["earlier_decisions"] + 1, found["level"]
+        show.line(f"decision {number} against this champion: a gain counts with p below {limit:.2g}")
     checks = found.get("checks") or []
     for check in checks:
         show.line(f"{'passed' if check['passed'] else 'failed'}: {check['reason']}")

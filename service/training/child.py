@@ -12,6 +12,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from service.runtime.feedback_log import feedback_counts
 from service.runtime.model_files import load_version
 from service.storage.database import DATABASE_FILE, ENCODERS, Database
 from service.training.inputs import Inputs, encode_by, load_inputs
+from service.training.repository import lineages_against
 from service.training.staging import INPUTS, KNOWN_WORDS, LOCK, MODEL, REPORT, STAGED, TRIAL_CACHE
 
 NICENESS = 10
@@ -61,22 +63,20 @@ def run(specification: dict[str, Any]) -> None:
     database, learn_from = Database(data / DATABASE_FILE), specification["learn_from"]
     inputs = load_inputs(staging / INPUTS, database, collection_id, encode, known, learn_from)
     config = _config(specification)
+    lineage = _lineage(specification, config, inputs)
     if learn_from == "documents":
         steps = fit_from_documents(inputs.generation, inputs.initial, inputs.texts, partial(encode, inputs.encoder))
     else:
         champion = load_version(collection_id, inputs.initial, version, data)
-        steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, staging / TRIAL_CACHE)
+        with database.read() as connection:
+            earlier = earlier_decisions(lineages_against(connection, collection_id, version), lineage)
+        cache = staging / TRIAL_CACHE
+        steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, cache, earlier)
     fitted, seconds = _fitted(steps)
-    lineage = _lineage(specification, config, inputs)
     shutil.rmtree(staging / MODEL, ignore_errors=True)  # left by a process that was killed before it wrote its report
     save_head(staging / MODEL, fitted.head, lineage)
-    decision = {
-        "promote": fitted.decision.promote,
-        "checks": [vars(check) for check in fitted.decision.checks],
-        "reasons": fitted.decision.reasons,
-    }
     measured = fitted.report | {"train_seconds": round(seconds, 2), "peak_memory_bytes": _peak_memory_bytes()}
-    report = {"lineage": lineage, "report": measured, "decision": decision}
+    report = {"lineage": lineage, "report": measured, "decision": fitted.decision.as_dict()}
     write_atomically(staging / REPORT, json.dumps(report).encode())
     _print({STAGED: True})
 
@@ -94,6 +94,18 @@ def _lineage(specification: dict[str, Any], config: FitConfig, inputs: Inputs) -
         "encoder_fingerprint": inputs.fingerprint,
         "data": feedback_counts(inputs.feedback) | facts | {"window": specification["window"]},
     }
+
+
+def earlier_decisions(lineages: Sequence[Mapping[str, Any]], own: Mapping[str, Any]) -> int:
+    """Return how often the gate has compared another challenger with the champion.
+
+    A run that repeats another one, with the same data and parameters, has the same result and does not count again.
+    """
+
+    def facts(lineage: Mapping[str, Any]) -> str:
+        return json.dumps({name: value for name, value in lineage.items() if name != "training_run"}, sort_keys=True)
+
+    return len({facts(lineage) for lineage in lineages} - {facts(own)})
 
 
 def _config(specification: dict[str, Any]) -> FitConfig:

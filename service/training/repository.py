@@ -119,6 +119,13 @@ def model_of_run(connection: Connection, collection_id: int, run_id: str) -> Row
     return connection.execute(select(Model.version, Model.report, Model.decision).where(*own)).one_or_none()
 
 
+def lineages_against(connection: Connection, collection_id: int, champion: int) -> list[dict[str, Any]]:
+    """Return the lineages of the models that the gate has compared with a champion, oldest first."""
+    trained = (Model.collection_id == collection_id, Model.lineage["kind"].as_string() == "trained")
+    wanted = select(Model.lineage).where(*trained, Model.lineage["parent"].as_integer() == champion)
+    return list(connection.execute(wanted.order_by(Model.version)).scalars())
+
+
 def update_decision(connection: Connection, collection_id: int, version: int, decision: dict[str, Any]) -> None:
     """Replace the decision of a model."""
     own = (Model.collection_id == collection_id, Model.version == version)

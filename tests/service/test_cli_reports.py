@@ -23,7 +23,7 @@ def test_a_report_has_a_line_for_each_fact() -> None:
         "estimate of position bias: harvest",
         "second hop: 0.2",
         "held-out queries: 30 test, 10 cross-fitted",
-        "subtracted for the selection of the recipe on the same queries: 0.0040",
+        "subtracted for choices on the same queries: 0.0040",
     ]
 
 

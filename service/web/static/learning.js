@@ -57,7 +57,7 @@ function modelElement({ version, report, decision, created_at, lineage }, names)
   }
   if (decision.checks) {
     const test = lineage.kind === "documents" ? "Guard" : "Gate";
-    const verdict = el("summary", {}, `${test}: ${decision.promote ? "passed" : "not passed"}`);
+    const verdict = el("summary", {}, `${test}: ${decision.promote ? "passed" : "not passed"}${level(decision)}`);
     element.append(el("details", {}, verdict, reasons(decision)));
   }
   const facts = fitFacts(report);
@@ -89,7 +89,7 @@ function fitFacts(report) {
   if (examination) facts.push(`Estimate of position bias: ${examination.method}`);
   if (queries) facts.push(`Held-out queries: ${queries.test} test, ${queries.cross_fitted} cross-fitted`);
   if (recipe?.optimism) {
-    facts.push(`Subtracted for the selection of the recipe on the same queries: ${number(recipe.optimism)}`);
+    facts.push(`Subtracted for choices on the same queries: ${number(recipe.optimism)}`);
   }
   if (recipe?.skipped?.length) facts.push(`Recipes skipped because of the budget: ${recipe.skipped.join("; ")}`);
   if (seconds !== undefined) facts.push(`Trained in ${seconds.toFixed(1)} s`);
@@ -99,6 +99,12 @@ function fitFacts(report) {
 function heldOut({ a, b, difference, low, high }) {
   const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
   return `champion ${a.toFixed(3)} → challenger ${b.toFixed(3)}, ${signed(difference)} [${signed(low)}, ${signed(high)}]`;
+}
+
+// The level of a decision that was not the first against its champion.
+function level({ earlier_decisions: earlier, level }) {
+  if (!earlier) return "";
+  return ` (decision ${earlier + 1} against this champion: a gain counts with p below ${level.toPrecision(2)})`;
 }
 
 function reasons({ checks = [], reasons = [] }) {

@@ -2,11 +2,12 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from index.evaluation.significance import CONFIDENCE, RECALL_TOLERANCE, Comparison, compare, gate, interval
+from index.evaluation.significance import CONFIDENCE, RECALL_TOLERANCE, Comparison, compare, gate, interval, level
 
 
 def named(*values: float) -> dict[str, float]:
@@ -14,7 +15,8 @@ def named(*values: float) -> dict[str, float]:
 
 
 def comparison(difference: float, low: float, high: float, queries: int = 50) -> Comparison:
-    return Comparison("nDCG@10", queries, 0.5, 0.5 + difference, difference, low, high, 0.01)
+    p_value = 0.01 if low > 0 or high < 0 else 0.2
+    return Comparison("nDCG@10", queries, 0.5, 0.5 + difference, difference, low, high, p_value, queries)
 
 
 SAME = comparison(0.0, 0.0, 0.0)
@@ -152,6 +154,45 @@ def test_recall_may_be_a_little_lower_but_not_significantly(recall: Comparison, 
     decision = gate(BETTER, recall)
     assert decision.promote == passed
     assert [check.passed for check in decision.checks] == [True, passed]
+
+
+def test_the_first_decision_has_the_level_of_a_single_test() -> None:
+    assert level(0) == pytest.approx(1 - CONFIDENCE)
+    just, too_weak = (replace(BETTER, p_value=level(0) + step) for step in (-1e-6, 1e-6))
+    assert gate(just, SAME).promote
+    assert not gate(too_weak, SAME).promote
+
+
+def test_false_promotions_sum_to_five_percent_over_any_number_of_decisions() -> None:
+    """One side of p is a gain."""
+    assert sum(level(earlier) / 2 for earlier in range(10_000)) == pytest.approx(1 - CONFIDENCE, abs=1e-4)
+    assert all(level(earlier + 1) < level(earlier) for earlier in range(100))
+
+
+def test_a_gain_that_suffices_at_first_does_not_suffice_after_many_decisions() -> None:
+    found = replace(BETTER, p_value=0.01)
+    assert gate(found, SAME, earlier=1).promote
+    decision = gate(found, SAME, earlier=2)
+    assert not decision.promote
+    assert "p below 0.0083, the level of decision 3 against this champion" in decision.reasons[0]
+    assert decision.as_dict()["earlier_decisions"] == 2
+    assert decision.as_dict()["level"] == pytest.approx(0.1 / 12, abs=1e-7)
+    assert not gate(SAME, SAME, found, (0.1, 0.1), earlier=2).promote
+
+
+@pytest.mark.parametrize(("changed", "promoted"), [(2, False), (5, False), (6, True), (20, True)])
+def test_a_gain_on_very_few_queries_proves_nothing(changed: int, promoted: bool) -> None:
+    """Equal gains have no spread, so that Student's t is certain after two queries."""
+    before = named(*([0.5] * changed))
+    decision = gate(compare("nDCG@10", before, named(*([0.6] * changed))), compare("R@100", before, before))
+    assert decision.promote == promoted
+    assert (f"{changed} queries changed, and 6 are needed" in decision.reasons[0]) == (not promoted)
+
+
+def test_queries_without_a_difference_are_not_counted_as_changed() -> None:
+    found = compare("nDCG@10", named(0.5, 0.5, 0.5), named(0.5, 0.5 + 1e-15, 0.9))
+    assert (found.queries, found.changed) == (3, 1)
+    assert found.lowered(0.1).changed == 1
 
 
 def test_every_reason_contains_its_figures() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from index.generation.generation import Generation
 from index.learning.config import FitConfig, Recipe
@@ -20,10 +21,12 @@ from index.learning.model_selection import (
     _chosen,
     _optimism,
     _RecipeSearch,
+    _values,
     beats,
     label,
     select,
 )
+from index.learning.optimism import Measured
 from index.learning.torch_head import as_arrays, trainable_head
 from index.learning.trainer import TrainingSplit, _Batches
 from index.learning.trial_cache import TrialCache
@@ -142,17 +145,28 @@ def test_every_variant_changes_the_recipe() -> None:
 # --- Optimism ---
 
 
-def noise(recipes: int, queries: int, seed: int) -> Table:
+def at_one_epoch(values: NDArray[np.float64]) -> Measured:
+    """Return the measures of trials that had no choice of epochs."""
+    return Measured(values, [(np.arange(len(values)), values[None])])
+
+
+def noise(recipes: int, queries: int, seed: int) -> dict[Recipe, Measured]:
     """Return measures of equally good recipes: an initial one and others, each richer than the one before it."""
     drawn = np.random.default_rng(seed).normal(0.5, 0.2, (recipes, queries))
-    return {BASE if not at else Recipe("weights", rank=at): row for at, row in enumerate(drawn)}
+    return {BASE if not at else Recipe("weights", rank=at): at_one_epoch(row) for at, row in enumerate(drawn)}
+
+
+def chosen_gain(table: Table) -> tuple[Recipe, float]:
+    """Return the selected recipe and its gain over the initial one, overestimate included."""
+    chosen = _chosen(_values(table), BASE, CONFIG)
+    return chosen, float((table[chosen].values - table[BASE].values).mean())
 
 
 def test_without_a_selection_there_is_no_optimism() -> None:
     table = noise(1, 40, seed=0)
     assert _optimism(table, BASE, BASE, CONFIG) == 0.0
     assert _optimism({**table, Recipe("weights"): table[BASE]}, BASE, BASE, CONFIG) == 0.0
-    alone = {BASE: np.asarray([0.5]), Recipe("weights"): np.asarray([0.9])}
+    alone = {BASE: at_one_epoch(np.asarray([0.5])), Recipe("weights"): at_one_epoch(np.asarray([0.9]))}
     assert _optimism(alone, BASE, Recipe("weights"), CONFIG) == 0.0
 
 
@@ -160,8 +174,7 @@ def test_the_optimism_removes_the_gain_of_a_selection_from_noise() -> None:
     seen, corrected = [], []
     for seed in range(12):
         table = noise(12, 30, seed)
-        chosen = _chosen(table, BASE, CONFIG)
-        gain = table[chosen].mean() - table[BASE].mean()
+        chosen, gain = chosen_gain(table)
         optimism = _optimism(table, BASE, chosen, CONFIG)
         seen.append(gain)
         corrected.append(gain - optimism)
@@ -180,8 +193,7 @@ def test_the_optimism_of_a_choice_among_interpretations_is_counted() -> None:
             for recipe, row in drawn.items()
             if recipe != BASE
         }
-        chosen = _chosen(table, BASE, CONFIG)
-        gain = table[chosen].mean() - table[BASE].mean()
+        chosen, gain = chosen_gain(table)
         seen.append(gain)
         corrected.append(gain - _optimism(table, BASE, chosen, CONFIG))
     assert np.mean(seen) > 0.05
@@ -191,12 +203,13 @@ def test_the_optimism_of_a_choice_among_interpretations_is_counted() -> None:
 def test_the_optimism_of_a_real_gain_is_small() -> None:
     table = noise(1, 60, seed=0)
     richer = Recipe("weights")
-    assert _optimism({**table, richer: table[BASE] + 0.3}, BASE, richer, CONFIG) < 0.02
+    better = at_one_epoch(table[BASE].values + 0.3)
+    assert _optimism({**table, richer: better}, BASE, richer, CONFIG) < 0.02
 
 
 def test_the_optimism_has_the_same_bits_twice() -> None:
     table = noise(6, 30, seed=3)
-    chosen = _chosen(table, BASE, CONFIG)
+    chosen, _ = chosen_gain(table)
     assert _optimism(table, BASE, chosen, CONFIG) == _optimism(table, BASE, chosen, CONFIG)
 
 

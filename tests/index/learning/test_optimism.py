@@ -1,0 +1,125 @@
+"""The overestimate by choices on the same queries: epochs, recipes, and the second hop."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from index.learning.config import Recipe
+from index.learning.held_out import Choices, HopChoice, HopMeasures, _chosen_hop, _hop_optimism
+from index.learning.model_selection import Selection, _optimism
+from index.learning.optimism import Measured, measured, optimism
+from index.learning.trainer import Trial
+from index.ranking.attention import AttentionHead
+from tests.index.learning_fixtures import CONFIG, INITIAL
+
+BASE, WEIGHTS = Recipe("initial", weights=False), Recipe("weights")
+QUERIES, FOLDS, EPOCHS = 60, 4, 8
+
+
+def folds_of_noise(seed: int) -> dict[Recipe, Measured]:
+    """Return an initial recipe and one whose epochs are all as good; of each fold the best epoch was kept."""
+    random = np.random.default_rng(seed)
+    start = random.uniform(0.2, 0.8, QUERIES)
+    values, trials = start.copy(), []
+    for columns in np.array_split(np.arange(QUERIES), FOLDS):
+        epochs = start[columns] + random.normal(0, 0.1, (EPOCHS, len(columns)))
+        values[columns] = epochs[np.argmax(epochs.mean(axis=1))]
+        trials.append((columns, epochs))
+    untrained = [(columns, start[columns][None]) for columns, _ in trials]
+    return {BASE: Measured(start, untrained), WEIGHTS: Measured(values, trials)}
+
+
+def test_the_optimism_removes_the_gain_of_a_choice_of_epochs_from_noise() -> None:
+    gains, corrected = [], []
+    for seed in range(30):
+        table = folds_of_noise(seed)
+        gain = float((table[WEIGHTS].values - table[BASE].values).mean())
+        gains.append(gain)
+        corrected.append(gain - _optimism(table, BASE, WEIGHTS, CONFIG))
+    assert np.mean(gains) > 0.02
+    assert abs(np.mean(corrected)) < 0.25 * np.mean(gains)
+
+
+def test_a_single_epoch_has_no_optimism_of_epochs() -> None:
+    table = folds_of_noise(0)
+    better = table[BASE].values + 0.3
+    alone = Measured(better, [(np.arange(QUERIES), better[None])])
+    assert _optimism({BASE: table[BASE], WEIGHTS: alone}, BASE, WEIGHTS, CONFIG) < 0.01
+
+
+def test_on_all_queries_the_epochs_are_those_of_the_trials() -> None:
+    histories = [
+        ({"a": 0.1, "b": 0.2}, {"a": 0.5, "b": 0.1}, {"a": 0.3, "b": 0.3}),
+        ({"c": 0.4},),
+    ]
+    head = AttentionHead(INITIAL)
+    trials = [Trial(head, 2, histories[0][1], histories[0]), Trial(head, 0, histories[1][0])]
+    found = measured(trials, ["a", "b", "c"])
+    assert found.values.tolist() == [0.5, 0.1, 0.4]
+    assert found.at(np.asarray([1, 1, 1])).tolist() == [0.5, 0.1, 0.4], "of equal epochs the first"
+    assert found.at(np.asarray([0, 2, 1])).tolist() == [0.3, 0.3, 0.4]
+
+
+def test_no_choice_and_a_single_query_have_no_optimism() -> None:
+    constant = np.asarray([0.1, 0.1, 0.1])
+    assert optimism(constant, lambda counts: constant, 0) == pytest.approx(0, abs=1e-12)
+    assert optimism(np.asarray([0.7]), lambda counts: np.asarray([0.0]), 0) == 0.0
+
+
+# --- The second hop ---
+
+
+def hops(seed: int, gain: float = 0.0) -> dict[float, HopMeasures]:
+    """Return the measures of g = 0 and of two better values; both measures have the same noise."""
+    random = np.random.default_rng(seed)
+    start = random.uniform(0.2, 0.8, (2, QUERIES))
+    noise = np.zeros((3, 2, QUERIES))
+    noise[1:] = gain + random.normal(0, 0.15, (2, 1, QUERIES))
+    return {
+        hop: {"nDCG@10": start[0] + noise[at, 0], "R@100": start[1] + noise[at, 1]}
+        for at, hop in enumerate((0.0, 0.3, 0.8))
+    }
+
+
+def test_the_optimism_removes_the_gain_of_a_second_hop_from_noise() -> None:
+    gains, corrected = [], []
+    for seed in range(40):
+        tried = hops(seed)
+        chosen, _ = _chosen_hop(tried, CONFIG)
+        choice = HopChoice(chosen, QUERIES, tried, _hop_optimism(tried, chosen, CONFIG))
+        if chosen:
+            gains.append(choice.gain)
+            corrected.append(choice.gain - choice.optimism["nDCG@10"])
+            assert min(choice.optimism.values()) >= 0
+    assert len(gains) > 5
+    assert np.mean(gains) > 0.01
+    assert abs(np.mean(corrected)) < 0.4 * np.mean(gains)
+
+
+def test_a_second_hop_that_helps_has_little_optimism() -> None:
+    tried = hops(0, gain=0.3)
+    chosen, _ = _chosen_hop(tried, CONFIG)
+    assert chosen > 0
+    assert _hop_optimism(tried, chosen, CONFIG)["nDCG@10"] < 0.03
+
+
+def test_a_hop_that_lowers_the_quality_ends_the_search() -> None:
+    tried = hops(0)
+    tried[0.3] = {"nDCG@10": tried[0.0]["nDCG@10"] - 0.1, "R@100": tried[0.0]["R@100"] + 0.1}
+    assert _chosen_hop(tried, CONFIG) == (0.0, True)
+    full = {0.0: {"nDCG@10": np.full(5, 0.4), "R@100": np.ones(5)}}
+    assert _chosen_hop(full, CONFIG) == (0.0, True)
+    assert _hop_optimism(full, 0.0, CONFIG) == {"nDCG@10": 0.0, "R@100": 0.0}
+
+
+def test_all_choices_are_subtracted() -> None:
+    selection = Selection(WEIGHTS, {}, {}, QUERIES, optimism=0.01, gain=0.03, skipped=())
+    tried = hops(1, gain=0.02)
+    hop = HopChoice(0.3, QUERIES, tried, {"nDCG@10": 0.002, "R@100": 0.004})
+    choices = Choices(selection, hop)
+    assert choices.optimism("nDCG@10") == pytest.approx(0.012)
+    assert choices.optimism("R@100") == pytest.approx(0.004)
+    assert choices.overestimated_share == pytest.approx(0.012 / (0.03 + hop.gain))
+    nothing = Choices(replace(selection, gain=0.0), replace(hop, chosen=0.0))
+    assert nothing.overestimated_share == 1.0

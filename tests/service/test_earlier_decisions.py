@@ -1,0 +1,40 @@
+"""A training run counts the decisions of the gate against the champion: each one makes the next one stricter."""
+
+from pathlib import Path
+from typing import Any
+
+from index.evaluation.significance import level
+from service.training.child import earlier_decisions
+from tests.service.client import create, opened
+
+HERBS = "basil oregano thyme rosemary sage parsley dill mint chives fennel lovage sorrel chervil borage hyssop".split()
+FLOWERS = "tulip daisy lily rose violet iris poppy aster dahlia peony lotus orchid pansy lilac jasmine".split()
+
+
+def lineage(run: str, **facts: Any) -> dict[str, Any]:
+    return {"kind": "trained", "parent": 0, "training_run": run, "seed": 0, "data": {"queries": 30}} | facts
+
+
+def test_a_run_that_repeats_another_one_does_not_count_again() -> None:
+    own = lineage("now")
+    assert earlier_decisions([], own) == 0
+    assert earlier_decisions([lineage("before")], own) == 0
+    assert earlier_decisions([lineage("before", seed=1), lineage("again", seed=1)], own) == 1
+    assert earlier_decisions([lineage("before", seed=1), lineage("more", data={"queries": 31})], own) == 2
+
+
+def test_decisions_are_counted_until_the_champion_changes(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        wood = create(client, "wood")
+        names = [*HERBS, *FLOWERS]
+        wood.add(*({"id": name, "text": f"{name} is number {at}"} for at, name in enumerate(names)))
+        wood.post("judgments", {"judgments": [{"query": n, "document_id": n, "rating": 4} for n in names]})
+        seen = []
+        for seed in (0, 0, 1):
+            decision = wood.train(seed=seed, promote="never")["decision"]
+            seen.append((decision["earlier_decisions"], decision["level"]))
+        assert seen == [(0, 0.05), (0, 0.05), (1, round(level(1), 8))]
+        client.put(f"{wood.path}/models/aliases/champion", json={"version": 1, "force": True}).raise_for_status()
+        assert wood.train(seed=0, promote="never")["decision"]["earlier_decisions"] == 0
+        client.post(f"{wood.path}/models/aliases/champion/rollback").raise_for_status()
+        assert wood.train(seed=2, promote="never")["decision"]["earlier_decisions"] == 2
