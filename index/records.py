@@ -35,6 +35,9 @@ LEXICAL = ("words", "coverage", "proximity", "phrase", "corrected", "completed")
 """Word features of a document for a query: the BM25 share of exact words, the three features of
 `index.words.term_matching`, and the BM25 shares of corrected and of completed words."""
 
+SIGNALS = ("title_coverage", "title_density", "title_bm25", "rarest", "best_match", "missing", "length")
+"""Features of a document for a query that only trees read; `index.words.document_signals` defines them."""
+
 FACTS = ("length", "rarest", "peaked")
 """Features of a query alone, each in [0, 1]; `retrieval.query_facts` defines them."""
 

@@ -17,6 +17,7 @@ from index.generation.columns import Columns
 from index.memory.memory import Memory
 from index.records import Floats, Ints, Key, Mask
 from index.storage.checksum_guard import ChecksumGuard
+from index.words.document_signals import document_signals
 from index.words.query_words import QueryWords, Source
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.term_matching import Matches, bm25, documents_with, find_words, match
@@ -87,12 +88,26 @@ class Generation:
         lengths = np.diff(self.columns.first_token)[self.alive]
         return max(1.0, float(lengths.mean())) if len(lengths) else 1.0
 
-    def match(self, query: QueryWords, doc_indices: Ints) -> tuple[Floats, Matches]:
-        """Return BM25 by source (n, len(Source)) and the matches of a query's words in the documents (n,)."""
+    @cached_property
+    def mean_title_words(self) -> float:
+        """The mean number of words of the titles of the living documents."""
+        return float(self.columns.title_words[self.alive].mean()) if self.alive.any() else 0.0
+
+    def match(
+        self, query: QueryWords, doc_indices: Ints, with_signals: bool = False
+    ) -> tuple[Floats, Matches, Floats | None]:
+        """Return BM25 by source (n, len(Source)) and the matches of a query's words in the documents (n,).
+
+        with_signals: also return the signals (n, len(SIGNALS)), which trees read.
+        """
         found = find_words(query, self.columns.tokens, self.columns.first_token, doc_indices)
         if query.uncorrected_fields:
             found = without_corrections(query, found, self.columns.title_words.take(doc_indices))
-        return bm25(query, found, self.mean_words), match(query, found)
+        signals = None
+        if with_signals:
+            title_words = self.columns.title_words.take(doc_indices)
+            signals = document_signals(query, found, title_words, self.mean_title_words)
+        return bm25(query, found, self.mean_words), match(query, found), signals
 
     def documents_with(self, query: QueryWords) -> Mask:
         """Return (N,) bool, True for documents that contain a word of the query, or a word that stands for one."""

@@ -135,7 +135,13 @@ def make_example(
     rows = _click_candidates(feedback, curve is None) if implicit else []
     shown = generation.doc_indices(np.asarray(rows, np.int64))
     shown = shown[shown != MISSING]
-    query = Query(feedback.text, feedback.vector, count=0 if implicit else count, excluded_query=feedback.query_key)
+    query = Query(
+        feedback.text,
+        feedback.vector,
+        count=0 if implicit else count,
+        excluded_query=feedback.query_key,
+        signals=True,
+    )
     candidates = retrieve(generation, query, projected, required=shown)
     if implicit:
         candidates = _only(candidates, np.sort(shown))
@@ -220,6 +226,7 @@ def _only(candidates: CandidateSet, doc_indices: Ints) -> CandidateSet:
         memory_cosine=candidates.memory_cosine[kept_memory],
         memory_weight=candidates.memory_weight[kept_memory],
         exact=(),  # the example's own query is excluded
+        signals=None if candidates.signals is None else candidates.signals[keep],
     )
 
 

@@ -30,6 +30,7 @@ from index.learning.held_out import Choices, compare_heads, sample, select_hop
 from index.learning.model_selection import ClickInterpretations, Selection, select
 from index.learning.null_calibration import fit_null, null_evidence
 from index.learning.trainer import TrainingSplit, run_trial
+from index.learning.tree_selection import select_trees
 from index.learning.trial_cache import TrialCache, fingerprint
 from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig
 from index.ranking.normalisers import masked
@@ -74,7 +75,7 @@ def fit(
     known = sum(any(gain > 0 for gain in one.gains.values()) for one in (*learn, *test))
     if known < config.min_queries or not test or not learn:
         raise NotEnoughFeedback(known, config.min_queries)
-    initial = initial or champion.config
+    initial = replace(initial or champion.config, trees=0)
     clicks = estimate_clicks([*learn, *silent])
     learn = sample(learn, config.max_train_queries, config.seed)
     interpretations = yield from _interpret(generation, learn, initial, clicks, config)
@@ -83,8 +84,10 @@ def fit(
     head = yield from _final(generation, interpretations, selection, initial, config)
     hop = yield from select_hop(generation, selection, learn, clicks, config)
     examples = interpretations.examples[selection.recipe.interpretation]
-    head = calibrate_null(generation, head.changed(hop=hop.chosen), examples)
-    choices = Choices(selection, hop)
+    graded, qrels = interpretations.examples["graded"], interpretations.qrels
+    trees = yield from select_trees(generation, selection.with_hop(hop.chosen), graded, qrels, config)
+    head = calibrate_null(generation, head.changed(hop=hop.chosen).grown(trees.trees), examples)
+    choices = Choices(selection, hop, trees)
     held_out = yield from compare_heads(generation, champion, head, choices, learn, test, clicks, config)
     report = {
         "queries": {"train": len(learn), "test": len(test)},
@@ -93,6 +96,7 @@ def fit(
         "config": asdict(config),
         "examination": clicks.as_dict() if any(one.shown is not None for one in learn) else None,
         "hop": hop.as_dict(),
+        "trees": trees.as_dict(),
         "held_out": {name: comparison.as_dict() for name, comparison in held_out.comparisons.items()},
         "held_out_queries": held_out.counts,
         "head": describe(head),
@@ -115,6 +119,7 @@ def describe(head: AttentionHead) -> dict[str, Any]:
         "memory_sharpness": round(float(np.exp(head.log_memory_sharpness)), 4),
         "gates": round(float(np.linalg.norm(head.kind_gate)), 4),
         "hop": round(float(head.hop), 4),
+        "trees": len(head.trees),
         "query_change": round(float(np.linalg.norm(change)), 4),
     }
 

@@ -16,6 +16,7 @@ from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback
 from index.learning.model_selection import Selection, beats
 from index.learning.optimism import Counts, optimism
+from index.learning.tree_selection import TreeChoice
 from index.ranking.attention import AttentionHead, initial_parameters
 from index.ranking.retrieval import Query
 from index.ranking.search import search
@@ -86,15 +87,17 @@ class Choices:
 
     selection: Selection
     hop: HopChoice
+    trees: TreeChoice
 
     def optimism(self, measure: str) -> float:
         """Return the overestimate of a measure's gain on these queries."""
-        return self.hop.optimism.get(measure, 0.0) + (self.selection.optimism if measure == "nDCG@10" else 0.0)
+        of_ndcg = self.selection.optimism + self.trees.optimism
+        return self.hop.optimism.get(measure, 0.0) + (of_ndcg if measure == "nDCG@10" else 0.0)
 
     @property
     def overestimated_share(self) -> float:
         """The share of the gain in nDCG@10 that is overestimated, in [0, 1]."""
-        gain = self.selection.gain + self.hop.gain
+        gain = self.selection.gain + self.hop.gain + self.trees.gain
         return min(1.0, self.optimism("nDCG@10") / gain) if gain > 0 else 1.0
 
 
@@ -205,8 +208,8 @@ def _cross_fitted(
     There are none unless the champion is untrained, so that it has learned from no query, and every fold validated
     once.
     """
-    selection = choices.selection.with_hop(choices.hop.chosen)
-    changed = selection.recipe.weights or challenger.hops
+    selection = choices.trees.applied(choices.selection.with_hop(choices.hop.chosen))
+    changed = selection.recipe.weights or challenger.hops or len(challenger.trees)
     if not changed or len(selection.trials) <= 1 or not is_untrained(champion):
         return []
     known = [(one, selection.head_for(one.query_key)) for one in learn]

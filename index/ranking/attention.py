@@ -22,10 +22,13 @@ import numpy as np
 from index.ranking.array_api import Array, logsumexp, namespace, number, segment_max, segment_sum, softmax
 from index.ranking.normalisers import NORMALISERS, masked
 from index.ranking.score_functions import FORMS, Score
+from index.ranking.trees import SHAPES, Trees, no_trees, tree_features
 from index.records import FACTS, LEXICAL, OWN_KINDS, Floats
 
 EVIDENCE = (*(kind.label for kind in OWN_KINDS), *LEXICAL, "memory")
-"""The parts of a logit, in the order of the last axis of `Attention.parts`."""
+"""The parts of a logit with a learned weight."""
+PARTS = (*EVIDENCE, "trees")
+"""The parts of a logit, in the order of the last axis of `Attention.parts`; a head without trees lacks the last."""
 DENSE = len(OWN_KINDS)
 PASSAGE = EVIDENCE.index("passage")
 COVERAGE = LEXICAL.index("coverage")
@@ -68,6 +71,8 @@ class HeadConfig:
     """t_m: how fast memory fades with the distance between the past query and this query."""
     seed: int = 0
     """Seed of the random directions in which a form learns. An untrained head does not depend on it."""
+    trees: int = 0
+    """T, the number of regression trees over the evidence (`index.ranking.trees`)."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,8 @@ class Candidates:
     the kind of the key. words (B, N, len(LEXICAL)) and facts (B, len(FACTS)): in [0, 1]. mask (B, N) bool: True for a
     candidate. memory_slot (M,) int64; memory_cosine (M,): cosine of the query and the past query; memory_weight (M,):
     signed. values (B, N, V): 0 in empty slots; None if there is no second hop. trust (B,): factor of the dense evidence
-    of a query whose text is not finished; None: 1.
+    of a query whose text is not finished; None: 1. signals (B, N, len(SIGNALS)): what trees read besides the evidence;
+    None for training and for a head without trees.
     """
 
     keys: Array
@@ -94,19 +100,21 @@ class Candidates:
     memory_weight: Array
     values: Array | None = None
     trust: Array | None = None
+    signals: Array | None = None
 
 
 @dataclass(frozen=True)
 class Attention:
-    """The result of attention: logits and weights (B, N+1), the null slot last, and the parts (B, N, len(EVIDENCE)).
+    """The result of attention: logits and weights (B, N+1), the null slot last, and the parts (B, N, E), as in PARTS.
 
     Weights are >= 0 and sum to 1 over the candidates and the null slot. The parts of a candidate add up to its logit.
-    An empty slot has logit -inf and weight 0.
+    An empty slot has logit -inf and weight 0. evidence (B, N, len(EVIDENCE)): the parts without their weights.
     """
 
     logits: Array
     weights: Array
     parts: Array
+    evidence: Array
 
 
 class AttentionHead:
@@ -138,6 +146,7 @@ class AttentionHead:
         self.hop = values["hop"]
         self.null = values["null"]
         self.balance = values["balance"]
+        self.trees = Trees(*(np.asarray(values[f"trees.{name}"]) for name in SHAPES)) if config.trees else no_trees()
         self._parameters = values
 
     @property
@@ -154,6 +163,12 @@ class AttentionHead:
         arrays = {name: np.asarray(value, np.float32) for name, value in values.items()}
         return AttentionHead(self.config, self._parameters | arrays)
 
+    def grown(self, trees: Trees) -> "AttentionHead":
+        """Return the head with these trees instead of its own."""
+        others = {name: value for name, value in self._parameters.items() if not name.startswith("trees.")}
+        parameters = others | (trees.parameters() if len(trees) else {})
+        return AttentionHead(replace(self.config, trees=len(trees)), parameters)
+
     @property
     def balances(self) -> bool:
         """Whether the weights of the word parts depend on the query."""
@@ -169,11 +184,11 @@ class AttentionHead:
         return self.score.search_vectors(query)
 
     def __call__(self, query: Array, candidates: Candidates) -> Attention:
-        """Return the attention of queries (B, D) over their candidates, after the second hop if it is on."""
+        """Return the attention of queries (B, D) over their candidates, after second hop and trees if they are on."""
         attention = self.attend(self.dense(query, candidates), candidates)
-        if not self.hops:
-            return attention
-        return self.attend(self.dense(self.hopped(query, attention, candidates), candidates), candidates)
+        if self.hops:
+            attention = self.attend(self.dense(self.hopped(query, attention, candidates), candidates), candidates)
+        return self.with_trees(attention, candidates)
 
     def hopped(self, query: Array, attention: Attention, candidates: Candidates) -> Array:
         """Return e' = e + g answer (B, D): the query moved towards the values of its candidates (Rocchio 1971).
@@ -206,20 +221,41 @@ class AttentionHead:
         scores = masked(xp.sum(parts, axis=-1), candidates.mask)
         logits = xp.concat([scores, self._null_logit(scores)[:, None]], axis=1)
         mask = xp.concat([candidates.mask, xp.ones((len(scores), 1), dtype=xp.bool)], axis=1)
-        return Attention(logits, NORMALISERS[self.config.normaliser](logits, mask), parts)
+        return Attention(logits, NORMALISERS[self.config.normaliser](logits, mask), parts, evidence)
 
-    def raised(self, attention: Attention, boost: Array, mask: Array) -> Attention:
-        """Return the attention with a boost (B, N) added to the part `memory`; mask (B, N) is False in empty slots.
+    def raised(self, attention: Attention, part: str, boost: Array, mask: Array) -> Attention:
+        """Return the attention with a boost (B, N) added to a part; mask (B, N) is False in empty slots.
 
         Logits, null slot and weights follow from the raised parts, so the parts still add up to the logits.
         """
         xp = namespace(boost)
-        others, memory = attention.parts[..., :-1], attention.parts[..., -1] + boost
+        width = max(attention.parts.shape[-1], PARTS.index(part) + 1)
+        parts = np.zeros((*attention.parts.shape[:-1], width), np.float32)
+        parts[..., : attention.parts.shape[-1]] = attention.parts
+        parts[..., PARTS.index(part)] += boost
         scores = masked(attention.logits[:, :-1] + boost, mask)
         logits = xp.concat([scores, self._null_logit(scores)[:, None]], axis=1)
         mask = xp.concat([mask, xp.ones((len(scores), 1), dtype=xp.bool)], axis=1)
-        parts = xp.concat([others, memory[..., None]], axis=-1)
-        return Attention(logits, NORMALISERS[self.config.normaliser](logits, mask), parts)
+        return Attention(logits, NORMALISERS[self.config.normaliser](logits, mask), parts, attention.evidence)
+
+    def with_trees(self, attention: Attention, candidates: Candidates) -> Attention:
+        """Return the attention with the sum of the trees in the part `trees`; the same object without trees.
+
+        The trees were fitted to the attention after the second hop. The candidates need signals.
+        """
+        if not len(self.trees):
+            return attention
+        assert candidates.signals is not None, "trees need signals: retrieve the candidates with signals=True"
+        mask = np.asarray(candidates.mask)
+        boost = np.zeros(mask.shape, np.float32)
+        boost[mask] = self.trees(self.tree_features(attention, candidates)[mask])
+        return self.raised(attention, "trees", boost, candidates.mask)
+
+    def tree_features(self, attention: Attention, candidates: Candidates) -> Floats:
+        """Return the features (B, N, F) of the candidates that the trees read."""
+        assert candidates.signals is not None
+        logits = np.where(candidates.mask, attention.logits[:, :-1], 0.0)
+        return tree_features(attention.evidence, logits, candidates.facts, candidates.signals, candidates.mask)
 
     def kind_weights(self, facts: Array) -> Array:
         """Return the weight of each part for queries with these facts: (B, E) for (B, len(FACTS)).
@@ -312,6 +348,7 @@ def initial_parameters(config: HeadConfig) -> dict[str, Floats]:
         "balance": config.balance,
     }
     score = FORMS[config.form].initial(config.dim, config.rank, config.heads, np.random.default_rng(config.seed))
+    values |= no_trees(config.trees).parameters() if config.trees else {}
     own = {name: np.asarray(value, np.float32) for name, value in values.items()}
     return own | {f"{SCORE_PREFIX}{name}": value for name, value in score.items()}
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from index.generation.generation import Generation
 from index.ranking.array_api import softmax
-from index.ranking.attention import EVIDENCE, AttentionHead
+from index.ranking.attention import PARTS, AttentionHead
 from index.ranking.retrieval import Mode, Query
 from index.ranking.search import Ranking
 from index.records import Floats, KeyKind
@@ -33,8 +33,11 @@ class KeyShare:
 
 
 def explain_parts(ranking: Ranking, rank: int) -> dict[str, float]:
-    """Return the parts of the logit of the hit at a 0-based rank, by name; they add up to it."""
-    return {name: float(part) for name, part in zip(EVIDENCE, ranking.parts[rank], strict=True)}
+    """Return the parts of the logit of the hit at a 0-based rank, by name; they add up to it.
+
+    Only a model with trees has the part `trees`.
+    """
+    return {name: float(part) for name, part in zip(PARTS, ranking.parts[rank], strict=False)}
 
 
 def explain_keys(

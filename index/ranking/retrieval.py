@@ -15,7 +15,7 @@ from index.candidates.base import MISSING
 from index.generation.generation import Generation
 from index.memory.query_key import as_query_key
 from index.ranking.attention import Candidates
-from index.records import FACTS, LEXICAL, Floats, Ints, Mask
+from index.records import FACTS, LEXICAL, SIGNALS, Floats, Ints, Mask
 from index.words.query_words import QueryWords, Source
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
@@ -59,6 +59,8 @@ class Query:
     typed: str | None = None
     """The text as it was typed, where `text` is only a part of it; None: `text`. The documents that judgments or clicks
     confirm for exactly this text come first."""
+    signals: bool = False
+    """Whether the candidates get the signals that trees read."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class CandidateSet:
     key: memory_key (m,) is its position in the memory, memory_candidate (m,) the index in doc_indices of the document
     that it confirms, memory_cosine (m,) its cosine with this query, and memory_weight (m,) its weight. trust is
     `Reading.trust`: the factor of the dense evidence. exact: pairs of a candidate (its index in doc_indices) and its
-    exact rating, for the candidates that come first for exactly these words.
+    exact rating, for the candidates that come first for exactly these words. signals (N, len(SIGNALS)), None if the
+    query does not ask for them.
     """
 
     doc_indices: Ints
@@ -81,6 +84,7 @@ class CandidateSet:
     memory_weight: Floats
     trust: float = 1.0
     exact: tuple[tuple[int, float], ...] = ()
+    signals: Floats | None = None
 
 
 def retrieve(generation: Generation, query: Query, projected: Floats, required: Ints | None = None) -> CandidateSet:
@@ -97,15 +101,15 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     required = _NONE if required is None else required
     doc_indices = np.unique(np.concatenate([required, *by_keys, by_words[: query.count], confirmed, first]))
     words, facts = np.zeros((len(doc_indices), len(LEXICAL)), np.float32), np.full(len(FACTS), 0.5, np.float32)
-    trust = 1.0
+    trust, signals = 1.0, np.zeros((len(doc_indices), len(SIGNALS)), np.float32) if query.signals else None
     if query.mode is not Mode.DENSE:
         reading = read_query(generation, query)
-        words, facts = _word_evidence(generation, reading.words, doc_indices, by_words)
+        words, facts, signals = _word_evidence(generation, reading.words, doc_indices, by_words, query.signals)
         trust = reading.trust if query.mode is Mode.HYBRID else 1.0
     candidate = np.searchsorted(doc_indices, confirmed)
     weights = generation.memory.weights[near]
     exact = tuple(zip(np.searchsorted(doc_indices, first).tolist(), ratings.tolist(), strict=True))
-    return CandidateSet(doc_indices, words, facts, near, candidate, cosine, weights, trust, exact)
+    return CandidateSet(doc_indices, words, facts, near, candidate, cosine, weights, trust, exact, signals)
 
 
 def read_query(generation: Generation, query: Query) -> Reading:
@@ -167,7 +171,8 @@ def assemble(
     doc_indices = np.concatenate([_NONE, *(found.doc_indices for found in sets)])
     pair_slot, pair_key = _key_pairs(generation, slots, doc_indices if mode is not Mode.WORDS else doc_indices[:0])
     used, local = _distinct(pair_key, len(sets))
-    words, mask = _padded_words(sets, counts, width)
+    mask = np.arange(width) < counts[:, None]
+    with_signals = bool(sets) and all(found.signals is not None for found in sets)
     no_floats = np.empty(0, np.float32)
     return Candidates(
         keys=generation.key_vectors(used),
@@ -175,7 +180,7 @@ def assemble(
         pair_key=local,
         pair_slot=pair_slot,
         pair_kind=generation.columns.key_kind.take(pair_key),
-        words=words,
+        words=_padded([found.words for found in sets], width, len(LEXICAL)),
         facts=np.stack([found.facts for found in sets]) if sets else np.zeros((0, len(FACTS)), np.float32),
         mask=mask,
         memory_slot=np.concatenate([_NONE, *(b * width + found.memory_candidate for b, found in enumerate(sets))]),
@@ -183,6 +188,7 @@ def assemble(
         memory_weight=np.concatenate([no_floats, *(found.memory_weight for found in sets)]),
         values=_gathered_values(generation, doc_indices, mask) if with_values else None,
         trust=_trust(sets),
+        signals=_padded([found.signals for found in sets], width, len(SIGNALS)) if with_signals else None,
     )
 
 
@@ -193,13 +199,13 @@ def _trust(sets: Sequence[CandidateSet]) -> Floats | None:
     return np.asarray([found.trust for found in sets], np.float32)
 
 
-def _padded_words(sets: Sequence[CandidateSet], counts: Ints, width: int) -> tuple[Floats, Mask]:
-    """Return the word evidence (B, N, len(LEXICAL)), 0 in empty slots, and the mask (B, N) of the candidates."""
-    words = np.zeros((len(sets), width, len(LEXICAL)), np.float32)
-    mask = np.zeros((len(sets), width), np.bool_)
-    for b, found in enumerate(sets):
-        words[b, : counts[b]], mask[b, : counts[b]] = found.words, True
-    return words, mask
+def _padded(each: Sequence[Floats | None], width: int, columns: int) -> Floats:
+    """Return arrays (n, columns) of B queries as one array (B, width, columns), 0 in empty slots."""
+    padded = np.zeros((len(each), width, columns), np.float32)
+    for b, values in enumerate(each):
+        if values is not None:
+            padded[b, : len(values)] = values
+    return padded
 
 
 def _key_pairs(generation: Generation, slots: Ints, doc_indices: Ints) -> tuple[Ints, Ints]:
@@ -255,8 +261,10 @@ def query_facts(weight: Floats, scores: Floats) -> Floats:
     return np.asarray([length, rarest, peaked], np.float32).clip(0, 1)
 
 
-def _word_evidence(generation: Generation, query: QueryWords, doc_indices: Ints, best: Ints) -> tuple[Floats, Floats]:
-    """Return the word evidence (N, len(LEXICAL)) of these documents, and the facts of the query.
+def _word_evidence(
+    generation: Generation, query: QueryWords, doc_indices: Ints, best: Ints, with_signals: bool
+) -> tuple[Floats, Floats, Floats | None]:
+    """Return the word evidence (N, len(LEXICAL)) of these documents, the facts of the query, and the signals.
 
     best (M,) are the query's best documents by words. BM25 is divided by the best score among them, candidates or not,
     and is computed exactly here for every document. It is split into exact, corrected and completed words.
@@ -265,11 +273,12 @@ def _word_evidence(generation: Generation, query: QueryWords, doc_indices: Ints,
     missing = np.flatnonzero(doc_indices[positions] != best) if len(doc_indices) else np.arange(len(best))
     positions[missing] = len(doc_indices) + np.arange(len(missing))
     union = np.concatenate([doc_indices, best[missing]])
-    by_source, matches = generation.match(query, union)
+    by_source, matches, signals = generation.match(query, union, with_signals)
     scores = by_source[:, Source.EXACT] if query.exact else by_source.sum(axis=1)
     top = np.sort(scores[positions])[::-1]
     shares = np.zeros_like(by_source)
     if len(top) and top[0] > 0:
         shares = np.minimum(by_source / top[0], np.float32(1))
     evidence = np.column_stack([shares[:, Source.EXACT], *matches, shares[:, Source.EXACT + 1 :]])
-    return evidence[: len(doc_indices)], query_facts(query.weight[query.of_query], top)
+    signals = None if signals is None else signals[: len(doc_indices)]
+    return evidence[: len(doc_indices)], query_facts(query.weight[query.of_query], top), signals

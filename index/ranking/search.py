@@ -4,7 +4,7 @@ Sees one generation and one head, both immutable, so any number of searches may 
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from index.records import FACTS, LEXICAL, Floats, Ints
 class Ranking:
     """All candidates of a query, best first; the lower doc index comes first among equal logits.
 
-    doc_indices, logits, weights (N,); parts (N, len(EVIDENCE)) add up to the logits; the weights and null_weight sum to
-    1; asked (D,) is the query vector that scored the keys: e, or e' after the second hop.
+    doc_indices, logits, weights (N,); parts (N, E) add up to the logits, in the order of PARTS; the weights and
+    null_weight sum to 1; asked (D,) is the query vector that scored the keys: e, or e' after the second hop.
     """
 
     doc_indices: Ints
@@ -54,6 +54,7 @@ def search(generation: Generation, head: AttentionHead, query: Query, required: 
     With a second hop, candidates near e' = e + g answer are added to those of e, and all are ranked for e'.
     """
     started = time.perf_counter()
+    query = replace(query, signals=bool(len(head.trees)))
     hops = head.hops and query.mode is not Mode.WORDS
     candidates = retrieve(generation, query, project(head, query.vector), required)
     spent = time.perf_counter() - started
@@ -67,9 +68,10 @@ def search(generation: Generation, head: AttentionHead, query: Query, required: 
         spent += time.perf_counter() - before
         inputs = assemble(generation, [candidates], query.mode)
         attention = head.attend(head.dense(asked, inputs), inputs)
+    attention = head.with_trees(attention, inputs)
     boost = exact_boost(attention.logits[0, :-1], candidates)
     if boost is not None:
-        attention = head.raised(attention, boost[None], inputs.mask)
+        attention = head.raised(attention, "memory", boost[None], inputs.mask)
     logits = attention.logits[0]
     order = np.lexsort((candidates.doc_indices, -logits[:-1]))
     return Ranking(
