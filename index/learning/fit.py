@@ -48,6 +48,7 @@ class Fitted:
     head: AttentionHead
     report: dict[str, Any]
     decision: Decision
+    clicks: ClickModel
 
 
 Steps = Generator[Step, None, Fitted]
@@ -95,7 +96,7 @@ def fit(
         "held_out_queries": held_out.counts,
         "head": describe(head),
     }
-    return Fitted(head, report, held_out.decide())
+    return Fitted(head, report, held_out.decide(), clicks)
 
 
 def describe(head: AttentionHead) -> dict[str, Any]:

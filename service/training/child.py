@@ -62,7 +62,7 @@ def run(specification: dict[str, Any]) -> None:
     config = _config(specification)
     steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, staging / TRIAL_CACHE)
     fitted, seconds = _fitted(steps)
-    lineage = _lineage(specification, config, inputs)
+    lineage = _lineage(specification, config, inputs) | {"click_model": fitted.clicks.frozen()}
     shutil.rmtree(staging / MODEL, ignore_errors=True)  # left by a process that was killed before it wrote its report
     save_head(staging / MODEL, fitted.head, lineage)
     decision = {

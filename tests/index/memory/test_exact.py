@@ -6,9 +6,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from index.memory.aggregation import Bounds, Confirmations, DecayClock
+from index.memory.aggregation import Confirmations
 from index.memory.confirmation import Confirmation
 from index.memory.exact import ClickCount, exact_rating
+from index.memory.grades import Bounds, DecayClock
 
 VECTOR = np.asarray([1, 0], np.float32)
 ABC = frozenset({"client a", "client b", "client c"})
