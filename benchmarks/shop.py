@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.collections import TestSet
+
 PRODUCTS_PER_KIND = 36
 BRANDS = (
     "Alvera", "Bornholt", "Cadenza", "Dunmoor", "Elvarn", "Fjellik", "Gorvane", "Halvito", "Istrano", "Jorvell",
@@ -26,6 +28,12 @@ FITTING = 4
 BEST = (0.08, 0.25, 0.55)
 """Shares of the matching products, by popularity, that have at least grade 3, 2 and 1."""
 BEST_GRADE = 3
+SEEN = 400
+"""Number of query texts that a log draws from."""
+TESTED = 200
+"""Number of test queries that are among the texts of the log, and of test queries that are not."""
+SEEN_PREFIX, UNSEEN_PREFIX = "seen", "unseen"
+"""Prefixes of the ids of test queries."""
 
 
 @dataclass(frozen=True)
@@ -142,3 +150,19 @@ def grades(wish: Wish, catalogue: Sequence[Product]) -> dict[str, int]:
     graded = {one.id: sum(share <= limit for limit in BEST) for one, share in zip(met, shares, strict=True)}
     best = {met[0].id: BEST_GRADE} if met else {}
     return {name: grade for name, grade in (graded | best).items() if grade}
+
+
+def shop(seed: int) -> TestSet:
+    """Return a shop as a test set. A log consists of train queries; half of the test queries have the same texts."""
+    random = np.random.default_rng(seed)
+    catalogue = products(random)
+    wanted = wishes(catalogue, random)
+    texts = list(wanted)[: SEEN + TESTED]
+    train = {f"train-{at:04d}": texts[at] for at in range(SEEN)}
+    chosen = sorted(random.choice(SEEN, TESTED, replace=False).tolist())
+    test = {f"{SEEN_PREFIX}-{at:04d}": texts[at] for at in chosen}
+    test |= {f"{UNSEEN_PREFIX}-{at:04d}": texts[at] for at in range(SEEN, SEEN + TESTED)}
+    train_qrels, test_qrels = (
+        {query: grades(wanted[text], catalogue) for query, text in one.items()} for one in (train, test)
+    )
+    return TestSet("shop", [one.as_document() for one in catalogue], train | test, train_qrels, test_qrels)
