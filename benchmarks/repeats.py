@@ -5,8 +5,9 @@
 A shop (benchmarks/shop.py) shows lists to customers who prefer products that no text reveals. The log and its biased
 clicks are simulated as in `benchmarks.clicks`. Half of the test queries have texts of the log; they are measured with
 the memory of their own text, as a live service ranks them, and apart from the unseen half. A seed controls the shop,
-the log and the learning. LambdaMART learns from all signals of our search, and with `counts` also from the clicks on
-each query and document (benchmarks/peers/click_counts.py). It gets the grades of our click model.
+the log and the learning. LambdaMART learns from all signals of our search and the grades of our click model. With
+`counts` it also reads the clicks on each query and document in the earlier half of the log and learns the grades of the
+later half; with `own clicks` it reads the clicks that its grades were made from (benchmarks/peers/click_counts.py).
 """
 
 import argparse
@@ -37,7 +38,7 @@ from service.settings import Settings
 
 KEYS = ("title", "passage")
 OURS = ("untrained", "memory", "chosen", "served")
-THEIRS = ("lambdamart", "lambdamart, counts")
+THEIRS = ("lambdamart", "lambdamart, counts", "lambdamart, own clicks")
 SYSTEMS = (*OURS, *THEIRS)
 PARTS = (SEEN_PREFIX, UNSEEN_PREFIX)
 EARLIER = 2
@@ -135,20 +136,26 @@ def theirs_from(log: Log, earlier: list[Feedback], wanted: list[str]) -> Iterato
     from benchmarks.peers.click_counts import Counted, click_counts, later  # needs LightGBM
     from benchmarks.peers.lambdamart import InSequence
 
+    disjoint = Counted.system
+
     ids = document_ids(log.runtime, log.state)
     rows = log.state.generation.rows
     for system in wanted:
-        counted = system == Counted.system
-        judged = as_judged(log.one, graded(later(log.feedback, earlier) if counted else log.feedback), ids)
+        labelled = later(log.feedback, earlier) if system == disjoint else log.feedback
+        judged = as_judged(log.one, graded(labelled), ids)
         if len(judged.train) < LEAST_QUERIES:
             continue
         material, task = material_from(log, judged, 0.0), Task(seed=log.seed)
         curve = estimate_clicks(log.feedback).examination.curve
         train, test = (
             click_counts(known, curve, split.texts, rows)
-            for known, split in ((earlier, material.train), (log.feedback, material.test))
+            for known, split in (
+                (earlier if system == disjoint else log.feedback, material.train),
+                (log.feedback, material.test),
+            )
         )
-        peer = Counted(material, task, train, test) if counted else InSequence(material, task)
+        is_plain = system == THEIRS[0]
+        peer = InSequence(material, task) if is_plain else Counted(material, task, train, test)
         facts = peer.learn()
         run = material.run(np.concatenate(list(peer.rank().values())))
         yield Found(system, log.seed, run, {}, facts)

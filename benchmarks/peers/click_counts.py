@@ -1,7 +1,8 @@
 """LambdaMART with counts of clicks for each query and document, beside all signals of our search.
 
-The labels of training come from the later half of the log, the counts from the earlier half: counts of the same clicks
-would reveal the labels. Test queries have the counts of the whole log, which are 0 for a query that the log lacks.
+Counts of the clicks that the labels were made from reveal the labels. The labels of training can therefore come from
+the later half of a log (`later`), and the counts from the earlier half. Test queries have the counts of the whole log,
+which are 0 for a query that the log lacks.
 """
 
 from collections.abc import Mapping, Sequence
