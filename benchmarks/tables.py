@@ -40,6 +40,7 @@ TABLES: dict[str, Renderer] = {
     "curves.points": quality.curves,
     "clicks.systems": quality.clicks,
     "examination.errors": quality.examination,
+    "repeats.systems": quality.repeats,
     "null.measures": quality.null,
     "prediction.measures": quality.prediction,
     "spelling.engines": quality.spelling,
