@@ -19,7 +19,8 @@ from rich.table import Table
 from benchmarks.result_file import add_out, publish
 from benchmarks.simulator import SEVERITIES, Searchers, attraction, clicked, examination
 from index.learning.click_model import count_clicks, estimate_examination, expectation_maximisation, harvest
-from index.learning.examples import ASSUMED_CURVE, Feedback
+from index.learning.examples import Feedback
+from index.memory.click_worth import ASSUMED_CURVE
 
 ESTIMATORS = ("harvest on EM", "harvest", "EM", "assumed")
 PLACES = 10

@@ -21,8 +21,9 @@ import numpy as np
 
 from benchmarks.growth import DIM, blocks, parse_sizes, queries
 from benchmarks.result_file import add_out, publish
-from index.memory.aggregation import Confirmations, DecayClock
+from index.memory.aggregation import Confirmations
 from index.memory.confirmation import Confirmation
+from index.memory.grades import DecayClock
 from index.memory.memory import Memory
 from index.ranking.retrieval import MEMORY_RADIUS
 from index.records import Floats

@@ -193,6 +193,24 @@ def _clicks_of(name: str, sizes: Mapping[str, Any]) -> str:
     return table(["system", *(f"{int(size):,} impressions" for size in sizes)], rows)
 
 
+def repeats(figures: Mapping[str, Any]) -> str:
+    """Return each system on seen and unseen queries after each size of the log, with memory minus the system."""
+    columns = {
+        f"{part}, {int(size):,} impressions": systems
+        for size, parts in figures["impressions"].items()
+        for part, systems in parts.items()
+    }
+    rows = []
+    for system in dict.fromkeys(system for systems in columns.values() for system in systems):
+        found = [at(systems, system) for systems in columns.values()]
+        cells = [
+            ", ".join([_spread(one), *([points(minus)] if (minus := at(one, "ours_minus")) else [])]) if one else NONE
+            for one in found
+        ]
+        rows.append([bold(cell, system == "memory") for cell in (system, *cells)])
+    return table(["system", *columns], rows)
+
+
 def _spread(one: Mapping[str, Any] | None) -> str:
     spread = at(one, "spread")
     return share(at(one, NDCG)) + (f" ±{share(spread)}" if spread is not None else "")

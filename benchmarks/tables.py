@@ -41,6 +41,7 @@ TABLES: dict[str, Renderer] = {
     "clicks.systems": quality.clicks,
     "examination.errors": quality.examination,
     "gate.rows": quality.gate,
+    "repeats.systems": quality.repeats,
     "null.measures": quality.null,
     "day_one.systems": quality.day_one,
     "prediction.measures": quality.prediction,

@@ -18,8 +18,9 @@ from index.encoding.documents import encode_documents, words_of
 from index.encoding.encoder import Encoder
 from index.generation.generation import IndexedDocument
 from index.generation.store import GenerationStore
-from index.memory.aggregation import Confirmations, DecayClock
+from index.memory.aggregation import Confirmations
 from index.memory.confirmation import Confirmation
+from index.memory.grades import DecayClock
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.explanation import explain_parts

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
-from index.learning.examples import ASSUMED_CURVE, MAX_SILENT, POSITIONS, Feedback, expected_examinations, hash_of
+from index.learning.examples import MAX_SILENT, Feedback, expected_examinations, hash_of
+from index.memory.click_worth import ASSUMED_CURVE, POSITIONS
 from index.records import Floats, Ints
 
 ENOUGH_CLICKS = 100
@@ -39,6 +40,8 @@ LEAST_WORTH = 0.05
 """Worth below which a document counts as irrelevant."""
 BEST_GRADE = 4
 """Grade of a document with worth 1."""
+FROZEN_POSITIONS = 50
+"""Length of the curve in a model's lineage."""
 
 Doubles = NDArray[np.float64]
 
@@ -124,8 +127,18 @@ class ClickModel:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the click model as a training record shows it."""
-        rates = {name: round(value, 4) for name, value in asdict(self.attraction).items()}
-        return self.examination.as_dict() | {"attraction": rates}
+        return self.examination.as_dict() | {"attraction": self._rates()}
+
+    def frozen(self) -> dict[str, Any]:
+        """Return the click model as the lineage of a model keeps it: the curve at FROZEN_POSITIONS, and the rates.
+
+        The worth of clicks in memory is computed from this curve (`index.memory.click_worth`).
+        """
+        curve = [round(float(chance), 4) for chance in self.examination.curve[:FROZEN_POSITIONS]]
+        return {"method": self.examination.method, "curve": curve, "attraction": self._rates()}
+
+    def _rates(self) -> dict[str, float]:
+        return {name: round(value, 4) for name, value in asdict(self.attraction).items()}
 
 
 def count_clicks(feedback: Iterable[Feedback]) -> ClickCounts:

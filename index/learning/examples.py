@@ -12,6 +12,7 @@ import numpy as np
 
 from index.candidates.base import MISSING
 from index.generation.generation import Generation
+from index.memory.click_worth import ASSUMED_CURVE
 from index.ranking.array_api import Array
 from index.ranking.attention import Candidates
 from index.ranking.retrieval import CandidateSet, Query, assemble, retrieve
@@ -20,18 +21,10 @@ from index.records import Floats, Ints
 FOLDS = 10
 TEST_FOLDS = 2
 """Folds whose queries no model is ever trained on. The other folds are split again to select a recipe."""
-EXAMINATION_DECAY = 0.7
-"""eta of the assumed examination probability position^-eta (Joachims 2017)."""
-POSITIONS = 100
-"""Length of an examination curve; positions further down count as the last."""
 MAX_SILENT = 50_000
 """Most queries without feedback in a log: those with the lowest hashes."""
 SOLVED_UNCLICKED = 0.1
 """Probability that a document that was examined and not clicked solved a session, by the text of its hit."""
-
-ASSUMED_CURVE: Floats = (np.arange(1, POSITIONS + 1) ** -EXAMINATION_DECAY).astype(np.float32)
-"""The examination curve of a log with too few clicks: curve[p - 1] is the examination probability of position p."""
-ASSUMED_CURVE.setflags(write=False)
 
 Showings = Mapping[int, Mapping[int, int]]
 """Counts of impressions or clicks: row -> 1-based position -> count."""

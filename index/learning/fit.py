@@ -49,6 +49,8 @@ class Fitted:
     head: AttentionHead
     report: dict[str, Any]
     decision: Decision
+    clicks: ClickModel | None = None
+    """The click model of the run's log; None for a run without feedback."""
 
 
 Steps = Generator[Step, None, Fitted]
@@ -101,7 +103,7 @@ def fit(
         "held_out_queries": held_out.counts,
         "head": describe(head),
     }
-    return Fitted(head, report, held_out.decide(earlier_decisions))
+    return Fitted(head, report, held_out.decide(earlier_decisions), clicks)
 
 
 def describe(head: AttentionHead) -> dict[str, Any]:

@@ -1,85 +1,34 @@
 """Merges confirmations into memory keys, one for each past query and document; ages them and limits their number.
 
-Sees rows, vectors, grades and times; does not know clicks. The result is a function of the set of confirmations and the
-day. It does not depend on the order of confirmations, nor on confirmations that were added and removed.
+Sees rows, vectors, grades, positions and times. The result is a function of the set of confirmations, the day and the
+worth of clicks. It does not depend on the order of confirmations, nor on confirmations that were added and removed.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import fsum
+from itertools import islice
 
 import numpy as np
 
+from index.memory.click_worth import ASSUMED_WORTH, ClickWorth
 from index.memory.confirmation import Confirmation, Pair
 from index.memory.exact import LEAST_CLIENTS, ClickCount, exact_rating, liking_clients
+from index.memory.grades import (
+    NO_GRADES,
+    Bounds,
+    DecayClock,
+    Grader,
+    GradeSums,
+    best_clicked,
+    grade_sums,
+    pair_weight,
+    weight_of,
+)
 from index.records import Floats, MemoryKey
 
-DAY = 24 * 60 * 60 * 1000
-"""Milliseconds of a day."""
 LEAST_WEIGHT = 0.01
-"""A merged key below this absolute weight is dropped: it is old, or likes and dislikes cancel."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Limits on the share of one client, of anonymous clients, and of one document in the memory."""
-
-    keys_per_document: int = 200
-    """Memory keys of one document: those with the greatest absolute weight."""
-    pairs_per_client: int = 1000
-    """Pairs of query and document that the events of one client count for: the latest. Judgments are not limited."""
-    anonymous_grade: float = 10.0
-    """The largest absolute grade of all confirmations of one pair without a client together: ten clicks."""
-
-
-@dataclass(frozen=True)
-class DecayClock:
-    """The current day, in days since 1970, and the half-life of a grade in days; None means no decay."""
-
-    today: int
-    half_life_days: int | None = None
-
-    def aged(self, confirmation: Confirmation) -> float:
-        """Return grade 0.5^(age / half-life); a confirmation from the future has age 0."""
-        if self.half_life_days is None:
-            return confirmation.grade
-        age_days = max(0, self.today - confirmation.moment // DAY)
-        return float(confirmation.grade * 0.5 ** (age_days / self.half_life_days))
-
-
-def weight_of(grade: float) -> float:
-    """Return g / (1 + |g|), in (-1, 1): 1/2 for a click, 3/4 for a purchase, always less than two clicks."""
-    return grade / (1 + abs(grade))
-
-
-def grade_of(weight: float) -> float:
-    """Return the grade that has this weight."""
-    return weight / (1 - abs(weight))
-
-
-def merged_grade(confirmations: Iterable[Confirmation], decay_clock: DecayClock, bounds: Bounds) -> float:
-    """Return the grade of all confirmations of one pair: g = sum_c o_c + clip(sum_a g_a, -A, A).
-
-    o_c is the opinion of client c, g_a the grade of an anonymous confirmation, A `anonymous_grade`. Different clients
-    add up; repetitions by one client do not. Sums are exactly rounded, so they do not depend on the order.
-    """
-    clients: dict[str | None, list[Confirmation]] = {}
-    for each in confirmations:
-        clients.setdefault(each.client, []).append(each)
-    anonymous = fsum(decay_clock.aged(each) for each in clients.pop(None, []))
-    bound = bounds.anonymous_grade
-    return fsum([min(bound, max(-bound, anonymous)), *(opinion(of_one, decay_clock) for of_one in clients.values())])
-
-
-def opinion(confirmations: list[Confirmation], decay_clock: DecayClock) -> float:
-    """Return the grade of one client for a document: its strongest confirmation with the sign of its latest.
-
-    A dislike after clicks therefore counts as a dislike. At equal times the dislike is the latest.
-    """
-    if len(confirmations) == 1:
-        return decay_clock.aged(confirmations[0])
-    is_dislike = max(confirmations, key=lambda each: (each.moment, each.grade < 0)).grade < 0
-    return max((decay_clock.aged(each) for each in confirmations if (each.grade < 0) == is_dislike), key=abs)
+"""A key is dropped if its weight, without regard to other documents of its query, is below this absolute value: its
+confirmations are old, or likes and dislikes cancel."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +48,10 @@ class Confirmations:
     keys whose memory keys may have changed.
     """
 
-    def __init__(self, decay_clock: DecayClock, bounds: Bounds | None = None) -> None:
-        self.decay_clock = decay_clock
+    def __init__(
+        self, decay_clock: DecayClock, bounds: Bounds | None = None, worth: ClickWorth = ASSUMED_WORTH
+    ) -> None:
+        self._grader = Grader(decay_clock, worth)
         self._bounds = bounds or Bounds()
         self._by_id: dict[int, Confirmation] = {}
         self._by_query_key: dict[str, dict[int, dict[int, Confirmation]]] = {}
@@ -111,6 +62,12 @@ class Confirmations:
         """Client -> pair -> moments of its events."""
         self._pairs_over_limit: dict[str, set[Pair]] = {}
         """Client -> the pairs beyond `pairs_per_client`."""
+        self._sums: dict[str, dict[int, GradeSums]] = {}
+        """Query key -> row."""
+        self._best: dict[str, float] = {}
+        """Query key -> `best_clicked` of its rows, if it is not 0."""
+        self._outdated: dict[str, None] = {}
+        """Query keys whose sums have an earlier worth of clicks."""
         self._merged: dict[int, dict[str, _Merged]] = {}
         """Row -> query key, including those beyond `keys_per_document`."""
         self._keys_over_limit: dict[int, set[str]] = {}
@@ -121,10 +78,27 @@ class Confirmations:
     def __len__(self) -> int:
         return len(self._by_id)
 
+    @property
+    def decay_clock(self) -> DecayClock:
+        """The day and the half-life of the merged grades."""
+        return self._grader.clock
+
     def age(self, decay_clock: DecayClock) -> None:
         """Merge all confirmations again, for another day or half-life."""
-        self.decay_clock = decay_clock
+        self._grader = replace(self._grader, clock=decay_clock)
         self._update({(query_key, row) for query_key, rows in self._by_query_key.items() for row in rows})
+
+    def use_worth(self, worth: ClickWorth) -> None:
+        """Use another worth of clicks: `weigh_outdated` merges the past queries again, `change` those affected."""
+        if worth != self._grader.worth:
+            self._grader = replace(self._grader, worth=worth)
+            self._outdated = dict.fromkeys(self._by_query_key)
+
+    def weigh_outdated(self, most: int) -> set[str]:
+        """Merge at most so many past queries of an earlier worth again; return the affected query keys."""
+        return self._update(
+            {(query_key, row) for query_key in islice(self._outdated, most) for row in self._by_query_key[query_key]}
+        )
 
     def change(self, added: Iterable[Confirmation], removed: Iterable[int] = ()) -> set[str]:
         """Remove these ids, add these confirmations, and return the affected query keys.
@@ -171,12 +145,40 @@ class Confirmations:
                 self._merge(query_key, row)
 
     def _update(self, pairs: set[Pair]) -> set[str]:
+        rows_of: dict[str, set[int]] = {}
         for query_key, row in pairs:
-            self._merge(query_key, row)
-        query_keys = {query_key for query_key, _ in pairs}
-        for row in {row for _, row in pairs}:
+            rows_of.setdefault(query_key, set()).add(row)
+        changed = {row for query_key, rows in rows_of.items() for row in self._weigh(query_key, rows)}
+        query_keys = set(rows_of)
+        for row in changed:
             query_keys |= self._limit_document(row)
         return query_keys
+
+    def _weigh(self, query_key: str, rows: set[int]) -> set[int]:
+        """Merge these rows of a query again; return the rows of which the weights may have changed."""
+        by_row = self._by_query_key.get(query_key, {})
+        if query_key in self._outdated:
+            del self._outdated[query_key]
+            rows = rows | by_row.keys()
+        sums = self._sums.pop(query_key, {})
+        for row in rows:
+            sums.pop(row, None)
+            if row in by_row:
+                sums[row] = grade_sums(self._counted(query_key, row), self._grader, self._bounds)
+        before, best = self._best.pop(query_key, 0.0), best_clicked(sums.values())
+        if sums:
+            self._sums[query_key] = sums
+        if best:
+            self._best[query_key] = best
+        for row in rows:
+            self._merge(query_key, row)
+        if best == before:
+            return rows
+        for row in sums.keys() - rows:
+            merged = self._merged.get(row, {})
+            if query_key in merged:
+                merged[query_key] = replace(merged[query_key], weight=pair_weight(sums[row], best))
+        return rows | sums.keys()
 
     def _add(self, new: Confirmation, pairs: set[Pair], clients: set[str]) -> None:
         if new.grade:
@@ -241,20 +243,21 @@ class Confirmations:
         ]
 
     def _merge(self, query_key: str, row: int) -> None:
-        counted = self._counted(query_key, row)
-        weight = weight_of(merged_grade(counted, self.decay_clock, self._bounds))
+        sums = self._sums.get(query_key, {}).get(row, NO_GRADES)
         merged = self._merged.setdefault(row, {})
         merged.pop(query_key, None)
-        if abs(weight) >= LEAST_WEIGHT:
+        if abs(weight_of(sums.judged + sums.clicked)) >= LEAST_WEIGHT:
+            counted = self._counted(query_key, row)
             graded = [each.moment for each in counted if each.grade]
             exact = exact_rating(counted, self._clicks.get(query_key, {}).get(row))
+            weight = pair_weight(sums, self._best.get(query_key, 0.0))
             merged[query_key] = _Merged(weight, max(graded), len(graded), exact)
 
     def _limit_document(self, row: int) -> set[str]:
         """Keep the strongest keys of a document; return the query keys that now start or stop to count."""
-        merged = self._merged[row]
+        merged = self._merged.get(row, {})
         if not merged:
-            del self._merged[row]
+            self._merged.pop(row, None)
 
         def rank(query_key: str) -> tuple[float, int, str]:
             return -abs(merged[query_key].weight), -merged[query_key].moment, query_key

@@ -13,7 +13,8 @@ class Confirmation:
     """An event or judgment that confirms, or rejects, the document `row` for a past query with this vector (D,).
 
     grade: signed, 1 for a click; 0 is the rating 0, which only counts in the mean rating and needs no vector. client:
-    None if unknown. moment: milliseconds since 1970, UTC. judged: True for a judgment, False for an event.
+    None if unknown. moment: milliseconds since 1970, UTC. judged: True for a judgment, False for an event. position:
+    the 1-based position of the document of an event in its list, None if unknown.
     """
 
     id: int
@@ -24,6 +25,7 @@ class Confirmation:
     client: str | None
     moment: int
     judged: bool = False
+    position: int | None = None
 
     @property
     def pair(self) -> Pair:

@@ -1,6 +1,6 @@
 """Stores and deletes feedback: checks each item, joins it to its query, and makes `query` keys from it at once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 
-from index.memory.aggregation import weight_of
+from index.memory.grades import weight_of
 from index.memory.query_key import as_query_key
 from index.records import Floats
 from service.feedback import repository
@@ -57,6 +57,7 @@ def take_events(runtime: Runtime, state: CollectionState, items: Sequence[Any]) 
     with runtime.database.read() as connection:
         queries = repository.query_texts(connection, state.id, [event.query_id for _, event in events])
         rows = repository.document_rows(connection, state.id, [event.document_id for _, event in events])
+        positions = repository.shown_positions(connection, state.id, [event for _, event in events])
     accepted: list[tuple[EventIn, str]] = []
     for index, event in events:
         refusal = _refusal(event, queries, rows)
@@ -67,7 +68,7 @@ def take_events(runtime: Runtime, state: CollectionState, items: Sequence[Any]) 
     vectors = _vectors(runtime, state, [text for event, text in accepted if event.grade and event.document_id])
     with state.lock:
         with runtime.database.write() as connection:
-            added = _store_events(connection, state, accepted, vectors)
+            added = _store_events(connection, state, accepted, vectors, positions)
             watermark = bump_watermark(connection, state.id, documents=False) if added else 0
         if added:
             _remember(runtime, state, watermark, added, [])
@@ -165,16 +166,23 @@ def _vectors(runtime: Runtime, state: CollectionState, texts: Iterable[str]) -> 
 
 
 def _store_events(
-    connection: Connection, state: CollectionState, events: list[tuple[EventIn, str]], vectors: dict[str, Floats]
+    connection: Connection,
+    state: CollectionState,
+    events: list[tuple[EventIn, str]],
+    vectors: dict[str, Floats],
+    positions: Mapping[tuple[str, str], int],
 ) -> list[int]:
     """Store events with their query texts, and make memory from the graded events; return the ids of the new keys.
 
-    An event whose document was deleted since the check is stored without memory.
+    positions: query id and document id -> position in the logged list. It replaces the position that the client
+    reports, which some clients count from 0 or by page. An event whose document was deleted since the check is stored
+    without memory.
     """
     rows = repository.document_rows(connection, state.id, [event.document_id for event, _ in events])
     memory = []
     for event, text in events:
-        event_id = repository.insert_event(connection, state.id, event, text)
+        position = positions.get((event.query_id or "", event.document_id or ""), event.position)
+        event_id = repository.insert_event(connection, state.id, event, text, position)
         row = rows.get(event.document_id or "")
         if event.grade and row is not None:
             weight = weight_of(event.grade)

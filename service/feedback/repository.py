@@ -47,8 +47,24 @@ def document_rows(connection: Connection, collection_id: int, ids: Iterable[str 
     return {row.id: row.row for row in connection.execute(found)}
 
 
-def insert_event(connection: Connection, collection_id: int, event: EventIn, text: str) -> int:
-    """Store an event with its query text; return its id."""
+def shown_positions(
+    connection: Connection, collection_id: int, events: Iterable[EventIn]
+) -> dict[tuple[str, str], int]:
+    """Return query id and document id -> position, for the documents of graded events that a logged list shows."""
+    wanted = {(event.query_id, event.document_id) for event in events if event.grade and event.query_id}
+    found = select(Impression.query_id, Impression.shown).where(
+        Impression.collection_id == collection_id, Impression.query_id.in_(sorted({query_id for query_id, _ in wanted}))
+    )
+    return {
+        (query_id, hit["id"]): int(hit["position"])
+        for query_id, shown in connection.execute(found)
+        for hit in shown
+        if (query_id, hit["id"]) in wanted
+    }
+
+
+def insert_event(connection: Connection, collection_id: int, event: EventIn, text: str, position: int | None) -> int:
+    """Store an event with its query text and the 1-based position of its document; return its id."""
     values = {
         "collection_id": collection_id,
         "action_name": event.action_name,
@@ -57,7 +73,7 @@ def insert_event(connection: Connection, collection_id: int, event: EventIn, tex
         "query_text": text,
         "query_key": as_query_key(text),
         "document_id": event.document_id,
-        "position": event.position,
+        "position": position,
         "client_id": event.client_id,
         "session_id": event.session_id,
         "timestamp": rfc3339(event.timestamp),

@@ -1,5 +1,5 @@
-"""The work of the housekeeping thread: it saves indexes while no documents change, ages the memory daily, deletes
-feedback after its retention period, and starts training runs by the schedule of their collections.
+"""The work of the housekeeping thread: it saves indexes while no documents change, ages the memory daily, weighs it for
+a new champion, deletes feedback after its retention period, and starts training runs by the schedule of collections.
 """
 
 import threading
@@ -46,6 +46,7 @@ class Housekeeping:
                 if rounds % RETENTION_ROUNDS == 0:
                     forget_old_feedback(self._runtime)
                 age_memory(self._runtime)
+                weigh_memory(self._runtime)
                 self._save_paused(seen)
                 if self._trains:
                     start_scheduled_runs(self._runtime)
@@ -74,6 +75,13 @@ def age_memory(runtime: Runtime, day: int | None = None) -> None:
                 with runtime.database.write() as connection:
                     watermark = bump_watermark(connection, state.id, documents=False)
                 state.age(watermark, clock)
+
+
+def weigh_memory(runtime: Runtime) -> None:
+    """Weigh the rest of each memory whose champion changed. Other writers get their turn between two parts."""
+    for state in list(runtime.collections.values()):
+        while state.weigh_memory() and not runtime.closing:
+            pass
 
 
 def forget_old_feedback(runtime: Runtime) -> None:

@@ -16,15 +16,19 @@ from index.encoding.encoder import Encoder
 from index.errors import EncoderMismatch
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
-from index.memory.aggregation import Bounds, Confirmations, DecayClock
+from index.memory.aggregation import Confirmations
+from index.memory.click_worth import ASSUMED_WORTH, ClickWorth
 from index.memory.confirmation import Confirmation
 from index.memory.exact import ClickCount
+from index.memory.grades import Bounds, DecayClock
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.words.reading_options import ReadingOptions
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.rules import Rulebook
 
 BOUNDS = Bounds()
+WEIGHED = 2000
+"""Past queries that are merged again at once after another model became the champion. Clicks wait in the meantime."""
 
 ClickCounter = Callable[[Mapping[str, Sequence[int]]], Mapping[str, Mapping[int, ClickCount]]]
 """Query key -> rows to query key -> row -> count of clicks. It sees what is committed."""
@@ -37,6 +41,8 @@ class Serving:
     version: int
     head: AttentionHead
     degraded: tuple[str, ...] = ()
+    worth: ClickWorth = ASSUMED_WORTH
+    """The worth of clicks in memory, frozen with the champion."""
 
 
 class CollectionState:
@@ -52,7 +58,7 @@ class CollectionState:
         self.directory = directory
         self.store = store
         self.serving = serving
-        self.memory = empty_memory(self.settings)
+        self.memory = empty_memory(self.settings, serving.worth)
         self.known_words: frozenset[str] = frozenset()
         """The words that the encoder knows. They are not corrected in queries."""
         self.without_vectors: set[int] = set()
@@ -143,6 +149,23 @@ class CollectionState:
         self.memory.age(clock)
         self.store.revise(watermark, self.memory.keys())  # the vectors stay, and so does their index
 
+    def serve(self, serving: Serving) -> None:
+        """Let a model answer searches, and clicks count in memory by its worth. The caller holds the lock.
+
+        A large memory follows in the background: `weigh_memory` is called until nothing is left.
+        """
+        self.serving = serving
+        self.memory.use_worth(serving.worth)
+        self.weigh_memory()
+
+    def weigh_memory(self) -> bool:
+        """Publish a generation in which WEIGHED more past queries have the champion's worth; False if all have it."""
+        with self.lock:
+            touched = self.memory.weigh_outdated(WEIGHED)
+            if touched:
+                self.store.revise(self.generation.watermark, self.memory.keys(touched))
+        return bool(touched)
+
     def load_memory(self, confirmed: Iterable[Confirmation], watermark: int) -> None:
         """Publish a generation with the stored confirmations, while the collection is being loaded."""
         self._use_clicks(self.memory.change(confirmed))
@@ -174,9 +197,9 @@ class CollectionState:
             self.saved_watermark = self.documents_watermark
 
 
-def empty_memory(settings: CollectionSettings) -> Confirmations:
+def empty_memory(settings: CollectionSettings, worth: ClickWorth) -> Confirmations:
     """Return a memory without confirmations, with the decay of these settings as of today."""
-    return Confirmations(settings.decay_clock(), BOUNDS)
+    return Confirmations(settings.decay_clock(), BOUNDS, worth)
 
 
 def no_clicks(wanted: Mapping[str, Sequence[int]]) -> Mapping[str, Mapping[int, ClickCount]]:

@@ -8,8 +8,8 @@ from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, u
 
 from index.encoding.documents import words_of
 from index.generation.generation import IndexedDocument
-from index.memory.aggregation import grade_of
 from index.memory.confirmation import Confirmation
+from index.memory.grades import grade_of
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind
 from service.storage.database import now
@@ -163,7 +163,7 @@ def confirmations(
 def _confirmations() -> Select[*tuple[Any, ...]]:
     event, judgment = Event.__table__.c, Judgment.__table__.c
     key = (KeyRow.id, KeyRow.document_row, KeyRow.vector, KeyRow.weight, KeyRow.query_key)
-    by_event = (event.client_id, event.timestamp, event.created_at)
+    by_event = (event.client_id, event.timestamp, event.created_at, event.position)
     by_judgment = (judgment.rater, judgment.created_at.label("judged_at"))
     return (
         select(*key, *by_event, *by_judgment)
@@ -186,4 +186,5 @@ def _confirmation(row: Any, vectors: dict[bytes, Floats]) -> Confirmation:
         f"rater {row.rater}" if judged else client,
         round(1000 * datetime.fromisoformat(moment).timestamp()),
         judged,
+        row.position,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from index.memory.aggregation import DAY, DecayClock
+from index.memory.grades import DAY, DecayClock
 from index.ranking.attention import HeadConfig
 from index.records import KeyKind
 from index.words.compounds import COMPOUNDING

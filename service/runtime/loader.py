@@ -24,7 +24,7 @@ from service.runtime.collection_repository import (
 )
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.model_files import load_version
-from service.runtime.model_repository import champion_version, insert_model, point_alias
+from service.runtime.model_repository import champion_version, click_worth, insert_model, point_alias
 from service.runtime.rule_repository import rules
 from service.runtime.rules import Rulebook
 from service.storage.database import Database
@@ -71,7 +71,8 @@ def load_serving(connection: Connection, row: RowMapping, data: Path) -> Serving
     initial = CollectionSettings(**row["settings"]).initial(row["dim"])
     champion = champion_version(connection, row["id"])
     try:
-        return Serving(champion, load_version(row["id"], initial, champion, data))
+        worth = click_worth(connection, row["id"], champion)
+        return Serving(champion, load_version(row["id"], initial, champion, data), worth=worth)
     except DamagedFile as damage:
         log.error("champion_damaged", collection=row["name"], version=champion, reason=str(damage))
         return Serving(0, AttentionHead(initial), ("champion_damaged",))
@@ -92,7 +93,8 @@ def rebuild_index(database: Database, state: CollectionState, damaged: Generatio
 
 
 def memory_keys(connection: Connection, row: RowMapping) -> list[MemoryKey]:
-    """Return the merged memory of a stored collection, aged to today."""
-    memory = empty_memory(CollectionSettings(**row["settings"]))
+    """Return the merged memory of a stored collection, aged to today, by the worth of clicks of its champion."""
+    worth = click_worth(connection, row["id"], champion_version(connection, row["id"]))
+    memory = empty_memory(CollectionSettings(**row["settings"]), worth)
     memory.change(confirmations(connection, row["id"]))
     return list(chain.from_iterable(memory.keys().values()))

@@ -16,6 +16,7 @@ from service.runtime.collection import CollectionState, Serving
 from service.runtime.model_files import load_version, model_directory
 from service.runtime.model_repository import (
     champion_version,
+    click_worth,
     insert_alias_change,
     insert_model,
     model_encoder,
@@ -62,7 +63,8 @@ def promote(runtime: Runtime, state: CollectionState, version: int, reason: str,
     head = load_version(state.id, state.initial, version, runtime.settings.data)
     with state.lock:
         with runtime.database.write() as connection:
+            worth = click_worth(connection, state.id, version)
             before = champion_version(connection, state.id)
             point_alias(connection, state.id, "champion", version)
             insert_alias_change(connection, state.id, "champion", before, version, reason, rollback)
-        state.serving = Serving(version, head)
+        state.serve(Serving(version, head, worth=worth))

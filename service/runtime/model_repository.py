@@ -4,6 +4,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
 
+from index.memory.click_worth import ASSUMED_WORTH, ClickWorth
 from service.storage.database import now
 from service.storage.tables import Alias, AliasChange, Model
 
@@ -25,6 +26,17 @@ def model_encoder(connection: Connection, collection_id: int, version: int) -> s
     mine = (Model.collection_id == collection_id, Model.version == version)
     fingerprint: str | None = connection.execute(select(Model.lineage["encoder"].as_string()).where(*mine)).scalar()
     return fingerprint
+
+
+def click_worth(connection: Connection, collection_id: int, version: int) -> ClickWorth:
+    """Return the worth of clicks by the examination curve of a model's training.
+
+    It is ASSUMED_WORTH for version 0 and for models of earlier releases, which have no curve in their lineage.
+    """
+    mine = (Model.collection_id == collection_id, Model.version == version)
+    lineage = connection.execute(select(Model.lineage).where(*mine)).scalar()
+    model = (lineage or {}).get("click_model")
+    return ClickWorth.of(model["curve"]) if model else ASSUMED_WORTH
 
 
 def point_alias(connection: Connection, collection_id: int, name: str, version: int) -> None:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from index.learning.examples import ASSUMED_CURVE, expected_examinations
+from index.learning.examples import expected_examinations
+from index.memory.click_worth import ASSUMED_CURVE
 from index.memory.query_key import as_query_key
 from service.http.problems import not_found
 from service.runtime.collection import CollectionState

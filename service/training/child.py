@@ -33,6 +33,8 @@ from service.training.repository import lineages_against
 from service.training.staging import INPUTS, KNOWN_WORDS, LOCK, MODEL, REPORT, STAGED, TRIAL_CACHE
 
 NICENESS = 10
+CLICK_MODEL = "click_model"
+"""The name of the frozen click model in a lineage."""
 ORPHANED = 3
 """The exit code after the end of the service."""
 
@@ -73,6 +75,8 @@ def run(specification: dict[str, Any]) -> None:
         cache = staging / TRIAL_CACHE
         steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, cache, earlier)
     fitted, seconds = _fitted(steps)
+    if fitted.clicks is not None:
+        lineage |= {CLICK_MODEL: fitted.clicks.frozen()}
     shutil.rmtree(staging / MODEL, ignore_errors=True)  # left by a process that was killed before it wrote its report
     save_head(staging / MODEL, fitted.head, lineage)
     measured = fitted.report | {"train_seconds": round(seconds, 2), "peak_memory_bytes": _peak_memory_bytes()}
@@ -103,7 +107,8 @@ def earlier_decisions(lineages: Sequence[Mapping[str, Any]], own: Mapping[str, A
     """
 
     def facts(lineage: Mapping[str, Any]) -> str:
-        return json.dumps({name: value for name, value in lineage.items() if name != "training_run"}, sort_keys=True)
+        data = {name: value for name, value in lineage.items() if name not in ("training_run", CLICK_MODEL)}
+        return json.dumps(data, sort_keys=True)
 
     return len({facts(lineage) for lineage in lineages} - {facts(own)})
 

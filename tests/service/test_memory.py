@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from index.memory.aggregation import Bounds
+from index.memory.grades import Bounds
 from service.operations.housekeeping import age_memory
 from service.runtime.collection_settings import today
 from service.storage.database import rfc3339

@@ -19,7 +19,8 @@ from index.learning.click_model import (
     estimate_clicks,
     held_out_gains,
 )
-from index.learning.examples import ASSUMED_CURVE, POSITIONS, Feedback, Solved, hash_of
+from index.learning.examples import Feedback, Solved, hash_of
+from index.memory.click_worth import ASSUMED_CURVE, POSITIONS
 
 VECTOR = np.zeros(2, np.float32)
 FLAT = np.ones(POSITIONS, np.float32)

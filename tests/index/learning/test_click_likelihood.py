@@ -18,7 +18,8 @@ from index.learning.click_likelihood import (
     never_shown,
     newest_shown,
 )
-from index.learning.examples import POSITIONS, Feedback
+from index.learning.examples import Feedback
+from index.memory.click_worth import POSITIONS
 from index.ranking.attention import AttentionHead
 from tests.index.learning_fixtures import COUNT, DIM, INITIAL, asked, collection_of
 

@@ -14,7 +14,8 @@ from index.learning.click_model import (
     harvest,
     non_increasing,
 )
-from index.learning.examples import ASSUMED_CURVE, POSITIONS, Feedback
+from index.learning.examples import Feedback
+from index.memory.click_worth import ASSUMED_CURVE, POSITIONS
 from index.records import Floats
 
 VECTOR = np.zeros(2, np.float32)

@@ -10,7 +10,6 @@ import pytest
 
 from index.generation.generation import Generation
 from index.learning.examples import (
-    EXAMINATION_DECAY,
     FOLDS,
     SOLVED_UNCLICKED,
     TEST_FOLDS,
@@ -24,6 +23,7 @@ from index.learning.examples import (
     make_examples,
     split,
 )
+from index.memory.click_worth import EXAMINATION_DECAY
 from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig
 from index.ranking.retrieval import Query, retrieve
 from index.records import LEXICAL, MemoryKey

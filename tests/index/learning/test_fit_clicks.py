@@ -8,10 +8,11 @@ import pytest
 
 from index.generation.generation import Generation
 from index.learning.click_model import BEST_GRADE, ClickModel, estimate_clicks, held_out_qrels
-from index.learning.examples import ASSUMED_CURVE, Feedback
+from index.learning.examples import Feedback
 from index.learning.fit import _interpret
 from index.learning.held_out import _among_shown, ranked_rows
 from index.learning.model_selection import ClickInterpretations
+from index.memory.click_worth import ASSUMED_CURVE
 from index.ranking.attention import AttentionHead
 from index.ranking.checkpoint import head_bytes
 from tests.index.learning_fixtures import CONFIG, COUNT, INITIAL, QUICK, asked, collection_of, finished, run

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import fsum
+from math import floor, fsum, log2
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.memory.aggregation import (
-    DAY,
-    LEAST_WEIGHT,
-    Bounds,
-    Confirmation,
-    Confirmations,
-    DecayClock,
-    grade_of,
-    weight_of,
-)
+from index.memory.aggregation import LEAST_WEIGHT, Confirmations
+from index.memory.click_worth import ASSUMED_WORTH
+from index.memory.confirmation import Confirmation
+from index.memory.grades import DAY, Bounds, DecayClock, grade_of, weight_of
 from index.memory.memory import Memory
 from index.records import MemoryKey
 from tests.index.fixtures import unit
@@ -233,13 +227,16 @@ def histories(draw: st.DrawFn) -> list[Confirmation]:
         st.integers(0, 6),
         st.booleans(),
         st.booleans(),
+        st.sampled_from([None, 1, 3, 9]),
     )
     history = []
-    for number, (query_key, row, grade, client, age, judged, spelled) in enumerate(draw(st.lists(one, max_size=25))):
+    for number, (query_key, row, grade, client, age, judged, spelled, position) in enumerate(
+        draw(st.lists(one, max_size=25))
+    ):
         vector = OTHER_SPELLING if spelled else VECTORS[query_key]
         moment = (TODAY - age) * DAY
         judged = judged and client is not None
-        history.append(Confirmation(number, row, query_key, vector, grade, client, moment, judged))
+        history.append(Confirmation(number, row, query_key, vector, grade, client, moment, judged, position))
     return history
 
 
@@ -258,24 +255,37 @@ def by_hand(history: Sequence[Confirmation], bounds: Bounds, clock: DecayClock) 
     for one in history:
         if one.judged or one.client is None or one.pair in latest[one.client]:
             pairs.setdefault(one.pair, []).append(one)
+    sums = {pair: sums_by_hand(of_pair, bounds, clock) for pair, of_pair in pairs.items()}
     found = {}
-    for pair, of_pair in pairs.items():
-        total = []
-        for client in {one.client for one in of_pair}:
-            of_client = sorted((one for one in of_pair if one.client == client), key=lambda one: one.moment)
-            aged = [one.grade * 0.5 ** ((clock.today - one.moment // DAY) / 3) for one in of_client]
-            if client is None:
-                total.append(np.clip(fsum(aged), -bounds.anonymous_grade, bounds.anonymous_grade))
-            else:
-                newest = [g for g, one in zip(aged, of_client, strict=True) if one.moment == of_client[-1].moment]
-                total.append(min(aged) if min(newest) < 0 else max(aged))
-        found[pair] = (fsum(total) / (1 + abs(fsum(total))), max(one.moment for one in of_pair))
+    for pair, (judged, clicked) in sums.items():
+        best = max(each for (query_key, _), (_, each) in sums.items() if query_key == pair[0])
+        level = 2 ** (floor(4 * log2(best)) / 4) if best > 0 else 0
+        share = clicked / (1 + max(0, level - clicked)) if clicked > 0 else clicked
+        found[pair] = (weight_of(judged + share), max(one.moment for one in pairs[pair]))
     kept = {}
     for row in {row for _, row in found}:
-        of_row = [pair for pair in found if pair[1] == row and abs(found[pair][0]) >= LEAST_WEIGHT]
+        of_row = [pair for pair in found if pair[1] == row and abs(weight_of(sum(sums[pair]))) >= LEAST_WEIGHT]
         of_row.sort(key=lambda pair: (-abs(found[pair][0]), -found[pair][1], pair[0]))
         kept |= {pair: found[pair][0] for pair in of_row[: bounds.keys_per_document]}
     return kept
+
+
+def sums_by_hand(of_pair: Sequence[Confirmation], bounds: Bounds, clock: DecayClock) -> tuple[float, float]:
+    """Return the grades of the judgments and of the events of one pair."""
+    total: dict[bool, list[float]] = {True: [], False: []}
+    for judged, client in {(one.judged, one.client) for one in of_pair}:
+        own = (one for one in of_pair if (one.judged, one.client) == (judged, client))
+        of_client = sorted(own, key=lambda one: one.moment)
+        aged = [one.grade * 0.5 ** ((clock.today - one.moment // DAY) / 3) for one in of_client]
+        if not judged:
+            worths = [ASSUMED_WORTH.at(one.position) if one.grade > 0 else 1 for one in of_client]
+            aged = [grade * worth for grade, worth in zip(aged, worths, strict=True)]
+        if client is None:
+            total[judged].append(np.clip(fsum(aged), -bounds.anonymous_grade, bounds.anonymous_grade))
+        else:
+            newest = [g for g, one in zip(aged, of_client, strict=True) if one.moment == of_client[-1].moment]
+            total[judged].append(min(aged) if min(newest) < 0 else max(aged))
+    return fsum(total[True]), fsum(total[False])
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,14 +1,16 @@
 """The exact rating: judgments decide, several known clients qualify a document, and dislikes undo both."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
 
-from index.memory.aggregation import Bounds, Confirmations, DecayClock
+from index.memory.aggregation import Confirmations
 from index.memory.confirmation import Confirmation
 from index.memory.exact import ClickCount, exact_rating
+from index.memory.grades import Bounds, DecayClock
 
 VECTOR = np.asarray([1, 0], np.float32)
 ABC = frozenset({"client a", "client b", "client c"})
@@ -130,3 +132,13 @@ def test_two_clients_and_anonymous_clicks_need_no_count() -> None:
     memory = Confirmations(DecayClock(0))
     touched = memory.change([*clicks_of("a", "b"), acted(8, 1, None), acted(9, 1, None)])
     assert memory.clicked_by_several(touched) == {}
+
+
+def test_neither_positions_nor_the_clicks_on_other_documents_change_the_exact_rating() -> None:
+    for position in (1, 9):
+        memory = Confirmations(DecayClock(0))
+        crowd = [replace(acted(100 + n, 1.0, f"crowd {n}"), row=2) for n in range(200)]
+        touched = memory.change([*(replace(one, position=position) for one in clicks_of("a", "b", "c")), *crowd])
+        assert memory.clicked_by_several(touched) == {"q": [1, 2]}
+        memory.use_clicks(touched, {"q": {1: ClickCount(ABC, 3, 20)}})
+        assert [(key.row, key.exact) for key in memory.keys()["q"]] == [(1, 3.0), (2, 0.0)]
