@@ -1,4 +1,4 @@
-"""Measures of calibration, and the calibration of the null weight.
+"""Measures of calibration, and the fits of the null weight.
 
 Sees probabilities, evidence and outcomes, never queries. Sources: Naeini et al. 2015 and Guo et al. 2017 (expected
 calibration error); Brier 1950; Geifman and El-Yaniv 2017 (risk and coverage); Platt 1999 (logistic fit).
@@ -123,6 +123,33 @@ def fit_null(answered: ArrayLike, unanswered: ArrayLike) -> NullFit:
     )
     offset, slope, peak = found.x.tolist()
     return NullFit(offset + slope * centre, slope, peak)
+
+
+FALSE_ALARMS = 0.05
+"""Share of the answered queries that may have a null weight of one half or more."""
+USUAL = (0.2, 1.5)
+"""Slope and peak, close to the median of the fits to six sets, for collections whose real queries are not known."""
+MARGIN = 1e-3
+"""Distance of the threshold below the query that defines it, so that rounding to float32 makes no alarm of it."""
+
+
+def fit_cautious(
+    answered: ArrayLike, unanswered: ArrayLike, false_alarms: float = FALSE_ALARMS, usual: bool = False
+) -> NullFit | None:
+    """Return a fit whose null weight is one half or more for at most this share of answered queries.
+
+    A false alarm costs more than a missed one, so the offset does not balance the two classes: it is the conformal
+    quantile of the answered queries (Vovk et al. 2005). A new query that is exchangeable with them is a false alarm with a probability of
+    at most `false_alarms`. Slope and peak come from `fit_null`, or are USUAL. None with too few answered queries: fewer
+    than 1 / false_alarms - 1.
+    """
+    positive = _finite(answered)
+    order = int(false_alarms * (len(positive) + 1) + 1e-9)
+    if not order:
+        return None
+    fit = NullFit(0.0, *USUAL) if usual else fit_null(positive, unanswered)
+    support = np.sort(fit.slope * positive[:, 0] + fit.peak * positive[:, 1])
+    return NullFit(float(support[order - 1]) - MARGIN, fit.slope, fit.peak)
 
 
 def _design(evidence: Array, centre: float) -> Array:

@@ -55,6 +55,8 @@ class HeadConfig:
     """T: logits are T times the evidence."""
     null: tuple[float, float, float] = (3.8, 0.14, 0.5)
     """Offset, slope and peak of the null slot (`null_calibration.NullFit`)."""
+    null_calibrated: bool = False
+    """Whether `null` was fitted to the collection. Model files of earlier releases lack this field."""
     sharpness: float = 20.0
     """tau of the soft maximum over a document's keys of one kind."""
     memory_gain: float = 10.0
@@ -136,8 +138,13 @@ class AttentionHead:
 
     @property
     def is_null_calibrated(self) -> bool:
-        """Whether the null slot was fitted to queries; an initial head has the same null slot for every collection."""
-        return not np.array_equal(np.asarray(self.null, np.float32), np.asarray(self.config.null, np.float32))
+        """Whether the null slot was fitted to the collection; version 0 has the same null slot for every collection.
+
+        Models of earlier releases have no `null_calibrated`: there, a null slot that differs from its initial value was
+        fitted by training.
+        """
+        moved = not np.array_equal(np.asarray(self.null, np.float32), np.asarray(self.config.null, np.float32))
+        return self.config.null_calibrated or moved
 
     def parameters_by_name(self) -> dict[str, Array]:
         """Return the parameters by name, with the prefix `score.` for those of the form."""
@@ -147,6 +154,14 @@ class AttentionHead:
         """Return a head with new values of these parameters, for example `hop=0.5`."""
         arrays = {name: np.asarray(value, np.float32) for name, value in values.items()}
         return AttentionHead(self.config, self._parameters | arrays)
+
+    def with_null(self, null: tuple[float, float, float], calibrated: bool = True) -> "AttentionHead":
+        """Return a head with this offset, slope and peak of the null slot, as parameter and in its configuration.
+
+        calibrated: whether they were fitted to the collection. The ranking is the same.
+        """
+        config = replace(self.config, null=null, null_calibrated=calibrated)
+        return AttentionHead(config, self._parameters | {"null": np.asarray(null, np.float32)})
 
     @property
     def hops(self) -> bool:
