@@ -85,10 +85,11 @@ def loaded(one: TestSet, encoder: Encoder, queries: Sequence[str]) -> Iterator[B
     """Post the documents and train judgments of a set to a service; yield the bench."""
     with opened(one, encoder, KEYS) as (runtime, state):
         post_train_judgments(runtime, state, one)
-        yield _bench(runtime, state, one, queries)
+        yield bench_of(runtime, state, one, queries)
 
 
-def _bench(runtime: Runtime, state: CollectionState, one: TestSet, queries: Sequence[str]) -> Bench:
+def bench_of(runtime: Runtime, state: CollectionState, one: TestSet, queries: Sequence[str]) -> Bench:
+    """Return the bench of an open collection with these test queries."""
     with runtime.database.read() as connection:
         feedback = gather_feedback(connection, state.id)
     ids = {str(row): name for row, name in document_ids(runtime, state).items()}

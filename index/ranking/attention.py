@@ -28,6 +28,8 @@ EVIDENCE = (*(kind.label for kind in OWN_KINDS), *LEXICAL, "memory")
 """The parts of a logit, in the order of the last axis of `Attention.parts`."""
 DENSE = len(OWN_KINDS)
 PASSAGE = EVIDENCE.index("passage")
+COVERAGE = LEXICAL.index("coverage")
+LENGTH = FACTS.index("length")
 SCORE_PREFIX = "score."
 """Prefix of the names of the parameters that belong to the form of attention."""
 
@@ -57,6 +59,9 @@ class HeadConfig:
     """Offset, slope and peak of the null slot (`null_calibration.NullFit`)."""
     null_calibrated: bool = False
     """Whether `null` was fitted to the collection. Model files of earlier releases lack this field."""
+    balance: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    """Constant, best passage, best coverage and length: the coefficients of the balance of words and meaning
+    (`AttentionHead.word_factor`). Zeros: the weights of the word parts are the same for every query."""
     sharpness: float = 20.0
     """tau of the soft maximum over a document's keys of one kind."""
     memory_gain: float = 10.0
@@ -134,6 +139,7 @@ class AttentionHead:
         self.head_gate = values["head_gate"]
         self.hop = values["hop"]
         self.null = values["null"]
+        self.balance = values["balance"]
         self._parameters = values
 
     @property
@@ -162,6 +168,11 @@ class AttentionHead:
         """
         config = replace(self.config, null=null, null_calibrated=calibrated)
         return AttentionHead(config, self._parameters | {"null": np.asarray(null, np.float32)})
+
+    @property
+    def balances(self) -> bool:
+        """Whether the weights of the word parts depend on the query."""
+        return any(number(coefficient) != 0 for coefficient in self.balance)
 
     @property
     def hops(self) -> bool:
@@ -202,6 +213,10 @@ class AttentionHead:
             dense = dense * candidates.trust[:, None, None]
         evidence = xp.concat([dense, candidates.words, self._memory(candidates)[..., None]], axis=-1)
         weights = xp.exp(self.log_inverse_temperature) * self.kind_weights(candidates.facts)
+        if self.balances and candidates.mask.shape[1]:
+            factor = self.word_factor(dense, candidates)[:, None]
+            of_words = weights[:, DENSE : DENSE + len(LEXICAL)] * factor
+            weights = xp.concat([weights[:, :DENSE], of_words, weights[:, DENSE + len(LEXICAL) :]], axis=1)
         parts = weights[:, None, :] * evidence
         scores = masked(xp.sum(parts, axis=-1), candidates.mask)
         logits = xp.concat([scores, self._null_logit(scores)[:, None]], axis=1)
@@ -228,6 +243,24 @@ class AttentionHead:
         """
         xp = namespace(facts)
         return self.beta * xp.exp(xp.tanh((2 * facts - 1) @ self.kind_gate))
+
+    def word_factor(self, dense: Array, candidates: Candidates) -> Array:
+        """Return the factor (B,) on the weights of the word parts, for dense evidence (B, N, DENSE), N > 0.
+
+        exp tanh(b_0 + b_1 p + b_2 c + b_3 l), between 1/e and e: p is the best passage score of a candidate, c the best
+        coverage, l the fact `length`. A near passage without the words of the query speaks for meaning, covered words
+        without a near passage speak for words. Without dense evidence, as in a search by words alone, it is 1.
+        """
+        xp = namespace(dense)
+        mask = candidates.mask
+        passage = xp.max(masked(dense[..., PASSAGE], mask), axis=1)
+        coverage = xp.max(xp.where(mask, candidates.words[..., COVERAGE], 0.0), axis=1)
+        known = xp.isfinite(passage) & xp.any(dense[..., PASSAGE] != 0, axis=1)
+        constant, by_passage, by_coverage, by_length = (self.balance[at] for at in range(4))
+        passage = xp.where(known, passage, 0.0)
+        length = candidates.facts[:, LENGTH]
+        odds = constant + by_passage * passage + by_coverage * coverage + by_length * length
+        return xp.exp(xp.tanh(xp.where(known, odds, 0.0)))
 
     def dense(self, query: Array, candidates: Candidates) -> Array:
         """Return the pooled score of each own kind (B, N, DENSE), averaged over heads by the weights of the head gate.
@@ -291,6 +324,7 @@ def initial_parameters(config: HeadConfig) -> dict[str, Floats]:
         "head_gate": np.zeros((config.dim, config.heads)),
         "hop": 0.0,
         "null": config.null,
+        "balance": config.balance,
     }
     score = FORMS[config.form].initial(config.dim, config.rank, config.heads, np.random.default_rng(config.seed))
     own = {name: np.asarray(value, np.float32) for name, value in values.items()}

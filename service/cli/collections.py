@@ -75,6 +75,13 @@ def set_collection(
     train_min_new_queries: Annotated[
         int | None, typer.Option(min=1, help="Train by schedule once this many queries got new feedback.")
     ] = None,
+    train_from_documents: Annotated[
+        bool | None,
+        typer.Option(
+            "--train-from-documents/--no-train-from-documents",
+            help="Make a model from the documents by itself, while no labelled model serves.",
+        ),
+    ] = None,
     form: Annotated[Form | None, typer.Option(help="Form of attention.")] = None,
     heads: Annotated[int | None, typer.Option(min=1, max=8, help="Number of attention heads.")] = None,
     normaliser: Annotated[Normaliser | None, typer.Option(help="Normaliser of attention.")] = None,
@@ -92,6 +99,7 @@ def set_collection(
         body["keys"] = key_kinds(keys)
     body |= days_or_null(retention_days=retention_days, memory_half_life_days=memory_half_life_days)
     body |= schedule(train_every_hours, train_min_new_queries)
+    body |= {} if train_from_documents is None else {"train_from_documents": train_from_documents}
     attention = {"form": form, "heads": heads, "normaliser": normaliser}
     given = {field: value for field, value in attention.items() if value is not None}
     body |= {"attention": given} if given else {}

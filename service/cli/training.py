@@ -46,18 +46,27 @@ def train(
         ClickInterpretation,
         typer.Option(help="Interpretation of clicks. auto: try all, and select by validation."),
     ] = ClickInterpretation.AUTO,
+    from_documents: Annotated[
+        bool,
+        typer.Option("--from-documents", help="Make initial weights from the documents alone, without feedback."),
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")] = True,
     collection: CollectionOption = DEFAULT_COLLECTION,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
 ) -> None:
-    """Fit a model to the feedback, measure it on held-out queries, and promote it if it passes the gate."""
+    """Fit a model to the feedback, measure it on held-out queries, and promote it if it passes the gate.
+
+    With --from-documents, make a model from the documents alone, and promote it if it passes the guard.
+    """
     if not wait and url is None:
         raise Failure(USAGE, "--no-wait needs --url: without a server the run ends with this command")
     with connect(data, url) as service:
         runs = collection_path(collection, "training-runs")
         body = {"seed": seed, "promote": promote, "budget_seconds": budget, "click_reading": click_reading}
+        if from_documents:
+            body["learn_from"] = "documents"
         run = started(service, runs, body)
         if wait:
             run = followed(service, f"{runs}/{run['id']}")
@@ -90,7 +99,7 @@ def training_runs(
 
 
 def origin(run: Mapping[str, Any]) -> str:
-    """Return who started a run: `request`, or `schedule` with the number of queries that triggered it."""
+    """Return who started a run: `request`, `documents`, or `schedule` with the number of queries that triggered it."""
     trigger = run.get("trigger")
     return f"schedule, {trigger['new_queries']} new queries" if trigger else str(run.get("started_by", "request"))
 

@@ -85,6 +85,8 @@ class CollectionSettings(Answer):
     """Words that are left out of queries that have other words."""
     train: TrainingSchedule | None
     """When training starts by itself; null for never."""
+    train_from_documents: bool
+    """Whether a model is made from the documents by itself, while no labelled model serves."""
     memory_retention_days: int | None = sometimes()
     """Days after which feedback leaves memory; null keeps it."""
 
@@ -132,6 +134,7 @@ class Collection(Answer):
             "typos": True,
             "stop_words": [],
             "train": None,
+            "train_from_documents": True,
         },
         encoder={"model": "all-MiniLM-L6-v2", "fingerprint": "5b2f", "dim": 384},
         counts={

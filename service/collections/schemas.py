@@ -63,6 +63,7 @@ class CollectionIn(Strict):
     typos: bool | TyposIn | None = None
     stop_words: Annotated[list[Word], Field(max_length=1000)] | None = None
     train: TrainingScheduleIn | None = None
+    train_from_documents: bool | None = None
 
     @field_validator("language")
     @classmethod

@@ -37,6 +37,9 @@ class CollectionSettings:
     train: dict[str, Any] | None = None
     """When training starts by itself: {"every_hours": number, "min_new_queries": number}; None for never."""
 
+    train_from_documents: bool = True
+    """Whether a model is made from the documents by itself, while no labelled model serves."""
+
     @cached_property
     def reading(self) -> ReadingOptions:
         """How queries of this collection are read."""

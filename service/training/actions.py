@@ -17,6 +17,7 @@ from service.storage.database import new_id
 from service.training import repository
 from service.training.child_process import Specification
 from service.training.follow import end, follow
+from service.training.from_documents import why_due
 from service.training.schedule import Standing
 from service.training.schemas import TrainingIn
 
@@ -28,18 +29,17 @@ LOCK_WAIT_SECONDS = 5
 
 
 def start(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> dict[str, Any]:
-    """Start a run and return it.
+    """Start a run and return it. A run on the documents that started by itself gives way to it.
 
-    Raises Problem 409 while another run of the collection goes on, and 422 with `have` and `need` for too few queries.
+    Raises Problem 409 while another run of the collection goes on, and 422 with `have` and `need` for too few queries
+    or documents.
     """
-    with runtime.database.read() as connection:
-        have, need = confirmed_count(connection, state.id), FitConfig().min_queries
-    if not _acquired(runtime, state):
+    shortage = _shortage(runtime, state, wanted)
+    if not _acquired(runtime, state, preempts=shortage is None):
         raise Problem(409, "training_already_running", "another training run of this collection has not ended")
     try:
-        if have < need:
-            detail = f"{have} queries have a confirmed document; a training run needs {need}"
-            raise Problem(422, "not_enough_feedback", detail, have=have, need=need)
+        if shortage is not None:
+            raise shortage
         run_id = _begin(runtime, state, wanted)
     except BaseException:
         state.training_lock.release()
@@ -47,8 +47,22 @@ def start(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> dict[
     return show(runtime, state, run_id)
 
 
+def _shortage(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> Problem | None:
+    """Return the problem of a collection that has too little for this run, or None."""
+    if wanted.learn_from == "documents":
+        if state.generation.count:
+            return None
+        return Problem(422, "not_enough_documents", "the collection has no searchable document", have=0, need=1)
+    with runtime.database.read() as connection:
+        have, need = confirmed_count(connection, state.id), FitConfig().min_queries
+    if have >= need:
+        return None
+    detail = f"{have} queries have a confirmed document; a training run needs {need}"
+    return Problem(422, "not_enough_feedback", detail, have=have, need=need)
+
+
 def start_scheduled_runs(runtime: Runtime, at: datetime | None = None) -> None:
-    """Start a run of every collection whose schedule says so. at: the moment; the default is now."""
+    """Start a run of every collection whose schedule or number of documents says so. at: now by default."""
     for state in list(runtime.collections.values()):
         try:
             run_id = _start_if_due(runtime, state, at)
@@ -61,15 +75,24 @@ def start_scheduled_runs(runtime: Runtime, at: datetime | None = None) -> None:
 
 def _start_if_due(runtime: Runtime, state: CollectionState, at: datetime | None) -> str | None:
     """Start a scheduled run and return its id, or None. The lock is held while the conditions are checked."""
-    if state.settings.train is None or not state.training_lock.acquire(blocking=False):
+    settings = state.settings
+    if settings.train is None and not settings.train_from_documents:
+        return None
+    if not state.training_lock.acquire(blocking=False):
         return None
     started = None
     try:
+        trigger, reason = None, None
         with runtime.database.read() as connection:
-            standing = Standing(runtime, state, connection, at)
-            trigger = standing.trigger if next(standing.obstacles(), None) is None else None
+            if settings.train is not None:
+                standing = Standing(runtime, state, connection, at)
+                trigger = standing.trigger if next(standing.obstacles(), None) is None else None
+            if trigger is None:
+                reason = why_due(runtime, state, connection)
         if trigger is not None:
             started = _begin(runtime, state, TrainingIn(), {"trigger": trigger})
+        elif reason is not None:
+            started = _begin(runtime, state, TrainingIn(learn_from="documents"), {"reason": reason})
     finally:
         if started is None:
             state.training_lock.release()
@@ -82,20 +105,30 @@ def _begin(
     """Record a run and follow it; return its id. The caller holds the training lock. more: further data of the run."""
     run_id = new_id()
     with runtime.database.write() as connection:
-        window = repository.feedback_window(connection, state.id)
-        data = window | {"champion": champion_version(connection, state.id), **more}
-        repository.insert_run(connection, state.id, run_id, wanted.model_dump(), data)
+        if wanted.learn_from == "documents":
+            documents, _ = repository.document_counts(connection, state.id)
+            data: dict[str, Any] = {"learn_from": "documents", "documents": documents}
+        else:
+            data = repository.feedback_window(connection, state.id)
+        data |= {"champion": champion_version(connection, state.id), **more}
+        repository.insert_run(connection, state.id, run_id, wanted.model_dump(exclude={"learn_from"}), data)
     _follow(runtime, state, run_id)
     return run_id
 
 
-def _acquired(runtime: Runtime, state: CollectionState) -> bool:
-    """Take the collection's training lock. A run whose record has ended releases the lock a moment later."""
+def _acquired(runtime: Runtime, state: CollectionState, preempts: bool) -> bool:
+    """Take the collection's training lock. A run whose record has ended releases the lock a moment later.
+
+    preempts: cancel a run on the documents that started by itself, so that no client gets an error because of it.
+    """
     if state.training_lock.acquire(blocking=False):
         return True
     with runtime.database.read() as connection:
-        if any(run.collection_id == state.id for run in repository.processing_runs(connection)):
-            return False
+        going = [run for run in repository.processing_runs(connection) if run.collection_id == state.id]
+    if any(not preempts or "reason" not in run.data for run in going):
+        return False
+    for run in going:
+        cancel(runtime, state, run.id)
     return state.training_lock.acquire(timeout=LOCK_WAIT_SECONDS)
 
 
@@ -134,7 +167,7 @@ def _specification(runtime: Runtime, state: CollectionState, run_id: str) -> Spe
     with runtime.database.read() as connection:
         run = repository.find_run(connection, state.id, run_id)
     assert run is not None
-    window = {name: value for name, value in run.data.items() if name != "trigger"}
+    window = {name: value for name, value in run.data.items() if name not in ("trigger", "reason", "learn_from")}
     return {
         "run": run_id,
         "data": str(runtime.settings.data.resolve()),
@@ -146,6 +179,7 @@ def _specification(runtime: Runtime, state: CollectionState, run_id: str) -> Spe
         "promote": run.promote,
         "budget_seconds": run.budget_seconds,
         "click_reading": run.click_reading,
+        "learn_from": run.data.get("learn_from", "feedback"),
         "window": window,
     }
 
@@ -179,12 +213,18 @@ def list_runs(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
 
 def _body(run: Any) -> dict[str, Any]:
     data = dict(run.data)
-    trigger = data.pop("trigger", None)
+    trigger, reason = data.pop("trigger", None), data.pop("reason", None)
+    learn_from = data.pop("learn_from", "feedback")
+    started_by = "schedule" if trigger else "documents" if reason else "request"
+    if trigger:
+        reason = f"{trigger['new_queries']} queries had new feedback"
     return {
         "id": run.id,
         "status": run.status,
-        "started_by": "request" if trigger is None else "schedule",
+        "started_by": started_by,
         "trigger": trigger,
+        "reason": reason or "it was requested",
+        "learn_from": learn_from,
         "seed": run.seed,
         "promote": run.promote,
         "budget_seconds": run.budget_seconds,

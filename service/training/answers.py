@@ -36,6 +36,8 @@ class TrainingRun(Answer):
         id="0199c7a0-0000-7000-8000-000000000000",
         status="succeeded",
         started_by="schedule",
+        reason="63 queries had new feedback",
+        learn_from="feedback",
         trigger={"new_queries": 63, "hours_since_last_run": 24.1},
         seed=0,
         promote="auto",
@@ -57,8 +59,12 @@ class TrainingRun(Answer):
     """The id: a UUID of version 7."""
     status: Literal["processing", "succeeded", "failed", "canceled"]
     """The state of the run. All but the first are final."""
-    started_by: Literal["request", "schedule"]
-    """Who started the run."""
+    started_by: Literal["request", "schedule", "documents"]
+    """Who started the run: a request, the schedule, or the number of documents of a collection without a model."""
+    reason: str
+    """Why the run started, as a part of a sentence."""
+    learn_from: Literal["feedback", "documents"]
+    """The source of the run: the stored feedback, or the documents alone."""
     trigger: TrainingTrigger | None
     """The numbers for which the schedule started the run; null for a run on request."""
     seed: int

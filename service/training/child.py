@@ -12,6 +12,7 @@ import shutil
 import sys
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import torch
 from index.errors import NotEnoughFeedback
 from index.learning.config import FitConfig
 from index.learning.fit import Fitted, Steps, fit
+from index.learning.from_documents import fit_from_documents
 from index.ranking.checkpoint import save_head
 from index.storage.files import write_atomically
 from service.runtime.feedback_log import feedback_counts
@@ -57,10 +59,15 @@ def run(specification: dict[str, Any]) -> None:
     collection_id, version = specification["collection_id"], specification["champion"]
     encode = partial(encode_by, precision=specification["encoder_precision"], cache=data / ENCODERS)
     known = frozenset((staging / KNOWN_WORDS).read_text(encoding="utf-8").split())
-    inputs = load_inputs(staging / INPUTS, Database(data / DATABASE_FILE), collection_id, encode, known)
-    champion = load_version(collection_id, inputs.initial, version, data)
+    database, learn_from = Database(data / DATABASE_FILE), specification["learn_from"]
+    inputs = load_inputs(staging / INPUTS, database, collection_id, encode, known, learn_from)
     config = _config(specification)
-    steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, staging / TRIAL_CACHE)
+    if learn_from == "documents":
+        steps = fit_from_documents(inputs.generation, inputs.initial, inputs.texts, partial(encode, inputs.encoder))
+    else:
+        champion = load_version(collection_id, inputs.initial, version, data)
+        initial = replace(inputs.initial, balance=champion.config.balance)  # a model of the documents is a start
+        steps = fit(inputs.generation, inputs.feedback, champion, config, initial, staging / TRIAL_CACHE)
     fitted, seconds = _fitted(steps)
     lineage = _lineage(specification, config, inputs)
     shutil.rmtree(staging / MODEL, ignore_errors=True)  # left by a process that was killed before it wrote its report
@@ -80,7 +87,7 @@ def _lineage(specification: dict[str, Any], config: FitConfig, inputs: Inputs) -
     """Return the origin of the model: its parent, the parameters of the run, and the counts of its data."""
     facts = {"documents": inputs.generation.count, "generation": inputs.generation.watermark}
     return {
-        "kind": "trained",
+        "kind": "documents" if specification["learn_from"] == "documents" else "trained",
         "parent": specification["champion"],
         "seed": config.seed,
         "budget_seconds": config.cost_budget,

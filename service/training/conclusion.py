@@ -29,7 +29,8 @@ def conclude(runtime: Runtime, state: CollectionState, specification: Specificat
         if champion == version:
             decision["promoted"] = True
         elif decision["promote"] and obstacle is None:
-            promote(runtime, state, version, f"training run {specification['run']} passed the gate")
+            test = "guard" if specification["learn_from"] == "documents" else "gate"
+            promote(runtime, state, version, f"training run {specification['run']} passed the {test}")
             decision["promoted"] = True
         elif obstacle is not None and (decision["promote"] or specification["promote"] == "never"):
             decision["reasons"] = [*(reason for reason in decision["reasons"] if reason != obstacle), obstacle]

@@ -20,6 +20,7 @@ from index.errors import DamagedFile
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
 from index.learning.examples import Feedback, Showings, Solved
+from index.learning.from_documents import SourceText
 from index.ranking.attention import HeadConfig
 from index.records import Floats, MemoryKey
 from index.storage.files import read_manifest, sync_directory, write_manifest
@@ -28,10 +29,13 @@ from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.loader import memory_keys
 from service.storage.database import Database
+from service.training.repository import sample_texts
 
 INDEX = "index"
 TEXTS = "texts.json"
 ARRAYS = "arrays.npz"
+MAX_TEXTS = 400
+"""Documents whose texts a run without feedback reads, at most."""
 
 EncodeBy = Callable[[str, Sequence[str]], Floats]
 """Encoder name and query texts to unit vectors (len(texts), D)."""
@@ -39,12 +43,17 @@ EncodeBy = Callable[[str, Sequence[str]], Floats]
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a fit, without the champion and the fit's configuration, and the encoder's fingerprint."""
+    """The inputs of a fit, without the champion and the fit's configuration, and the encoder with its fingerprint.
+
+    A run on feedback has no texts; a run on the documents has no feedback and no memory.
+    """
 
     generation: Generation
     feedback: list[Feedback]
     initial: HeadConfig
     fingerprint: str
+    encoder: str = ""
+    texts: tuple[SourceText, ...] = ()
 
 
 def encode_by(model: str, texts: Sequence[str], precision: Precision = "auto", cache: Path | None = None) -> Floats:
@@ -58,8 +67,11 @@ def load_inputs(
     collection_id: int,
     encode: EncodeBy = encode_by,
     known: frozenset[str] = frozenset(),
+    learn_from: str = "feedback",
 ) -> Inputs:
     """Return the inputs in the directory. If they are incomplete or damaged, gather and write them first.
+
+    learn_from: `feedback` or `documents`.
 
     The inputs are always read from the directory, so that a resumed run gets the same inputs in the same order.
     """
@@ -68,11 +80,17 @@ def load_inputs(
     except DamagedFile:  # also at the first start, and after an interruption before the manifest was written
         shutil.rmtree(directory, ignore_errors=True)
         with database.read() as connection:
-            write_inputs(directory, connection, collection_id, encode)
+            write_inputs(directory, connection, collection_id, encode, learn_from)
         return read_inputs(directory, known)
 
 
-def write_inputs(directory: Path, connection: Connection, collection_id: int, encode: EncodeBy = encode_by) -> None:
+def write_inputs(
+    directory: Path,
+    connection: Connection,
+    collection_id: int,
+    encode: EncodeBy = encode_by,
+    learn_from: str = "feedback",
+) -> None:
     """Write the inputs of a collection into a new directory, as of this connection's snapshot."""
     directory.mkdir(parents=True)
     row = collection_row(connection, collection_id)
@@ -80,12 +98,18 @@ def write_inputs(directory: Path, connection: Connection, collection_id: int, en
     store = GenerationStore(directory / INDEX, row["dim"], language)
     store.apply(watermark, indexed_documents(connection, collection_id))
     store.save(language, watermark)
-    feedback = gather_feedback(connection, collection_id, lambda texts: encode(row["encoder"], texts))
-    memory = memory_keys(connection, row)
+    feedback: list[Feedback] = []
+    memory: list[MemoryKey] = []
+    documents: list[tuple[int, str, str]] = []
+    if learn_from == "documents":
+        documents = sample_texts(connection, collection_id, MAX_TEXTS)
+    else:
+        feedback = gather_feedback(connection, collection_id, lambda texts: encode(row["encoder"], texts))
+        memory = memory_keys(connection, row)
     vectors: dict[str, Floats] = {}
     for key in memory:
         vectors.setdefault(key.query_key, key.vector)  # all keys of a query have the same vector
-    texts = {"feedback": [_feedback_json(one) for one in feedback], "memory": list(vectors)}
+    texts = {"feedback": [_feedback_json(one) for one in feedback], "memory": list(vectors), "documents": documents}
     (directory / TEXTS).write_bytes(orjson.dumps(texts, option=orjson.OPT_NON_STR_KEYS))
     query_index = {query_key: index for index, query_key in enumerate(vectors)}
     np.savez(
@@ -97,7 +121,7 @@ def write_inputs(directory: Path, connection: Connection, collection_id: int, en
         weight=np.asarray([key.weight for key in memory], np.float64),
         count=np.asarray([key.count for key in memory], np.int64),
     )
-    facts = {name: row[name] for name in ("dim", "watermark", "settings", "fingerprint")}
+    facts = {name: row[name] for name in ("dim", "watermark", "settings", "fingerprint", "encoder")}
     write_manifest(directory, [TEXTS, ARRAYS], facts)
     sync_directory(directory.parent)
 
@@ -121,7 +145,9 @@ def read_inputs(directory: Path, known: frozenset[str] = frozenset()) -> Inputs:
         generation.key_guard.check_all(generation.keys)  # damage found later would waste the trials until then
         store.close()  # the generation stays searchable
         feedback = _feedbacks(texts["feedback"], arrays["feedback"])
-        return Inputs(generation, feedback, settings.initial(dim), facts["fingerprint"])
+        documents = tuple(SourceText(*one) for one in texts.get("documents", []))
+        initial, encoder = settings.initial(dim), facts.get("encoder", "")
+        return Inputs(generation, feedback, initial, facts["fingerprint"], encoder, documents)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe the inputs of a run") from error
 

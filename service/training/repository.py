@@ -7,11 +7,15 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
 from service.storage.database import now
-from service.storage.tables import Event, Judgment, Model, TrainingRun
+from service.storage.tables import AliasChange, Document, Event, Judgment, Model, PendingDocument, TrainingRun
 
 MAX_LISTED = 200
 CHUNK = 2_000
 """Rows of feedback that are read at a time."""
+MAX_TEXT = 20_000
+"""Characters of a text that a run on the documents reads, at most."""
+ON_DOCUMENTS = func.coalesce(TrainingRun.data["learn_from"].as_string(), "feedback") == "documents"
+"""The condition that a run learned from the documents alone."""
 
 
 def feedback_window(connection: Connection, collection_id: int) -> dict[str, Any]:
@@ -23,8 +27,8 @@ def feedback_window(connection: Connection, collection_id: int) -> dict[str, Any
 
 
 def last_start(connection: Connection, collection_id: int, failed: bool = True) -> str | None:
-    """Return when the last run of a collection began, or None. failed: whether runs that failed count."""
-    wanted = select(TrainingRun.created_at).where(TrainingRun.collection_id == collection_id)
+    """Return when the last run on feedback of a collection began, or None. failed: whether runs that failed count."""
+    wanted = select(TrainingRun.created_at).where(TrainingRun.collection_id == collection_id, ~ON_DOCUMENTS)
     if not failed:
         wanted = wanted.where(TrainingRun.status != "failed")
     return connection.execute(wanted.order_by(TrainingRun.id.desc()).limit(1)).scalar()
@@ -119,3 +123,41 @@ def update_decision(connection: Connection, collection_id: int, version: int, de
     """Replace the decision of a model."""
     own = (Model.collection_id == collection_id, Model.version == version)
     connection.execute(update(Model).where(*own).values(decision=decision))
+
+
+def sample_texts(connection: Connection, collection_id: int, most: int) -> list[tuple[int, str, str]]:
+    """Return row, title and text of at most `most` searchable documents, evenly spaced in the order of their rows."""
+    mine = select(Document.row).where(Document.collection_id == collection_id).order_by(Document.row)
+    rows = list(connection.execute(mine).scalars())
+    chosen = [rows[at * len(rows) // most] for at in range(most)] if len(rows) > most else rows
+    text = func.substr(Document.text, 1, MAX_TEXT)
+    wanted = select(Document.row, Document.title, text).where(Document.row.in_(chosen)).order_by(Document.row)
+    return [(row, title or "", text) for row, title, text in connection.execute(wanted)]
+
+
+def document_counts(connection: Connection, collection_id: int) -> tuple[int, int]:
+    """Return the numbers of searchable and of pending documents of a collection."""
+    searchable, pending = (
+        connection.execute(select(func.count()).select_from(table).where(table.collection_id == collection_id)).scalar()
+        for table in (Document, PendingDocument)
+    )
+    return int(searchable or 0), int(pending or 0)
+
+
+def documents_at_runs(connection: Connection, collection_id: int) -> list[int]:
+    """Return the number of documents at each run on the documents, with any outcome."""
+    mine = (TrainingRun.collection_id == collection_id, ON_DOCUMENTS)
+    return [data["documents"] for data in connection.execute(select(TrainingRun.data).where(*mine)).scalars()]
+
+
+def has_moved_champion(connection: Connection, collection_id: int) -> bool:
+    """Return whether the alias `champion` was ever moved."""
+    mine = (AliasChange.collection_id == collection_id, AliasChange.name == "champion")
+    return connection.execute(select(AliasChange.id).where(*mine).limit(1)).first() is not None
+
+
+def model_kind(connection: Connection, collection_id: int, version: int) -> str | None:
+    """Return the kind of a model: `initial`, `documents` or `trained`."""
+    own = (Model.collection_id == collection_id, Model.version == version)
+    kind: str | None = connection.execute(select(Model.lineage["kind"].as_string()).where(*own)).scalar()
+    return kind

@@ -11,6 +11,10 @@ ClickReading = Literal["auto", "graded", "debiased", "naive"]
 """The click interpretation (`Recipe.interpretation`); `auto` tries all of them and selects one by validation."""
 
 
+LearnFrom = Literal["feedback", "documents"]
+"""The source of a run: the stored feedback, or the documents alone."""
+
+
 class TrainingIn(Strict):
     """The parameters of a training run. The same feedback log and parameters give a bit-identical model."""
 
@@ -19,3 +23,5 @@ class TrainingIn(Strict):
     budget_seconds: Annotated[int, Field(ge=1, le=3600)] = int(FitConfig.cost_budget)
     """The cost budget of all trials, in nominal seconds."""
     click_reading: ClickReading = "auto"
+    learn_from: LearnFrom = "feedback"
+    """`documents` makes initial weights for the collection without feedback; seed, budget and clicks do not matter."""

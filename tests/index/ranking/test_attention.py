@@ -289,7 +289,7 @@ def test_the_gradient_with_respect_to_every_parameter_is_right(heads: int) -> No
         attention = head(query, candidates)
         return attention.logits[real], attention.weights
 
-    assert len(values) == 9
+    assert len(values) == 10
     assert torch.autograd.gradcheck(forward, (query, *values.values()))
 
 
