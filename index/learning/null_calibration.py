@@ -138,10 +138,10 @@ def fit_cautious(
 ) -> NullFit | None:
     """Return a fit whose null weight is one half or more for at most this share of answered queries.
 
-    A false alarm costs more than a missed one, so the offset does not balance the two classes: it is the conformal
-    quantile of the answered queries (Vovk et al. 2005). A new query that is exchangeable with them is a false alarm with a probability of
-    at most `false_alarms`. Slope and peak come from `fit_null`, or are USUAL. None with too few answered queries: fewer
-    than 1 / false_alarms - 1.
+    A false alarm costs more than a missed one, so the offset does not balance the two classes. It is the conformal
+    quantile of the answered queries (Vovk et al. 2005): for a new query that is exchangeable with them, the probability
+    of a false alarm is at most `false_alarms`. Slope and peak come from `fit_null`, or are USUAL. None with too few
+    answered queries, fewer than 1 / false_alarms - 1.
     """
     positive = _finite(answered)
     order = int(false_alarms * (len(positive) + 1) + 1e-9)

@@ -1,8 +1,8 @@
 """Calibrates the null slot of a head on searches: with labelled queries after training, or with made queries before.
 
 Every query is searched twice: among all documents, and without the documents that answer it. The second search is a
-search of its own. To hide the answers among the candidates of the first would understate its evidence: BM25 is a share of the best
-document's score. The ranking depends on no number that is fitted here.
+search of its own. To hide the answers among the candidates of the first would understate its evidence: BM25 is a share
+of the best document's score. The ranking depends on no number that is fitted here.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from index.candidates.base import MISSING
 from index.generation.generation import Generation
 from index.learning.examples import Feedback
 from index.learning.held_out import sample
-from index.learning.made_queries import MadeQuery
+from index.learning.made_queries import MadeQuery, SourceText, make_queries
 from index.learning.null_calibration import Array, NullFit, fit_cautious, null_evidence
 from index.ranking.attention import AttentionHead, Candidates
 from index.ranking.retrieval import CandidateSet, Query, assemble, retrieve
 from index.ranking.search import project, search
-from index.records import Floats, Ints, KeyKind
+from index.records import Floats, Ints, KeyKind, Mask
 
 NULL_QUERIES = 300
 """Labelled queries that the null slot is calibrated on, at most."""
@@ -27,8 +27,8 @@ ANSWERED_DEPTH = 10
 """A query counts as answered if a document that answers it is among the first so many."""
 LEAST_MADE = 50
 """Least made queries that are answered; with fewer the null slot is not calibrated."""
-MADE_FALSE_ALARMS = 0.1
-"""`false_alarms` of made queries, which are harder than real ones; chosen so that real ones have at most 5 %."""
+MADE_FALSE_ALARMS = 0.08
+"""`false_alarms` of made queries: as many of them are harder than real ones, real ones have about 5 % or fewer."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def calibrate_null(
 ) -> AttentionHead:
     """Return the head with its null slot calibrated on labelled queries; not calibrated if they are too few.
 
-    head_for: query key -> the head that did not train on this query, with the second hop off, or None if there is none; such queries are
-    left out. Evidence of the head that trained on a query would be too strong, and the threshold too high for new ones.
+    head_for: query key -> the head that did not train on this query, None if there is none; such queries are left out.
+    The head that trained on a query finds more evidence for it than for a new query.
     """
     evidence = labelled_evidence(generation, head, feedback, head_for)
     fit = fit_cautious(evidence.answered, evidence.unanswered)
@@ -72,6 +72,20 @@ def calibrate_from_texts(
         return None
     fit = fit_cautious(evidence.answered, evidence.unanswered, MADE_FALSE_ALARMS, usual=True)
     return with_fit(head, fit) if fit else None
+
+
+def calibrate_from_documents(
+    generation: Generation, head: AttentionHead, texts: Sequence[SourceText], encode: Callable[[Sequence[str]], Floats]
+) -> tuple[AttentionHead, int]:
+    """Return the head with its null slot calibrated on queries made of these texts, and their number.
+
+    encode: texts to unit vectors (len(texts), D) of queries. With too few queries the head is returned as it is.
+    """
+    made = make_queries(texts)
+    if len(made) < LEAST_MADE:
+        return head, len(made)
+    calibrated = calibrate_from_texts(generation, head, made, encode([one.text for one in made]))
+    return calibrated or head, len(made)
 
 
 def with_fit(head: AttentionHead, fit: NullFit) -> AttentionHead:
@@ -159,8 +173,8 @@ def _living(generation: Generation, rows: Sequence[int]) -> Ints:
     return living
 
 
-def _without(generation: Generation, doc_indices: Ints) -> np.ndarray:
+def _without(generation: Generation, doc_indices: Ints) -> Mask:
     """Return the mask (N,) of the living documents without these."""
-    allowed = generation.alive.copy()
+    allowed: Mask = generation.alive.copy()
     allowed[doc_indices] = False
     return allowed
