@@ -138,18 +138,18 @@ def fit_cautious(
 ) -> NullFit | None:
     """Return a fit whose null weight is one half or more for at most this share of answered queries.
 
-    A false alarm costs more than a missed one, so the offset does not balance the two classes. It is the conformal
-    quantile of the answered queries (Vovk et al. 2005): for a new query that is exchangeable with them, the probability
-    of a false alarm is at most `false_alarms`. Slope and peak come from `fit_null`, or are USUAL. None with too few
-    answered queries, fewer than 1 / false_alarms - 1.
+    A false alarm costs more than a missed one, so the offset is at most the conformal quantile of the answered queries
+    (Vovk et al. 2005): for a new query that is exchangeable with them, the probability of a false alarm is at most
+    `false_alarms`. Where the classes are far apart, `fit_null` has a lower offset between them, and it is kept. Slope and
+    peak come from `fit_null`, or are USUAL. None with too few answered queries, fewer than 1 / false_alarms - 1.
     """
     positive = _finite(answered)
     order = int(false_alarms * (len(positive) + 1) + 1e-9)
     if not order:
         return None
-    fit = NullFit(0.0, *USUAL) if usual else fit_null(positive, unanswered)
+    fit = NullFit(np.inf, *USUAL) if usual else fit_null(positive, unanswered)
     support = np.sort(fit.slope * positive[:, 0] + fit.peak * positive[:, 1])
-    return NullFit(float(support[order - 1]) - MARGIN, fit.slope, fit.peak)
+    return NullFit(min(fit.offset, float(support[order - 1]) - MARGIN), fit.slope, fit.peak)
 
 
 def _design(evidence: Array, centre: float) -> Array:

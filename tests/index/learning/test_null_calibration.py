@@ -15,6 +15,7 @@ from index.learning.null_calibration import (
     auroc,
     brier_score,
     expected_calibration_error,
+    fit_cautious,
     fit_null,
     null_evidence,
     risk_at_coverage,
@@ -149,3 +150,26 @@ def test_with_a_single_class_the_null_logit_is_a_constant_that_predicts_it() -> 
     assert (fit_null(known, nothing).null_weight(known) < 0.5).all()
     assert (fit_null(nothing, known).null_weight(known) > 0.5).all()
     assert fit_null(nothing, nothing) == NullFit(0.0)
+
+
+@pytest.mark.parametrize("usual", [False, True])
+def test_a_cautious_fit_has_at_most_its_share_of_false_alarms_on_new_queries(usual: bool) -> None:
+    truth = NullFit(offset=6.0, slope=0.4, peak=4.0)
+    there, gone = drawn(truth, 1000)
+    new_there, new_gone = drawn(truth, 20_000, seed=1)
+    fit = fit_cautious(there, gone, false_alarms=0.05, usual=usual)
+    assert fit is not None
+    assert (fit.null_weight(there) >= 0.5).mean() <= 0.05
+    assert (fit.null_weight(new_there) >= 0.5).mean() == pytest.approx(0.05, abs=0.02)
+    assert (fit.null_weight(new_gone) >= 0.5).mean() > 0.3
+    balanced = fit_null(there, gone)
+    assert (balanced.null_weight(new_there) >= 0.5).mean() > 0.1
+
+
+def test_a_cautious_fit_needs_enough_queries_for_its_share() -> None:
+    evidence = np.column_stack([np.linspace(5, 9, 19), np.full(19, 0.5)])
+    assert fit_cautious(evidence[:18], evidence, 0.05) is None
+    fit = fit_cautious(evidence, evidence, 0.05)
+    assert fit is not None
+    assert fit.null_weight(evidence).max() < 0.5
+    assert (fit.null_weight(evidence - [[0.2, 0]]) >= 0.5).tolist() == [True] + [False] * 18
