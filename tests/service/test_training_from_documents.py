@@ -1,0 +1,219 @@
+"""Runs that make a model from the documents of a collection alone, on request and by themselves."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from index.learning.config import FitConfig
+from index.ranking.checkpoint import WEIGHTS, load_head
+from service.runtime.model_files import model_directory
+from service.training.actions import start_scheduled_runs
+from service.training.from_documents import MIN_DOCUMENTS
+from tests.service.client import CollectionClient, create, opened, problem, runtime_of
+
+NEED = FitConfig().min_queries
+TREES = ("oak", "pine", "ash", "elm", "yew", "fir", "beech", "birch", "larch", "maple")
+PLACES = ("river", "hill", "shore", "garden", "road", "field", "valley", "lake", "moor", "fen")
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("documents") / "data") as client:
+        yield client
+
+
+def documents(count: int, first: int = 0) -> list[dict[str, Any]]:
+    found = []
+    for n in range(first, first + count):
+        tree, place, other = TREES[n % 10], PLACES[n // 10 % 10], PLACES[(n // 7 + 3) % 10]
+        text = f"number {n}: an old {tree} stands by the {place}, and {n % 13} young trees grow near the {other}"
+        found.append({"id": f"d{n}", "title": f"{tree} by the {place}", "text": text})
+    return found
+
+
+def forest(client: TestClient, name: str, count: int = 60, **settings: Any) -> CollectionClient:
+    """Return a new collection with documents about trees."""
+    wood = create(client, re.sub(r"[^a-z0-9]+", "-", name)[:100], **settings)
+    wood.add(*documents(count))
+    return wood
+
+
+def runs(wood: CollectionClient) -> list[Any]:
+    found: list[Any] = wood.get("training-runs")["training_runs"]
+    return found
+
+
+def start_due(wood: CollectionClient) -> list[Any]:
+    start_scheduled_runs(runtime_of(wood.client))
+    return runs(wood)
+
+
+def rollback(wood: CollectionClient) -> None:
+    wood.post("models/aliases/champion/rollback")
+
+
+def judge_queries(wood: CollectionClient) -> None:
+    judgments = [{"query": f"{TREES[n % 10]} {n}", "document_id": f"d{n}", "rating": 3} for n in range(NEED)]
+    wood.post("judgments", {"judgments": judgments})
+
+
+# --- A run on request ---
+
+
+def test_a_requested_run_makes_a_numbered_model_without_any_feedback(client: TestClient) -> None:
+    wood = forest(client, "requested")
+    before = wood.ranking("old oak near the river")
+    run = wood.train(learn_from="documents")
+    assert run["status"] == "succeeded", run["error"]
+    assert (run["learn_from"], run["started_by"], run["trigger"]) == ("documents", "request", None)
+    assert run["reason"] == "it was requested"
+    assert run["data"] == {"documents": 60, "champion": 0}
+    assert run["decision"]["promoted"], run["decision"]
+    assert {check["name"] for check in run["decision"]["checks"]} == {"spread", "shared_documents", "own_documents"}
+    assert wood.get()["champion"] == run["model_version"] == 1
+    model = wood.get("models/1")
+    assert (model["lineage"]["kind"], model["lineage"]["parent"]) == ("documents", 0)
+    assert model["lineage"]["data"]["documents"] == 60
+    assert wood.ranking("old oak near the river") != before
+    assert wood.ranking("old oak near the river", model=0) == before, "version 0 stays as it is"
+
+
+def test_it_can_be_rolled_back_as_any_model(client: TestClient) -> None:
+    wood = forest(client, "rolled-back")
+    before = wood.ranking("old oak near the river")
+    wood.train(learn_from="documents")
+    rollback(wood)
+    assert wood.get()["champion"] == 0
+    assert wood.ranking("old oak near the river") == before
+
+
+def test_a_run_that_may_not_promote_leaves_the_champion(client: TestClient) -> None:
+    wood = forest(client, "never")
+    run = wood.train(learn_from="documents", promote="never")
+    assert (run["model_version"], wood.get()["champion"]) == (1, 0)
+    assert "promotion was not asked for" in run["decision"]["reasons"]
+
+
+def test_the_same_documents_make_the_same_bits(client: TestClient) -> None:
+    woods = [forest(client, name) for name in ("bits-one", "bits-other")]
+    for wood in woods:
+        wood.train(learn_from="documents")
+    data = runtime_of(client).settings.data
+    one, other = ((model_directory(data, wood.id, 1) / WEIGHTS).read_bytes() for wood in woods)
+    assert one == other
+
+
+def test_a_collection_without_documents_is_refused(client: TestClient) -> None:
+    wood = create(client, "no-documents")
+    answer = client.post(f"{wood.path}/training-runs", json={"learn_from": "documents"})
+    body = problem(answer, 422, "not_enough_documents")
+    assert (body["have"], body["need"]) == (0, 1)
+    problem(client.post(f"{wood.path}/training-runs", json={"learn_from": "stars"}), 422, "invalid_request")
+
+
+# --- Training from feedback ---
+
+
+def test_training_from_feedback_starts_from_the_weights_of_the_champion(client: TestClient) -> None:
+    wood = forest(client, "start")
+    wood.train(learn_from="documents")
+    judge_queries(wood)
+    run = wood.train(promote="never")
+    assert run["status"] == "succeeded", run["error"]
+    assert (run["learn_from"], run["data"]["champion"]) == ("feedback", 1)
+    data = runtime_of(client).settings.data
+    first, second = (load_head(model_directory(data, wood.id, version)) for version in (1, 2))
+    assert first.balances
+    assert second.config.balance == first.config.balance
+    assert run["report"]["held_out_queries"]["cross_fitted"] >= 0
+
+
+def test_a_model_of_the_documents_uses_up_no_feedback_of_the_schedule(client: TestClient) -> None:
+    wood = forest(client, "schedule", train={"every_hours": 24, "min_new_queries": 5})
+    judge_queries(wood)
+    wood.train(learn_from="documents")
+    standing = wood.get("training-runs")["schedule"]
+    assert (standing["new_queries"], standing["next_at"], standing["missing"]) == (NEED, None, None)
+
+
+# --- A run that starts by itself ---
+
+
+def test_a_large_enough_collection_gets_its_model_by_itself_and_says_why(client: TestClient) -> None:
+    wood = forest(client, "by-itself", MIN_DOCUMENTS)
+    (run,) = start_due(wood)
+    assert (run["started_by"], run["learn_from"]) == ("documents", "documents")
+    assert run["reason"] == f"the collection has {MIN_DOCUMENTS} documents and no model of its own"
+    assert wood.ended_run(run["id"])["decision"]["promoted"]
+    assert wood.get()["champion"] == 1
+    assert len(start_due(wood)) == 1, "the next run waits until the collection has doubled"
+    wood.add(*documents(MIN_DOCUMENTS, first=MIN_DOCUMENTS))
+    run, _ = start_due(wood)
+    assert (
+        run["reason"] == f"the collection has {2 * MIN_DOCUMENTS} documents, and had {MIN_DOCUMENTS} at its last run"
+        " on documents"
+    )
+    assert wood.ended_run(run["id"])["status"] == "succeeded"
+
+
+def test_a_small_collection_and_one_with_the_setting_off_get_none(client: TestClient) -> None:
+    small = forest(client, "small", MIN_DOCUMENTS - 1)
+    off = forest(client, "off", MIN_DOCUMENTS, train_from_documents=False)
+    assert start_due(small) == start_due(off) == []
+    assert off.get()["settings"]["train_from_documents"] is False
+    answer = client.put(off.path, json={"train_from_documents": True})
+    assert answer.json()["settings"]["train_from_documents"] is True
+    (run,) = start_due(off)
+    off.ended_run(run["id"])
+
+
+def test_an_owner_who_went_back_to_version_0_is_not_overruled(client: TestClient) -> None:
+    wood = forest(client, "overruled", MIN_DOCUMENTS)
+    wood.ended_run(start_due(wood)[0]["id"])
+    rollback(wood)
+    wood.add(*documents(MIN_DOCUMENTS, first=MIN_DOCUMENTS))
+    assert len(start_due(wood)) == 1
+    assert wood.get()["champion"] == 0
+
+
+def test_no_run_starts_while_documents_are_waiting(client: TestClient) -> None:
+    wood = forest(client, "waiting", MIN_DOCUMENTS)
+    state = runtime_of(client).collection(wood.name)
+    state.without_vectors.add(1)
+    try:
+        assert start_due(wood) == []
+    finally:
+        state.without_vectors.clear()
+    wood.ended_run(start_due(wood)[0]["id"])
+
+
+def test_a_run_that_started_by_itself_gives_way_to_a_requested_run(client: TestClient) -> None:
+    wood = forest(client, "gives-way", MIN_DOCUMENTS)
+    judge_queries(wood)
+    (by_itself,) = start_due(wood)
+    asked = wood.post("training-runs", {"promote": "never"})
+    assert wood.ended_run(by_itself["id"])["status"] in ("canceled", "succeeded")
+    assert wood.ended_run(asked["id"])["status"] == "succeeded"
+
+
+def test_a_request_without_enough_feedback_leaves_it_alone(client: TestClient) -> None:
+    wood = forest(client, "left-alone", MIN_DOCUMENTS)
+    (by_itself,) = start_due(wood)
+    answer = client.post(f"{wood.path}/training-runs", json={})
+    assert answer.status_code in (409, 422)
+    assert wood.ended_run(by_itself["id"])["status"] == "succeeded"
+
+
+def test_a_setting_stored_by_an_earlier_release_is_on(tmp_path: Path) -> None:
+    with opened(tmp_path) as client:
+        wood = create(client, "earlier")
+        with runtime_of(client).database.write() as connection:
+            connection.exec_driver_sql(
+                "UPDATE collections SET settings = json_remove(settings, '$.train_from_documents')"
+            )
+    with opened(tmp_path) as client:
+        assert CollectionClient(client, wood.name).get()["settings"]["train_from_documents"] is True
