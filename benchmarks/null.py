@@ -36,13 +36,14 @@ from index.generation.generation import Generation
 from index.learning.held_out import sample
 from index.learning.made_queries import MadeQuery, SourceText, make_queries
 from index.learning.null_calibration import (
+    CONFIDENCE,
     NullFit,
     auroc,
     expected_calibration_error,
     fit_cautious,
     null_evidence,
 )
-from index.learning.null_slot import ANSWERED_DEPTH, MADE_FALSE_ALARMS, made_evidence
+from index.learning.null_slot import ANSWERED_DEPTH, MADE_CONFIDENCE, made_evidence
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.retrieval import Query
@@ -132,11 +133,11 @@ def figures(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the measures of every system from the evidence of a set."""
     own, cosine = found["made"], found["cosine"]
     hits = {state: np.asarray(found[state]["answered"], bool) for state in ("untrained", "trained")}
-    made_fit = fit_cautious(own["answered"], own["unanswered"], MADE_FALSE_ALARMS, usual=True)
+    made_fit = fit_cautious(own["answered"], own["unanswered"], usual=True, confidence=MADE_CONFIDENCE)
     assert made_fit is not None
     cosine_before, cosine_after = (
-        fit_cautious(_scaled(found[name]["present"]), _scaled(found[name]["removed"]), share)
-        for name, share in (("made_cosine", MADE_FALSE_ALARMS), ("labelled_cosine", 0.05))
+        fit_cautious(_scaled(found[name]["present"]), _scaled(found[name]["removed"]), confidence=confidence)
+        for name, confidence in (("made_cosine", MADE_CONFIDENCE), ("labelled_cosine", CONFIDENCE))
     )
     by_cosine = {
         name: _scaled(values) for name, values in (cosine["test"] | {"foreign": cosine["foreign"]["present"]}).items()

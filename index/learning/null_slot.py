@@ -27,8 +27,8 @@ ANSWERED_DEPTH = 10
 """A query counts as answered if a document that answers it is among the first so many."""
 LEAST_MADE = 50
 """Least made queries that are answered; with fewer the null slot is not calibrated."""
-MADE_FALSE_ALARMS = 0.08
-"""`false_alarms` of made queries: as many of them are harder than real ones, real ones have about 5 % or fewer."""
+MADE_CONFIDENCE = 0.0
+"""`confidence` of `fit_cautious` for made queries: they are harder than real ones, which is margin enough."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def calibrate_from_texts(
     evidence = made_evidence(generation, head, made, vectors)
     if len(evidence.answered) < LEAST_MADE:
         return None
-    fit = fit_cautious(evidence.answered, evidence.unanswered, MADE_FALSE_ALARMS, usual=True)
+    fit = fit_cautious(evidence.answered, evidence.unanswered, usual=True, confidence=MADE_CONFIDENCE)
     return with_fit(head, fit) if fit else None
 
 
