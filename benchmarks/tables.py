@@ -41,6 +41,7 @@ TABLES: dict[str, Renderer] = {
     "clicks.systems": quality.clicks,
     "examination.errors": quality.examination,
     "null.measures": quality.null,
+    "null.curves": quality.null_curves,
     "prediction.measures": quality.prediction,
     "spelling.engines": quality.spelling,
     "letters.engines": quality.letters,
