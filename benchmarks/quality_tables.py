@@ -226,6 +226,31 @@ def null_curves(figures: Mapping[str, Any]) -> str:
     return table(["set", "calibration", *(f"at {rate} % false alarms" for rate in (1, 2, 5, 10))], rows)
 
 
+DAY_ONE = {
+    "bm25": "BM25",
+    "dense": "dense",
+    FUSION: FUSION,
+    "version 0": "version 0",
+    "documents": "**model of the documents**",
+    "shipped": "with the product's parameters",
+}
+
+
+def day_one(figures: Mapping[str, Any]) -> str:
+    """Return every system before any feedback, and the differences of the model of the documents."""
+    rows = [
+        [
+            f"{name}, {one['queries']} queries",
+            *(share(one["measured"][system]) for system in DAY_ONE),
+            points(one["minus_best"]["documents"]),
+            points(one["minus_version_0"]["documents"]),
+        ]
+        for name, one in figures["sets"].items()
+    ]
+    differences = ("it minus the best of the first three, points", "it minus version 0, points")
+    return table(["nDCG@10", *DAY_ONE.values(), *differences], rows)
+
+
 def spelling(figures: Mapping[str, Any]) -> str:
     """Return the shares of mistyped queries that are answered among the first three."""
     rows = [[name, f"{one['typed']:.1%}", f"{one['meant']:.1%}"] for name, one in figures["engines"].items()]

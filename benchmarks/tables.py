@@ -42,6 +42,7 @@ TABLES: dict[str, Renderer] = {
     "examination.errors": quality.examination,
     "null.measures": quality.null,
     "null.curves": quality.null_curves,
+    "day_one.systems": quality.day_one,
     "prediction.measures": quality.prediction,
     "spelling.engines": quality.spelling,
     "letters.engines": quality.letters,

@@ -56,7 +56,8 @@ function modelElement({ version, report, decision, created_at, lineage }, names)
     element.append(el("p", {}, `Held-out ${MEASURE}: ${heldOut(comparison)} on ${comparison.queries} queries`));
   }
   if (decision.checks) {
-    const verdict = el("summary", {}, `Gate: ${decision.promote ? "passed" : "not passed"}`);
+    const test = lineage.kind === "documents" ? "Guard" : "Gate";
+    const verdict = el("summary", {}, `${test}: ${decision.promote ? "passed" : "not passed"}`);
     element.append(el("details", {}, verdict, reasons(decision)));
   }
   const facts = fitFacts(report);
@@ -68,7 +69,9 @@ function modelElement({ version, report, decision, created_at, lineage }, names)
 }
 
 // The facts of a report about the fit of a model, as lines. Reports of earlier versions have fewer facts.
-function fitFacts({ recipe, head, hop, examination, held_out_queries: queries, train_seconds: seconds }) {
+function fitFacts(report) {
+  const { recipe, head, hop, examination, held_out_queries: queries, train_seconds: seconds } = report;
+  const { documents, made_queries: made, balance } = report;
   const facts = [];
   const number = (value) => String(+value.toFixed(4));
   if (recipe?.epochs !== undefined) {
@@ -77,6 +80,10 @@ function fitFacts({ recipe, head, hop, examination, held_out_queries: queries, t
   if (head && !Array.isArray(head.beta)) {
     const weights = Object.entries(head.beta).map(([part, weight]) => `${part} ${number(weight)}`);
     facts.push(`Weights of the evidence: ${weights.join(", ")}`);
+  }
+  if (documents !== undefined) {
+    facts.push(`Made from ${documents} documents without feedback; ${made} made queries checked it`);
+    facts.push(`Balance of words and meaning: ${balance.map(number).join(", ")}`);
   }
   if (hop) facts.push(`Second hop: ${hop.chosen ? number(hop.chosen) : "none, because validation did not improve"}`);
   if (examination) facts.push(`Estimate of position bias: ${examination.method}`);
@@ -159,7 +166,8 @@ function working(on) {
 function showOutcome(run) {
   const made = run.model_version === null ? "" : `, model ${run.model_version}`;
   const resumed = run.resumptions > 0 ? `, resumed ${run.resumptions} times` : "";
-  const origin = run.trigger ? `, started by the schedule after ${run.trigger.new_queries} queries got feedback` : "";
+  const by = run.started_by === "request" ? "" : `, started by itself: ${run.reason}`;
+  const origin = (run.learn_from === "documents" ? ", a model of the documents" : "") + by;
   $("status").textContent = `Run of ${time(run.created_at)}: ${run.status}${made}${resumed}${origin}.`;
   const verdict = run.decision.promoted ? "The model is the new champion." : "The champion did not change.";
   $("outcome").replaceChildren(
