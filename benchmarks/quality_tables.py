@@ -218,7 +218,10 @@ def null_curves(figures: Mapping[str, Any]) -> str:
     """Return what is caught, of queries without their answers and of foreign queries, at rates of false alarms."""
     rows = [
         [name, system]
-        + [f"{100 * own:.0f} / {100 * far:.0f} %" for own, far in zip(found["curve"], found["foreign_curve"], strict=True)]
+        + [
+            f"{100 * own:.0f} / {100 * far:.0f} %"
+            for own, far in zip(found["curve"], found["foreign_curve"], strict=True)
+        ]
         for name, one in figures["sets"].items()
         for system, found in one["measured"].items()
         if system != "version 0"

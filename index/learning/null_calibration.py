@@ -144,9 +144,9 @@ def fit_cautious(
     """Return a fit whose null weight is one half or more for at most FALSE_ALARMS of the answered queries.
 
     A false alarm costs more than a missed one, so the offset is at most a low quantile of the answered queries, which
-    bounds the false alarms of new queries that are exchangeable with them (`_alarms_allowed`). Where the classes are far
-    apart, `fit_null` has a lower offset between them, and it is kept. Slope and peak come from `fit_null`, or are USUAL.
-    None with fewer than 1 / FALSE_ALARMS - 1 answered queries.
+    bounds the false alarms of new queries that are exchangeable with them (`_alarms_allowed`). Where the classes are
+    far apart, `fit_null` has a lower offset between them, and it is kept. Slope and peak come from `fit_null`, or are
+    USUAL. None with fewer than 1 / FALSE_ALARMS - 1 answered queries.
     """
     positive = _finite(answered)
     allowed = _alarms_allowed(len(positive), confidence)
