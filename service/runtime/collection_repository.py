@@ -17,6 +17,8 @@ from service.storage.tables import Collection, CollectionAlias, Document, Event,
 from service.storage.tables import Key as KeyRow
 from service.storage.vector_codec import as_vector
 
+PART_SIZE = 1_000
+"""Rows in a condition of a statement, at most."""
 TOMBSTONE = "/"
 """The first character of the name of a collection that is being deleted. Names from clients do not contain it."""
 
@@ -101,15 +103,24 @@ def bump_watermark(connection: Connection, collection_id: int, documents: bool) 
     return int(connection.execute(changed.returning(Collection.watermark)).scalar_one())
 
 
-def indexed_documents(connection: Connection, collection_id: int) -> list[IndexedDocument]:
-    """Return every document of a collection with its own keys and its value, in the order of rows."""
+def indexed_documents(
+    connection: Connection, collection_id: int, rows: Sequence[int] | None = None
+) -> list[IndexedDocument]:
+    """Return the documents of a collection with their own keys and values, in the order of rows.
+
+    rows: only these documents, at most PART_SIZE; None: all.
+    """
     keys: dict[int, list[Key]] = {}
     wanted = select(KeyRow.document_row, KeyRow.kind, KeyRow.vector, KeyRow.span_start, KeyRow.span_end)
     own = wanted.where(KeyRow.collection_id == collection_id, KeyRow.kind != KeyKind.QUERY).order_by(KeyRow.id)
+    if rows is not None:
+        own = own.where(KeyRow.document_row.in_(rows))
     for row, kind, vector, start, end in connection.execute(own):
         keys.setdefault(row, []).append(Key(KeyKind(kind), as_vector(vector), start, end))
     stored = select(Document.row, Document.id, Document.title, Document.text, Value.vector)
     stored = stored.join(Value, Value.document_row == Document.row, isouter=True)
+    if rows is not None:
+        stored = stored.where(Document.row.in_(rows))
     found = connection.execute(stored.where(Document.collection_id == collection_id).order_by(Document.row))
     return [
         IndexedDocument(

@@ -24,16 +24,18 @@ from index.learning.made_queries import SourceText
 from index.ranking.attention import HeadConfig
 from index.records import Floats, MemoryKey
 from index.storage.files import read_manifest, sync_directory, write_manifest
-from service.runtime.collection_repository import collection_row, indexed_documents
+from service.runtime.collection_repository import PART_SIZE, collection_row, indexed_documents
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.loader import memory_keys
 from service.storage.database import Database
-from service.training.repository import sample_texts
+from service.training.repository import document_rows, texts_of
 
 INDEX = "index"
 TEXTS = "texts.json"
 ARRAYS = "arrays.npz"
+MAX_DOCUMENTS = 20_000
+"""Documents that a run without feedback reads, at most: its cost does not grow with a large collection."""
 MAX_TEXTS = 400
 """Documents whose texts a run without feedback reads, at most."""
 
@@ -96,16 +98,19 @@ def write_inputs(
     row = collection_row(connection, collection_id)
     language, watermark = row["settings"]["language"], row["watermark"]
     store = GenerationStore(directory / INDEX, row["dim"], language)
-    store.apply(watermark, indexed_documents(connection, collection_id))
-    store.save(language, watermark)
     feedback: list[Feedback] = []
     memory: list[MemoryKey] = []
     documents: list[tuple[int, str, str]] = []
     if learn_from == "documents":
-        documents = sample_texts(connection, collection_id, MAX_TEXTS)
+        rows = _spaced(document_rows(connection, collection_id), MAX_DOCUMENTS)
+        parts = (rows[start : start + PART_SIZE] for start in range(0, len(rows), PART_SIZE))
+        store.apply(watermark, [one for part in parts for one in indexed_documents(connection, collection_id, part)])
+        documents = texts_of(connection, _spaced(rows, MAX_TEXTS))
     else:
+        store.apply(watermark, indexed_documents(connection, collection_id))
         feedback = gather_feedback(connection, collection_id, lambda texts: encode(row["encoder"], texts))
         memory = memory_keys(connection, row)
+    store.save(language, watermark)
     vectors: dict[str, Floats] = {}
     for key in memory:
         vectors.setdefault(key.query_key, key.vector)  # all keys of a query have the same vector
@@ -150,6 +155,11 @@ def read_inputs(directory: Path, known: frozenset[str] = frozenset()) -> Inputs:
         return Inputs(generation, feedback, initial, facts["fingerprint"], encoder, documents)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe the inputs of a run") from error
+
+
+def _spaced(rows: Sequence[int], most: int) -> Sequence[int]:
+    """Return at most `most` rows, evenly spaced."""
+    return [rows[at * len(rows) // most] for at in range(most)] if len(rows) > most else rows
 
 
 def _stacked(vectors: Sequence[Floats], dim: int) -> Floats:

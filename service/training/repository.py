@@ -125,11 +125,14 @@ def update_decision(connection: Connection, collection_id: int, version: int, de
     connection.execute(update(Model).where(*own).values(decision=decision))
 
 
-def sample_texts(connection: Connection, collection_id: int, most: int) -> list[tuple[int, str, str]]:
-    """Return row, title and text of at most `most` searchable documents, evenly spaced in the order of their rows."""
+def document_rows(connection: Connection, collection_id: int) -> list[int]:
+    """Return the rows of the searchable documents of a collection, ascending."""
     mine = select(Document.row).where(Document.collection_id == collection_id).order_by(Document.row)
-    rows = list(connection.execute(mine).scalars())
-    chosen = [rows[at * len(rows) // most] for at in range(most)] if len(rows) > most else rows
+    return list(connection.execute(mine).scalars())
+
+
+def texts_of(connection: Connection, chosen: Sequence[int]) -> list[tuple[int, str, str]]:
+    """Return row, title and text of these documents, at most 1,000, by row."""
     text = func.substr(Document.text, 1, MAX_TEXT)
     wanted = select(Document.row, Document.title, text).where(Document.row.in_(chosen)).order_by(Document.row)
     return [(row, title or "", text) for row, title, text in connection.execute(wanted)]

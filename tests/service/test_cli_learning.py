@@ -40,6 +40,18 @@ def data(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[obj
     return option
 
 
+def test_a_model_is_made_from_the_documents_alone(run: Run, data: tuple[object, ...]) -> None:
+    ended = run("train", "--from-documents", "--json", *data)
+    assert ended.code == 0, ended.err
+    record = json.loads(ended.out)
+    assert (record["learn_from"], record["model_version"]) == ("documents", 1)
+    shown = run("models", "show", "1", *data).out
+    assert "documents" in shown
+    assert "own document" in run("train", "--from-documents", *data).out
+    off = run("collections", "set", "default", "--no-train-from-documents", "--json", *data)
+    assert json.loads(off.out)["settings"]["train_from_documents"] is False
+
+
 def type_lines(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
 

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from index.learning.config import FitConfig
 from index.ranking.checkpoint import WEIGHTS, load_head
 from service.runtime.model_files import model_directory
+from service.training import inputs
 from service.training.actions import start_scheduled_runs
 from service.training.from_documents import MIN_DOCUMENTS
 from tests.service.client import CollectionClient, create, opened, problem, runtime_of
@@ -124,6 +125,25 @@ def test_a_collection_without_documents_is_refused(client: TestClient) -> None:
     body = problem(answer, 422, "not_enough_documents")
     assert (body["have"], body["need"]) == (0, 1)
     problem(client.post(f"{wood.path}/training-runs", json={"learn_from": "stars"}), 422, "invalid_request")
+
+
+def test_a_large_collection_is_read_in_part_and_in_the_order_of_rows(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wood = forest(client, "in-part")
+    monkeypatch.setattr(inputs, "MAX_DOCUMENTS", 20)
+    monkeypatch.setattr(inputs, "MAX_TEXTS", 7)
+    database = runtime_of(client).database
+    found = inputs.load_inputs(tmp_path / "inputs", database, wood.id, learn_from="documents")
+    assert len(found.texts) == 7
+    rows = found.generation.rows.tolist()
+    assert len(rows) == 20
+    assert rows == sorted(rows)
+    assert {text.row for text in found.texts} <= set(rows)
+    assert found.feedback == []
+    assert len(found.generation.memory.rows) == 0
+    again = inputs.load_inputs(tmp_path / "inputs", database, wood.id, learn_from="documents")
+    assert again.texts == found.texts, "a resumed run reads what the first one read"
 
 
 # --- Training from feedback ---

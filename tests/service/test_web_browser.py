@@ -208,3 +208,15 @@ def test_the_learning_page_shows_the_schedule_and_what_is_missing(site: Site, vi
     expect(visit.page.locator("#schedule")).to_contain_text("at most every 12 hours, when 1000 queries")
     expect(visit.page.locator("#schedule")).to_contain_text("a scheduled run needs 1000")
     tools.client.put(tools.path, json={"train": None})
+
+
+def test_the_learning_page_shows_a_model_of_the_documents_and_its_guard(site: Site, visit: Visit) -> None:
+    run = site.tools.train(learn_from="documents", promote="never")
+    assert run["status"] == "succeeded", run["error"]
+    visit.open("/learning")
+    expect(visit.page.locator("#status")).to_contain_text("succeeded, model 1, a model of the documents.")
+    model = visit.page.locator("#versions > li").first
+    expect(model).to_contain_text("documents, ")
+    expect(model.get_by_text("Guard: ")).to_be_visible()
+    model.get_by_text("Fit").click()
+    expect(model).to_contain_text("documents without feedback")
