@@ -94,7 +94,7 @@ def test_the_manifest_has_the_lineage_of_a_head(folder: Path) -> None:
 
 
 def test_an_earlier_release_did_not_say_whether_the_null_slot_is_calibrated(tmp_path: Path) -> None:
-    """A null slot that training moved counts as calibrated, an initial one does not: the files lack `null_calibrated`."""
+    """Where `null_calibrated` is missing, a null slot that training moved is calibrated, and an initial one is not."""
     initial = AttentionHead(CONFIG)
     for name, head, calibrated in (("0", initial, False), ("1", initial.changed(null=[3.0, 0.2, 0.1]), True)):
         save_head(tmp_path / name, head, {})
