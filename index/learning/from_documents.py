@@ -85,9 +85,9 @@ def fit_from_documents(
     """Return a head with weights for this collection, its report and the guard's decision; yields a Step per piece.
 
     initial: the configuration to start from. texts: documents that queries are made from. The head is untrained
-    (`is_untrained`): its configuration holds what was found, and training starts from it. Where the guard finds
-    fault, the weights are the initial ones. The null slot is calibrated in either case (`null_slot`); a head that
-    differs by its null slot alone may serve, because it ranks as the initial head. Same arguments, same bits.
+    (`is_untrained`): its configuration holds what was found. Where the guard finds fault, the weights are the initial
+    ones. The null slot is calibrated in either case (`null_slot`); a head that differs by its null slot alone may serve,
+    because it ranks as the initial head. Same arguments, same bits.
     """
     mean = mean_cosine(generation)
     yield Step("documents", 1, 2)

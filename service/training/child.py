@@ -12,7 +12,6 @@ import shutil
 import sys
 import threading
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,8 +65,7 @@ def run(specification: dict[str, Any]) -> None:
         steps = fit_from_documents(inputs.generation, inputs.initial, inputs.texts, partial(encode, inputs.encoder))
     else:
         champion = load_version(collection_id, inputs.initial, version, data)
-        initial = replace(inputs.initial, balance=champion.config.balance)  # a model of the documents is a start
-        steps = fit(inputs.generation, inputs.feedback, champion, config, initial, staging / TRIAL_CACHE)
+        steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, staging / TRIAL_CACHE)
     fitted, seconds = _fitted(steps)
     lineage = _lineage(specification, config, inputs)
     shutil.rmtree(staging / MODEL, ignore_errors=True)  # left by a process that was killed before it wrote its report

@@ -149,18 +149,20 @@ def test_a_large_collection_is_read_in_part_and_in_the_order_of_rows(
 # --- Training from feedback ---
 
 
-def test_training_from_feedback_starts_from_the_weights_of_the_champion(client: TestClient) -> None:
+def test_training_from_feedback_starts_from_version_0_and_is_compared_with_the_champion(client: TestClient) -> None:
     wood = forest(client, "start")
+    plain = forest(client, "plain")
     wood.train(learn_from="documents")
-    judge_queries(wood)
-    run = wood.train(promote="never")
-    assert run["status"] == "succeeded", run["error"]
-    assert (run["learn_from"], run["data"]["champion"]) == ("feedback", 1)
+    for one in (wood, plain):
+        judge_queries(one)
+    run, other = (one.train(promote="never") for one in (wood, plain))
+    assert run["status"] == other["status"] == "succeeded", run["error"]
+    assert (run["learn_from"], run["data"]["champion"], other["data"]["champion"]) == ("feedback", 1, 0)
     data = runtime_of(client).settings.data
-    first, second = (load_head(model_directory(data, wood.id, version)) for version in (1, 2))
-    assert first.balances
-    assert second.config.balance == first.config.balance
-    assert run["report"]["held_out_queries"]["cross_fitted"] >= 0
+    assert load_head(model_directory(data, wood.id, 1)).balances
+    assert not load_head(model_directory(data, wood.id, 2)).balances
+    recipes = [one["report"]["recipe"]["validation_ndcg"] for one in (run, other)]
+    assert recipes[0] == recipes[1], "the champion changes no trial"
 
 
 def test_a_model_of_the_documents_uses_up_no_feedback_of_the_schedule(client: TestClient) -> None:
