@@ -86,8 +86,8 @@ def fit_from_documents(
 
     initial: the configuration to start from. texts: documents that queries are made from. The head is untrained
     (`is_untrained`): its configuration holds what was found. Where the guard finds fault, the weights are the initial
-    ones. The null slot is calibrated in either case (`null_slot`); a head that differs by its null slot alone may serve,
-    because it ranks as the initial head. Same arguments, same bits.
+    ones. The null slot is calibrated in either case (`null_slot`); a head that differs by its null slot alone may
+    serve, because it ranks as the initial head. Same arguments, same bits.
     """
     mean = mean_cosine(generation)
     yield Step("documents", 1, 2)
