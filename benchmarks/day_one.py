@@ -34,8 +34,9 @@ from index.evaluation.measures import measure_run
 from index.evaluation.significance import compare
 from index.learning.examples import Feedback
 from index.learning.fit import Fitted
-from index.learning.from_documents import Balance, SourceText, fit_from_documents
+from index.learning.from_documents import Balance, fit_from_documents
 from index.learning.held_out import sample
+from index.learning.made_queries import SourceText
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from service.settings import Settings

@@ -217,23 +217,34 @@ def _spread(one: Mapping[str, Any] | None) -> str:
 
 
 def null(figures: Mapping[str, Any]) -> str:
-    """Return the measures of the null weight."""
+    """Return the decisions by the null weight at one half, and its measures of calibration."""
     rows = [
-        [f"{name}, {one['queries']} queries", state, *(share(values.get(measure)) for measure in NULL_MEASURES)]
+        [
+            f"{name}, {one['queries']} queries",
+            system,
+            *(f"{100 * found[measure]:.1f} %" for measure in ("false_alarms", "caught", "foreign_caught")),
+            *(share(found[measure]) for measure in ("ECE", "AUROC")),
+        ]
         for name, one in figures["sets"].items()
-        for state, values in one["measured"].items()
+        for system, found in one["measured"].items()
     ]
-    return table(["set", "null weight", *NULL_MEASURES.values()], rows)
+    caught = ["false alarms", "caught, answers taken out", "caught, foreign queries"]
+    return table(["set", "calibration", *caught, "expected calibration error", "AUROC"], rows)
 
 
-NULL_MEASURES = {
-    "ECE": "expected calibration error",
-    "Brier": "Brier score",
-    "AUROC": "AUROC",
-    "risk": "area under risk and coverage",
-    "best": "best order",
-    "random": "random order",
-}
+def null_curves(figures: Mapping[str, Any]) -> str:
+    """Return what is caught, of queries without their answers and of foreign queries, at rates of false alarms."""
+    rows = [
+        [name, system]
+        + [
+            f"{100 * own:.0f} / {100 * far:.0f} %"
+            for own, far in zip(found["curve"], found["foreign_curve"], strict=True)
+        ]
+        for name, one in figures["sets"].items()
+        for system, found in one["measured"].items()
+        if system != "version 0"
+    ]
+    return table(["set", "calibration", *(f"at {rate} % false alarms" for rate in (1, 2, 5, 10))], rows)
 
 
 DAY_ONE = {

@@ -43,6 +43,7 @@ TABLES: dict[str, Renderer] = {
     "gate.rows": quality.gate,
     "repeats.systems": quality.repeats,
     "null.measures": quality.null,
+    "null.curves": quality.null_curves,
     "day_one.systems": quality.day_one,
     "prediction.measures": quality.prediction,
     "spelling.engines": quality.spelling,

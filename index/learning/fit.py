@@ -21,25 +21,18 @@ from index.learning.examples import (
     TEST_FOLDS,
     Example,
     Feedback,
-    make_batch,
-    make_example,
     make_examples,
     split,
 )
 from index.learning.held_out import Choices, compare_heads, sample, select_hop
 from index.learning.model_selection import ClickInterpretations, Selection, select
-from index.learning.null_calibration import fit_null, null_evidence
+from index.learning.null_slot import calibrate_null
 from index.learning.trainer import TrainingSplit, run_trial
 from index.learning.tree_selection import select_trees
 from index.learning.trial_cache import TrialCache, fingerprint
 from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig
-from index.ranking.normalisers import masked
-from index.ranking.retrieval import Query
 from index.ranking.search import project
 from index.records import Floats
-
-NULL_QUERIES = 300
-"""Queries that the null slot is calibrated on, at most."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +78,11 @@ def fit(
     selection = yield from select(generation, interpretations, initial, config, TrialCache(cache, inputs))
     head = yield from _final(generation, interpretations, selection, initial, config)
     hop = yield from select_hop(generation, selection, learn, clicks, config)
-    examples = interpretations.examples[selection.recipe.interpretation]
     graded, qrels = interpretations.examples["graded"], interpretations.qrels
     trees = yield from select_trees(generation, selection.with_hop(hop.chosen), graded, qrels, config)
-    head = calibrate_null(generation, head.changed(hop=hop.chosen).grown(trees.trees), examples)
     choices = Choices(selection, hop, trees)
+    grown = head.changed(hop=hop.chosen).grown(trees.trees)
+    head = calibrate_null(generation, grown, learn, choices.applied.head_for)
     held_out = yield from compare_heads(generation, champion, head, choices, learn, test, clicks, config)
     report = {
         "queries": {"train": len(learn), "test": len(test)},
@@ -124,26 +117,6 @@ def describe(head: AttentionHead) -> dict[str, Any]:
         "trees": len(head.trees),
         "query_change": round(float(np.linalg.norm(change)), 4),
     }
-
-
-def calibrate_null(generation: Generation, head: AttentionHead, examples: Sequence[Example]) -> AttentionHead:
-    """Return the head with its null slot calibrated: its weight separates answered queries from unanswered ones.
-
-    Each query counts twice: with its confirmed documents among the candidates, and without them. `fit_null` fits a
-    logistic regression to both. The ranking does not depend on the null slot.
-    """
-    answered, unanswered = [], []
-    for one in sample(examples, NULL_QUERIES, 0):
-        feedback = replace(one.feedback, shown=None)
-        example = make_example(generation, feedback, project(head, feedback.vector), Query.count)
-        batch = make_batch(generation, [example], with_values=head.hops)
-        logits = head(batch.query, batch.candidates).logits[:, :-1]
-        answered.append(null_evidence(logits))
-        unanswered.append(null_evidence(masked(logits, batch.gains <= 0)))
-    if not answered:
-        return head
-    found = fit_null(np.concatenate(answered), np.concatenate(unanswered))
-    return head.changed(null=[found.offset, found.slope, found.peak])
 
 
 def _inputs(

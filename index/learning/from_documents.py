@@ -19,6 +19,8 @@ from index.evaluation.significance import Check, Decision
 from index.generation.generation import Generation
 from index.learning.config import Step
 from index.learning.fit import Fitted, describe
+from index.learning.made_queries import SourceText
+from index.learning.null_slot import calibrate_from_documents
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.retrieval import Query
 from index.ranking.search import search
@@ -42,15 +44,6 @@ MOST_LOST = 0.02
 
 Encode = Callable[[Sequence[str]], Floats]
 """Query texts to unit vectors (len(texts), D)."""
-
-
-@dataclass(frozen=True)
-class SourceText:
-    """The text of a document of a generation, by its row."""
-
-    row: int
-    title: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -92,8 +85,9 @@ def fit_from_documents(
     """Return a head with weights for this collection, its report and the guard's decision; yields a Step per piece.
 
     initial: the configuration to start from. texts: documents that queries are made from. The head is untrained
-    (`is_untrained`): its configuration holds what was found. Where the guard finds fault, the head is the initial head.
-    The same arguments give the same bits.
+    (`is_untrained`): its configuration holds what was found. Where the guard finds fault, the weights are the initial
+    ones. The null slot is calibrated in either case (`null_slot`); a head that differs by its null slot alone may
+    serve, because it ranks as the initial head. Same arguments, same bits.
     """
     mean = mean_cosine(generation)
     yield Step("documents", 1, 2)
@@ -104,16 +98,19 @@ def fit_from_documents(
     passed = all(check.passed for check in checks)
     if not passed:
         head = before
+    head, made_for_null = calibrate_from_documents(generation, head, texts, encode)
+    calibrated = head.is_null_calibrated
     yield Step("documents", 2, 2)
     report: dict[str, Any] = {
         "documents": generation.count,
         "made_queries": len(queries),
         "mean_cosine": round(mean, 4),
         "balance": [round(value, 4) for value in head.config.balance],
+        "null_slot": {"made_queries": made_for_null, "calibrated": calibrated},
         "guard": [asdict(check) for check in checks],
         "head": describe(head),
     }
-    return Fitted(head, report, Decision(passed, tuple(checks)))
+    return Fitted(head, report, Decision(passed or calibrated, tuple(checks)))
 
 
 def mean_cosine(generation: Generation) -> float:

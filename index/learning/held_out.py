@@ -89,6 +89,11 @@ class Choices:
     hop: HopChoice
     trees: TreeChoice
 
+    @property
+    def applied(self) -> Selection:
+        """The selection whose heads have the second hop and the trees."""
+        return self.trees.applied(self.selection.with_hop(self.hop.chosen))
+
     def optimism(self, measure: str) -> float:
         """Return the overestimate of a measure's gain on these queries."""
         of_ndcg = self.selection.optimism + self.trees.optimism
@@ -208,7 +213,7 @@ def _cross_fitted(
     There are none unless the champion is untrained, so that it has learned from no query, and every fold validated
     once.
     """
-    selection = choices.trees.applied(choices.selection.with_hop(choices.hop.chosen))
+    selection = choices.applied
     changed = selection.recipe.weights or challenger.hops or len(challenger.trees)
     if not changed or len(selection.trials) <= 1 or not is_untrained(champion):
         return []
@@ -220,12 +225,14 @@ def is_untrained(head: AttentionHead) -> bool:
     """Return whether a head gives the same rankings as its initial parameters.
 
     Its random directions are not compared: initially they are multiplied by 0, and earlier releases used other
-    directions. Logarithms may differ in their last bit.
+    directions. The null slot changes no ranking. Logarithms may differ in their last bit.
     """
     initial = initial_parameters(head.config)
     other = initial_parameters(replace(head.config, seed=head.config.seed + 1))
     values = head.parameters_by_name()
-    same_for_all_seeds = [name for name, value in initial.items() if np.array_equal(value, other[name])]
+    same_for_all_seeds = [
+        name for name, value in initial.items() if name != "null" and np.array_equal(value, other[name])
+    ]
     return all(np.allclose(values[name], initial[name], rtol=1e-6, atol=0) for name in same_for_all_seeds)
 
 

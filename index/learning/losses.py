@@ -17,7 +17,7 @@ def listwise_loss(
     queries without gain are left out. log_propensity (B, N): logarithm of the examination probability of the positions
     where a document was shown. It is added to the logits of implicit feedback, so that relevance need not explain the
     effect of position. None means that all documents were examined. confidence (B,) > 0: the weights of the queries;
-    None means equal weights. The null slot is calibrated separately (`fit.calibrate_null`).
+    None means equal weights. The null slot is calibrated separately (`null_slot.calibrate_null`).
     """
     if log_propensity is not None:
         logits = logits + log_propensity

@@ -1,4 +1,4 @@
-"""Measures of calibration, and the calibration of the null weight.
+"""Measures of calibration, and the fits of the null weight.
 
 Sees probabilities, evidence and outcomes, never queries. Sources: Naeini et al. 2015 and Guo et al. 2017 (expected
 calibration error); Brier 1950; Geifman and El-Yaniv 2017 (risk and coverage); Platt 1999 (logistic fit).
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
-from scipy.stats import rankdata
+from scipy.stats import binom, rankdata
 
 Array = NDArray[np.float64]
 BINS = 15
@@ -103,7 +103,7 @@ SPREAD = (1.0, 10.0)
 """Standard deviations of the Gaussian prior on slope (mean 1) and peak (mean 0), which matters with few queries."""
 
 
-def fit_null(answered: ArrayLike, unanswered: ArrayLike) -> NullFit:
+def fit_null(answered: ArrayLike, unanswered: ArrayLike, least_slope: float = 0.0) -> NullFit:
     """Return the logistic fit (Platt 1999) of the null weight to the evidence of queries (`null_evidence`).
 
     answered (n, 2): evidence with the relevant documents among the candidates; unanswered (m, 2): without them. Rows
@@ -119,10 +119,55 @@ def fit_null(answered: ArrayLike, unanswered: ArrayLike) -> NullFit:
         args=(_design(positive, centre), _design(negative, centre)),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(None, None), (0, None), (0, None)],
+        bounds=[(None, None), (least_slope, None), (0, None)],
     )
     offset, slope, peak = found.x.tolist()
     return NullFit(offset + slope * centre, slope, peak)
+
+
+FALSE_ALARMS = 0.05
+"""Share of the answered queries that may have a null weight of one half or more."""
+USUAL = (0.2, 1.5)
+"""Slope and peak, close to the median of the fits to six sets, for collections whose real queries are not known."""
+LEAST_SLOPE = USUAL[0] / 2
+"""Least slope: queries that are far from every document must be caught, and queries whose answers were taken out do not
+show it."""
+CONFIDENCE = 0.9
+"""Probability with which the share of false alarms holds for new queries."""
+MARGIN = 1e-3
+"""Distance of the threshold below the query that defines it, so that rounding to float32 makes no alarm of it."""
+
+
+def fit_cautious(
+    answered: ArrayLike, unanswered: ArrayLike, usual: bool = False, confidence: float = CONFIDENCE
+) -> NullFit | None:
+    """Return a fit whose null weight is one half or more for at most FALSE_ALARMS of the answered queries.
+
+    A false alarm costs more than a missed one, so the offset is at most a low quantile of the answered queries, which
+    bounds the false alarms of new queries that are exchangeable with them (`_alarms_allowed`). Where the classes are
+    far apart, `fit_null` has a lower offset between them, and it is kept. Slope and peak come from `fit_null`, or are
+    USUAL. None with fewer than 1 / FALSE_ALARMS - 1 answered queries.
+    """
+    positive = _finite(answered)
+    allowed = _alarms_allowed(len(positive), confidence)
+    if not allowed:
+        return None
+    fit = NullFit(np.inf, *USUAL) if usual else fit_null(positive, unanswered, LEAST_SLOPE)
+    support = np.sort(fit.slope * positive[:, 0] + fit.peak * positive[:, 1])
+    return NullFit(min(fit.offset, float(support[allowed - 1]) - MARGIN), fit.slope, fit.peak)
+
+
+def _alarms_allowed(count: int, confidence: float) -> int:
+    """Return k: a threshold below the k-th lowest of `count` answered queries has few enough false alarms.
+
+    The share of false alarms of new queries has the distribution Beta(k, count + 1 - k). k is the largest number for
+    which the share exceeds FALSE_ALARMS with a probability of at most 1 - confidence (Vovk 2012). Where there is none,
+    k is 1 if the mean k / (count + 1) does not exceed it (conformal prediction, Vovk et al. 2005), else 0. A confidence
+    of 0 bounds the mean alone.
+    """
+    in_the_mean = int(FALSE_ALARMS * (count + 1) + 1e-9)
+    sure = [k for k in range(1, in_the_mean + 1) if binom.cdf(k - 1, count, FALSE_ALARMS) <= 1 - confidence]
+    return max(sure, default=min(1, in_the_mean))
 
 
 def _design(evidence: Array, centre: float) -> Array:

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from index.ranking.array_api import Array, logsumexp, namespace, number, segment_max, segment_sum, softmax
-from index.ranking.normalisers import NORMALISERS, masked
+from index.ranking.array_api import Array, logsumexp, namespace, number, segment_sum, softmax
+from index.ranking.normalisers import NORMALISERS, masked, pool_values, soft_maximum
 from index.ranking.score_functions import FORMS, Score
 from index.ranking.trees import SHAPES, Trees, no_trees, tree_features
 from index.records import FACTS, LEXICAL, OWN_KINDS, Floats
@@ -60,6 +60,8 @@ class HeadConfig:
     """T: logits are T times the evidence."""
     null: tuple[float, float, float] = (3.8, 0.14, 0.5)
     """Offset, slope and peak of the null slot (`null_calibration.NullFit`)."""
+    null_calibrated: bool = False
+    """Whether `null` was fitted to the collection. Model files of earlier releases lack this field."""
     balance: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """Constant, best passage, best coverage and length: the coefficients of the balance of words and meaning
     (`AttentionHead.word_factor`). Zeros: the weights of the word parts are the same for every query."""
@@ -151,8 +153,13 @@ class AttentionHead:
 
     @property
     def is_null_calibrated(self) -> bool:
-        """Whether the null slot was fitted to queries; an initial head has the same null slot for every collection."""
-        return not np.array_equal(np.asarray(self.null, np.float32), np.asarray(self.config.null, np.float32))
+        """Whether the null slot was fitted to the collection; version 0 has the same null slot for every collection.
+
+        Models of earlier releases have no `null_calibrated`: there, a null slot that differs from its initial value was
+        fitted by training.
+        """
+        moved = not np.array_equal(np.asarray(self.null, np.float32), np.asarray(self.config.null, np.float32))
+        return self.config.null_calibrated or moved
 
     def parameters_by_name(self) -> dict[str, Array]:
         """Return the parameters by name, with the prefix `score.` for those of the form."""
@@ -168,6 +175,14 @@ class AttentionHead:
         others = {name: value for name, value in self._parameters.items() if not name.startswith("trees.")}
         parameters = others | (trees.parameters() if len(trees) else {})
         return AttentionHead(replace(self.config, trees=len(trees)), parameters)
+
+    def with_null(self, null: tuple[float, float, float], calibrated: bool = True) -> "AttentionHead":
+        """Return a head with this offset, slope and peak of the null slot, as parameter and in its configuration.
+
+        calibrated: whether they were fitted to the collection. The ranking is the same.
+        """
+        config = replace(self.config, null=null, null_calibrated=calibrated)
+        return AttentionHead(config, self._parameters | {"null": np.asarray(null, np.float32)})
 
     @property
     def balances(self) -> bool:
@@ -369,25 +384,3 @@ def without_keys(candidates: Candidates) -> Candidates:
     none = xp.empty((0,), dtype=candidates.pair_key.dtype)  # a slice would keep the whole array in memory
     keys = xp.empty((0, candidates.keys.shape[1]), dtype=candidates.keys.dtype)
     return replace(candidates, keys=keys, pair_query=none, pair_key=none, pair_slot=none, pair_kind=none)
-
-
-def soft_maximum(scores: Array, segment: Array, segments: int, sharpness: Array | float) -> tuple[Array, Array]:
-    """Return sum_i softmax(tau s)_i s_i per segment (segments, H), 0 if it is empty, and a mask of non-empty segments.
-
-    scores (P, H); segment (P,) int64; sharpness tau, a scalar or (P, 1). This is attention over the keys of a document.
-    The result is at most the best score, and tends to it as tau grows. Repeated keys do not change it, so that a
-    document gains nothing by its length alone; log-sum-exp lacks this property (decision 0002).
-    """
-    xp = namespace(scores)
-    weight = xp.exp(sharpness * (scores - segment_max(scores, segment, segments)[segment]))
-    total = segment_sum(weight, segment, segments)
-    pooled = segment_sum(weight * scores, segment, segments)
-    return pooled / xp.where(total == 0, 1.0, total), total[:, 0] > 0
-
-
-def pool_values(weights: Array, values: Array) -> Array:
-    """Return the answer sum_n alpha_n v_n (B, V) for weights (B, N) or (B, N+1), null slot last, and values (B, N, V).
-
-    The value of the null slot is zero: a higher null weight gives a shorter answer vector (d2l.ai 11.1, eq. 11.1.1).
-    """
-    return (weights[:, None, : values.shape[1]] @ values)[:, 0]

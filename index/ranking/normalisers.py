@@ -1,4 +1,4 @@
-"""The normalisers of attention: functions from logits to weights, all with the same arguments.
+"""The normalisers of attention, functions from logits to weights with the same arguments, and pooling by weights.
 
 Letters: B queries, N candidate documents. Equations: `docs/math.md`, "Normalisers".
 """
@@ -6,7 +6,7 @@ Letters: B queries, N candidate documents. Equations: `docs/math.md`, "Normalise
 from collections.abc import Callable
 
 from index.ranking import array_api
-from index.ranking.array_api import Array, namespace
+from index.ranking.array_api import Array, namespace, segment_max, segment_sum
 
 Normaliser = Callable[[Array, Array], Array]
 """(logits (B, N+1), mask (B, N+1) bool, True = a candidate or the null slot) -> weights (B, N+1) >= 0, rows sum to 1.
@@ -41,3 +41,25 @@ def masked(logits: Array, mask: Array) -> Array:
 
 NORMALISERS: dict[str, Normaliser] = {"softmax": softmax, "one_hot": one_hot, "uniform": uniform}
 """The normalisers by their names in settings."""
+
+
+def soft_maximum(scores: Array, segment: Array, segments: int, sharpness: Array | float) -> tuple[Array, Array]:
+    """Return sum_i softmax(tau s)_i s_i per segment (segments, H), 0 if it is empty, and a mask of non-empty segments.
+
+    scores (P, H); segment (P,) int64; sharpness tau, a scalar or (P, 1). This is attention over the keys of a document.
+    The result is at most the best score, and tends to it as tau grows. Repeated keys do not change it, so that a
+    document gains nothing by its length alone; log-sum-exp lacks this property (decision 0002).
+    """
+    xp = namespace(scores)
+    weight = xp.exp(sharpness * (scores - segment_max(scores, segment, segments)[segment]))
+    total = segment_sum(weight, segment, segments)
+    pooled = segment_sum(weight * scores, segment, segments)
+    return pooled / xp.where(total == 0, 1.0, total), total[:, 0] > 0
+
+
+def pool_values(weights: Array, values: Array) -> Array:
+    """Return the answer sum_n alpha_n v_n (B, V) for weights (B, N) or (B, N+1), null slot last, and values (B, N, V).
+
+    The value of the null slot is zero: a higher null weight gives a shorter answer vector (d2l.ai 11.1, eq. 11.1.1).
+    """
+    return (weights[:, None, : values.shape[1]] @ values)[:, 0]

@@ -137,7 +137,7 @@ def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[di
             "temperature": ranking.temperature,
             "entropy": ranking.entropy,
             "null_weight": ranking.null_weight,
-            "null_calibrated": searched.serving.head.is_null_calibrated,
+            "null_calibrated": searched.serving.head.is_null_calibrated and request.mode == "hybrid",
             "shown_mass": float(ranking.weights[searched.page].sum()),
             "candidates": len(ranking.doc_indices),
         },

@@ -128,7 +128,8 @@ class Attention(Answer):
     null_weight: float
     """The weight of the null slot: no document answers this query."""
     null_calibrated: bool
-    """Whether the model fitted the null weight to queries of this collection."""
+    """Whether the model fitted the null weight to this collection: one half or more is then rarely said of a query that
+    is answered. False for the modes `dense` and `words`, for which it is not fitted."""
     shown_mass: float
     """The sum of the weights of the hits of this page."""
     candidates: int

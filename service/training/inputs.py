@@ -20,7 +20,7 @@ from index.errors import DamagedFile
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
 from index.learning.examples import Feedback, Showings, Solved
-from index.learning.from_documents import SourceText
+from index.learning.made_queries import SourceText
 from index.ranking.attention import HeadConfig
 from index.records import Floats, MemoryKey
 from index.storage.files import read_manifest, sync_directory, write_manifest

@@ -83,6 +83,17 @@ def test_a_requested_run_makes_a_numbered_model_without_any_feedback(client: Tes
     assert wood.ranking("old oak near the river", model=0) == before, "version 0 stays as it is"
 
 
+def test_its_null_weight_is_calibrated_before_any_feedback(client: TestClient) -> None:
+    wood = forest(client, "calibrated")
+    assert wood.search("oak leaves")["attention"]["null_calibrated"] is False
+    run = wood.train(learn_from="documents")
+    assert run["report"]["null_slot"]["calibrated"] is True
+    assert wood.search("oak leaves")["attention"]["null_calibrated"] is True
+    for mode in ("dense", "words"):
+        assert wood.search("oak leaves", mode=mode)["attention"]["null_calibrated"] is False
+    assert wood.search("goalkeeper transfer fee")["attention"]["null_weight"] >= 0.5
+
+
 def test_it_can_be_rolled_back_as_any_model(client: TestClient) -> None:
     wood = forest(client, "rolled-back")
     before = wood.ranking("old oak near the river")

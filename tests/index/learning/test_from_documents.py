@@ -5,21 +5,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from index.evaluation.significance import Check
 from index.generation.generation import Generation
+from index.learning import from_documents
 from index.learning.fit import Fitted, Steps
 from index.learning.from_documents import (
     MADE_WORDS,
     MAX_MEAN_COSINE,
     Balance,
-    SourceText,
     fit_from_documents,
     guard,
     make_queries,
     mean_cosine,
 )
 from index.learning.held_out import is_untrained
+from index.learning.made_queries import SourceText
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.checkpoint import head_bytes
+from index.ranking.retrieval import Query
+from index.ranking.search import search
 from tests.index.fixtures import ENCODER, generation_of, passages, unit, written
 
 TREES = ("oak", "pine", "ash", "elm", "yew", "fir", "beech", "birch", "larch", "maple")
@@ -137,3 +141,17 @@ def test_keys_that_are_all_alike_leave_the_weights_as_they_are(tmp_path: Path) -
 def test_a_collection_that_gives_no_query_makes_no_champion(tmp_path: Path) -> None:
     steps = fit_from_documents(collection_of(tmp_path), HEAD, [], ENCODER.encode_queries)
     assert ended(steps).decision.reasons[-1] == "no query can be made from the documents"
+
+
+def test_where_the_guard_finds_fault_the_null_slot_is_calibrated_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(from_documents, "guard", lambda *_: [Check("own_documents", False, "too many are lost")])
+    generation = collection_of(tmp_path)
+    fitted = made(generation)
+    assert (fitted.decision.promote, fitted.head.balances) == (True, False)
+    assert fitted.report["null_slot"]["calibrated"]
+    assert fitted.head.is_null_calibrated
+    query = Query("oak river", ENCODER.encode_queries(["oak river"])[0])
+    before, after = (search(generation, head, query) for head in (AttentionHead(HEAD), fitted.head))
+    assert before.logits.tolist() == after.logits.tolist()

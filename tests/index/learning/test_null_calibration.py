@@ -8,13 +8,16 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from index.learning.null_calibration import (
+    FALSE_ALARMS,
     NullFit,
+    _alarms_allowed,
     _design,
     _loss,
     area_under_risk,
     auroc,
     brier_score,
     expected_calibration_error,
+    fit_cautious,
     fit_null,
     null_evidence,
     risk_at_coverage,
@@ -149,3 +152,49 @@ def test_with_a_single_class_the_null_logit_is_a_constant_that_predicts_it() -> 
     assert (fit_null(known, nothing).null_weight(known) < 0.5).all()
     assert (fit_null(nothing, known).null_weight(known) > 0.5).all()
     assert fit_null(nothing, nothing) == NullFit(0.0)
+
+
+@pytest.mark.parametrize("usual", [False, True])
+def test_a_cautious_fit_has_few_false_alarms_on_new_queries(usual: bool) -> None:
+    truth = NullFit(offset=6.0, slope=0.4, peak=4.0)
+    there, gone = drawn(truth, 1000)
+    new_there, new_gone = drawn(truth, 20_000, seed=1)
+    fit = fit_cautious(there, gone, usual)
+    assert fit is not None
+    assert 0.03 < (fit.null_weight(there) >= 0.5).mean() <= 0.05
+    assert 0.02 < (fit.null_weight(new_there) >= 0.5).mean() <= 0.055
+    assert (fit.null_weight(new_gone) >= 0.5).mean() > 0.2
+    balanced = fit_null(there, gone)
+    assert (balanced.null_weight(new_there) >= 0.5).mean() > 0.1
+
+
+COUNTS = [(18, 0.0, 0), (19, 0.9, 1), (44, 0.9, 1), (90, 0.9, 2), (99, 0.0, 5), (300, 0.9, 10), (300, 0.0, 15)]
+
+
+@pytest.mark.parametrize(("count", "confidence", "allowed"), COUNTS)
+def test_the_share_of_false_alarms_holds_for_nine_calibrations_of_ten(
+    count: int, confidence: float, allowed: int
+) -> None:
+    assert _alarms_allowed(count, confidence) == allowed
+    shares = np.sort(np.random.default_rng(0).random((4000, count)), axis=1)[:, allowed - 1]  # of new queries below it
+    if count >= 45 and confidence:
+        assert (shares > FALSE_ALARMS).mean() <= 0.12
+    elif allowed:
+        assert shares.mean() <= FALSE_ALARMS + 0.003
+
+
+def test_a_cautious_fit_needs_enough_queries() -> None:
+    evidence = np.column_stack([np.linspace(5, 9, 19), np.full(19, 0.5)])
+    assert fit_cautious(evidence[:18], evidence) is None
+    fit = fit_cautious(evidence, evidence)
+    assert fit is not None
+    assert fit.null_weight(evidence).max() < 0.5
+    assert (fit.null_weight(evidence - [[0.2, 0]]) >= 0.5).tolist() == [True] + [False] * 18
+
+
+def test_a_cautious_fit_lies_between_classes_that_are_far_apart() -> None:
+    there, gone = (np.column_stack([np.linspace(low, low + 2, 60), np.full(60, 0.5)]) for low in (20, 5))
+    fit = fit_cautious(there, gone)
+    assert fit is not None
+    assert fit == fit_null(there, gone)
+    assert fit.null_weight(there).max() < 0.5 < fit.null_weight(gone).min()

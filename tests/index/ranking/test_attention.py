@@ -16,10 +16,9 @@ from index.ranking.attention import (
     AttentionHead,
     HeadConfig,
     initial_parameters,
-    pool_values,
-    soft_maximum,
     without_keys,
 )
+from index.ranking.normalisers import pool_values, soft_maximum
 from index.records import Floats
 from tests.index.numpy_torch import By, each_library, moved, tensors, trainable
 from tests.index.ranking.attention_by_hand import (

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from index.ranking.attention import pool_values
-from index.ranking.normalisers import NORMALISERS, one_hot, uniform
+from index.ranking.normalisers import NORMALISERS, one_hot, pool_values, uniform
 from index.ranking.score_functions import FORMS, Bilinear, Dot, Gaussian, ScaledDot, Score
 from index.records import Floats
 from tests.index.numpy_torch import By, arrays, differentiable, each_library, tensors

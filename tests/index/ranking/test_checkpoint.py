@@ -93,6 +93,17 @@ def test_the_manifest_has_the_lineage_of_a_head(folder: Path) -> None:
     assert json.loads((folder / MANIFEST).read_bytes())["lineage"] == {"seed": 4}
 
 
+def test_an_earlier_release_did_not_say_whether_the_null_slot_is_calibrated(tmp_path: Path) -> None:
+    """Where `null_calibrated` is missing, a null slot that training moved is calibrated, and an initial one is not."""
+    initial = AttentionHead(CONFIG)
+    for name, head, calibrated in (("0", initial, False), ("1", initial.changed(null=[3.0, 0.2, 0.1]), True)):
+        save_head(tmp_path / name, head, {})
+        config = asdict(CONFIG)
+        del config["null_calibrated"]
+        write_manifest(tmp_path / name, [WEIGHTS], {"format": FORMAT, "config": config, "lineage": {}})
+        assert load_head(tmp_path / name).is_null_calibrated is calibrated
+
+
 def test_a_saved_head_is_never_overwritten(folder: Path, head: AttentionHead) -> None:
     before = (folder / WEIGHTS).read_bytes()
     with pytest.raises(FileExistsError):
