@@ -100,7 +100,7 @@ def measure_ingest(data: Path, count: int, encoder: Encoder) -> dict[str, Any]:
         ("with sentence keys", ["title", "passage", "sentence"]),
     ):
         with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as client:
-            client.put("/v1/collections/timed", json={"keys": keys, "train_from_documents": False}).raise_for_status()
+            client.put("/v1/collections/timed", json={"keys": keys}).raise_for_status()
             first_seconds = _first_documents(client, documents[:FIRST])
             started = time.perf_counter()
             for first in range(0, len(documents), BATCH):

@@ -24,7 +24,7 @@ def fit(report: Mapping[str, Any]) -> None:
 
 def recipe(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines about the fit of a model. Reports of earlier versions have fewer fields, and give fewer lines."""
-    chosen, hop, examination = (report.get(name) or {} for name in ("recipe", "hop", "examination"))
+    chosen, hop, trees, examination = (report.get(name) or {} for name in ("recipe", "hop", "trees", "examination"))
     if chosen:
         labels = {"epochs": "epochs", "reading": "click interpretation"}
         facts = ", ".join(f"{label} {chosen[name]}" for name, label in labels.items() if name in chosen)
@@ -36,6 +36,8 @@ def recipe(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"estimate of position bias: {examination.get('method')}"
     if hop.get("chosen"):
         yield f"second hop: {hop['chosen']}"
+    if trees.get("chosen"):
+        yield f"trees: {trees['chosen']}"
     if counts := report.get("held_out_queries"):
         yield f"held-out queries: {counts.get('test', 0)} test, {counts.get('cross_fitted', 0)} cross-fitted"
     if chosen.get("optimism"):

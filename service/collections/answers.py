@@ -134,7 +134,7 @@ class Collection(Answer):
             "typos": True,
             "stop_words": [],
             "train": None,
-            "train_from_documents": True,
+            "train_from_documents": False,
         },
         encoder={"model": "all-MiniLM-L6-v2", "fingerprint": "5b2f", "dim": 384},
         counts={

@@ -37,7 +37,7 @@ class CollectionSettings:
     train: dict[str, Any] | None = None
     """When training starts by itself: {"every_hours": number, "min_new_queries": number}; None for never."""
 
-    train_from_documents: bool = True
+    train_from_documents: bool = False
     """Whether a model is made from the documents by itself, while no labelled model serves."""
 
     @cached_property

@@ -48,8 +48,8 @@ def test_a_model_is_made_from_the_documents_alone(run: Run, data: tuple[object, 
     shown = run("models", "show", "1", *data).out
     assert "documents" in shown
     assert "own document" in run("train", "--from-documents", *data).out
-    off = run("collections", "set", "default", "--no-train-from-documents", "--json", *data)
-    assert json.loads(off.out)["settings"]["train_from_documents"] is False
+    by_itself = run("collections", "set", "default", "--train-from-documents", "--json", *data)
+    assert json.loads(by_itself.out)["settings"]["train_from_documents"] is True
 
 
 def type_lines(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:

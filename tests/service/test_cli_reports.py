@@ -11,6 +11,7 @@ REPORT = {
     "recipe": {"recipe": "gates", "epochs": 3, "reading": "naive", "optimism": 0.004, "skipped": ["rank", "full"]},
     "head": {"form": "bilinear", "beta": {"words": 0.25, "phrase": 0.5}, "null": [0.1, 0.2, 0.3]},
     "hop": {"chosen": 0.2},
+    "trees": {"chosen": 40},
     "examination": {"method": "harvest"},
     "train_seconds": 3.21,
 }
@@ -22,6 +23,7 @@ def test_a_report_has_a_line_for_each_fact() -> None:
         "recipes skipped because of the budget: rank; full",
         "estimate of position bias: harvest",
         "second hop: 0.2",
+        "trees: 40",
         "held-out queries: 30 test, 10 cross-fitted",
         "subtracted for choices on the same queries: 0.0040",
     ]

@@ -37,7 +37,8 @@ def documents(count: int, first: int = 0) -> list[dict[str, Any]]:
 
 
 def forest(client: TestClient, name: str, count: int = 60, **settings: Any) -> CollectionClient:
-    """Return a new collection with documents about trees."""
+    """Return a new collection with documents about trees, for which models are made without a request."""
+    settings = {"train_from_documents": True} | settings
     wood = create(client, re.sub(r"[^a-z0-9]+", "-", name)[:100], **settings)
     wood.add(*documents(count))
     return wood
@@ -193,9 +194,10 @@ def test_a_large_enough_collection_gets_its_model_by_itself_and_says_why(client:
     assert wood.ended_run(run["id"])["status"] == "succeeded"
 
 
-def test_a_small_collection_and_one_with_the_setting_off_get_none(client: TestClient) -> None:
+def test_a_small_collection_and_one_without_the_setting_get_none(client: TestClient) -> None:
     small = forest(client, "small", MIN_DOCUMENTS - 1)
-    off = forest(client, "off", MIN_DOCUMENTS, train_from_documents=False)
+    off = create(client, "off")
+    off.add(*documents(MIN_DOCUMENTS))
     assert start_due(small) == start_due(off) == []
     assert off.get()["settings"]["train_from_documents"] is False
     answer = client.put(off.path, json={"train_from_documents": True})
@@ -241,7 +243,7 @@ def test_a_request_without_enough_feedback_leaves_it_alone(client: TestClient) -
     assert wood.ended_run(by_itself["id"])["status"] == "succeeded"
 
 
-def test_a_setting_stored_by_an_earlier_release_is_on(tmp_path: Path) -> None:
+def test_settings_stored_by_an_earlier_release_lack_it(tmp_path: Path) -> None:
     with opened(tmp_path) as client:
         wood = create(client, "earlier")
         with runtime_of(client).database.write() as connection:
@@ -249,4 +251,4 @@ def test_a_setting_stored_by_an_earlier_release_is_on(tmp_path: Path) -> None:
                 "UPDATE collections SET settings = json_remove(settings, '$.train_from_documents')"
             )
     with opened(tmp_path) as client:
-        assert CollectionClient(client, wood.name).get()["settings"]["train_from_documents"] is True
+        assert CollectionClient(client, wood.name).get()["settings"]["train_from_documents"] is False

@@ -14,6 +14,7 @@ const PARTS = {
   corrected: "corrected words",
   completed: "completed words",
   memory: "past queries",
+  trees: "combinations of the others",
 }; // labels of the parts of a logit; the other parts are kinds of keys
 
 // Returns the element of a hit. `facts` are the metadata fields that are shown.
