@@ -102,10 +102,12 @@ class NoWords(WordSearcher):
 class WithoutSequence(Generation):
     """A generation that ignores the order of words: coverage, proximity and phrase are 0 everywhere."""
 
-    def match(self, query: QueryWords, doc_indices: Ints) -> tuple[Floats, Matches]:
-        """Return BM25 by source (n, len(Source)), and matches of 0."""
-        scores, matches = super().match(query, doc_indices)
-        return scores, Matches(*(np.zeros_like(one) for one in matches))
+    def match(
+        self, query: QueryWords, doc_indices: Ints, with_signals: bool = False
+    ) -> tuple[Floats, Matches, Floats | None]:
+        """Return BM25 by source (n, len(Source)), matches of 0, and the signals."""
+        scores, matches, signals = super().match(query, doc_indices, with_signals)
+        return scores, Matches(*(np.zeros_like(one) for one in matches)), signals
 
 
 def without_sequence(generation: Generation) -> Generation:

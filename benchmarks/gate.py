@@ -123,7 +123,7 @@ class Simulation:
         found: list[dict[str, Any]] = []
         for night, size in enumerate(sizes):
             fitted = self._fitted(feedback[:size], row, night)
-            trained = fitted.report["recipe"]["recipe"] != "initial"
+            trained = fitted.report["recipe"]["recipe"] != "initial" or fitted.report["trees"]["chosen"] > 0
             gain = round(self._gain(memory, fitted.head, pool), 5) if trained else 0.0
             found.append(_record(fitted) | {"gain": gain})
             if fitted.decision.promote:

@@ -45,13 +45,13 @@ class RememberedEvidence:
     def ranked(self, generation: Generation, head: AttentionHead, one: Feedback) -> tuple[Ints, Floats]:
         """Return the rows of a full search (N,), best first, and their logits (N,). The head has no second hop."""
         if one.query_key not in self._evidence:
-            query = Query(one.text, one.vector, excluded_query=one.query_key)
+            query = Query(one.text, one.vector, excluded_query=one.query_key, signals=True)
             found = retrieve(generation, query, project(head, one.vector))
             inputs = assemble(generation, [found])
             dense = head.dense(one.vector[None], inputs)
             self._evidence[one.query_key] = (found.doc_indices, dense, without_keys(inputs))
         indices, dense, inputs = self._evidence[one.query_key]
-        logits = head.attend(dense, inputs).logits[0, :-1]
+        logits = head.with_trees(head.attend(dense, inputs), inputs).logits[0, :-1]
         order = np.lexsort((indices, -logits))
         return generation.rows[indices[order]], logits[order]
 
@@ -62,14 +62,15 @@ class RememberedEvidence:
         if not self._batches:
             for start in range(0, len(queries), BATCH):
                 part = queries[start : start + BATCH]
-                asked = [Query(one.text, one.vector, excluded_query=one.query_key) for one in part]
+                asked = [Query(one.text, one.vector, excluded_query=one.query_key, signals=True) for one in part]
                 sets = [retrieve(generation, one, project(head, one.vector)) for one in asked]
                 inputs = assemble(generation, sets)
                 dense = head.dense(np.stack([one.vector for one in part]), inputs)
                 self._batches.append(([one.doc_indices for one in sets], dense, without_keys(inputs)))
         found = []
         for indices, dense, inputs in self._batches:
-            order = np.argsort(-head.attend(dense, inputs).logits[:, :-1], axis=1, kind="stable")[:, :count]
+            attention = head.with_trees(head.attend(dense, inputs), inputs)
+            order = np.argsort(-attention.logits[:, :-1], axis=1, kind="stable")[:, :count]
             found += [generation.rows[own[best]].tolist() for own, best in zip(indices, order, strict=True)]
         return found
 
@@ -87,6 +88,6 @@ def remembered_evidence() -> Iterator[RememberedEvidence]:
     with (
         patch.object(examples, "retrieve", memory.retrieve),
         patch.object(held_out, "ranked_rows", memory.ranked_rows),
-        patch.object(fit, "calibrate_null", lambda generation, head, found: head),
+        patch.object(fit, "calibrate_null", lambda generation, head, *_: head),
     ):
         yield memory

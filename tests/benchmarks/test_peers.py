@@ -82,7 +82,7 @@ class AllAlike:
 
 
 def test_equal_scores_of_trees_keep_the_order_of_the_fixed_fusion(material: Material) -> None:
-    pytest.importorskip("lightgbm", reason="of the extra `peers`")
+    pytest.importorskip("Stemmer", reason="of the extra `peers`")
     from benchmarks.peers.lambdamart import LambdaMart
 
     peer = LambdaMart(material, Task())

@@ -101,7 +101,7 @@ def assert_holds(generation: Generation, documents: list[IndexedDocument]) -> No
         assert generation.columns.key_kind[own].tolist() == [key.kind for key in document.keys]
         assert generation.columns.key_start[own].tolist() == [key.start for key in document.keys]
         assert generation.columns.key_end[own].tolist() == [key.end for key in document.keys]
-        scores, _ = generation.match(generation.words.read(document.words).words, np.arange(len(generation.rows)))
+        scores, *_ = generation.match(generation.words.read(document.words).words, np.arange(len(generation.rows)))
         assert scores.sum(axis=1).argmax() == doc_index
     assert found(generation) == by_hand(documents)
 

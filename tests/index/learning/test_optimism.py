@@ -10,7 +10,9 @@ from index.learning.held_out import Choices, HopChoice, HopMeasures, _chosen_hop
 from index.learning.model_selection import Selection, _optimism
 from index.learning.optimism import Measured, measured, optimism
 from index.learning.trainer import Trial
+from index.learning.tree_selection import NO_TREES, TreeChoice
 from index.ranking.attention import AttentionHead
+from index.ranking.trees import no_trees
 from tests.index.learning_fixtures import CONFIG, INITIAL
 
 BASE, WEIGHTS = Recipe("initial", weights=False), Recipe("weights")
@@ -117,9 +119,10 @@ def test_all_choices_are_subtracted() -> None:
     selection = Selection(WEIGHTS, {}, {}, QUERIES, optimism=0.01, gain=0.03, skipped=())
     tried = hops(1, gain=0.02)
     hop = HopChoice(0.3, QUERIES, tried, {"nDCG@10": 0.002, "R@100": 0.004})
-    choices = Choices(selection, hop)
-    assert choices.optimism("nDCG@10") == pytest.approx(0.012)
+    grown = TreeChoice(no_trees(40), {}, {0: np.zeros(QUERIES), 40: np.full(QUERIES, 0.01)}, optimism=0.003)
+    choices = Choices(selection, hop, grown)
+    assert choices.optimism("nDCG@10") == pytest.approx(0.015)
     assert choices.optimism("R@100") == pytest.approx(0.004)
-    assert choices.overestimated_share == pytest.approx(0.012 / (0.03 + hop.gain))
-    nothing = Choices(replace(selection, gain=0.0), replace(hop, chosen=0.0))
+    assert choices.overestimated_share == pytest.approx(0.015 / (0.03 + hop.gain + 0.01))
+    nothing = Choices(replace(selection, gain=0.0), replace(hop, chosen=0.0), NO_TREES)
     assert nothing.overestimated_share == 1.0
