@@ -86,7 +86,7 @@ class Row:
 SIZES = (50, 100, 200, 400)
 ROWS = (
     Row(f"{NIGHTS} nights of nulls, the gate alone", "judgments", 300, 1000, first=50, alone=True),
-    Row("null", "judgments", 120, 600),
+    Row("null", "judgments", 120, 1000),
     *(Row("null", feedback, 120, 100) for feedback in SEARCHERS),
     *(Row("null, trained whatever validation says", feedback, 120, 60, forced=True) for feedback in SEARCHERS),
     *(Row("2 points better", "judgments", queries, 40, worse=0.02) for queries in SIZES),
