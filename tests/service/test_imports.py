@@ -18,10 +18,14 @@ TRAINING = (
     "index.learning.model_selection",
     "index.learning.fit",
     "index.learning.held_out",
+    "index.learning.optimism",
+    "index.learning.tree_selection",
+    "index.learning.null_slot",
+    "index.learning.from_documents",
 )
 FOR_TENSORS = {"index.ranking.pair_gradient"}
 """Modules that `index.ranking.array_api` imports when it receives a tensor."""
-HEAVY = ("torch", "array_api_compat.torch", "transformers", "sentence_transformers", "onnx")
+HEAVY = ("torch", "lightgbm", "array_api_compat.torch", "transformers", "sentence_transformers", "onnx")
 
 
 def printed_by(program: str) -> Any:
