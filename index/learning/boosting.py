@@ -67,8 +67,7 @@ class Scored:
 
 def boost(scored: Scored, rounds: int, seed: int) -> Trees:
     """Return at most `rounds` trees. The same queries, rounds and seed give the same bits."""
-    import lightgbm  # here and not above: it finds the OpenMP library that torch has loaded; the service never needs it
-
+    lightgbm = _lightgbm()
     if not scored.grades.any() or not rounds:
         return no_trees()
     data = lightgbm.Dataset(
@@ -81,6 +80,14 @@ def boost(scored: Scored, rounds: int, seed: int) -> Trees:
     gains = list(range(int(scored.grades.max()) + 1))
     booster = lightgbm.train(PARAMETERS | {"seed": seed, "label_gain": gains}, data, rounds)
     return _converted([one["tree_structure"] for one in booster.dump_model()["tree_info"]])
+
+
+def _lightgbm() -> Any:
+    """Return the library. It needs the OpenMP library that torch brings, so torch is loaded first."""
+    import torch  # noqa: F401
+    import lightgbm  # isort: skip
+
+    return lightgbm
 
 
 def _converted(roots: Sequence[dict[str, Any]]) -> Trees:

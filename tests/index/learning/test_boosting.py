@@ -1,6 +1,5 @@
 """Boosted trees learn what linear weights cannot, and their conversion predicts what LightGBM predicts."""
 
-import lightgbm
 import numpy as np
 
 from index.learning.boosting import PARAMETERS, Scored, boost
@@ -33,6 +32,8 @@ def test_converted_trees_predict_what_lightgbm_predicts() -> None:
     counts = np.full(QUERIES, DOCUMENTS)
     data = Scored(features, np.zeros(len(grades), np.float32), grades, counts, np.ones(QUERIES, np.float32))
     trees = boost(data, 30, 5)
+    import lightgbm  # after torch, which `boost` has loaded: they share an OpenMP library
+
     model = lightgbm.train(
         PARAMETERS | {"seed": 5, "label_gain": [0, 1]},
         lightgbm.Dataset(features, grades, group=counts, init_score=np.zeros(len(grades)), weight=np.ones(len(grades))),
