@@ -1,6 +1,6 @@
 """The errors of the gate on simulated feedback: heads promoted that are no better, and better heads not promoted.
 
-    python -m benchmarks.gate --data ../shared/data --resume /tmp/gate.jsonl --out benchmarks/results/gate.json
+    python -m benchmarks.gate --data ../shared/data --resume gate.jsonl --out benchmarks/results/gate.json
 
 Nulls: the untrained champion draws the labels (benchmarks/label_draws.py), so no head can be better, and every
 promotion is false. Nights: a log grows, and a run follows every night until a head is promoted. Power: a head with

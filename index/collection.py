@@ -150,7 +150,10 @@ class Collection:
         self._remember(added, [before] if before else [])
 
     def fit(self, config: "FitConfig | None" = None) -> "Fitted":
-        """Train a challenger on all judgments; it becomes `head` if its gate passes. Raises NotEnoughFeedback."""
+        """Train a challenger on all judgments; it becomes `head` if its gate passes. Raises NotEnoughFeedback.
+
+        Every call is judged as the first decision against the head; only the service counts decisions (decision 0022).
+        """
         from index.learning.config import FitConfig  # torch is imported by a process that trains, and by no other
         from index.learning.examples import Feedback
         from index.learning.fit import fit

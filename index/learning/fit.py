@@ -78,8 +78,7 @@ def fit(
     selection = yield from select(generation, interpretations, initial, config, TrialCache(cache, inputs))
     head = yield from _final(generation, interpretations, selection, initial, config)
     hop = yield from select_hop(generation, selection, learn, clicks, config)
-    graded, qrels = interpretations.examples["graded"], interpretations.qrels
-    trees = yield from select_trees(generation, selection.with_hop(hop.chosen), graded, qrels, config)
+    trees = yield from select_trees(generation, selection.with_hop(hop.chosen), interpretations, config)
     choices = Choices(selection, hop, trees)
     grown = head.changed(hop=hop.chosen).grown(trees.trees)
     head = calibrate_null(generation, grown, learn, choices.applied.head_for)

@@ -47,7 +47,7 @@ Encode = Callable[[Sequence[str]], Floats]
 
 
 @dataclass(frozen=True)
-class MadeQuery:
+class GuardQuery:
     """A query made from the title or the text of the document `row`, with its unit vector (D,)."""
 
     row: int
@@ -91,7 +91,7 @@ def fit_from_documents(
     """
     mean = mean_cosine(generation)
     yield Step("documents", 1, 2)
-    queries = make_queries(texts, encode)
+    queries = guard_queries(texts, encode)
     before = AttentionHead(initial)
     head = AttentionHead(replace(initial, balance=(balance or Balance()).coefficients(min(mean, MAX_MEAN_COSINE))))
     checks = guard(generation, before, head, queries, mean)
@@ -126,12 +126,12 @@ def mean_cosine(generation: Generation) -> float:
     return float(mean @ mean)
 
 
-def make_queries(texts: Sequence[SourceText], encode: Encode) -> list[MadeQuery]:
+def guard_queries(texts: Sequence[SourceText], encode: Encode) -> list[GuardQuery]:
     """Return a query for each document with words: every second title, else some words from the middle of the text."""
     made = [(one.row, _made_text(one, at % 2 == 0)) for at, one in enumerate(texts)]
     made = [(row, text) for row, text in made if text]
     vectors: Sequence[Floats] = list(encode([text for _, text in made])) if made else []
-    return [MadeQuery(row, text, vector) for (row, text), vector in zip(made, vectors, strict=True)]
+    return [GuardQuery(row, text, vector) for (row, text), vector in zip(made, vectors, strict=True)]
 
 
 def _made_text(one: SourceText, by_title: bool) -> str:
@@ -144,7 +144,7 @@ def _made_text(one: SourceText, by_title: bool) -> str:
 
 
 def guard(
-    generation: Generation, before: AttentionHead, after: AttentionHead, queries: Sequence[MadeQuery], mean: float
+    generation: Generation, before: AttentionHead, after: AttentionHead, queries: Sequence[GuardQuery], mean: float
 ) -> list[Check]:
     """Return the checks that a head must pass to serve: bounds on how far its rankings are from those before it.
 
@@ -178,7 +178,7 @@ def guard(
 
 
 def _compared(
-    generation: Generation, before: AttentionHead, after: AttentionHead, one: MadeQuery
+    generation: Generation, before: AttentionHead, after: AttentionHead, one: GuardQuery
 ) -> tuple[float, tuple[bool, bool]]:
     """Return the share of the first documents that both heads have, and whether each has the query's own document."""
     first: list[Ints] = []

@@ -77,8 +77,12 @@ class Selection:
 
     def with_hop(self, hop: float) -> "Selection":
         """Return the selection with g of the second hop set to `hop` in all heads."""
-        changed = {fold: replace(one, head=one.head.changed(hop=hop)) for fold, one in self.trials.items()}
-        return replace(self, trials=changed)
+        return self.with_heads({fold: one.head.changed(hop=hop) for fold, one in self.trials.items()})
+
+    def with_heads(self, heads: Mapping[int, AttentionHead]) -> "Selection":
+        """Return the selection with another head for each fold. Folds that share a trial share it afterwards."""
+        changed = {id(one): replace(one, head=heads[fold]) for fold, one in self.trials.items()}
+        return replace(self, trials={fold: changed[id(one)] for fold, one in self.trials.items()})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the selection for a training record. `reading` is the interpretation of clicks."""

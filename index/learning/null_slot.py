@@ -146,7 +146,7 @@ def _attended(
 
     made_of: doc index and kind of that key.
     """
-    found = retrieve(generation, query, project(head, query.vector))
+    found = retrieve(generation, replace(query, signals=bool(len(head.trees))), project(head, query.vector))
     inputs = assemble(generation, [found], with_values=head.hops)
     if made_of is not None:
         inputs = _without_key(inputs, found, query.vector, *made_of)

@@ -50,7 +50,7 @@ class Measured:
     trials: Sequence[tuple[NDArray[np.int64], Doubles]]
 
     def at(self, counts: Counts) -> Doubles:
-        """Return the measures (queries,) at the epochs that are best on a sample. Of equal epochs the first is taken.
+        """Return the measures (queries,) at the epochs that are best on a sample. The first of equal epochs is taken.
 
         A trial without a query in the sample takes its first epoch.
         """

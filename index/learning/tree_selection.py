@@ -5,18 +5,18 @@ single validation fold, they are fitted to the logits of the training queries.
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.evaluation.measures import Qrels, measure_run
+from index.evaluation.measures import measure_run
 from index.generation.generation import Generation
 from index.learning.boosting import Scored, boost
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Example, fold_of
-from index.learning.model_selection import Selection, beats
+from index.learning.model_selection import ClickInterpretations, Selection, beats
 from index.learning.optimism import Counts, optimism
 from index.ranking.attention import AttentionHead
 from index.ranking.trees import Trees, no_trees
@@ -24,7 +24,7 @@ from index.ranking.trees import Trees, no_trees
 MIN_QUERIES = 40
 """Least number of queries with a confirmed document that trees are fitted to."""
 Measures = Mapping[int, NDArray[np.float64]]
-"""Number of trees -> nDCG@10 (queries,)."""
+"""Rounds of boosting -> nDCG@10 (queries,)."""
 
 
 @dataclass(frozen=True)
@@ -34,39 +34,39 @@ class TreeChoice:
     trees: Trees
     by_fold: Mapping[int, Trees]
     tried: Measures
+    rounds: int
+    """The chosen rounds of boosting, a key of `tried`; a round without a split makes no tree."""
     optimism: float
     """Overestimate of the gain in nDCG@10, which comes from the choice on the same queries."""
 
     @property
     def gain(self) -> float:
         """The gain in nDCG@10 over the head without trees, overestimate included."""
-        return float((self.tried[len(self.trees)] - self.tried[0]).mean()) if len(self.trees) else 0.0
+        return float((self.tried[self.rounds] - self.tried[0]).mean()) if self.rounds else 0.0
 
     def applied(self, selection: Selection) -> Selection:
         """Return the selection whose heads have the trees that were not fitted to their fold."""
-        trials = {
-            fold: replace(trial, head=trial.head.grown(self.by_fold[fold])) if fold in self.by_fold else trial
-            for fold, trial in selection.trials.items()
-        }
-        return replace(selection, trials=trials)
+        grown = {fold: trial.head.grown(self.by_fold[fold]) for fold, trial in selection.trials.items() if self.rounds}
+        return selection.with_heads(grown) if self.rounds else selection
 
     def as_dict(self) -> dict[str, Any]:
         """Return the choice for a training record."""
         tried = {str(count): round(float(values.mean()), 4) for count, values in self.tried.items()}
-        return {"chosen": len(self.trees), "validation_ndcg": tried, "optimism": round(self.optimism, 5)}
+        return {"chosen": self.rounds, "validation_ndcg": tried, "optimism": round(self.optimism, 5)}
 
 
-NO_TREES = TreeChoice(no_trees(), {}, {}, 0.0)
+NO_TREES = TreeChoice(no_trees(), {}, {}, 0, 0.0)
 
 
 def select_trees(
-    generation: Generation, selection: Selection, examples: Sequence[Example], qrels: Qrels, config: FitConfig
+    generation: Generation, selection: Selection, interpretations: ClickInterpretations, config: FitConfig
 ) -> Generator[Step, None, TreeChoice]:
     """Return the chosen trees: none, unless they beat the head without them as a richer recipe must.
 
-    examples: the judgment-like examples of the training queries. There are no trees for other interpretations of
-    clicks, or with fewer than MIN_QUERIES examples.
+    They are fitted to the judgment-like examples of the training queries. There are no trees for other interpretations
+    of clicks, or with fewer than MIN_QUERIES examples.
     """
+    examples = interpretations.examples["graded"]
     graded = selection.recipe.interpretation == "graded"
     if not config.trees or not graded or len(examples) < MIN_QUERIES or not selection.trials:
         return NO_TREES
@@ -85,13 +85,15 @@ def select_trees(
         others = Scored.union([part for other, (_, part) in enumerate(parts) if other != at])
         fitted.append(boost(others, most, config.seed))
         for count, values in tried.items():
-            values.append(_measured(generation, inside, scored, fitted[-1].first(count), qrels))
+            values.append(_measured(generation, inside, scored, fitted[-1].first(count), interpretations))
         yield Step("trees", len(groups) + at + 1, 2 * len(groups) + 1)
     measures = {count: np.concatenate(values) for count, values in tried.items()}
     count = _chosen(measures, config)
-    final = fitted[0] if len(groups) == 1 else boost(Scored.union([part for _, part in parts]), count, config.seed)
+    final = fitted[0]
+    if count and len(groups) > 1:
+        final = boost(Scored.union([part for _, part in parts]), most, config.seed)
     by_fold = {fold: own.first(count) for (folds, _), own in zip(groups, fitted, strict=True) for fold in folds}
-    return TreeChoice(final.first(count), by_fold, measures, _optimism(measures, count, config))
+    return TreeChoice(final.first(count), by_fold, measures, count, _optimism(measures, count, config))
 
 
 def _groups(selection: Selection) -> list[tuple[frozenset[int], AttentionHead]]:
@@ -104,15 +106,22 @@ def _groups(selection: Selection) -> list[tuple[frozenset[int], AttentionHead]]:
 
 
 def _measured(
-    generation: Generation, examples: Sequence[Example], scored: Scored, trees: Trees, qrels: Qrels
+    generation: Generation,
+    examples: Sequence[Example],
+    scored: Scored,
+    trees: Trees,
+    interpretations: ClickInterpretations,
 ) -> NDArray[np.float64]:
-    """Return nDCG@10 (queries,) over the candidates of each example."""
+    """Return nDCG@10 (queries,) over the candidates of each example; with clicks, over those that a list showed."""
     logits = scored.logits + (trees(scored.features) if len(trees) else 0)
+    clicked = (one.feedback for one in interpretations.examples.get("debiased", ()))
+    shown = {one.query_key: one.shown for one in clicked if one.shown is not None}
     run, ends = {}, np.cumsum(scored.counts)
     for example, own in zip(examples, np.split(logits, ends[:-1]), strict=True):
-        best = example.candidates.doc_indices[np.argsort(-own, kind="stable")[:10]]
-        run[example.feedback.query_key] = [str(row) for row in generation.rows[best]]
-    known = {query: qrels[query] for query in run}
+        query = example.feedback.query_key
+        rows = generation.rows[example.candidates.doc_indices[np.argsort(-own, kind="stable")]].tolist()
+        run[query] = [str(row) for row in rows if query not in shown or row in shown[query]][:10]
+    known = {query: interpretations.qrels[query] for query in run}
     measured = measure_run(run, known, ["nDCG@10"])["nDCG@10"]
     return np.asarray([measured[query] for query in sorted(measured)])
 

@@ -224,9 +224,8 @@ class AttentionHead:
     def attend(self, dense: Array, candidates: Candidates) -> Attention:
         """Return the attention for dense evidence (B, N, DENSE) as returned by `dense`. Reads no key vectors."""
         xp = namespace(dense)
-        if candidates.trust is not None:
-            dense = dense * candidates.trust[:, None, None]
-        evidence = xp.concat([dense, candidates.words, self._memory(candidates)[..., None]], axis=-1)
+        trusted = dense if candidates.trust is None else dense * candidates.trust[:, None, None]
+        evidence = xp.concat([trusted, candidates.words, self._memory(candidates)[..., None]], axis=-1)
         weights = xp.exp(self.log_inverse_temperature) * self.kind_weights(candidates.facts)
         if self.balances and candidates.mask.shape[1]:
             factor = self.word_factor(dense, candidates)[:, None]

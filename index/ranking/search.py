@@ -51,10 +51,12 @@ def project(head: AttentionHead, vector: Floats) -> Floats:
 def search(generation: Generation, head: AttentionHead, query: Query, required: Ints | None = None) -> Ranking:
     """Return the ranking of one query. required (E,): doc indices that are ranked in any case.
 
-    With a second hop, candidates near e' = e + g answer are added to those of e, and all are ranked for e'.
+    With a second hop, candidates near e' = e + g answer are added to those of e, and all are ranked for e'. Trees
+    count in the mode `hybrid` alone, because they were fitted to all evidence.
     """
     started = time.perf_counter()
-    query = replace(query, signals=bool(len(head.trees)))
+    with_trees = bool(len(head.trees)) and query.mode is Mode.HYBRID
+    query = replace(query, signals=with_trees)
     hops = head.hops and query.mode is not Mode.WORDS
     candidates = retrieve(generation, query, project(head, query.vector), required)
     spent = time.perf_counter() - started
@@ -68,7 +70,8 @@ def search(generation: Generation, head: AttentionHead, query: Query, required: 
         spent += time.perf_counter() - before
         inputs = assemble(generation, [candidates], query.mode)
         attention = head.attend(head.dense(asked, inputs), inputs)
-    attention = head.with_trees(attention, inputs)
+    if with_trees:
+        attention = head.with_trees(attention, inputs)
     boost = exact_boost(attention.logits[0, :-1], candidates)
     if boost is not None:
         attention = head.raised(attention, "memory", boost[None], inputs.mask)

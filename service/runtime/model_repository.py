@@ -31,12 +31,13 @@ def model_encoder(connection: Connection, collection_id: int, version: int) -> s
 def click_worth(connection: Connection, collection_id: int, version: int) -> ClickWorth:
     """Return the worth of clicks by the examination curve of a model's training.
 
-    It is ASSUMED_WORTH for version 0 and for models of earlier releases, which have no curve in their lineage.
+    It is ASSUMED_WORTH for version 0, for models of earlier releases, which have no curve in their lineage, and where
+    the log of the training had too few clicks for a curve of its own.
     """
     mine = (Model.collection_id == collection_id, Model.version == version)
     lineage = connection.execute(select(Model.lineage).where(*mine)).scalar()
     model = (lineage or {}).get("click_model")
-    return ClickWorth.of(model["curve"]) if model else ASSUMED_WORTH
+    return ClickWorth.of(model["curve"]) if model and model["method"] != "assumed" else ASSUMED_WORTH
 
 
 def point_alias(connection: Connection, collection_id: int, name: str, version: int) -> None:

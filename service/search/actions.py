@@ -126,6 +126,12 @@ def _reading_options(of_collection: ReadingOptions, request: SearchIn) -> Readin
     return replace(of_collection, typos=typos, prefix=prefix)
 
 
+def _is_null_calibrated(request: SearchIn, searched: Searched) -> bool:
+    """Return whether the null weight has the evidence that it was calibrated on: of a whole, finished query."""
+    whole = request.mode == "hybrid" and searched.ranking.candidates.trust == 1
+    return whole and searched.serving.head.is_null_calibrated
+
+
 def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the response body without its times."""
     ranking = searched.ranking
@@ -137,7 +143,7 @@ def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[di
             "temperature": ranking.temperature,
             "entropy": ranking.entropy,
             "null_weight": ranking.null_weight,
-            "null_calibrated": searched.serving.head.is_null_calibrated and request.mode == "hybrid",
+            "null_calibrated": _is_null_calibrated(request, searched),
             "shown_mass": float(ranking.weights[searched.page].sum()),
             "candidates": len(ranking.doc_indices),
         },

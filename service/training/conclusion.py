@@ -1,6 +1,7 @@
 """Registers the model of a training run and promotes it if the gate passes."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from service.runtime.model_registry import promote, register
 from service.runtime.model_repository import champion_version, next_version
 from service.runtime.runtime import Runtime
 from service.training.child_process import Specification
-from service.training.repository import model_of_run, update_decision
+from service.training.repository import model_kind, model_of_run, update_decision
 from service.training.staging import MODEL, REPORT
 
 
@@ -25,12 +26,12 @@ def conclude(runtime: Runtime, state: CollectionState, specification: Specificat
         version, decision = model.version, dict(model.decision)
         with runtime.database.read() as connection:
             champion = champion_version(connection, state.id)
-        obstacle = _obstacle(specification, champion)
+            kind = model_kind(connection, state.id, champion)
+        obstacle = _obstacle(specification, champion, kind)
         if champion == version:
             decision["promoted"] = True
         elif decision["promote"] and obstacle is None:
-            test = "guard" if specification["learn_from"] == "documents" else "gate"
-            promote(runtime, state, version, f"training run {specification['run']} passed the {test}")
+            promote(runtime, state, version, f"training run {specification['run']} {_proof(specification, decision)}")
             decision["promoted"] = True
         elif obstacle is not None and (decision["promote"] or specification["promote"] == "never"):
             decision["reasons"] = [*(reason for reason in decision["reasons"] if reason != obstacle), obstacle]
@@ -39,10 +40,20 @@ def conclude(runtime: Runtime, state: CollectionState, specification: Specificat
     return {"model_version": version, "report": model.report, "decision": decision}
 
 
-def _obstacle(specification: Specification, champion: int) -> str | None:
-    """Return the reason against promotion in spite of a passed gate, or None."""
+def _proof(specification: Specification, decision: Mapping[str, Any]) -> str:
+    """Return what speaks for the model, as the end of a sentence."""
+    if specification["learn_from"] == "feedback":
+        return "passed the gate"
+    passed = all(check["passed"] for check in decision["checks"])
+    return "passed the guard" if passed else "calibrated the null weight and kept the weights of version 0"
+
+
+def _obstacle(specification: Specification, champion: int, kind: str | None) -> str | None:
+    """Return the reason against promotion in spite of a passed gate or guard, or None. kind: of the champion."""
     if specification["promote"] == "never":
         return "promotion was not asked for"
+    if specification["learn_from"] == "documents" and kind == "trained":
+        return "a model trained on feedback serves, and the guard does not compare with it"
     return None if champion == specification["champion"] else "the champion was changed during the run"
 
 

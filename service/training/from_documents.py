@@ -28,6 +28,8 @@ def why_due(runtime: Runtime, state: CollectionState, connection: Connection) ->
     if repository.is_processing(connection, state.id):
         return None
     before = repository.documents_at_runs(connection, state.id)
+    if state.generation.count < max([MIN_DOCUMENTS, *(GROWTH * count for count in before)]):
+        return None  # without counting rows
     documents, pending = repository.document_counts(connection, state.id)
     if pending or documents < max([MIN_DOCUMENTS, *(GROWTH * count for count in before)]):
         return None

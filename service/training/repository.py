@@ -155,8 +155,8 @@ def document_counts(connection: Connection, collection_id: int) -> tuple[int, in
 
 
 def documents_at_runs(connection: Connection, collection_id: int) -> list[int]:
-    """Return the number of documents at each run on the documents, with any outcome."""
-    mine = (TrainingRun.collection_id == collection_id, ON_DOCUMENTS)
+    """Return the number of documents at each run on the documents, canceled ones left out."""
+    mine = (TrainingRun.collection_id == collection_id, ON_DOCUMENTS, TrainingRun.status != "canceled")
     return [data["documents"] for data in connection.execute(select(TrainingRun.data).where(*mine)).scalars()]
 
 

@@ -14,7 +14,7 @@ from service.runtime.model_files import model_directory
 from service.training import inputs
 from service.training.actions import start_scheduled_runs
 from service.training.from_documents import MIN_DOCUMENTS
-from tests.service.client import CollectionClient, create, opened, problem, runtime_of
+from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
 
 NEED = FitConfig().min_queries
 TREES = ("oak", "pine", "ash", "elm", "yew", "fir", "beech", "birch", "larch", "maple")
@@ -92,6 +92,7 @@ def test_its_null_weight_is_calibrated_before_any_feedback(client: TestClient) -
     assert wood.search("oak leaves")["attention"]["null_calibrated"] is True
     for mode in ("dense", "words"):
         assert wood.search("oak leaves", mode=mode)["attention"]["null_calibrated"] is False
+    assert wood.search("old oak near the riv", prefix="last")["attention"]["null_calibrated"] is False, "the query is not finished"
     assert wood.search("goalkeeper transfer fee")["attention"]["null_weight"] >= 0.5
 
 
@@ -109,6 +110,16 @@ def test_a_run_that_may_not_promote_leaves_the_champion(client: TestClient) -> N
     run = wood.train(learn_from="documents", promote="never")
     assert (run["model_version"], wood.get()["champion"]) == (1, 0)
     assert "promotion was not asked for" in run["decision"]["reasons"]
+
+
+def test_a_model_trained_on_feedback_is_not_replaced(client: TestClient) -> None:
+    wood = forest(client, "trained")
+    judge_queries(wood)
+    wood.train(promote="never")
+    good(client.put(f"{wood.path}/models/aliases/champion", json={"version": 1, "force": True}))
+    run = wood.train(learn_from="documents")
+    assert (run["model_version"], wood.get()["champion"]) == (2, 1)
+    assert "a model trained on feedback serves, and the guard does not compare with it" in run["decision"]["reasons"]
 
 
 def test_the_same_documents_make_the_same_bits(client: TestClient) -> None:

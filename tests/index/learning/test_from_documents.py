@@ -15,7 +15,7 @@ from index.learning.from_documents import (
     Balance,
     fit_from_documents,
     guard,
-    make_queries,
+    guard_queries,
     mean_cosine,
 )
 from index.learning.held_out import is_untrained
@@ -102,7 +102,7 @@ def test_the_same_documents_make_the_same_bits(tmp_path: Path) -> None:
 
 def test_queries_are_made_of_titles_and_of_the_middle_of_texts() -> None:
     texts = [SourceText(1, "oak tree", "a"), SourceText(2, "oak tree", "one two three four five six seven eight nine")]
-    first, second = make_queries(texts, ENCODER.encode_queries)
+    first, second = guard_queries(texts, ENCODER.encode_queries)
     assert (first.row, first.text) == (1, "oak tree")
     assert (second.row, second.text) == (2, "one two three four five six seven eight")
     assert np.array_equal(second.vector, ENCODER.encode_queries([second.text])[0])
@@ -110,7 +110,7 @@ def test_queries_are_made_of_titles_and_of_the_middle_of_texts() -> None:
 
 def test_a_text_without_spaces_gives_a_short_query_and_an_empty_document_gives_none() -> None:
     texts = [SourceText(1, "", "木" * 1000), SourceText(2, "", ""), SourceText(3, "", "  \n ")]
-    (query,) = make_queries(texts, ENCODER.encode_queries)
+    (query,) = guard_queries(texts, ENCODER.encode_queries)
     assert query.row == 1
     assert len(query.text) <= 41 * MADE_WORDS
 
@@ -120,7 +120,7 @@ def test_a_text_without_spaces_gives_a_short_query_and_an_empty_document_gives_n
 
 def test_a_head_that_turns_the_rankings_over_does_not_pass(tmp_path: Path) -> None:
     generation = collection_of(tmp_path)
-    queries = make_queries(TEXTS, ENCODER.encode_queries)
+    queries = guard_queries(TEXTS, ENCODER.encode_queries)
     before = AttentionHead(HEAD)
     after = before.changed(beta=-np.asarray(HEAD.beta))
     checks = {check.name: check.passed for check in guard(generation, before, after, queries, 0.1)}

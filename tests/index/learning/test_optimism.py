@@ -119,7 +119,7 @@ def test_all_choices_are_subtracted() -> None:
     selection = Selection(WEIGHTS, {}, {}, QUERIES, optimism=0.01, gain=0.03, skipped=())
     tried = hops(1, gain=0.02)
     hop = HopChoice(0.3, QUERIES, tried, {"nDCG@10": 0.002, "R@100": 0.004})
-    grown = TreeChoice(no_trees(40), {}, {0: np.zeros(QUERIES), 40: np.full(QUERIES, 0.01)}, optimism=0.003)
+    grown = TreeChoice(no_trees(40), {}, {0: np.zeros(QUERIES), 40: np.full(QUERIES, 0.01)}, 40, optimism=0.003)
     choices = Choices(selection, hop, grown)
     assert choices.optimism("nDCG@10") == pytest.approx(0.015)
     assert choices.optimism("R@100") == pytest.approx(0.004)

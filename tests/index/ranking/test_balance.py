@@ -50,6 +50,15 @@ def test_the_word_parts_of_a_query_are_multiplied_by_its_factor(by: By) -> None:
 
 
 @each_library
+def test_the_factor_does_not_depend_on_the_trust_in_an_unfinished_query(by: By) -> None:
+    head, found = by(AttentionHead(BALANCED)), candidates()
+    unfinished = replace(found, trust=np.full(2, 0.3, np.float32))
+    whole, half = (np.asarray(head(E, one).parts) for one in (found, unfinished))
+    assert np.array_equal(whole[..., WORDS], half[..., WORDS])
+    assert not np.array_equal(whole[..., :DENSE], half[..., :DENSE])
+
+
+@each_library
 def test_a_near_passage_speaks_for_meaning_and_covered_words_speak_for_words(by: By) -> None:
     head = by(AttentionHead(replace(PLAIN, balance=(0.0, -1.0, 1.0, 0.0))))
     found = candidates()

@@ -79,11 +79,10 @@ def test_the_part_of_the_trees_adds_up_with_the_others_to_the_logit(tmp_path: Pa
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_trees_rank_in_every_mode(tmp_path: Path, mode: Mode) -> None:
+def test_trees_count_where_all_evidence_is_there(tmp_path: Path, mode: Mode) -> None:
     signal = PARTS.index("trees") + len(EVIDENCE) + 1 + len(FACTS) + SIGNALS.index("length")
     ranking = ranked(tmp_path, HEAD.grown(tree(signal, 0.0, 1.0)), mode)
-    with_words = mode is not Mode.DENSE
-    assert bool(ranking.parts[:, PARTS.index("trees")].any()) == with_words
+    assert (ranking.parts.shape[1] == len(PARTS)) == (mode is Mode.HYBRID)
 
 
 def test_a_head_with_trees_is_saved_and_loaded(tmp_path: Path) -> None:
