@@ -92,7 +92,9 @@ def test_its_null_weight_is_calibrated_before_any_feedback(client: TestClient) -
     assert wood.search("oak leaves")["attention"]["null_calibrated"] is True
     for mode in ("dense", "words"):
         assert wood.search("oak leaves", mode=mode)["attention"]["null_calibrated"] is False
-    assert wood.search("old oak near the riv", prefix="last")["attention"]["null_calibrated"] is False, "the query is not finished"
+    assert wood.search("old oak near the riv", prefix="last")["attention"]["null_calibrated"] is False, (
+        "the query is not finished"
+    )
     assert wood.search("goalkeeper transfer fee")["attention"]["null_weight"] >= 0.5
 
 
