@@ -153,7 +153,7 @@ def _hop_optimism(tried: Mapping[float, HopMeasures], chosen: float, config: Fit
             sampled = {hop: {each: values[inside] for each, values in one.items()} for hop, one in tried.items()}
             return tried[_chosen_hop(sampled, config)[0]][name] - tried[0.0][name]
 
-        return optimism(tried[chosen][name] - tried[0.0][name], gains, config.seed) if chosen else 0.0
+        return optimism(tried[chosen][name] - tried[0.0][name], gains, config.seed) if len(tried) > 1 else 0.0
 
     return {name: of(name) for name in tried[0.0]}
 

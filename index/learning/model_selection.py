@@ -185,7 +185,7 @@ def select(
     values = _values(table)
     selected = _chosen(values, base, config)
     means = {label(recipe, initial.rank): _mean(each) for recipe, each in values.items()}
-    overestimate = _optimism(table, base, selected, config) if selected != base else 0.0  # no gain of its own
+    overestimate = _optimism(table, base, selected, config)
     gain = _mean(values[selected]) - _mean(values[base])
     skipped = tuple(search.skipped)
     return Selection(selected, search.made[selected], means, len(values[base]), overestimate, gain, skipped)
