@@ -85,7 +85,7 @@ class OpenSet:
         self.measured[system] = self.bench.measured(self.bench.generation, head)
 
     def fitted(self, balance: Balance | None) -> Fitted:
-        """Return the model of the documents with these parameters; None: those of the product."""
+        """Return the model of the documents with these parameters; None: the parameters of the product."""
         generation = self.bench.generation
         rows = {document: int(row) for row, document in self.bench.ids.items()}
         every = max(1, -(-len(rows) // MAX_TEXTS))

@@ -7,8 +7,8 @@ promotion is false. Nights: a log grows, and a run follows every night until a h
 other weights draws the labels, and the champion is worse by a known number of points of expected nDCG@10.
 
 Trials, all choices and the gate run again for every draw, by the code of the service. A cheap configuration makes
-thousands of runs possible: the recipe `weights`, at most 4 epochs of 8 steps, 20 + 20 hard negatives, no second hop, no
-memory. What does not depend on the head is computed once (benchmarks/remembered_evidence.py).
+thousands of runs possible: the recipe `weights`, at most 4 epochs of 8 steps, 20 + 20 hard negatives, 0, 40 or 100
+trees, no second hop, no memory. What does not depend on the head is computed once (benchmarks/remembered_evidence.py).
 """
 
 import argparse
@@ -45,7 +45,7 @@ from service.settings import Settings
 CONFIG = FitConfig(recipes=("initial", "weights"), epochs=4, candidates=20, hops=())
 SCALAR_STEPS = 8
 TEMPERATURE = 2.0
-"""Factor of the champion's temperature at which labels are drawn: nDCG@10 is then near that of real judgments."""
+"""Factor of the champion's temperature at which labels are drawn. nDCG@10 is then near the value of real judgments."""
 LISTS = 4
 """Lists shown for each query."""
 NIGHTS = 30
@@ -260,7 +260,7 @@ def _labels(kind: str, one: Truth, random: np.random.Generator) -> Feedback:
 
 
 def _record(fitted: Fitted) -> dict[str, Any]:
-    """Return the facts of a run; difference and p are those of the measure that decided."""
+    """Return the facts of a run. Difference and p belong to the measure that decided."""
     held_out = fitted.report["held_out"]
     name = "nDCG@10" if fitted.decision.checks[0].name == "ndcg_better" else next(reversed(held_out))
     facts = {"promote": fitted.decision.promote, "recipe": fitted.report["recipe"]["recipe"]}

@@ -7,7 +7,7 @@ therefore changes little or nothing.
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from index.evaluation.measures import Qrels
 from index.generation.generation import Generation
 from index.learning.config import FitConfig, Recipe, Step
-from index.learning.examples import Example, fold_of
+from index.learning.examples import Example, Showings, fold_of
 from index.learning.optimism import Counts, Measured, measured, optimism
 from index.learning.trainer import TrainingSplit, Trial, run_trial
 from index.learning.trial_cache import TrialCache
@@ -48,6 +48,12 @@ class ClickInterpretations:
     examples: Mapping[str, Sequence[Example]]
     qrels: Qrels
     curve: Floats | None
+
+    @cached_property
+    def shown(self) -> Mapping[str, Showings]:
+        """Query key -> the impressions of its documents, for the queries with clicks."""
+        clicked = (one.feedback for one in self.examples.get("debiased", ()))
+        return {one.query_key: one.shown for one in clicked if one.shown is not None}
 
 
 @dataclass(frozen=True)
@@ -233,7 +239,7 @@ def _chosen(values: Values, base: Recipe, config: FitConfig) -> Recipe:
     """Return the selected recipe from the measures of all trials, in the order in which they were tried.
 
     Each interpretation of clicks has its own climb: a recipe must be better than the recipe of the same interpretation
-    that was selected before it. Of the climbs that left the initial recipe, the one with the best mean is selected.
+    that was selected before it. Among the climbs that left the initial recipe, the best mean is selected.
     """
     climbs: dict[str, Recipe] = {}
     for recipe in values:

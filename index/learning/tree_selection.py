@@ -46,8 +46,11 @@ class TreeChoice:
 
     def applied(self, selection: Selection) -> Selection:
         """Return the selection whose heads have the trees that were not fitted to their fold."""
-        grown = {fold: trial.head.grown(self.by_fold[fold]) for fold, trial in selection.trials.items() if self.rounds}
-        return selection.with_heads(grown) if self.rounds else selection
+        if not self.rounds:
+            return selection
+        return selection.with_heads(
+            {fold: one.head.grown(self.by_fold[fold]) for fold, one in selection.trials.items()}
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the choice for a training record."""
@@ -114,8 +117,7 @@ def _measured(
 ) -> NDArray[np.float64]:
     """Return nDCG@10 (queries,) over the candidates of each example; with clicks, over those that a list showed."""
     logits = scored.logits + (trees(scored.features) if len(trees) else 0)
-    clicked = (one.feedback for one in interpretations.examples.get("debiased", ()))
-    shown = {one.query_key: one.shown for one in clicked if one.shown is not None}
+    shown = interpretations.shown
     run, ends = {}, np.cumsum(scored.counts)
     for example, own in zip(examples, np.split(logits, ends[:-1]), strict=True):
         query = example.feedback.query_key

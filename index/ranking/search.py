@@ -56,7 +56,8 @@ def search(generation: Generation, head: AttentionHead, query: Query, required: 
     """
     started = time.perf_counter()
     with_trees = bool(len(head.trees)) and query.mode is Mode.HYBRID
-    query = replace(query, signals=with_trees)
+    if with_trees:
+        query = replace(query, signals=True)
     hops = head.hops and query.mode is not Mode.WORDS
     candidates = retrieve(generation, query, project(head, query.vector), required)
     spent = time.perf_counter() - started

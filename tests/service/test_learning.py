@@ -99,7 +99,7 @@ def test_lists_without_a_click_count_as_showings(wood: CollectionClient) -> None
     query_id, order = searched(wood)
     searched(wood, QUERY.upper())
     searched(wood, QUERY, limit=2)
-    searched(wood, "a query that nobody acted on")
+    searched(wood, "a query without actions")
     wood.act(order[0], query_id=query_id)
     every = learned(wood)
     assert every.keys() == {QUERY}
@@ -186,7 +186,7 @@ def test_a_solved_search_has_its_list_and_the_clicks_on_it(wood: CollectionClien
     assert wood.get()["counts"]["events"] == 2
 
 
-def test_queries_that_nobody_acted_on_are_impressions_only(wood: CollectionClient) -> None:
+def test_queries_without_actions_are_impressions_only(wood: CollectionClient) -> None:
     query_id, order = searched(wood)
     wood.act(order[0], query_id=query_id)
     for text in ("a silent query", "another one", "A silent query"):

@@ -108,7 +108,7 @@ def test_memory_changes_only_on_promotion(wood: CollectionClient) -> None:
     clicked(wood, 5, query="something else about a tree")
     version = put_model(wood, {"click_model": STEEP})
     assert clicks_of(wood)[document] == before
-    wood.post("events/delete", {"client_id": "nobody"})
+    wood.post("events/delete", {"client_id": "client-without-events"})
     promote(wood, version)
     assert clicks_of(wood)[document] > before
     assert wood.ranking(QUERY) != first

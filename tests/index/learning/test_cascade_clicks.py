@@ -87,7 +87,7 @@ def log(collection: Generation, lists: AttentionHead, seed: int) -> list[Feedbac
 
 
 def true_ndcg(collection: Generation, head: AttentionHead, queries: Sequence[Feedback]) -> dict[str, float]:
-    """Return query key -> DCG@10 of the probabilities of satisfaction, over that of the best ranking."""
+    """Return query key -> DCG@10 of the probabilities of satisfaction, divided by the DCG@10 of the best ranking."""
     discounts = 1 / np.log2(np.arange(2, SHOWN + 2))
     found = {}
     for one in queries:

@@ -20,7 +20,7 @@ QUERIES, FOLDS, EPOCHS = 60, 4, 8
 
 
 def folds_of_noise(seed: int) -> dict[Recipe, Measured]:
-    """Return an initial recipe and one whose epochs are all as good; of each fold the best epoch was kept."""
+    """Return an initial recipe and a recipe whose epochs are all as good; each fold kept its best epoch."""
     random = np.random.default_rng(seed)
     start = random.uniform(0.2, 0.8, QUERIES)
     values, trials = start.copy(), []
