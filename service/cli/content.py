@@ -37,6 +37,7 @@ def search(
         str | None, typer.Option("--filter", help='A filter, such as: lang = "en" AND year >= 2020.')
     ] = None,
     mode: Annotated[SearchMode | None, typer.Option(help="What finds candidates.")] = None,
+    answer: Annotated[bool, typer.Option("--answer", help="Show the sentence that is closest to the query.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the parts of the logit of each hit.")] = False,
     model: Annotated[
         str | None,
@@ -65,9 +66,10 @@ def search(
     given |= {"facets": comma_separated(facets) or None, "sort": comma_separated(sort) or None, "typos": typos}
     given |= {"prefix": "last" if prefix else None, "operators": operators or None}
     body = {name: value for name, value in given.items() if value is not None} | {"explain": explain}
+    body |= {"answer": True} if answer else {}
     with connect(data, url) as service:
-        answer = service.call("POST", collection_path(collection, "search"), body)
+        found = service.call("POST", collection_path(collection, "search"), body)
     if json_out:
-        show.data(answer)
+        show.data(found)
     else:
-        show.hits(answer)
+        show.hits(found)

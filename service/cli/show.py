@@ -119,10 +119,13 @@ def located_faults(found: Sequence[Mapping[str, Any]], count: int) -> None:
 
 
 def hits(answer: Mapping[str, Any]) -> None:
-    """Write the hits of a search, after its corrections and before its facets."""
+    """Write the hits of a search, after its corrections and the closest sentence, and before its facets."""
     console = stdout()
     for one in answer.get("corrections", []):
         line(f"{one['to']} instead of {one['from']}")
+    closest = answer.get("answer")
+    if closest:
+        line(f"Closest sentence, in {closest['id']}, weight {figure(closest['weight'])}: {closest['text'].strip()}")
     for hit in answer["hits"]:
         head = Text(f"{hit['position']:>3}  ", "bold")
         head.append(plain(hit.get("title") or hit["id"]), "bold")

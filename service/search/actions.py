@@ -21,7 +21,8 @@ from service.runtime.collection import CollectionState
 from service.runtime.loader import rebuild_index
 from service.runtime.runtime import Runtime
 from service.search import pinning, selection
-from service.search.hits import Searched, page_of_hits
+from service.search.closest_sentence import closest_sentence
+from service.search.hits import BEST, Searched, page_of_hits
 from service.search.logged import impression
 from service.search.predictions import predictions
 from service.search.restriction import allowed_documents
@@ -31,6 +32,8 @@ from service.search.stopwatch import Stopwatch
 from service.storage.database import new_id
 
 EVERYTHING = "*"
+UNANSWERED = 0.5
+"""The null weight from which a calibrated model says that no document answers the query."""
 VECTORS_PENDING = "vectors_pending"
 """Some documents are searchable by words only, because their vectors are still being made."""
 
@@ -59,7 +62,12 @@ def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
             searched = _find(runtime, state, request, stopwatch)
             hits = page_of_hits(runtime, state, request, searched)
     stopwatch.lap("fields")
-    body = _body(runtime, request, searched, hits) | stopwatch.report()
+    body = _body(runtime, request, searched, hits)
+    if request.answer:
+        unanswered = searched.everything or body["answered"] is False
+        body["answer"] = None if unanswered else closest_sentence(runtime, searched)
+        stopwatch.lap("answer")
+    body |= stopwatch.report()
     body["degraded"] += [VECTORS_PENDING] if state.without_vectors and request.mode != "words" else []
     if request.log and not searched.everything:
         runtime.impressions.add(impression(state, request, searched, body))
@@ -93,6 +101,7 @@ def _find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch
         query=query,
         ranking=ranking,
         page=ranks[request.offset : end],
+        best=ranks[:BEST],
         has_more=len(ranks) > end,
         parsed=parsed,
         corrections=() if reading is None else reading.corrections,
@@ -133,8 +142,8 @@ def _is_null_calibrated(request: SearchIn, searched: Searched) -> bool:
 
 
 def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the response body without its times."""
-    ranking = searched.ranking
+    """Return the response body without its answer and its times."""
+    ranking, null_calibrated = searched.ranking, _is_null_calibrated(request, searched)
     body = {
         "query_id": new_id(),
         "hits": hits,
@@ -143,10 +152,11 @@ def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[di
             "temperature": ranking.temperature,
             "entropy": ranking.entropy,
             "null_weight": ranking.null_weight,
-            "null_calibrated": _is_null_calibrated(request, searched),
+            "null_calibrated": null_calibrated,
             "shown_mass": float(ranking.weights[searched.page].sum()),
             "candidates": len(ranking.doc_indices),
         },
+        "answered": ranking.null_weight < UNANSWERED if null_calibrated else None,
         "page": {"limit": request.limit, "offset": request.offset, "has_more": searched.has_more},
         "model": {
             "version": searched.serving.version,

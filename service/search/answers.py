@@ -211,18 +211,18 @@ class Correction(Answer):
 
 
 class AnswerSpan(Answer):
-    """The part of a document that answers the query."""
+    """The sentence of the first three hits with the most attention."""
 
     id: str
     """The id of the document."""
     start: int
-    """The first character of the part, from 0."""
+    """The first character of the sentence in the text of the document, from 0."""
     end: int
     """The character after the last."""
     text: str
-    """The part of the text."""
+    """The sentence. Short neighbours are joined."""
     weight: float
-    """The attention weight of the part."""
+    """The attention weight of the sentence: the weights of the sentences of a document sum to its `score`."""
 
 
 class OperatorCondition(Answer):
@@ -311,9 +311,9 @@ class SearchAnswer(Answer):
     operators: Operators = sometimes()
     """With `operators`: what was read."""
     answer: AnswerSpan | None = sometimes()
-    """With `answer`: the part of a document that answers the query."""
+    """With `answer`: the sentence with the most attention; null if nothing is found or `answered` is false."""
     answered: bool | None = sometimes()
-    """Whether a document answers the query; null until the null slot is calibrated."""
+    """Whether the null weight is below one half; null where it is not calibrated."""
 
 
 class MultiSearchAnswer(Answer):

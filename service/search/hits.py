@@ -27,14 +27,16 @@ highlighter_for = lru_cache(32)(Highlighter)
 
 OWN_FIELDS = ("title", "text", "url", "metadata")
 """Fields of a hit that `fields` selects; other names select metadata fields."""
+BEST = 3
+"""Hits whose sentences may be the answer."""
 
 
 @dataclass(frozen=True)
 class Searched:
     """A ranking, with the query, the generation and the model that produced it.
 
-    page (n,): the 0-based ranks of the hits of the page, in the order in which they are shown. facets: None unless they
-    are requested. everything: whether the query has no words, so that all documents are hits. pinned_by: doc index of
+    page (n,): the 0-based ranks of the hits of the page, in the order in which they are shown. best (n,): the ranks of
+    the first BEST hits, whatever the page. facets: None unless they are requested. everything: whether the query has no words, so that all documents are hits. pinned_by: doc index of
     each pinned document -> id of the rule that pins it.
     """
 
@@ -43,6 +45,7 @@ class Searched:
     query: Query
     ranking: Ranking
     page: Ints
+    best: Ints
     has_more: bool
     parsed: ParsedQuery
     corrections: Sequence[tuple[str, str]]

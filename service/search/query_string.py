@@ -9,7 +9,7 @@ from service.http.problems import Problem, pointer
 from service.search.schemas import SearchIn
 
 LISTS = {"facets", "sort", "fields", "predict"}
-BOOLEANS = {"explain", "pooled", "typos", "operators", "snippet", "log"}
+BOOLEANS = {"answer", "explain", "pooled", "typos", "operators", "snippet", "log"}
 INTEGERS = {"limit", "offset", "candidates", "snippet_length"}
 NUMBERS = {"min_logit", "max_null_weight"}
 TRUTH = {"true": True, "1": True, "false": False, "0": False}

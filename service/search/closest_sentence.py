@@ -1,0 +1,95 @@
+"""Finds the sentence that answers a query: the sentence of the first three hits with the most attention.
+
+Sentence keys are used where the collection has them. Otherwise the sentences of the best passage of each hit are
+encoded when they are asked for.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from index.generation.generation import Generation
+from index.ranking.explanation import best_passage
+from index.ranking.retrieval import Mode, read_query
+from index.ranking.sentences import Sentences, sentence_weights
+from index.records import Floats, KeyKind
+from service.runtime.runtime import Runtime
+from service.search import repository
+from service.search.hits import Searched
+
+MAX_SENTENCES = 32
+"""Sentences of a hit that are compared: the nearest where sentence keys are stored, else the first of the passage."""
+MAX_CHARACTERS = 4000
+"""Characters of a hit without passage keys that are cut into sentences."""
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A sentence [start, end) of the text of a document; vector (D,): None where it is not encoded."""
+
+    rank: int
+    id: str
+    start: int
+    end: int
+    text: str
+    vector: Floats | None
+
+
+def closest_sentence(runtime: Runtime, searched: Searched) -> dict[str, Any] | None:
+    """Return id, start, end, text and weight of the sentence with the most attention; None without a sentence.
+
+    The earlier sentence wins among equal weights. Documents deleted since the generation was published are left out.
+    """
+    spans = [span for rank in searched.best.tolist() for span in _sentences(runtime, searched, rank)]
+    if not spans:
+        return None
+    weights = _weights(runtime, searched, spans)
+    best = int(np.argmax(weights))
+    span = spans[best]
+    return {"id": span.id, "start": span.start, "end": span.end, "text": span.text, "weight": float(weights[best])}
+
+
+def _weights(runtime: Runtime, searched: Searched, spans: list[_Span]) -> Floats:
+    generation, vectors = searched.generation, None
+    if searched.query.mode is not Mode.WORDS:
+        unknown = [span.text for span in spans if span.vector is None]
+        encoded = iter(runtime.encoder.encode_queries(unknown) if unknown else ())
+        vectors = np.stack([next(encoded) if span.vector is None else span.vector for span in spans])
+    words = [generation.words.number(span.text) for span in spans]
+    sentences = Sentences(np.asarray([span.rank for span in spans]), vectors, words)
+    reading = read_query(generation, searched.query)
+    return sentence_weights(searched.serving.head, reading.words, searched.ranking, sentences)
+
+
+def _sentences(runtime: Runtime, searched: Searched, rank: int) -> Iterator[_Span]:
+    """Yield the sentences of the hit at a 0-based rank, in reading order."""
+    generation, doc_index = searched.generation, int(searched.ranking.doc_indices[rank])
+    row = int(generation.rows[doc_index])
+    stored = repository.stored_fields(runtime.database, [row]).get(row)
+    if stored is None:
+        return
+    _, id, _, text, *_ = stored
+    if searched.query.mode is not Mode.WORDS:
+        keys = _sentence_keys(generation, searched.ranking.asked, doc_index)
+        if keys:
+            yield from (_Span(rank, id, start, end, text[start:end], vector) for start, end, vector in keys)
+            return
+    begin, end = best_passage(generation, searched.serving.head, searched.ranking, rank)
+    passage = text[begin:end] if end > begin else text[:MAX_CHARACTERS]
+    for span in runtime.encoder.cutter.sentences(passage)[:MAX_SENTENCES]:
+        yield _Span(rank, id, begin + span.start, begin + span.end, passage[span.start : span.end], None)
+
+
+def _sentence_keys(generation: Generation, asked: Floats, doc_index: int) -> list[tuple[int, int, Floats]]:
+    """Return start, end and vector of the stored sentences nearest to the query, in reading order."""
+    columns = generation.columns
+    first, last = (int(columns.first_key[at]) for at in (doc_index, doc_index + 1))
+    keys = first + np.flatnonzero(columns.key_kind[first:last] == KeyKind.SENTENCE)
+    vectors = generation.key_vectors(keys)
+    nearest = np.sort(np.argsort(-(vectors @ asked), kind="stable")[:MAX_SENTENCES])
+    return [
+        (int(columns.key_start[key]), int(columns.key_end[key]), vectors[at])
+        for at, key in zip(nearest, keys[nearest], strict=True)
+    ]

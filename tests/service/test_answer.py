@@ -1,0 +1,108 @@
+"""A search names the sentence that is closest to the query, and whether a document answers it."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.runtime.collection import Serving
+from tests.service.client import CollectionClient, create, opened, problem, runtime_of
+
+BEARS = "The brown bear eats berries. Its den is dug under the roots of a tree. Cubs are born in January."
+WOLVES = "Wolves hunt in packs at night. A pack has about eight wolves. The pups leave the den in spring."
+QUESTION = "a den dug under the roots of a tree"
+DEN = "Its den is dug under the roots of a tree."
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("answer") / "data") as client:
+        yield client
+
+
+def filled(collection: CollectionClient) -> CollectionClient:
+    """Add documents whose sentences are too long to be joined."""
+    filler = "and " + " ".join(f"filler{at}" for at in range(30))
+    for id, text in (("bears", BEARS), ("wolves", WOLVES)):
+        long = " ".join(f"{sentence}. Then {filler}." for sentence in text.removesuffix(".").split(". "))
+        collection.add({"id": id, "title": id, "text": long})
+    return collection
+
+
+@pytest.fixture(scope="module")
+def animals(client: TestClient) -> CollectionClient:
+    return filled(create(client, "animals"))
+
+
+@pytest.fixture(scope="module")
+def by_sentence(client: TestClient) -> CollectionClient:
+    return filled(create(client, "by_sentence", keys=["title", "passage", "sentence"]))
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_answer_is_the_sentence_with_the_words_of_the_question(
+    animals: CollectionClient, by_sentence: CollectionClient, stored: bool, mode: str
+) -> None:
+    collection = by_sentence if stored else animals
+    found = collection.search(QUESTION, answer=True, mode=mode)
+    answer, texts = found["answer"], {hit["id"]: hit["text"] for hit in found["hits"]}
+    assert (answer["id"], "roots of a tree" in answer["text"]) == ("bears", True)
+    assert texts[answer["id"]][answer["start"] : answer["end"]] == answer["text"]
+    assert len(answer["text"]) < len(texts["bears"]) / 2
+
+
+def test_the_weight_of_the_sentence_is_a_part_of_the_weight_of_its_document(animals: CollectionClient) -> None:
+    found = animals.search(QUESTION, answer=True)
+    scores = {hit["id"]: hit["score"] for hit in found["hits"]}
+    assert 0 < found["answer"]["weight"] <= scores[found["answer"]["id"]] + 1e-6
+
+
+def test_the_answer_does_not_depend_on_the_page_or_its_fields(animals: CollectionClient) -> None:
+    answer = animals.search(QUESTION, answer=True)["answer"]
+    assert animals.search(QUESTION, answer=True, limit=1, offset=1, fields=[])["answer"] == answer
+
+
+def test_the_filter_concerns_the_answer(client: TestClient) -> None:
+    collection = create(client, "filtered", filterable=["kind"])
+    collection.add({"id": "a", "text": DEN, "metadata": {"kind": "bear"}})
+    collection.add({"id": "b", "text": "A fox has an earth.", "metadata": {"kind": "fox"}})
+    assert collection.search(QUESTION, answer=True, filter='kind = "fox"')["answer"]["id"] == "b"
+
+
+def test_there_is_no_answer_without_hits_or_without_words(client: TestClient, animals: CollectionClient) -> None:
+    assert create(client, "nothing").search(QUESTION, answer=True)["answer"] is None
+    assert animals.search("*", answer=True)["answer"] is None
+
+
+def test_a_document_without_text_is_no_answer(client: TestClient) -> None:
+    collection = create(client, "titles")
+    collection.add({"id": "a", "title": "the den of a brown bear", "text": ""})
+    assert collection.search(QUESTION, answer=True)["answer"] is None
+
+
+def test_the_answer_is_given_only_on_request(animals: CollectionClient) -> None:
+    assert "answer" not in animals.search(QUESTION)
+    problem(animals.client.post(f"{animals.path}/search", json={"q": "a", "answer": "maybe"}), 422, "invalid_request")
+
+
+def test_get_has_the_answer(animals: CollectionClient) -> None:
+    answer = animals.client.get(f"{animals.path}/search", params={"q": QUESTION, "answer": "true"}).json()["answer"]
+    assert answer == animals.search(QUESTION, answer=True)["answer"]
+
+
+@pytest.mark.parametrize(("offset", "answered"), [(50.0, False), (-50.0, True)])
+def test_a_calibrated_null_weight_decides_whether_the_query_is_answered(
+    client: TestClient, animals: CollectionClient, offset: float, answered: bool
+) -> None:
+    assert animals.search(QUESTION, answer=True)["answered"] is None
+    state = runtime_of(client).collection("animals")
+    before = state.serving
+    state.serving = Serving(0, before.head.with_null((offset, 0.0, 0.0)))
+    try:
+        found = animals.search(QUESTION, answer=True)
+        assert found["answered"] is answered
+        assert (found["answer"] is not None) is answered
+        assert animals.search(QUESTION, answer=True, mode="words")["answered"] is None
+    finally:
+        state.serving = before
