@@ -24,6 +24,8 @@ CLICKS = "log likelihood per click"
 """The name of the measure."""
 LOG_TEMPERATURES = (-3.0, 4.0)
 """Bounds of log T: T makes the scales of two heads comparable, and changes no ranking."""
+TRIED_TEMPERATURES = np.exp(np.linspace(*LOG_TEMPERATURES, 29))
+"""The values of T among which `ClickTable` takes the best."""
 TOP = 10
 
 Doubles = NDArray[np.float64]
@@ -44,6 +46,52 @@ class Clicked:
         return float(self.clicks @ log_weights / self.clicks.sum())
 
 
+@dataclass(frozen=True)
+class ClickTable:
+    """The clicks of Q queries: log propensity (Q, N) of each shown document, -inf in empty slots; clicks (Q, N)."""
+
+    query_keys: Sequence[str]
+    log_propensity: Doubles
+    clicks: Doubles
+
+    @classmethod
+    def of(cls, shown: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> "ClickTable":
+        """Return the table of query key -> log propensities (n,) and clicks (n,); the clicks have a sum above 0."""
+        width = max((len(clicks) for _, clicks in shown.values()), default=0)
+        log_propensity, clicks = np.full((len(shown), width), -np.inf), np.zeros((len(shown), width))
+        for at, (own_propensity, own_clicks) in enumerate(shown.values()):
+            log_propensity[at, : len(own_propensity)] = own_propensity
+            clicks[at, : len(own_clicks)] = own_clicks
+        return cls(list(shown), log_propensity, clicks)
+
+    def likelihoods(self, logits: Mapping[str, NDArray[Any]]) -> dict[str, float]:
+        """Return query key -> mean log probability of a click, with the T that is best for all queries.
+
+        logits: query key -> logits (n,) of its shown documents. A single T, fitted on the same queries, overestimates
+        by little; `likelihoods` fits it on others.
+        """
+        scores = np.zeros_like(self.log_propensity)
+        for at, key in enumerate(self.query_keys):
+            scores[at, : len(logits[key])] = logits[key]
+        best: Doubles | None = None
+        for temperature in TRIED_TEMPERATURES:
+            each = self._at(scores / temperature)
+            if best is None or each.sum() > best.sum():
+                best = each
+        return dict(zip(self.query_keys, [] if best is None else best.tolist(), strict=True))
+
+    def _at(self, scores: Doubles) -> Doubles:
+        weights = scores + self.log_propensity
+        log_weights = weights - np.logaddexp.reduce(weights, axis=1, keepdims=True)
+        found: Doubles = np.where(self.clicks > 0, self.clicks * log_weights, 0.0).sum(axis=1) / self.clicks.sum(axis=1)
+        return found
+
+
+def click_counts(feedback: Feedback, rows: Sequence[int]) -> Doubles:
+    """Return the number of clicks (n,) on the documents with these rows in the lists of a query."""
+    return np.asarray([sum((feedback.clicks or {}).get(row, {}).values()) for row in rows], np.float64)
+
+
 def clicked_queries(feedback: Sequence[Feedback]) -> list[Feedback]:
     """Return the queries with a click on a shown document, and at least two shown documents."""
     return [
@@ -58,7 +106,7 @@ def clicked(generation: Generation, head: AttentionHead, feedback: Feedback, cur
     """
     example = make_example(generation, feedback, project(head, feedback.vector), 0, curve)
     rows = generation.rows[example.candidates.doc_indices].tolist()
-    clicks = np.asarray([sum((feedback.clicks or {}).get(row, {}).values()) for row in rows], np.float64)
+    clicks = click_counts(feedback, rows)
     if len(rows) < 2 or not clicks.sum():
         return None
     batch = make_batch(generation, [example], with_values=head.hops)

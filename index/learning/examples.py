@@ -140,8 +140,8 @@ def make_example(
         candidates = _only(candidates, np.sort(shown))
     found = generation.rows[candidates.doc_indices]
     gains = np.asarray([feedback.gains.get(row, 0.0) for row in found.tolist()], np.float32)
-    log_propensity = _log_propensity(feedback.shown, curve, found)
-    return Example(feedback, candidates, gains, log_propensity, _solved(feedback.sessions, curve, found))
+    propensity = log_propensity(feedback.shown, curve, found)
+    return Example(feedback, candidates, gains, propensity, _solved(feedback.sessions, curve, found))
 
 
 def make_batch(generation: Generation, examples: Sequence[Example], with_values: bool = False) -> Batch:
@@ -182,7 +182,7 @@ def _click_candidates(feedback: Feedback, naive: bool) -> list[int]:
     return sorted(set(feedback.gains) | set(examined) | solved)
 
 
-def _log_propensity(shown: Showings | None, curve: Floats | None, rows: Ints) -> Floats:
+def log_propensity(shown: Showings | None, curve: Floats | None, rows: Ints) -> Floats:
     """Return (N,) log of the expected examinations relative to their maximum, <= 0; 0 for a document never shown."""
     if shown is None or curve is None or not len(rows):
         return np.zeros(len(rows), np.float32)

@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from index.evaluation.measures import compare_runs, measure_run
+from index.evaluation.measures import Qrels, compare_runs, measure_run
 from index.evaluation.significance import Comparison, Decision, gate
 from index.generation.generation import Generation
-from index.learning.click_likelihood import CLICKS, clicked_queries, compare_clicks, never_shown, newest_shown
+from index.learning.click_likelihood import (
+    CLICKS,
+    clicked,
+    clicked_queries,
+    compare_clicks,
+    likelihoods,
+    never_shown,
+    newest_shown,
+)
 from index.learning.click_model import ClickModel, held_out_qrels
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback
@@ -20,6 +28,7 @@ from index.learning.tree_selection import TreeChoice
 from index.ranking.attention import AttentionHead, initial_parameters
 from index.ranking.retrieval import Query
 from index.ranking.search import search
+from index.records import Floats
 
 HOP_QUERIES = 120
 """Maximum number of queries to select the second hop on."""
@@ -66,15 +75,12 @@ class HopChoice:
     optimism: Mapping[str, float]
     """Measure -> its overestimate, which comes from the selection on the same queries."""
 
-    @property
-    def gain(self) -> float:
-        """The gain in nDCG@10 over g = 0, overestimate included."""
-        return _mean(self.tried[self.chosen]["nDCG@10"]) - _mean(self.tried[0.0]["nDCG@10"])
-
     def as_dict(self) -> dict[str, Any]:
         """Return the choice for a training record."""
         tried = {
-            f"{hop:g}": {name: round(_mean(values), 4) for name, values in measures.items()}
+            f"{hop:g}": {
+                name: round(_mean(values), 4) for name, values in measures.items() if not np.isnan(values).all()
+            }
             for hop, measures in self.tried.items()
         }
         optimism = {name: round(value, 5) for name, value in self.optimism.items()}
@@ -96,14 +102,7 @@ class Choices:
 
     def optimism(self, measure: str) -> float:
         """Return the overestimate of a measure's gain on these queries."""
-        of_ndcg = self.selection.optimism + self.trees.optimism
-        return self.hop.optimism.get(measure, 0.0) + (of_ndcg if measure == "nDCG@10" else 0.0)
-
-    @property
-    def overestimated_share(self) -> float:
-        """The share of the gain in nDCG@10 that is overestimated, in [0, 1]."""
-        gain = self.selection.gain + self.hop.gain + self.trees.gain
-        return min(1.0, self.optimism("nDCG@10") / gain) if gain > 0 else 1.0
+        return sum(choice.optimism.get(measure, 0.0) for choice in (self.selection, self.hop, self.trees))
 
 
 def select_hop(
@@ -118,13 +117,28 @@ def select_hop(
     qrels = held_out_qrels(queries, clicks)
     tried: dict[float, HopMeasures] = {}
     for hop in (0.0, *config.hops):
-        found = measure_run(_cross_searched(generation, selection.with_hop(hop), queries), qrels)
-        tried[hop] = {name: np.asarray([values[key] for key in sorted(values)]) for name, values in found.items()}
+        tried[hop] = _hop_measures(generation, selection.with_hop(hop), queries, qrels, clicks.examination.curve)
         yield Step("hop", len(tried), 1 + len(config.hops))
         chosen, ended = _chosen_hop(tried, config)
         if ended:
             break
     return HopChoice(chosen, len(queries), tried, _hop_optimism(tried, chosen, config))
+
+
+def _hop_measures(
+    generation: Generation, selection: Selection, queries: Sequence[Feedback], qrels: Qrels, curve: Floats
+) -> HopMeasures:
+    """Return the measures (queries,) of the heads of a selection, by query key; NaN without clicks in CLICKS."""
+    found = measure_run(_cross_searched(generation, selection, queries), qrels)
+    measures = {name: np.asarray([values[key] for key in sorted(values)]) for name, values in found.items()}
+    clicks = {
+        one.query_key: own
+        for one in clicked_queries(queries)
+        if (head := selection.head_for(one.query_key)) and (own := clicked(generation, head, one, curve))
+    }
+    likelihood = likelihoods(clicks)
+    keys = sorted(next(iter(found.values())))
+    return measures | {CLICKS: np.asarray([likelihood.get(key, np.nan) for key in keys], np.float64)}
 
 
 def _chosen_hop(tried: Mapping[float, HopMeasures], config: FitConfig) -> tuple[float, bool]:
@@ -195,7 +209,7 @@ def compare_heads(
     of_clicks = compare_clicks(generation, champion, pairs, clicks.examination.curve)
     if of_clicks is None:
         return HeldOut(comparisons, counts)
-    lowered = of_clicks.lowered(share * choices.overestimated_share * max(0.0, of_clicks.difference))
+    lowered = of_clicks.lowered(share * choices.optimism(CLICKS))
     newest = newest_shown([*learn, *test])
     new = tuple(never_shown(run, with_clicks, newest) for run in runs)
     return HeldOut(comparisons | {CLICKS: lowered}, counts, (new[0], new[1]))
@@ -210,12 +224,12 @@ def _cross_fitted(
 ) -> list[tuple[Feedback, AttentionHead]]:
     """Return training queries for the comparison, each with the head of the fold that left it out.
 
-    There are none unless the champion is untrained, so that it has learned from no query, and every fold validated
-    once.
+    With a single validation fold these are its queries. There are none unless the champion is untrained, so that it has
+    learned from no query.
     """
     selection = choices.applied
     changed = selection.recipe.weights or challenger.hops or len(challenger.trees)
-    if not changed or len(selection.trials) <= 1 or not is_untrained(champion):
+    if not changed or not is_untrained(champion):
         return []
     known = [(one, selection.head_for(one.query_key)) for one in learn]
     return sample([(one, head) for one, head in known if head is not None], MAX_CROSS_FITTED, config.seed)
@@ -273,4 +287,4 @@ def _cross_searched(generation: Generation, selection: Selection, queries: Seque
 
 
 def _mean(values: NDArray[np.float64]) -> float:
-    return float(values.mean()) if len(values) else 0.0
+    return float(np.nanmean(values)) if len(values) else 0.0

@@ -7,7 +7,7 @@ therefore changes little or nothing.
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from index.evaluation.measures import Qrels
 from index.generation.generation import Generation
+from index.learning.click_likelihood import CLICKS
 from index.learning.config import FitConfig, Recipe, Step
-from index.learning.examples import Example, Showings, fold_of
-from index.learning.optimism import Counts, Measured, measured, optimism
+from index.learning.examples import Example, Feedback, fold_of
+from index.learning.optimism import BOOTSTRAPS, Counts, Measured, measured, optimism
 from index.learning.trainer import TrainingSplit, Trial, run_trial
 from index.learning.trial_cache import TrialCache
 from index.ranking.attention import AttentionHead, HeadConfig
@@ -35,6 +36,8 @@ VARIANTS: tuple[Mapping[str, float], ...] = (
 """Changes that are tried after a recipe with a query projection was selected, while half of the cost budget is left."""
 COST = {False: 1e-4, True: 1.1e-3}
 """Nominal seconds per example and epoch, without and with a query projection: roughly the time of one core."""
+NDCG = "nDCG@10"
+"""The measure by which recipes, epochs, hop and trees are chosen."""
 Values = Mapping[Recipe, NDArray[np.float64]]
 """Recipe -> its measures (queries,) on the same queries."""
 Table = Mapping[Recipe, Measured]
@@ -50,10 +53,10 @@ class ClickInterpretations:
     curve: Floats | None
 
     @cached_property
-    def shown(self) -> Mapping[str, Showings]:
-        """Query key -> the impressions of its documents, for the queries with clicks."""
-        clicked = (one.feedback for one in self.examples.get("debiased", ()))
-        return {one.query_key: one.shown for one in clicked if one.shown is not None}
+    def clicked(self) -> Mapping[str, Feedback]:
+        """Query key -> its feedback, for the queries with clicks."""
+        feedback = (one.feedback for one in self.examples.get("debiased", ()))
+        return {one.query_key: one for one in feedback if one.shown is not None}
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,8 @@ class Selection:
     trials: Mapping[int, Trial]
     validation: Mapping[str, float]
     queries: int
-    optimism: float
-    """Overestimate of the selected recipe's nDCG@10, which comes from the selection on the same queries."""
-    gain: float
-    """The selected recipe's nDCG@10 minus the initial recipe's, overestimate included."""
+    optimism: Mapping[str, float]
+    """Measure -> the overestimate of the selected recipe's gain, which comes from the selection on the same queries."""
     skipped: tuple[str, ...]
     """Recipes that exceeded the cost budget."""
 
@@ -101,7 +102,8 @@ class Selection:
             "epochs": self.epochs,
             "validation_ndcg": {name: round(mean, 4) for name, mean in self.validation.items()},
             "validation_queries": self.queries,
-            "optimism": round(self.optimism, 5),
+            "optimism": round(self.optimism.get(NDCG, 0.0), 5),
+            "click_optimism": round(self.optimism.get(CLICKS, 0.0), 5),
             "skipped": list(self.skipped),
         }
 
@@ -192,9 +194,8 @@ def select(
     selected = _chosen(values, base, config)
     means = {label(recipe, initial.rank): _mean(each) for recipe, each in values.items()}
     overestimate = _optimism(table, base, selected, config)
-    gain = _mean(values[selected]) - _mean(values[base])
     skipped = tuple(search.skipped)
-    return Selection(selected, search.made[selected], means, len(values[base]), overestimate, gain, skipped)
+    return Selection(selected, search.made[selected], means, len(values[base]), overestimate, skipped)
 
 
 def _groups(examples: Sequence[Example], config: FitConfig) -> list[frozenset[int]]:
@@ -270,19 +271,31 @@ def _fold(example: Example) -> int:
     return fold_of(example.feedback.query_key)
 
 
-def _optimism(table: Table, base: Recipe, selected: Recipe, config: FitConfig) -> float:
-    """Return the overestimate, >= 0, of the selected recipe's gain that comes from choices on the same queries.
+def _optimism(table: Table, base: Recipe, selected: Recipe, config: FitConfig) -> dict[str, float]:
+    """Return measure -> the overestimate, >= 0, of the selected recipe's gain by choices on the same queries.
 
-    The choices are the number of epochs of every trial, the recipe, its variant and the interpretation of clicks. It is
-    an estimate for the whole procedure, so it may be above 0 where the initial recipe was selected.
+    The choices are the number of epochs of every trial, the recipe, its variant and the interpretation of clicks; all
+    are made by nDCG@10, and repeated so. It is an estimate for the whole procedure, so it may be above 0 where the
+    initial recipe was selected.
     """
     if len(table) < 2:
-        return 0.0
+        return {}
 
-    def gains(counts: Counts) -> NDArray[np.float64]:
+    def repeated(counts: Counts) -> tuple[Measured, Measured]:
         inside = np.repeat(np.arange(len(counts)), counts)
-        values = {recipe: each.at(counts) for recipe, each in table.items()}
-        best = _chosen({recipe: each[inside] for recipe, each in values.items()}, base, config)
-        return values[best] - values[base]
+        at = {recipe: each.at(counts) for recipe, each in table.items()}
+        best = _chosen({recipe: each.values[inside] for recipe, each in at.items()}, base, config)
+        return at[best], at[base]
 
-    return optimism(table[selected].values - table[base].values, gains, config.seed)
+    choices = lru_cache(BOOTSTRAPS)(lambda sample: repeated(np.frombuffer(sample, np.int64)))
+
+    def of(name: str) -> float:
+        def gain(pair: tuple[Measured, Measured]) -> NDArray[np.float64]:
+            after, before = ((one.values if name == NDCG else one.clicks) for one in pair)
+            return after - before
+
+        return optimism(
+            gain((table[selected], table[base])), lambda counts: gain(choices(counts.tobytes())), config.seed
+        )
+
+    return {name: of(name) for name in (NDCG, CLICKS)}

@@ -4,7 +4,7 @@ Bootstrap bias corrected cross-validation (Tsamardinos et al. 2018): all choices
 of queries, and the result is measured on the queries left out. No trial is repeated.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,52 +23,79 @@ Counts = NDArray[np.int64]
 def optimism(chosen: Doubles, gains: Callable[[Counts], Doubles], seed: int) -> float:
     """Return the overestimate of the mean of `chosen` by choices on the same queries, >= 0.
 
-    chosen: the gain (queries,) of the choices that were made. gains: repeats all choices on a sample and returns the
-    gain (queries,) of the result on every query.
+    chosen: the gain (queries,) of the choices that were made, NaN for queries without this measure. gains: repeats all
+    choices on a sample and returns the gain (queries,) of the result on every query.
     """
-    queries = len(chosen)
-    if queries < 2:
+    queries, known = len(chosen), ~np.isnan(chosen)
+    if known.sum() < 2:
         return 0.0
     random = np.random.default_rng(seed)
     outside = []
     for _ in range(BOOTSTRAPS):
         counts = np.bincount(random.integers(queries, size=queries), minlength=queries)
-        left_out = counts == 0
+        left_out = (counts == 0) & known
         if left_out.any():
             outside.append(float(gains(counts)[left_out].mean()))
-    return max(0.0, float(chosen.mean()) - float(np.mean(outside))) if outside else 0.0
+    return max(0.0, float(chosen[known].mean()) - float(np.mean(outside))) if outside else 0.0
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """A trial's measures after every epoch: the columns of its validation queries, and (epochs, columns) each.
+
+    ndcg: the measure by which an epoch is chosen. clicks: the log likelihood per click, NaN for queries without clicks.
+    """
+
+    columns: NDArray[np.int64]
+    ndcg: Doubles
+    clicks: Doubles
+
+    def best(self, counts: Counts) -> int:
+        """Return the epoch that is best on a sample, the first of equal epochs; the first without a query in it."""
+        return int(np.argmax(self.ndcg @ counts[self.columns])) if len(self.ndcg) > 1 else 0
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The measures of a recipe: (queries,) at the chosen epochs, and for each trial those after every epoch.
+    """The measures of a recipe (queries,) at the chosen epochs, and those of its trials after every epoch.
 
-    trials: the columns of the trial's validation queries, and their measures (epochs, columns).
+    values: nDCG@10. clicks: the log likelihood per click, NaN for queries without clicks.
     """
 
     values: Doubles
-    trials: Sequence[tuple[NDArray[np.int64], Doubles]]
+    clicks: Doubles
+    trials: Sequence[Epochs]
 
-    def at(self, counts: Counts) -> Doubles:
-        """Return the measures (queries,) at the epochs that are best on a sample. The first of equal epochs is taken.
-
-        A trial without a query in the sample takes its first epoch.
-        """
-        found = self.values.copy()
-        for columns, epochs in self.trials:
-            if len(epochs) > 1:
-                found[columns] = epochs[int(np.argmax(epochs @ counts[columns]))]
-        return found
+    def at(self, counts: Counts) -> "Measured":
+        """Return the measures at the epochs that are best on a sample."""
+        values, clicks = self.values.copy(), self.clicks.copy()
+        for trial in self.trials:
+            if len(trial.ndcg) > 1:
+                best = trial.best(counts)
+                values[trial.columns], clicks[trial.columns] = trial.ndcg[best], trial.clicks[best]
+        return Measured(values, clicks, self.trials)
 
 
 def measured(trials: Iterable[Trial], queries: Sequence[str]) -> Measured:
     """Return the measures of a recipe's trials on these queries, of which each trial measured a part."""
     column = {query: at for at, query in enumerate(queries)}
-    values, tables = np.zeros(len(queries)), []
+    found = Measured(np.zeros(len(queries)), np.full(len(queries), np.nan), [])
+    tables = []
     for trial in trials:
         own = [query for query in trial.measured if query in column]
-        columns = np.asarray([column[query] for query in own], np.int64)
-        table = np.asarray([[each[query] for query in own] for each in trial.measures], np.float64)
-        values[columns] = [trial.measured[query] for query in own]
-        tables.append((columns, table))
-    return Measured(values, tables)
+        epochs = Epochs(
+            np.asarray([column[query] for query in own], np.int64),
+            _table(trial.measures, own),
+            _table(trial.clicks or ({},) * len(trial.measures), own),
+        )
+        chosen = trial.measures.index(trial.measured)
+        found.values[epochs.columns], found.clicks[epochs.columns] = epochs.ndcg[chosen], epochs.clicks[chosen]
+        tables.append(epochs)
+    return Measured(found.values, found.clicks, tables)
+
+
+def _table(measures: Sequence[Mapping[str, float]], queries: Sequence[str]) -> Doubles:
+    """Return the measures (epochs, queries), NaN for a query without the measure."""
+    return np.asarray([[each.get(query, np.nan) for query in queries] for each in measures], np.float64).reshape(
+        len(measures), len(queries)
+    )

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from index.evaluation.measures import Qrels, measure_run
 from index.generation.generation import Generation
+from index.learning.click_likelihood import ClickTable, click_counts
 from index.learning.config import FitConfig, Recipe, Step
 from index.learning.examples import Batch, Example, make_batch, make_example
 from index.learning.losses import listwise_loss, session_loss
@@ -36,13 +38,15 @@ class Trial:
     """A trained head, its number of epochs, and its nDCG@10 per validation query.
 
     history: the measures after each epoch that ran. `measured` is the best of them: the number of epochs is a choice,
-    which `optimism` repeats.
+    which `optimism` repeats. clicks: for each of `measures`, the log likelihood per click of each validation query with
+    clicks; the gate decides on it.
     """
 
     head: AttentionHead
     epochs: int
     measured: dict[str, float]
     history: tuple[dict[str, float], ...] = ()
+    clicks: tuple[dict[str, float], ...] = ()
 
     @property
     def measures(self) -> tuple[dict[str, float], ...]:
@@ -68,20 +72,21 @@ def run_trial(
     initial = replace(initial, rank=recipe.rank)
     if not recipe.weights:
         untrained = AttentionHead(initial)
-        return Trial(untrained, 0, _Validation(generation, data).measure(untrained))
+        ndcg, clicks = _Validation(generation, data).measure(untrained)
+        return Trial(untrained, 0, ndcg, clicks=(clicks,))
     head = trainable_head(initial)
     optimiser = _Optimiser(head, recipe, config)
     batches = _Batches(generation, data, head, recipe, config)
     validation = _Validation(generation, data, fixed=not recipe.query_projection)
     best, best_mean = Trial(as_arrays(head), epochs, {}), -1.0
-    history: list[dict[str, float]] = []
+    history: list[tuple[dict[str, float], dict[str, float]]] = []
     for epoch in range(1, epochs + 1):
         losses = [optimiser.step(dense, batch) for dense, batch in batches.epoch()]
         figures: dict[str, float | int | str] = {"loss": round(float(np.mean(losses)), 5), "recipe": recipe.name}
         if data.validation:
             copy = as_arrays(head)
-            measured = validation.measure(copy)
-            history.append(measured)
+            history.append(validation.measure(copy))
+            measured = history[-1][0]
             mean = float(np.mean(list(measured.values())))
             figures |= {"nDCG@10": round(mean, 5), "fold": data.fold}
             if mean > best_mean:
@@ -89,7 +94,9 @@ def run_trial(
         yield Step("choose" if data.validation else "train", epoch, epochs, figures)
         if data.validation and epoch - best.epochs >= config.patience:
             break
-    return replace(best, history=tuple(history)) if data.validation else replace(best, head=as_arrays(head))
+    if not data.validation:
+        return replace(best, head=as_arrays(head))
+    return replace(best, history=tuple(ndcg for ndcg, _ in history), clicks=tuple(clicks for _, clicks in history))
 
 
 class _Batches:
@@ -203,19 +210,24 @@ class _Validation:
         self._generation = generation
         self._parts = [examples[at : at + VALIDATION_BATCH] for at in range(0, len(examples), VALIDATION_BATCH)]
         self._qrels = {one.feedback.query_key: data.qrels[one.feedback.query_key] for one in examples}
+        self._clicks = ClickTable.of(
+            {one.feedback.query_key: found for one in examples if (found := _shown_clicks(generation, one)) is not None}
+        )
         self._fixed = fixed
         self._known: list[tuple[Floats, Candidates]] = []
 
-    def measure(self, head: AttentionHead) -> dict[str, float]:
-        """Return query key -> nDCG@10 over the candidates of each validation example."""
+    def measure(self, head: AttentionHead) -> tuple[dict[str, float], dict[str, float]]:
+        """Return nDCG@10 over the candidates of each validation example, and the log likelihood per click, by query."""
         run: dict[str, list[str]] = {}
+        shown: dict[str, Floats] = {}
         for part, (dense, candidates) in zip(self._parts, self._evidence(head), strict=True):
             logits = head.attend(dense, candidates).logits[:, :-1]
             for row, example in zip(logits, part, strict=True):
                 best = np.argsort(-row[: len(example.gains)], kind="stable")[:10]
                 rows = self._generation.rows[example.candidates.doc_indices[best]]
                 run[example.feedback.query_key] = [str(row) for row in rows]
-        return measure_run(run, self._qrels, ["nDCG@10"])["nDCG@10"]
+                shown[example.feedback.query_key] = row[: len(example.gains)]
+        return measure_run(run, self._qrels, ["nDCG@10"])["nDCG@10"], self._clicks.likelihoods(shown)
 
     def _evidence(self, head: AttentionHead) -> Iterable[tuple[Floats, Candidates]]:
         """Return the dense evidence and the candidates, without keys, of each part of the examples."""
@@ -227,3 +239,11 @@ class _Validation:
             return found
         self._known = list(found)
         return self._known
+
+
+def _shown_clicks(generation: Generation, example: Example) -> tuple[Floats, NDArray[np.float64]] | None:
+    """Return log propensities (n,) and clicks (n,) of the documents shown; None for a query without clicks."""
+    if example.feedback.shown is None:
+        return None
+    clicks = click_counts(example.feedback, generation.rows[example.candidates.doc_indices].tolist())
+    return (example.log_propensity, clicks) if clicks.sum() else None

@@ -14,16 +14,19 @@ from numpy.typing import NDArray
 from index.evaluation.measures import measure_run
 from index.generation.generation import Generation
 from index.learning.boosting import Scored, boost
+from index.learning.click_likelihood import CLICKS, ClickTable, click_counts
 from index.learning.config import FitConfig, Step
-from index.learning.examples import Example, fold_of
-from index.learning.model_selection import ClickInterpretations, Selection, beats
+from index.learning.examples import Example, fold_of, log_propensity
+from index.learning.model_selection import NDCG, ClickInterpretations, Selection, beats
 from index.learning.optimism import Counts, optimism
 from index.ranking.attention import AttentionHead
 from index.ranking.trees import Trees, no_trees
+from index.records import Floats
 
 MIN_QUERIES = 40
 """Least number of queries with a confirmed document that trees are fitted to."""
-Measures = Mapping[int, NDArray[np.float64]]
+Doubles = NDArray[np.float64]
+Measures = Mapping[int, Doubles]
 """Rounds of boosting -> nDCG@10 (queries,)."""
 
 
@@ -36,13 +39,8 @@ class TreeChoice:
     tried: Measures
     rounds: int
     """The chosen rounds of boosting, a key of `tried`; a round without a split makes no tree."""
-    optimism: float
-    """Overestimate of the gain in nDCG@10, which comes from the choice on the same queries."""
-
-    @property
-    def gain(self) -> float:
-        """The gain in nDCG@10 over the head without trees, overestimate included."""
-        return float((self.tried[self.rounds] - self.tried[0]).mean()) if self.rounds else 0.0
+    optimism: Mapping[str, float]
+    """Measure -> the overestimate of the gain, which comes from the choice on the same queries."""
 
     def applied(self, selection: Selection) -> Selection:
         """Return the selection whose heads have the trees that were not fitted to their fold."""
@@ -55,10 +53,10 @@ class TreeChoice:
     def as_dict(self) -> dict[str, Any]:
         """Return the choice for a training record."""
         tried = {str(count): round(float(values.mean()), 4) for count, values in self.tried.items()}
-        return {"chosen": self.rounds, "validation_ndcg": tried, "optimism": round(self.optimism, 5)}
+        return {"chosen": self.rounds, "validation_ndcg": tried, "optimism": round(self.optimism.get(NDCG, 0.0), 5)}
 
 
-NO_TREES = TreeChoice(no_trees(), {}, {}, 0, 0.0)
+NO_TREES = TreeChoice(no_trees(), {}, {}, 0, {})
 
 
 def select_trees(
@@ -83,20 +81,26 @@ def select_trees(
         rest = [one for one in examples if fold_of(one.feedback.query_key) not in groups[0][0]]
         parts.append((rest, Scored.of(generation, groups[0][1], rest)))
     most, fitted = max(config.trees), []
-    tried: dict[int, list[NDArray[np.float64]]] = {count: [] for count in (0, *config.trees)}
+    tried: dict[int, list[tuple[Doubles, Doubles]]] = {count: [] for count in (0, *config.trees)}
     for at, (inside, scored) in enumerate(parts[: len(groups)]):
         others = Scored.union([part for other, (_, part) in enumerate(parts) if other != at])
         fitted.append(boost(others, most, config.seed))
         for count, values in tried.items():
             values.append(_measured(generation, inside, scored, fitted[-1].first(count), interpretations))
         yield Step("trees", len(groups) + at + 1, 2 * len(groups) + 1)
-    measures = {count: np.concatenate(values) for count, values in tried.items()}
+    measures, clicks = (
+        {count: np.concatenate([both[at] for both in values]) for count, values in tried.items()} for at in (0, 1)
+    )
     count = _chosen(measures, config)
     final = fitted[0]
     if count and len(groups) > 1:
         final = boost(Scored.union([part for _, part in parts]), most, config.seed)
     by_fold = {fold: own.first(count) for (folds, _), own in zip(groups, fitted, strict=True) for fold in folds}
-    return TreeChoice(final.first(count), by_fold, measures, count, _optimism(measures, count, config))
+    overestimate = {
+        NDCG: _optimism(measures, measures, count, config),
+        CLICKS: _optimism(measures, clicks, count, config),
+    }
+    return TreeChoice(final.first(count), by_fold, measures, count, overestimate)
 
 
 def _groups(selection: Selection) -> list[tuple[frozenset[int], AttentionHead]]:
@@ -114,18 +118,36 @@ def _measured(
     scored: Scored,
     trees: Trees,
     interpretations: ClickInterpretations,
-) -> NDArray[np.float64]:
-    """Return nDCG@10 (queries,) over the candidates of each example; with clicks, over those that a list showed."""
+) -> tuple[Doubles, Doubles]:
+    """Return nDCG@10 and the log likelihood per click (queries,), by query key; NaN for queries without clicks.
+
+    nDCG@10 is over the candidates of each example; with clicks, over those that a list showed.
+    """
     logits = scored.logits + (trees(scored.features) if len(trees) else 0)
-    shown = interpretations.shown
-    run, ends = {}, np.cumsum(scored.counts)
-    for example, own in zip(examples, np.split(logits, ends[:-1]), strict=True):
+    run: dict[str, list[str]] = {}
+    shown: dict[str, Floats] = {}
+    clicks: dict[str, tuple[Floats, Doubles]] = {}
+    for example, own in zip(examples, np.split(logits, np.cumsum(scored.counts)[:-1]), strict=True):
         query = example.feedback.query_key
-        rows = generation.rows[example.candidates.doc_indices[np.argsort(-own, kind="stable")]].tolist()
-        run[query] = [str(row) for row in rows if query not in shown or row in shown[query]][:10]
-    known = {query: interpretations.qrels[query] for query in run}
-    measured = measure_run(run, known, ["nDCG@10"])["nDCG@10"]
-    return np.asarray([measured[query] for query in sorted(measured)])
+        order = np.argsort(-own, kind="stable")
+        rows = generation.rows[example.candidates.doc_indices[order]]
+        clicked = interpretations.clicked.get(query)
+        if clicked is not None:
+            known = np.asarray([row in (clicked.shown or {}) for row in rows.tolist()], np.bool_)
+            order, rows = order[known], rows[known]
+            counts = click_counts(clicked, rows.tolist())
+            if counts.any():
+                clicks[query] = log_propensity(clicked.shown, interpretations.curve, rows), counts
+                shown[query] = own[order]
+        run[query] = [str(row) for row in rows[:10].tolist()]
+    qrels = {query: interpretations.qrels[query] for query in run}
+    ndcg = measure_run(run, qrels, [NDCG])[NDCG]
+    likelihood = ClickTable.of(clicks).likelihoods(shown)
+    return _by_query(ndcg, sorted(ndcg)), _by_query(likelihood, sorted(ndcg))
+
+
+def _by_query(measured: Mapping[str, float], queries: Sequence[str]) -> Doubles:
+    return np.asarray([measured.get(query, np.nan) for query in queries], np.float64)
 
 
 def _chosen(measures: Measures, config: FitConfig) -> int:
@@ -137,10 +159,12 @@ def _chosen(measures: Measures, config: FitConfig) -> int:
     return chosen
 
 
-def _optimism(measures: Measures, chosen: int, config: FitConfig) -> float:
-    def gains(counts: Counts) -> NDArray[np.float64]:
+def _optimism(measures: Measures, gained: Measures, chosen: int, config: FitConfig) -> float:
+    """Return the overestimate of the gain in the measure `gained` by a choice that `measures` decide."""
+
+    def gains(counts: Counts) -> Doubles:
         inside = np.repeat(np.arange(len(counts)), counts)
         best = _chosen({count: values[inside] for count, values in measures.items()}, config)
-        return measures[best] - measures[0]
+        return gained[best] - gained[0]
 
-    return optimism(measures[chosen] - measures[0], gains, config.seed) if chosen else 0.0
+    return optimism(gained[chosen] - gained[0], gains, config.seed) if chosen else 0.0

@@ -19,6 +19,9 @@ from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.checkpoint import head_bytes
 from index.storage.files import write_atomically
 
+FACTS = ("epochs", "measured", "history", "clicks")
+"""The fields of a trial in its record; the head has a file of its own."""
+
 
 class TrialCache:
     """The finished trials of a run in a folder; without a folder nothing is stored."""
@@ -49,20 +52,21 @@ class TrialCache:
         try:
             record = json.loads(path.read_bytes())
             tensors = path.with_suffix(".safetensors").read_bytes()
-            epochs, measured, history = record["epochs"], record["measured"], record["history"]
-            if record["sha256"] != _checksum(epochs, measured, history, tensors):
+            facts = {name: record[name] for name in FACTS}
+            if record["sha256"] != _checksum(facts, tensors):
                 return None
             head = AttentionHead(config, load(tensors))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError):
             return None
-        return Trial(head, epochs, measured, tuple(history))
+        return Trial(head, facts["epochs"], facts["measured"], tuple(facts["history"]), tuple(facts["clicks"]))
 
     def _write(self, name: str, trial: Trial) -> None:
         if self._directory is None:
             return
         path, tensors = self._path(name), head_bytes(trial.head)
-        facts = {"epochs": trial.epochs, "measured": trial.measured, "history": list(trial.history)}
-        record = facts | {"sha256": _checksum(trial.epochs, trial.measured, list(trial.history), tensors)}
+        facts = {"epochs": trial.epochs, "measured": trial.measured}
+        facts |= {"history": list(trial.history), "clicks": list(trial.clicks)}
+        record = facts | {"sha256": _checksum(facts, tensors)}
         write_atomically(path.with_suffix(".safetensors"), tensors)
         write_atomically(path, json.dumps(record).encode())
 
@@ -71,8 +75,8 @@ class TrialCache:
         return self._directory / f"{hashlib.sha256(f'{self._inputs} {name}'.encode()).hexdigest()[:32]}.json"
 
 
-def _checksum(epochs: int, measured: dict[str, float], history: list[dict[str, float]], tensors: bytes) -> str:
-    return fingerprint(epochs, json.dumps(measured), json.dumps(history), tensors)
+def _checksum(facts: dict[str, Any], tensors: bytes) -> str:
+    return fingerprint(json.dumps(facts), tensors)
 
 
 def fingerprint(*parts: Any) -> str:

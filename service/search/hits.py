@@ -36,8 +36,8 @@ class Searched:
     """A ranking, with the query, the generation and the model that produced it.
 
     page (n,): the 0-based ranks of the hits of the page, in the order in which they are shown. best (n,): the ranks of
-    the first BEST hits, whatever the page. facets: None unless they are requested. everything: whether the query has no words, so that all documents are hits. pinned_by: doc index of
-    each pinned document -> id of the rule that pins it.
+    the first BEST hits, whatever the page. facets: None unless they are requested. everything: whether the query has no
+    words, so that all documents are hits. pinned_by: doc index of each pinned document -> id of the rule that pins it.
     """
 
     generation: Generation

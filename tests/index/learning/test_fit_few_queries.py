@@ -53,9 +53,16 @@ def test_only_test_queries_are_compared_with_a_trained_champion(collection: Gene
     assert fitted.report["held_out"]["nDCG@10"]["queries"] == test
 
 
-def test_training_queries_are_not_compared_if_only_one_fold_validated(collection: Generation) -> None:
-    fitted, _ = run(collection, asked(shifted=True), CONFIG)
+def test_the_queries_of_a_single_validation_fold_are_compared(collection: Generation) -> None:
+    feedback = asked(shifted=True)
+    fitted, _ = run(collection, feedback, CONFIG)
     assert fitted.report["recipe"]["recipe"] != "initial"
+    validated = sum(fold_of(one.query_key) == TEST_FOLDS for one in feedback)
+    assert 0 < validated == fitted.report["held_out_queries"]["cross_fitted"]
+
+
+def test_the_queries_that_the_only_head_was_trained_on_are_not_compared(collection: Generation) -> None:
+    fitted, _ = run(collection, asked(shifted=True), CONFIG, trained())
     assert fitted.report["held_out_queries"]["cross_fitted"] == 0
 
 
@@ -101,9 +108,11 @@ def test_the_optimism_is_subtracted_for_cross_fitted_queries(
     collection: Generation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feedback = asked(shifted=True, count=60)
-    monkeypatch.setattr("index.learning.model_selection._optimism", lambda table, base, selected, config: 0.0)
+    monkeypatch.setattr("index.learning.model_selection._optimism", lambda table, base, selected, config: {})
     plain = run(collection, feedback, CROSS)[0].report["held_out"]["nDCG@10"]
-    monkeypatch.setattr("index.learning.model_selection._optimism", lambda table, base, selected, config: 0.1)
+    monkeypatch.setattr(
+        "index.learning.model_selection._optimism", lambda table, base, selected, config: {"nDCG@10": 0.1}
+    )
     lowered = run(collection, feedback, CROSS)[0].report["held_out"]["nDCG@10"]
     joined = sum(fold_of(one.query_key) >= TEST_FOLDS for one in feedback) / len(feedback)
     for name in ("b", "difference", "low", "high"):

@@ -26,7 +26,7 @@ from index.learning.model_selection import (
     label,
     select,
 )
-from index.learning.optimism import Measured
+from index.learning.optimism import Epochs, Measured
 from index.learning.torch_head import as_arrays, trainable_head
 from index.learning.trainer import TrainingSplit, _Batches
 from index.learning.trial_cache import TrialCache
@@ -147,7 +147,7 @@ def test_every_variant_changes_the_recipe() -> None:
 
 def at_one_epoch(values: NDArray[np.float64]) -> Measured:
     """Return the measures of trials that had no choice of epochs."""
-    return Measured(values, [(np.arange(len(values)), values[None])])
+    return Measured(values, values, [Epochs(np.arange(len(values)), values[None], values[None])])
 
 
 def noise(recipes: int, queries: int, seed: int) -> dict[Recipe, Measured]:
@@ -164,10 +164,10 @@ def chosen_gain(table: Table) -> tuple[Recipe, float]:
 
 def test_without_a_selection_there_is_no_optimism() -> None:
     table = noise(1, 40, seed=0)
-    assert _optimism(table, BASE, BASE, CONFIG) == 0.0
-    assert _optimism({**table, Recipe("weights"): table[BASE]}, BASE, BASE, CONFIG) == 0.0
+    assert _optimism(table, BASE, BASE, CONFIG) == {}
+    assert _optimism({**table, Recipe("weights"): table[BASE]}, BASE, BASE, CONFIG)["nDCG@10"] == 0.0
     alone = {BASE: at_one_epoch(np.asarray([0.5])), Recipe("weights"): at_one_epoch(np.asarray([0.9]))}
-    assert _optimism(alone, BASE, Recipe("weights"), CONFIG) == 0.0
+    assert _optimism(alone, BASE, Recipe("weights"), CONFIG)["nDCG@10"] == 0.0
 
 
 def test_the_optimism_removes_the_gain_of_a_selection_from_noise() -> None:
@@ -175,7 +175,7 @@ def test_the_optimism_removes_the_gain_of_a_selection_from_noise() -> None:
     for seed in range(12):
         table = noise(12, 30, seed)
         chosen, gain = chosen_gain(table)
-        optimism = _optimism(table, BASE, chosen, CONFIG)
+        optimism = _optimism(table, BASE, chosen, CONFIG)["nDCG@10"]
         seen.append(gain)
         corrected.append(gain - optimism)
         assert optimism >= 0
@@ -195,7 +195,7 @@ def test_the_optimism_of_a_choice_among_interpretations_is_counted() -> None:
         }
         chosen, gain = chosen_gain(table)
         seen.append(gain)
-        corrected.append(gain - _optimism(table, BASE, chosen, CONFIG))
+        corrected.append(gain - _optimism(table, BASE, chosen, CONFIG)["nDCG@10"])
     assert np.mean(seen) > 0.05
     assert abs(np.mean(corrected)) < 0.25 * np.mean(seen)
 
@@ -204,13 +204,13 @@ def test_the_optimism_of_a_real_gain_is_small() -> None:
     table = noise(1, 60, seed=0)
     richer = Recipe("weights")
     better = at_one_epoch(table[BASE].values + 0.3)
-    assert _optimism({**table, richer: better}, BASE, richer, CONFIG) < 0.02
+    assert _optimism({**table, richer: better}, BASE, richer, CONFIG)["nDCG@10"] < 0.02
 
 
 def test_the_optimism_has_the_same_bits_twice() -> None:
     table = noise(6, 30, seed=3)
     chosen, _ = chosen_gain(table)
-    assert _optimism(table, BASE, chosen, CONFIG) == _optimism(table, BASE, chosen, CONFIG)
+    assert _optimism(table, BASE, chosen, CONFIG)["nDCG@10"] == _optimism(table, BASE, chosen, CONFIG)["nDCG@10"]
 
 
 def test_each_interpretation_climbs_from_the_initial_recipe_and_the_best_mean_is_selected() -> None:

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from index.learning.click_likelihood import CLICKS
 from index.learning.config import Recipe
 from index.learning.held_out import Choices, HopChoice, HopMeasures, _chosen_hop, _hop_optimism
 from index.learning.model_selection import Selection, _optimism
-from index.learning.optimism import Measured, measured, optimism
+from index.learning.optimism import Epochs, Measured, measured, optimism
 from index.learning.trainer import Trial
 from index.learning.tree_selection import NO_TREES, TreeChoice
 from index.ranking.attention import AttentionHead
@@ -23,13 +24,13 @@ def folds_of_noise(seed: int) -> dict[Recipe, Measured]:
     """Return an initial recipe and a recipe whose epochs are all as good; each fold kept its best epoch."""
     random = np.random.default_rng(seed)
     start = random.uniform(0.2, 0.8, QUERIES)
-    values, trials = start.copy(), []
+    values, trials, untrained = start.copy(), [], []
     for columns in np.array_split(np.arange(QUERIES), FOLDS):
         epochs = start[columns] + random.normal(0, 0.1, (EPOCHS, len(columns)))
         values[columns] = epochs[np.argmax(epochs.mean(axis=1))]
-        trials.append((columns, epochs))
-    untrained = [(columns, start[columns][None]) for columns, _ in trials]
-    return {BASE: Measured(start, untrained), WEIGHTS: Measured(values, trials)}
+        trials.append(Epochs(columns, epochs, 2 * epochs))
+        untrained.append(Epochs(columns, start[columns][None], 2 * start[columns][None]))
+    return {BASE: Measured(start, 2 * start, untrained), WEIGHTS: Measured(values, 2 * values, trials)}
 
 
 def test_the_optimism_removes_the_gain_of_a_choice_of_epochs_from_noise() -> None:
@@ -38,7 +39,9 @@ def test_the_optimism_removes_the_gain_of_a_choice_of_epochs_from_noise() -> Non
         table = folds_of_noise(seed)
         gain = float((table[WEIGHTS].values - table[BASE].values).mean())
         gains.append(gain)
-        corrected.append(gain - _optimism(table, BASE, WEIGHTS, CONFIG))
+        overestimate = _optimism(table, BASE, WEIGHTS, CONFIG)
+        corrected.append(gain - overestimate["nDCG@10"])
+        assert overestimate[CLICKS] == pytest.approx(2 * overestimate["nDCG@10"])
     assert np.mean(gains) > 0.02
     assert abs(np.mean(corrected)) < 0.25 * np.mean(gains)
 
@@ -46,8 +49,22 @@ def test_the_optimism_removes_the_gain_of_a_choice_of_epochs_from_noise() -> Non
 def test_a_single_epoch_has_no_optimism_of_epochs() -> None:
     table = folds_of_noise(0)
     better = table[BASE].values + 0.3
-    alone = Measured(better, [(np.arange(QUERIES), better[None])])
-    assert _optimism({BASE: table[BASE], WEIGHTS: alone}, BASE, WEIGHTS, CONFIG) < 0.01
+    alone = Measured(better, better, [Epochs(np.arange(QUERIES), better[None], better[None])])
+    assert _optimism({BASE: table[BASE], WEIGHTS: alone}, BASE, WEIGHTS, CONFIG)["nDCG@10"] < 0.01
+
+
+def test_a_gain_in_clicks_that_the_choice_did_not_use_has_no_overestimate() -> None:
+    random = np.random.default_rng(0)
+    corrected = []
+    for seed in range(20):
+        table = folds_of_noise(seed)
+        clicks = random.normal(0.1, 0.05, QUERIES)  # the gain of every epoch, whatever its nDCG@10
+        clicks[::3] = np.nan
+        trials = [replace(one, clicks=np.tile(clicks[one.columns], (EPOCHS, 1))) for one in table[WEIGHTS].trials]
+        before = replace(table[BASE], clicks=np.zeros(QUERIES) + 0 * clicks)
+        better = Measured(table[WEIGHTS].values, clicks, trials)
+        corrected.append(_optimism({BASE: before, WEIGHTS: better}, BASE, WEIGHTS, CONFIG)[CLICKS])
+    assert np.mean(corrected) < 0.01
 
 
 def test_on_all_queries_the_epochs_are_those_of_the_trials() -> None:
@@ -59,8 +76,17 @@ def test_on_all_queries_the_epochs_are_those_of_the_trials() -> None:
     trials = [Trial(head, 2, histories[0][1], histories[0]), Trial(head, 0, histories[1][0])]
     found = measured(trials, ["a", "b", "c"])
     assert found.values.tolist() == [0.5, 0.1, 0.4]
-    assert found.at(np.asarray([1, 1, 1])).tolist() == [0.5, 0.1, 0.4], "of equal epochs the first"
-    assert found.at(np.asarray([0, 2, 1])).tolist() == [0.3, 0.3, 0.4]
+    assert found.at(np.asarray([1, 1, 1])).values.tolist() == [0.5, 0.1, 0.4], "of equal epochs the first"
+    assert found.at(np.asarray([0, 2, 1])).values.tolist() == [0.3, 0.3, 0.4]
+
+
+def test_the_likelihood_of_clicks_follows_the_epoch_that_ndcg_chooses() -> None:
+    history = ({"a": 0.1, "b": 0.2}, {"a": 0.5, "b": 0.1})
+    trial = Trial(AttentionHead(INITIAL), 2, history[1], history, clicks=({"a": -3.0}, {"a": -2.0}))
+    found = measured([trial], ["a", "b"])
+    assert found.clicks[0] == -2.0
+    assert np.isnan(found.clicks[1])
+    assert found.at(np.asarray([0, 2])).clicks[0] == -3.0
 
 
 def test_no_choice_and_a_single_query_have_no_optimism() -> None:
@@ -91,8 +117,9 @@ def test_the_optimism_removes_the_gain_of_a_second_hop_from_noise() -> None:
         chosen, _ = _chosen_hop(tried, CONFIG)
         choice = HopChoice(chosen, QUERIES, tried, _hop_optimism(tried, chosen, CONFIG))
         if chosen:
-            gains.append(choice.gain)
-            corrected.append(choice.gain - choice.optimism["nDCG@10"])
+            gain = float((tried[chosen]["nDCG@10"] - tried[0.0]["nDCG@10"]).mean())
+            gains.append(gain)
+            corrected.append(gain - choice.optimism["nDCG@10"])
             assert min(choice.optimism.values()) >= 0
     assert len(gains) > 5
     assert np.mean(gains) > 0.01
@@ -116,13 +143,11 @@ def test_a_hop_that_lowers_the_quality_ends_the_search() -> None:
 
 
 def test_all_choices_are_subtracted() -> None:
-    selection = Selection(WEIGHTS, {}, {}, QUERIES, optimism=0.01, gain=0.03, skipped=())
-    tried = hops(1, gain=0.02)
-    hop = HopChoice(0.3, QUERIES, tried, {"nDCG@10": 0.002, "R@100": 0.004})
-    grown = TreeChoice(no_trees(40), {}, {0: np.zeros(QUERIES), 40: np.full(QUERIES, 0.01)}, 40, optimism=0.003)
+    selection = Selection(WEIGHTS, {}, {}, QUERIES, {"nDCG@10": 0.01, CLICKS: 0.02}, skipped=())
+    hop = HopChoice(0.3, QUERIES, hops(1), {"nDCG@10": 0.002, "R@100": 0.004})
+    grown = TreeChoice(no_trees(40), {}, {}, 40, {"nDCG@10": 0.003, CLICKS: 0.01})
     choices = Choices(selection, hop, grown)
     assert choices.optimism("nDCG@10") == pytest.approx(0.015)
     assert choices.optimism("R@100") == pytest.approx(0.004)
-    assert choices.overestimated_share == pytest.approx(0.015 / (0.03 + hop.gain + 0.01))
-    nothing = Choices(replace(selection, gain=0.0), replace(hop, chosen=0.0), NO_TREES)
-    assert nothing.overestimated_share == 1.0
+    assert choices.optimism(CLICKS) == pytest.approx(0.03)
+    assert Choices(replace(selection, optimism={}), replace(hop, optimism={}), NO_TREES).optimism(CLICKS) == 0

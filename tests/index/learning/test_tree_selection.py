@@ -75,16 +75,9 @@ def test_trees_are_not_tried_where_the_configuration_has_none(tmp_path: Path) ->
     assert found.report["trees"] == {"chosen": 0, "validation_ndcg": {}, "optimism": 0.0}
 
 
-def test_rounds_without_a_split_make_no_tree_and_the_gain_is_known_all_the_same() -> None:
-    measures = {0: np.zeros(3), 40: np.full(3, 0.1), 100: np.full(3, 0.2)}
-    choice = TreeChoice(no_trees(98), {}, measures, rounds=100, optimism=0.0)
-    assert choice.gain == pytest.approx(0.2)
-    assert choice.as_dict()["chosen"] == 100
-
-
 def test_folds_that_share_a_trial_share_it_after_hop_and_trees() -> None:
     trials = [Trial(HEAD, 1, {}) for _ in range(4)]
-    selection = Selection(Recipe("weights"), {fold: trials[fold % 4] for fold in range(8)}, {}, 0, 0.0, 0.0, ())
+    selection = Selection(Recipe("weights"), {fold: trials[fold % 4] for fold in range(8)}, {}, 0, {}, ())
     choice = TreeChoice(no_trees(3), dict.fromkeys(range(8), no_trees(3)), {}, rounds=40, optimism=0.0)
     changed = choice.applied(selection.with_hop(0.3))
     assert len({id(trial) for trial in changed.trials.values()}) == 4
