@@ -92,6 +92,7 @@ ROWS = (
     *(Row("2 points better", "judgments", queries, 40, worse=0.02) for queries in SIZES),
     Row(f"{NIGHTS} nights of nulls", "judgments", 300, 12, first=100),
     *(Row("5 points better", "judgments", queries, 40, worse=0.05) for queries in SIZES),
+    *(Row("5 points better", feedback, 300, 40, worse=0.05) for feedback in SEARCHERS),
     Row(f"{NIGHTS} nights of nulls, trained champion", "judgments", 300, 12, first=100, trained=True),
 )
 
