@@ -272,6 +272,21 @@ def day_one(figures: Mapping[str, Any]) -> str:
     return table(["nDCG@10", *DAY_ONE.values(), *differences], rows)
 
 
+def answers(figures: Mapping[str, Any]) -> str:
+    """Return how often the sentence of each system contains the answer."""
+    rows = [
+        [name, f"{one['right']:.1%}", points(one["ours_minus"]), str(one["characters"])]
+        for name, one in figures["systems"].items()
+    ]
+    headers = [
+        "system",
+        "sentence contains the answer",
+        "closest sentence, trained, minus it, points",
+        "mean characters",
+    ]
+    return table(headers, rows)
+
+
 def spelling(figures: Mapping[str, Any]) -> str:
     """Return the shares of mistyped queries that are answered among the first three."""
     rows = [[name, f"{one['typed']:.1%}", f"{one['meant']:.1%}"] for name, one in figures["engines"].items()]

@@ -82,8 +82,8 @@ class ClickTable:
 
     def _at(self, scores: Doubles) -> Doubles:
         weights = scores + self.log_propensity
-        log_weights = weights - np.logaddexp.reduce(weights, axis=1, keepdims=True)
-        found: Doubles = np.where(self.clicks > 0, self.clicks * log_weights, 0.0).sum(axis=1) / self.clicks.sum(axis=1)
+        log_weights = np.where(self.clicks > 0, weights - np.logaddexp.reduce(weights, axis=1, keepdims=True), 0.0)
+        found: Doubles = (self.clicks * log_weights).sum(axis=1) / self.clicks.sum(axis=1)
         return found
 
 

@@ -133,6 +133,17 @@ class TestReading:
         visit.button("use them as operators").click()
         expect(reading).to_contain_text("Only documents with “python tool”, without “git”")
 
+    def test_the_closest_sentence_of_a_question_stands_above_the_hits(self, site: Site, visit: Visit) -> None:
+        question = "which git tool copies"
+        closest = site.tools.search(question, answer=True)["answer"]
+        visit.open()
+        visit.search(question)
+        shown = visit.page.get_by_role("note", name="Closest sentence")
+        expect(shown.locator("q")).to_have_text(closest["text"].strip())
+        expect(shown).to_contain_text("of the attention")
+        visit.search("git tool")
+        expect(shown).to_be_hidden()
+
     def test_a_pinned_hit_is_marked(self, site: Site, visit: Visit) -> None:
         rule = {"query": {"exact": "best tool"}, "pin": [{"id": "git-2", "position": 2}]}
         site.tools.client.put(f"{site.tools.path}/rules/best", json=rule)

@@ -4,6 +4,7 @@
 import { $, call, collection, percent, showError } from "./page.js";
 import { List, connectSwitch, mayLearn } from "./feedback.js";
 import { showFacets } from "./facets.js";
+import { closestSoon } from "./closest.js";
 import { hitElement } from "./hits.js";
 import { showReading } from "./reading.js";
 import { LIMIT, addressOf, countOf, emptyWish, filteredFields, searchOf, wishFrom } from "./wish.js";
@@ -61,6 +62,7 @@ function show(answer, request, facets) {
     showHint(answer);
     showReading(answer, wish, reread);
     if (answer) showFacets(facets, wish, changed);
+    closestSoon(request, answer?.hits ?? []);
     $("reset").hidden = !filteredFields(wish).length;
     document.title = `${wish.q} – Softseek`;
   }
@@ -75,6 +77,7 @@ function clear() {
   list = null;
   for (const id of ["hits", "facets"]) $(id).replaceChildren();
   for (const id of ["hint", "reading", "more", "reset"]) $(id).hidden = true;
+  closestSoon({ q: "" }, []);
   $("hits").removeAttribute("aria-busy");
   $("summary").textContent = "";
   document.title = "Softseek";
@@ -148,7 +151,7 @@ function summary({ hits, attention, took_ms, model, degraded }) {
 
 function showHint(answer) {
   const empty = answer && !answer.hits.length;
-  const doubtful = answer && answer.attention.null_calibrated && answer.attention.null_weight >= 0.5;
+  const doubtful = answer?.answered === false;
   $("hint").hidden = !empty && !doubtful;
   $("hint").textContent = empty
     ? "No document matches this query."

@@ -10,7 +10,9 @@ import pytest
 from index.generation.generation import Generation
 from index.learning.click_likelihood import (
     CLICKS,
+    TRIED_TEMPERATURES,
     Clicked,
+    ClickTable,
     clicked,
     clicked_queries,
     compare_clicks,
@@ -108,3 +110,30 @@ def test_documents_that_no_list_showed_are_counted_but_for_new_ones() -> None:
     assert never_shown(run, [one], newest=100) == pytest.approx(3 / 5)
     assert newest_shown([one, Feedback("judged", "", np.zeros(DIM, np.float32), {9: 1.0})]) == 3
     assert never_shown({}, [], newest=-1) == 0.0
+
+
+# --- The table of a trial ---
+
+
+def test_a_table_gives_each_query_its_likelihood_at_the_best_temperature() -> None:
+    random = np.random.default_rng(1)
+    queries = {
+        f"q{count}": Clicked(random.normal(0, 3, count), np.log(random.uniform(0.2, 1, count)), np.eye(count)[0] * 2)
+        for count in (2, 4, 7)
+    }
+    table = ClickTable.of({key: (one.log_propensity, one.clicks) for key, one in queries.items()})
+    found = table.likelihoods({key: one.logits for key, one in queries.items()})
+    by_hand = [{key: one.likelihood(t) for key, one in queries.items()} for t in TRIED_TEMPERATURES]
+    best = max(by_hand, key=lambda each: sum(each.values()))
+    assert found == {key: pytest.approx(value) for key, value in best.items()}
+
+
+def test_a_table_without_queries_has_no_likelihoods() -> None:
+    assert ClickTable.of({}).likelihoods({}) == {}
+
+
+@pytest.mark.filterwarnings("error")
+def test_documents_without_clicks_and_empty_slots_count_in_the_softmax_alone() -> None:
+    table = ClickTable.of({"a": (np.zeros(3), np.asarray([0.0, 1.0, 0.0])), "b": (np.zeros(2), np.asarray([1.0, 0.0]))})
+    found = table.likelihoods({"a": np.zeros(3), "b": np.zeros(2)})
+    assert found == {"a": pytest.approx(math.log(1 / 3)), "b": pytest.approx(math.log(1 / 2))}
