@@ -1,12 +1,13 @@
-"""`search` shows hits."""
+"""`search` shows hits, and draws the heatmaps of an answer."""
 
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from service.cli import show
+from service.cli import drawing, heatmaps, show
 from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
+from service.cli.drawing import HeatmapOption
 from service.cli.failures import USAGE, Failure
 from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption, comma_separated
 
@@ -54,20 +55,26 @@ def search(
         bool, typer.Option("--operators", help='Read "exact phrase", -word and field:value in the query.')
     ] = False,
     typos: Annotated[bool | None, typer.Option(help="Correct unknown words, or not.")] = None,
+    heatmap: HeatmapOption = None,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
 ) -> None:
     """Search a collection."""
+    drawing.require_image_name(heatmap)
     given: dict[str, Any] = {"q": query, "limit": limit, "offset": offset, "filter": condition, "mode": mode}
     given["model"] = version_or_alias(model)
     given["predict"] = predict or None
     given |= {"facets": comma_separated(facets) or None, "sort": comma_separated(sort) or None, "typos": typos}
     given |= {"prefix": "last" if prefix else None, "operators": operators or None}
-    body = {name: value for name, value in given.items() if value is not None} | {"explain": explain}
+    body = {name: value for name, value in given.items() if value is not None} | {
+        "explain": "matrix" if heatmap else explain
+    }
     with connect(data, url) as service:
         answer = service.call("POST", collection_path(collection, "search"), body)
     if json_out:
         show.data(answer)
     else:
         show.hits(answer)
+    if heatmap:
+        drawing.write(heatmap, heatmaps.of_search(answer))
