@@ -8,7 +8,7 @@ import typer
 from service.cli import drawing, heatmaps, show
 from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
 from service.cli.drawing import HeatmapOption
-from service.cli.failures import USAGE, Failure
+from service.cli.failures import ERROR, USAGE, Failure
 from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption, comma_separated
 
 
@@ -77,4 +77,6 @@ def search(
     else:
         show.hits(answer)
     if heatmap:
-        drawing.write(heatmap, heatmaps.of_search(answer))
+        if not (found := heatmaps.of_search(answer)):
+            raise Failure(ERROR, "no hits: there is no heatmap to draw")
+        drawing.write(heatmap, found)

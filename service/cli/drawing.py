@@ -52,9 +52,7 @@ def require_image_name(path: Path | None) -> None:
 
 
 def write(path: Path, heatmaps: Sequence[Heatmap], beside: bool = False) -> None:
-    """Draw heatmaps below or beside each other into a file. Raises Failure ERROR without heatmaps or without access."""
-    if not heatmaps:
-        raise Failure(ERROR, "no hits: there is no heatmap to draw")
+    """Draw heatmaps below or beside each other into a file. Raises Failure ERROR if it cannot be written."""
     image = encoded(figure_of(heatmaps, beside), path.suffix.lower().removeprefix("."))
     try:
         path.write_bytes(image)
@@ -98,7 +96,7 @@ def _draw(axes: "Axes", heatmap: Heatmap) -> None:
     """Draw a matrix. Labels are plain text: a dollar sign in a document starts no formula."""
     import numpy as np
 
-    most = max((abs(cell) for row in heatmap.cells for cell in row), default=0.0) or 1.0
+    most = heatmap.largest or max(abs(cell) for row in heatmap.cells for cell in row) or 1.0
     least = -most if heatmap.signed else 0.0
     colours = SIGNED if heatmap.signed else UNSIGNED
     image = axes.imshow(heatmap.cells, cmap=colours, vmin=least, vmax=most, aspect="auto")

@@ -6,6 +6,8 @@ from typing import Any
 
 from service.cli import show
 
+RANKS = 10
+"""Ranks whose weights are drawn for each query."""
 LABEL_CHARACTERS = 28
 """Characters of a title or of a part of a text in a label."""
 
@@ -15,6 +17,7 @@ class Heatmap:
     """A matrix to draw. cells: a list for each row, with a number for each column.
 
     signed: whether the colours are symmetric around 0; otherwise they begin at 0. decimals: digits of a shown number.
+    largest: the number with the strongest colour; None: the largest of the cells. Heatmaps beside each other share it.
     """
 
     title: str
@@ -23,6 +26,7 @@ class Heatmap:
     cells: Sequence[Sequence[float]]
     signed: bool = True
     decimals: int = 2
+    largest: float | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -36,6 +40,23 @@ def of_search(answer: Mapping[str, Any]) -> list[Heatmap]:
     matrix = answer["matrix"]
     found = [_words(matrix["words_by_keys"], hits)] if "words_by_keys" in matrix else []
     return [one for one in [*found, _parts(matrix["parts_by_documents"], hits)] if not one.is_empty]
+
+
+def of_models(answers: Mapping[str, Sequence[Mapping[str, Any]]], queries: Sequence[str]) -> list[Heatmap]:
+    """Return a heatmap of each model: a row for each query, with its weights by rank and the weight of no answer.
+
+    answers: title of a model -> its answers to these queries, in their order. Ranks without a hit have the weight 0.
+    """
+    cells = {title: [_weights(one) for one in of_model] for title, of_model in answers.items()}
+    largest = max((cell for of_model in cells.values() for row in of_model for cell in row), default=0.0)
+    columns = [*(f"rank {rank}" for rank in range(1, RANKS + 1)), "no answer"]
+    rows = [shortened(query) for query in queries]
+    return [Heatmap(title, rows, columns, of_model, signed=False, largest=largest) for title, of_model in cells.items()]
+
+
+def _weights(answer: Mapping[str, Any]) -> list[float]:
+    weights = [hit["score"] for hit in answer["hits"][:RANKS]]
+    return [*weights, *[0.0] * (RANKS - len(weights)), answer["attention"]["null_weight"]]
 
 
 def _words(matrix: Mapping[str, Any], hits: Mapping[str, Mapping[str, Any]]) -> Heatmap:

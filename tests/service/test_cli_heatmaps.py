@@ -12,7 +12,7 @@ import pytest
 
 from service.cli import drawing, heatmaps
 from service.cli.heatmaps import Heatmap
-from tests.service.test_cli import FOUND, ROOT, Fake, Run, fake, run
+from tests.service.test_cli import FOUND, HIT, ROOT, Fake, Run, fake, lines_file, run
 
 __all__ = ["fake", "run"]
 
@@ -177,6 +177,84 @@ def test_heatmaps_of_a_data_directory(run: Run, tmp_path: Path, monkeypatch: pyt
     every = heatmaps.of_search(json.loads(ended.out))
     assert every[0].rows == ["an", "old", "oak"]
     assert png_size(tmp_path / "a.png") == tuple(round(drawing.DPI * inches) for inches in drawing.size_of(every))
+
+
+# --- Training ---
+
+
+def ranked(*weights: float, null_weight: float) -> dict[str, Any]:
+    """Return an answer whose hits have these weights."""
+    hits = [HIT | {"position": position, "score": weight} for position, weight in enumerate(weights, 1)]
+    return FOUND | {"hits": hits, "attention": {"null_weight": null_weight}}
+
+
+def test_the_weights_of_models_are_arrays_by_rank_with_no_answer_last() -> None:
+    before = [ranked(0.5, 0.25, null_weight=0.25), ranked(*[0.05] * 12, null_weight=0.4)]
+    after = [ranked(0.75, null_weight=0.25), ranked(null_weight=1.0)]
+    one, other = heatmaps.of_models({"model 0": before, "model 1": after}, ["oak", "pine"])
+    assert (one.title, one.rows, one.columns[0], one.columns[-1]) == ("model 0", ["oak", "pine"], "rank 1", "no answer")
+    assert one.cells == [[0.5, 0.25, *[0.0] * 8, 0.25], [*[0.05] * 10, 0.4]]
+    assert other.cells == [[0.75, *[0.0] * 9, 0.25], [*[0.0] * 10, 1.0]]
+    figure = drawing.figure_of([one, other], beside=True)
+    assert [axes.images[0].get_clim() for axes in figure.axes] == [(0, 1.0), (0, 1.0)]
+    for axes, heatmap in zip(figure.axes, (one, other), strict=True):
+        assert np.array_equal(axes.images[0].get_array(), np.asarray(heatmap.cells))
+
+
+def test_training_draws_the_champion_before_and_the_model_of_the_run(fake: Fake, run: Run, tmp_path: Path) -> None:
+    runs = "/v1/collections/default/training-runs"
+    fake.on("GET", "/v1/collections/default/judging", {"champion": 2, "queries": [{"q": "oak"}, {"q": "pine"}]})
+    fake.on("POST", runs, (202, {"id": "r1"}))
+    fake.on("GET", f"{runs}/r1", {"id": "r1", "status": "succeeded", "model_version": 5, "report": {}, "decision": {}})
+    fake.on("POST", ALL, *[ranked(weight, null_weight=0.1) for weight in (0.2, 0.3, 0.6, 0.7)])
+    ended = run("train", "--heatmap", tmp_path / "a.png", "--url", fake.url)
+    assert ended.code == 0, ended.err
+    assert "heatmaps:" in ended.err
+    request = {"limit": 10, "log": False, "fields": ["title"]}
+    models = [("oak", 2), ("pine", 2), ("oak", 5), ("pine", 5)]
+    assert fake.sent(ALL) == [request | {"q": query, "model": version} for query, version in models]
+    paths = [path for _, path, _ in fake.requests]
+    assert paths.index("/v1/collections/default/judging") < paths.index(runs)
+    drawn = [Heatmap("t", ["oak", "pine"], ["c"] * 11, [])] * 2
+    width, height = drawing.size_of(drawn, beside=True)
+    assert png_size(tmp_path / "a.png") == (round(drawing.DPI * width), round(drawing.DPI * height))
+
+
+def test_without_queries_no_run_is_started(fake: Fake, run: Run, tmp_path: Path) -> None:
+    fake.on("GET", "/v1/collections/default/judging", {"champion": 0, "queries": []})
+    ended = run("train", "--heatmap", tmp_path / "a.png", "--url", fake.url)
+    assert (ended.code, [path for _, path, _ in fake.requests]) == (1, ["/v1/collections/default/judging"])
+    assert "nothing to draw" in ended.err
+
+
+@pytest.mark.parametrize("more", [["--heatmap", "a.gif"], ["--heatmap", "a.png", "--no-wait"]])
+def test_wrong_use_in_training_ends_with_2_before_any_request(fake: Fake, run: Run, more: list[str]) -> None:
+    ended = run("train", *more, "--url", fake.url)
+    assert (ended.code, fake.requests) == (2, [])
+    assert "--heatmap" in ended.err
+
+
+def test_training_without_a_heatmap_asks_for_no_queries(fake: Fake, run: Run) -> None:
+    runs = "/v1/collections/default/training-runs"
+    fake.on("POST", runs, (202, {"id": "r1"}))
+    fake.on("GET", f"{runs}/r1", {"id": "r1", "status": "succeeded", "model_version": 5, "report": {}, "decision": {}})
+    assert run("train", "--url", fake.url).code == 0
+    assert {path for _, path, _ in fake.requests} == {runs, f"{runs}/r1"}
+
+
+def test_the_attention_of_a_real_run_is_drawn(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
+    option = ("--data", tmp_path / "data")
+    trees = [{"id": f"t{n}", "title": f"Tree {n}", "text": f"tree number {n} is tall"} for n in range(24)]
+    judged = [{"query": f"which tree has number {n}", "document_id": f"t{n}", "rating": 3} for n in range(24)]
+    assert run("ingest", lines_file(tmp_path / "trees.ndjson", *trees), *option).code == 0
+    assert run("judgments", "import", lines_file(tmp_path / "judged.jsonl", *judged), *option).code == 0
+    ended = run("train", "--budget", 1, "--promote", "never", "--heatmap", tmp_path / "a.svg", *option)
+    assert ended.code == 0, ended.err
+    drawn = (tmp_path / "a.svg").read_text()
+    assert "<!-- before: model 0 -->" in drawn
+    assert "<!-- after: model 1 -->" in drawn
+    assert drawn.count("which tree has number") >= 8
 
 
 def test_a_search_without_a_heatmap_imports_no_matplotlib() -> None:
