@@ -36,7 +36,7 @@ def _words(runtime: Runtime, searched: Searched, shown: dict[int, dict[str, Any]
     text = read_query(searched.generation, searched.query).text
     every = heatmaps.words_of_query(text)
     words = every[: heatmaps.MAX_WORDS]
-    without = _vectors(runtime, heatmaps.without_each(text, every)[: len(words)])
+    without = _vectors(runtime, heatmaps.without_each(text, words))
     found = heatmaps.words_by_keys(
         searched.generation, searched.serving.head, searched.query, searched.ranking, list(shown), without
     )
