@@ -19,8 +19,9 @@ LEAST_SHARE = np.float32(1e-30)
 class KeyShare:
     """A key of a hit: its score and its share of the pooled score of its kind.
 
-    start and end are the character offsets of an own key in the document's text. For a past query, query_key is its
-    query key and confirmations is the number of confirmations merged in it.
+    start and end are the character offsets of an own key in the document's text, and key_index is its index in the
+    keys of the generation. For a past query, query_key is its query key and confirmations is the number of
+    confirmations merged in it.
     """
 
     kind: KeyKind
@@ -30,6 +31,7 @@ class KeyShare:
     end: int = 0
     query_key: str | None = None
     confirmations: int = 0
+    key_index: int = -1
 
 
 def explain_parts(ranking: Ranking, rank: int) -> dict[str, float]:
@@ -45,7 +47,7 @@ def explain_keys(
 ) -> list[KeyShare]:
     """Return the keys of the hit at a 0-based rank: its own keys, then the past queries that confirm it."""
     doc_index = int(ranking.doc_indices[rank])
-    shares = [] if query.mode is Mode.WORDS else _own_keys(generation, head, ranking.asked, doc_index)
+    shares = [] if query.mode is Mode.WORDS else own_keys(generation, head, ranking.asked, doc_index)
     return shares + _past_queries(generation, head, ranking, doc_index)
 
 
@@ -65,13 +67,14 @@ def _past_queries(generation: Generation, head: AttentionHead, ranking: Ranking,
 
 def best_passage(generation: Generation, head: AttentionHead, ranking: Ranking, rank: int) -> tuple[int, int]:
     """Return the character offsets of the passage or sentence with the most attention in the hit at a 0-based rank."""
-    keys = _own_keys(generation, head, ranking.asked, int(ranking.doc_indices[rank]))
+    keys = own_keys(generation, head, ranking.asked, int(ranking.doc_indices[rank]))
     inside = [key for key in keys if key.kind is not KeyKind.TITLE]
     best = max(inside, key=lambda key: (key.kind is KeyKind.SENTENCE, key.share), default=None)
     return (best.start, best.end) if best else (0, 0)
 
 
-def _own_keys(generation: Generation, head: AttentionHead, asked: Floats, doc_index: int) -> list[KeyShare]:
+def own_keys(generation: Generation, head: AttentionHead, asked: Floats, doc_index: int) -> list[KeyShare]:
+    """Return the keys of a document for the query vector asked (D,), by kind and in reading order."""
     columns = generation.columns
     keys = slice(int(columns.first_key[doc_index]), int(columns.first_key[doc_index + 1]))
     own = generation.key_vectors(np.arange(keys.start, keys.stop))
@@ -88,6 +91,7 @@ def _own_keys(generation: Generation, head: AttentionHead, asked: Floats, doc_in
         weight = by_head * weight / weight.sum(axis=0)  # shares of the pooled score; they sum to 1 over keys and heads
         score = (weight * scores[same_kind]).sum(axis=1) / weight.sum(axis=1)
         for offset, share, key_score in zip(same_kind, weight.sum(axis=1), score, strict=True):
-            start, end = (int(side[keys.start + offset]) for side in (columns.key_start, columns.key_end))
-            shares.append(KeyShare(KeyKind(int(kind)), float(key_score), float(share), start, end))
+            at = keys.start + int(offset)
+            start, end = (int(side[at]) for side in (columns.key_start, columns.key_end))
+            shares.append(KeyShare(KeyKind(int(kind)), float(key_score), float(share), start, end, key_index=at))
     return shares

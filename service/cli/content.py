@@ -1,13 +1,14 @@
-"""`search` shows hits."""
+"""`search` shows hits, and draws the heatmaps of an answer."""
 
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from service.cli import show
+from service.cli import drawing, heatmaps, show
 from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
-from service.cli.failures import USAGE, Failure
+from service.cli.drawing import HeatmapOption
+from service.cli.failures import ERROR, USAGE, Failure
 from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption, comma_separated
 
 
@@ -55,21 +56,27 @@ def search(
         bool, typer.Option("--operators", help='Read "exact phrase", -word and field:value in the query.')
     ] = False,
     typos: Annotated[bool | None, typer.Option(help="Correct unknown words, or not.")] = None,
+    heatmap: HeatmapOption = None,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
 ) -> None:
     """Search a collection."""
+    drawing.require_image_name(heatmap)
     given: dict[str, Any] = {"q": query, "limit": limit, "offset": offset, "filter": condition, "mode": mode}
     given["model"] = version_or_alias(model)
     given["predict"] = predict or None
     given |= {"facets": comma_separated(facets) or None, "sort": comma_separated(sort) or None, "typos": typos}
     given |= {"prefix": "last" if prefix else None, "operators": operators or None}
-    body = {name: value for name, value in given.items() if value is not None} | {"explain": explain}
-    body |= {"answer": True} if answer else {}
+    body = {name: value for name, value in given.items() if value is not None}
+    body |= {"explain": "matrix" if heatmap else explain} | ({"answer": True} if answer else {})
     with connect(data, url) as service:
         found = service.call("POST", collection_path(collection, "search"), body)
     if json_out:
         show.data(found)
     else:
         show.hits(found)
+    if heatmap:
+        if not (matrices := heatmaps.of_search(found)):
+            raise Failure(ERROR, "no hits: there is no heatmap to draw")
+        drawing.write(heatmap, matrices)

@@ -2,17 +2,21 @@
 `training-runs` lists the runs and tells what is missing for the next run by schedule.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from service.cli import reports, show
+from service.cli import drawing, heatmaps, reports, show
 from service.cli.connection import DEFAULT_COLLECTION, Service, collection_path, connect
-from service.cli.failures import USAGE, Failure, Refused
+from service.cli.drawing import HeatmapOption
+from service.cli.failures import ERROR, USAGE, Failure, Refused
 from service.cli.following import follow
 from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption
+
+DRAWN_QUERIES = 8
+"""Queries whose attention `--heatmap` draws."""
 
 
 class Promote(StrEnum):
@@ -51,6 +55,7 @@ def train(
         typer.Option("--from-documents", help="Make initial weights from the documents alone, without feedback."),
     ] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")] = True,
+    heatmap: HeatmapOption = None,
     collection: CollectionOption = DEFAULT_COLLECTION,
     data: DataOption = None,
     url: UrlOption = None,
@@ -62,7 +67,11 @@ def train(
     """
     if not wait and url is None:
         raise Failure(USAGE, "--no-wait needs --url: without a server the run ends with this command")
+    if not wait and heatmap:
+        raise Failure(USAGE, "--heatmap and --no-wait exclude each other: the attention after the run is drawn")
+    drawing.require_image_name(heatmap)
     with connect(data, url) as service:
+        before = to_judge(service, collection) if heatmap else {}
         runs = collection_path(collection, "training-runs")
         body = {"seed": seed, "promote": promote, "budget_seconds": budget, "click_reading": click_reading}
         if from_documents:
@@ -70,12 +79,15 @@ def train(
         run = started(service, runs, body)
         if wait:
             run = followed(service, f"{runs}/{run['id']}")
+        drawn = attention(service, collection, before, run) if heatmap else []
     if json_out:
         show.data(run)
     elif wait:
         show_run(run)
     else:
         show.line(f"training run {run['id']}")
+    if heatmap:
+        drawing.write(heatmap, drawn, beside=True)
 
 
 def training_runs(
@@ -145,6 +157,36 @@ def followed(service: Service, path: str) -> dict[str, Any]:
         if service.local:
             service.call("POST", f"{path}/cancel")
         raise
+
+
+def to_judge(service: Service, collection: str) -> dict[str, Any]:
+    """Return the champion and the queries worth judging, before a run: queries with feedback or logged searches.
+
+    Raises Failure ERROR if there is no such query.
+    """
+    path = collection_path(collection, "judging")
+    found: dict[str, Any] = service.call("GET", path, params={"limit": str(DRAWN_QUERIES)})
+    if not found["queries"]:
+        raise Failure(ERROR, "--heatmap: no query is left to judge, so that there is nothing to draw")
+    return found
+
+
+def attention(
+    service: Service, collection: str, before: Mapping[str, Any], run: Mapping[str, Any]
+) -> list[heatmaps.Heatmap]:
+    """Return the heatmaps of the champion before a run and of the model of the run."""
+    queries = [one["q"] for one in before["queries"]]
+    versions = {"before: model": before["champion"], "after: model": run["model_version"]}
+    answers = {
+        f"{name} {version}": answered(service, collection, queries, version) for name, version in versions.items()
+    }
+    return heatmaps.of_models(answers, queries)
+
+
+def answered(service: Service, collection: str, queries: Sequence[str], version: int) -> list[dict[str, Any]]:
+    """Return the answers of a model to these queries, without logging the searches."""
+    request = {"limit": heatmaps.RANKS, "model": version, "log": False, "fields": ["title"]}
+    return [service.call("POST", collection_path(collection, "search"), {"q": query} | request) for query in queries]
 
 
 def show_run(run: Mapping[str, Any]) -> None:

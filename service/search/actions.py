@@ -24,6 +24,7 @@ from service.search import pinning, selection
 from service.search.closest_sentence import closest_sentence
 from service.search.hits import BEST, Searched, page_of_hits
 from service.search.logged import impression
+from service.search.matrix import MATRIX, matrix
 from service.search.predictions import predictions
 from service.search.restriction import allowed_documents
 from service.search.schemas import MAX_WINDOW, SearchIn
@@ -170,6 +171,8 @@ def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[di
         body["facets"] = searched.facets
     if request.operators:
         body["operators"] = _operators(searched.parsed)
+    if request.explain == MATRIX:
+        body["matrix"] = matrix(runtime, request, searched, hits)
     if request.pooled:
         body["pooled"] = pooled_value(searched.generation, ranking).tolist()
     if request.predict:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from service.http.answers import Answer, Problem, example, sometimes
+from service.search.matrix_answers import Matrix
 
 MetadataValue = str | float | bool | list[str]
 
@@ -300,6 +301,8 @@ class SearchAnswer(Answer):
     """Milliseconds from the arrival of the request to the answer."""
     timings_ms: dict[str, float]
     """The parts of `took_ms`."""
+    matrix: Matrix = sometimes()
+    """With `"explain": "matrix"`: two matrices about the hits of this page."""
     pooled: list[float] = sometimes()
     """With `pooled`: the sum of weight times stored value over all candidates."""
     predictions: dict[str, Prediction] = sometimes()

@@ -35,7 +35,7 @@ class SearchIn(Strict):
     mode: Literal["hybrid", "dense", "words"] = "hybrid"
     candidates: Annotated[int, Field(ge=1, le=2000)] = 200
     model: Literal["champion", "challenger"] | Version = "champion"
-    explain: bool = False
+    explain: bool | Literal["matrix"] = False
     predict: FieldNames | None = None
     pooled: bool = False
     typos: bool | None = None

@@ -25,7 +25,7 @@ TRAINING = (
 )
 FOR_TENSORS = {"index.ranking.pair_gradient"}
 """Modules that `index.ranking.array_api` imports when it receives a tensor."""
-HEAVY = ("torch", "lightgbm", "array_api_compat.torch", "transformers", "sentence_transformers", "onnx")
+HEAVY = ("torch", "lightgbm", "matplotlib", "array_api_compat.torch", "transformers", "sentence_transformers", "onnx")
 
 
 def printed_by(program: str) -> Any:

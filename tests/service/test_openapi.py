@@ -188,7 +188,7 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     wood.act("tree-1", query_id=found["query_id"], client_id="c")
     wood.judge("a tall tree", "tree-2", 4)
     wood.judge("a tall tree", "nowhere", 4)
-    wood.search("a tall tree", explain=True)
+    wood.search("a tall tree", explain="matrix")
     wood.get(f"queries/{found['query_id']}")
     wood.get("suggestions", q="a")
     assert wood.get("judging")["queries"]

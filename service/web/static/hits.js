@@ -2,20 +2,11 @@
 
 import { attempt, call, el, percent } from "./page.js";
 import { connect } from "./feedback.js";
+import { heatmaps, partName } from "./heatmaps.js";
 
 const MAX_KEYS = 8; // keys in an explanation, past queries first
 const MAX_KEY_CHARACTERS = 90; // characters of a key that are shown
 const MAX_FACTS = 6; // metadata values of a hit that are shown
-const PARTS = {
-  words: "words (BM25)",
-  coverage: "query words in the document",
-  proximity: "query words close together",
-  phrase: "query words in order",
-  corrected: "corrected words",
-  completed: "completed words",
-  memory: "past queries",
-  trees: "combinations of the others",
-}; // labels of the parts of a logit; the other parts are kinds of keys
 
 // Returns the element of a hit. `facts` are the metadata fields that are shown.
 export function hitElement(hit, list, facts, again) {
@@ -96,14 +87,15 @@ async function explain(details, hit, list) {
   const answer = await attempt(() => call("POST", "/search", { ...body, log: false }));
   const found = answer?.hits.find((one) => one.id === hit.id);
   const changed = el("p", {}, "The ranking has changed since this search. Search again to see an explanation.");
-  details.querySelector(".explain").append(...(found ? explanation(found) : answer ? [changed] : []));
+  const shown = found ? [...explanation(found), ...heatmaps(hit, list)] : answer ? [changed] : [];
+  details.querySelector(".explain").append(...shown);
 }
 
 // Parts that are 0 are left out.
 function explanation({ explain, logit, text }) {
   const table = el("table", {}, el("caption", {}, "Logit: the sum of its parts"));
   const parts = Object.entries(explain.parts).filter(([, value]) => value !== 0);
-  for (const [name, value] of [...parts.map(([part, value]) => [PARTS[part] ?? part, value]), ["logit", logit]]) {
+  for (const [name, value] of [...parts.map(([part, value]) => [partName(part), value]), ["logit", logit]]) {
     table.append(el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value.toFixed(3))));
   }
   const order = (key) => (key.kind === "query" ? 1 : 0) + Math.abs(key.share) / 2;

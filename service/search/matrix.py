@@ -1,0 +1,62 @@
+"""Makes the two matrices of an answer: words of the query by keys, and parts of the logit by documents."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from index.ranking import heatmaps
+from index.ranking.retrieval import Mode, read_query
+from index.records import Floats
+from service.runtime.runtime import Runtime
+from service.search.hits import Searched
+from service.search.schemas import SearchIn
+
+MATRIX = "matrix"
+"""The value of `explain` that asks for the matrices."""
+
+
+def matrix(runtime: Runtime, request: SearchIn, searched: Searched, hits: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the matrices of the first hits of a page. A search by words alone has no matrix of words by keys."""
+    shown = {int(searched.page[hit["position"] - request.offset - 1]): hit for hit in hits[: heatmaps.MAX_HITS]}
+    found = {"parts_by_documents": _parts(searched, shown)}
+    if searched.query.mode is Mode.WORDS or searched.everything:
+        return found
+    return {"words_by_keys": _words(runtime, searched, shown)} | found
+
+
+def _parts(searched: Searched, shown: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    names, cells = heatmaps.parts_by_documents(searched.ranking, list(shown))
+    documents = [{"id": hit["id"], "logit": hit["logit"]} for hit in shown.values()]
+    return {"parts": list(names), "documents": documents, "cells": cells.tolist()}
+
+
+def _words(runtime: Runtime, searched: Searched, shown: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Return the matrix of words by keys. The words stand in the text that was encoded."""
+    text = read_query(searched.generation, searched.query).text
+    every = heatmaps.words_of_query(text)
+    words = every[: heatmaps.MAX_WORDS]
+    without = _vectors(runtime, heatmaps.without_each(text, words))
+    found = heatmaps.words_by_keys(
+        searched.generation, searched.serving.head, searched.query, searched.ranking, list(shown), without
+    )
+    return {
+        "text": text,
+        "words": [{"word": text[one.start : one.end], "start": one.start, "end": one.end} for one in words],
+        "keys": [
+            {"id": shown[rank]["id"], "kind": key.kind.label, "start": key.start, "end": key.end, "share": key.share}
+            | {"cosine": cosine}
+            for (rank, key), cosine in zip(found.keys, found.cosines.tolist(), strict=True)
+        ],
+        "cells": found.cells.tolist(),
+        "words_left_out": len(every) - len(words),
+    }
+
+
+def _vectors(runtime: Runtime, texts: Sequence[str]) -> Floats:
+    """Return the vectors (Q, D) of texts, in one call of the encoder; zeros for an empty text."""
+    vectors = np.zeros((len(texts), runtime.encoder.dim), np.float32)
+    filled = [at for at, text in enumerate(texts) if text]
+    if filled:
+        vectors[filled] = runtime.encoder.encode_queries([texts[at] for at in filled])
+    return vectors
