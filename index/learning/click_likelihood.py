@@ -1,8 +1,10 @@
-"""The likelihood of held-out clicks: how well a head explains which of the shown documents were clicked.
+"""The likelihood of held-out clicks: how well the order of a head explains which of the shown documents were clicked.
 
 A query with clicks has no complete judgments, so a measure of ranks knows only the documents that were shown and grades
 them from few clicks. The likelihood uses every click as it is: P(n | query) is the softmax over the shown documents of
-logit_n / T + log propensity_n, with the expected examinations as propensities (Joachims et al. 2017; Ai et al. 2018).
+g(distance_n) + log propensity_n, with the expected examinations as propensities (Joachims et al. 2017; Ai et al. 2018).
+The distance is the best logit minus logit_n. g falls, and is fitted for each head: a head gains nothing by its scale,
+nor by logits that only stretch or squeeze the order of another head.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize
 
 from index.evaluation.significance import Comparison, compare
 from index.generation.generation import Generation
@@ -22,10 +24,8 @@ from index.records import Floats
 
 CLICKS = "log likelihood per click"
 """The name of the measure."""
-LOG_TEMPERATURES = (-3.0, 4.0)
-"""Bounds of log T: T makes the scales of two heads comparable, and changes no ranking."""
-TRIED_TEMPERATURES = np.exp(np.linspace(*LOG_TEMPERATURES, 29))
-"""The values of T among which `ClickTable` takes the best."""
+KNOTS = (1 / 3, 2 / 3)
+"""The quantiles of the distances above 0 at which the slope of g changes."""
 TOP = 10
 
 Doubles = NDArray[np.float64]
@@ -35,15 +35,27 @@ Doubles = NDArray[np.float64]
 class Clicked:
     """The shown documents of a query with clicks under a head: logits, log propensities and clicks, all (n,)."""
 
-    logits: Doubles
-    log_propensity: Doubles
-    clicks: Doubles
+    logits: NDArray[Any]
+    log_propensity: NDArray[Any]
+    clicks: NDArray[Any]
 
-    def likelihood(self, temperature: float) -> float:
-        """Return the mean log probability of a click."""
-        scores = self.logits / temperature + self.log_propensity
-        log_weights = scores - np.logaddexp.reduce(scores)
-        return float(self.clicks @ log_weights / self.clicks.sum())
+
+@dataclass(frozen=True)
+class Calibration:
+    """The function g of a head: g(d) = -(w_0 d + w_1 min(d, k_1) + w_2 min(d, k_2)), w >= 0.
+
+    It is linear in w, so its likelihood is concave in w (the conditional logit, McFadden 1974). With w_1 = w_2 = 0, w_0
+    is an inverse temperature.
+    """
+
+    weights: Doubles
+    """w (3,)."""
+    knots: Doubles
+    """k (2,)."""
+
+    def __call__(self, distances: Doubles) -> Doubles:
+        scores: Doubles = np.einsum("w,wqn->qn", self.weights, _features(distances, self.knots))
+        return scores
 
 
 @dataclass(frozen=True)
@@ -64,27 +76,56 @@ class ClickTable:
             clicks[at, : len(own_clicks)] = own_clicks
         return cls(list(shown), log_propensity, clicks)
 
-    def likelihoods(self, logits: Mapping[str, NDArray[Any]]) -> dict[str, float]:
-        """Return query key -> mean log probability of a click, with the T that is best for all queries.
-
-        logits: query key -> logits (n,) of its shown documents. A single T, fitted on the same queries, overestimates
-        by little; `likelihoods` fits it on others.
-        """
-        scores = np.zeros_like(self.log_propensity)
+    def distances(self, logits: Mapping[str, NDArray[Any]]) -> Doubles:
+        """Return the best logit minus each logit (Q, N), 0 in empty slots. logits: query key -> (n,)."""
+        found = np.zeros_like(self.log_propensity)
         for at, key in enumerate(self.query_keys):
-            scores[at, : len(logits[key])] = logits[key]
-        best: Doubles | None = None
-        for temperature in TRIED_TEMPERATURES:
-            each = self._at(scores / temperature)
-            if best is None or each.sum() > best.sum():
-                best = each
-        return dict(zip(self.query_keys, [] if best is None else best.tolist(), strict=True))
-
-    def _at(self, scores: Doubles) -> Doubles:
-        weights = scores + self.log_propensity
-        log_weights = np.where(self.clicks > 0, weights - np.logaddexp.reduce(weights, axis=1, keepdims=True), 0.0)
-        found: Doubles = (self.clicks * log_weights).sum(axis=1) / self.clicks.sum(axis=1)
+            found[at, : len(logits[key])] = np.max(logits[key]) - np.asarray(logits[key], np.float64)
         return found
+
+    def calibrated(self, distances: Doubles) -> Calibration:
+        """Return g with the largest likelihood of these clicks."""
+        positive = distances[np.isfinite(self.log_propensity) & (distances > 0)]
+        knots = np.quantile(positive, KNOTS) if len(positive) else np.ones(len(KNOTS))
+        features = _features(distances, knots)
+        scale = 1 / max(1e-12, float(np.mean(positive)) if len(positive) else 1.0)
+
+        def loss(weights: Doubles) -> tuple[float, Doubles]:
+            probability, likelihood = self._softmax(np.einsum("w,wqn->qn", weights, features))
+            share = self.clicks / self.clicks.sum(axis=1, keepdims=True)
+            gradient = np.einsum("qn,wqn->w", share - probability, features)
+            return -float(likelihood.sum()), -gradient
+
+        start = np.asarray([scale, 0.0, 0.0])
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(start))
+        return Calibration(np.asarray(found.x, np.float64), knots)
+
+    def likelihoods(
+        self, logits: Mapping[str, NDArray[Any]], calibration: Calibration | None = None
+    ) -> dict[str, float]:
+        """Return query key -> mean log probability of a click.
+
+        logits: query key -> logits (n,) of its shown documents. calibration: g; None fits it on the same queries, which
+        overestimates by little.
+        """
+        if not self.query_keys:
+            return {}
+        distances = self.distances(logits)
+        _, found = self._softmax((calibration or self.calibrated(distances))(distances))
+        return dict(zip(self.query_keys, found.tolist(), strict=True))
+
+    def _softmax(self, scores: Doubles) -> tuple[Doubles, Doubles]:
+        """Return the probabilities (Q, N) of the documents, and the mean log probability of a click (Q,)."""
+        scores = scores + self.log_propensity
+        log_weights = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+        clicked = np.where(self.clicks > 0, log_weights, 0.0)
+        found: Doubles = (self.clicks * clicked).sum(axis=1) / self.clicks.sum(axis=1)
+        return np.exp(log_weights), found
+
+
+def _features(distances: Doubles, knots: Doubles) -> Doubles:
+    """Return the features (3, Q, N) whose weighted sum is g."""
+    return -np.stack([distances, *(np.minimum(distances, knot) for knot in knots)])
 
 
 def click_counts(feedback: Feedback, rows: Sequence[int]) -> Doubles:
@@ -115,25 +156,19 @@ def clicked(generation: Generation, head: AttentionHead, feedback: Feedback, cur
 
 
 def likelihoods(queries: Mapping[str, Clicked]) -> dict[str, float]:
-    """Return query key -> mean log probability of a click. T of a half of the queries is fitted on the other half."""
+    """Return query key -> mean log probability of a click. g of a half of the queries is fitted on the other half."""
     halves: tuple[dict[str, Clicked], dict[str, Clicked]] = ({}, {})
     for key, one in queries.items():
         halves[hash_of(key) // 16 % 2][key] = one
+    tables = [ClickTable.of({key: (one.log_propensity, one.clicks) for key, one in half.items()}) for half in halves]
+    logits = [{key: one.logits for key, one in half.items()} for half in halves]
     found: dict[str, float] = {}
-    for own, other in (halves, halves[::-1]):
-        temperature = _temperature(list((other or own).values())) if own else 1.0
-        found |= {key: one.likelihood(temperature) for key, one in own.items()}
+    for own, other in ((0, 1), (1, 0)):
+        fitted = other if halves[other] else own
+        if halves[own]:
+            calibration = tables[fitted].calibrated(tables[fitted].distances(logits[fitted]))
+            found |= tables[own].likelihoods(logits[own], calibration)
     return found
-
-
-def _temperature(queries: Sequence[Clicked]) -> float:
-    """Return T with the largest mean likelihood."""
-    found = minimize_scalar(
-        lambda log: -float(np.mean([one.likelihood(float(np.exp(log))) for one in queries])),
-        bounds=LOG_TEMPERATURES,
-        method="bounded",
-    )
-    return float(np.exp(found.x))
 
 
 def compare_clicks(
