@@ -42,16 +42,16 @@ class Clicked:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The function g of a head: g(d) = -(w_0 d + w_1 min(d, k_1) + w_2 min(d, k_2)), w >= 0.
+    """The function g of a head: piecewise linear, with slope -w_i between two knots, w >= 0, and g(0) = 0.
 
-    It is linear in w, so its likelihood is concave in w (the conditional logit, McFadden 1974). With w_1 = w_2 = 0, w_0
-    is an inverse temperature.
+    It is linear in w, so the likelihood is concave in w (the conditional logit, McFadden 1974). With equal slopes, w is
+    an inverse temperature.
     """
 
     weights: Doubles
     """w (3,)."""
     knots: Doubles
-    """k (2,)."""
+    """The distances (2,) at which the slope changes, ascending."""
 
     def __call__(self, distances: Doubles) -> Doubles:
         scores: Doubles = np.einsum("w,wqn->qn", self.weights, _features(distances, self.knots))
@@ -96,7 +96,7 @@ class ClickTable:
             gradient = np.einsum("qn,wqn->w", share - probability, features)
             return -float(likelihood.sum()), -gradient
 
-        start = np.asarray([scale, 0.0, 0.0])
+        start = np.full(len(features), scale)
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(start))
         return Calibration(np.asarray(found.x, np.float64), knots)
 
@@ -124,8 +124,9 @@ class ClickTable:
 
 
 def _features(distances: Doubles, knots: Doubles) -> Doubles:
-    """Return the features (3, Q, N) whose weighted sum is g."""
-    return -np.stack([distances, *(np.minimum(distances, knot) for knot in knots)])
+    """Return the features (3, Q, N) whose weighted sum is g: minus the part of each distance between two knots."""
+    reached = np.stack([np.minimum(distances, knot) for knot in (*knots, np.inf)])
+    return -np.diff(reached, axis=0, prepend=0.0)
 
 
 def click_counts(feedback: Feedback, rows: Sequence[int]) -> Doubles:

@@ -10,7 +10,7 @@ import pytest
 from index.generation.generation import Generation
 from index.learning.click_likelihood import (
     CLICKS,
-    TRIED_TEMPERATURES,
+    Calibration,
     Clicked,
     ClickTable,
     clicked,
@@ -54,21 +54,65 @@ def log(shifted: bool, count: int = 60) -> list[Feedback]:
     return found
 
 
-def test_the_likelihood_agrees_with_a_softmax_by_hand() -> None:
-    one = Clicked(np.asarray([2.0, 1.0]), np.log([0.5, 1.0]), np.asarray([1.0, 3.0]))
-    first = 0.5 * math.exp(2 / 4) / (0.5 * math.exp(2 / 4) + math.exp(1 / 4))
-    assert one.likelihood(4.0) == pytest.approx((math.log(first) + 3 * math.log(1 - first)) / 4)
+QUARTER = Calibration(np.full(3, 0.25), np.asarray([1.0, 2.0]))
+"""A temperature of 4."""
 
 
-def test_the_scale_of_a_head_does_not_matter() -> None:
-    random = np.random.default_rng(0)
+def drawn(count: int, seed: int = 0) -> dict[str, Clicked]:
+    """Return queries with one click each, drawn from the softmax of the logits of eight documents."""
+    random = np.random.default_rng(seed)
     queries = {}
-    for at in range(60):
+    for at in range(count):
         logits = random.normal(size=8)
         liked = int(np.argmax(logits + random.gumbel(size=8)))
         queries[f"query {at}"] = Clicked(logits, np.zeros(8), (np.arange(8) == liked).astype(float))
+    return queries
+
+
+def table_of(queries: dict[str, Clicked]) -> ClickTable:
+    return ClickTable.of({key: (one.log_propensity, one.clicks) for key, one in queries.items()})
+
+
+def test_the_likelihood_agrees_with_a_softmax_by_hand() -> None:
+    logits, clicks = np.asarray([2.0, 1.0]), np.asarray([1.0, 3.0])
+    first = 0.5 * math.exp(2 / 4) / (0.5 * math.exp(2 / 4) + math.exp(1 / 4))
+    table = ClickTable.of({"a": (np.log([0.5, 1.0]), clicks)})
+    by_hand = (math.log(first) + 3 * math.log(1 - first)) / 4
+    assert table.likelihoods({"a": logits}, QUARTER) == {"a": pytest.approx(by_hand)}
+
+
+def test_g_falls_with_the_distance_and_its_slope_changes_at_the_knots() -> None:
+    g = Calibration(np.asarray([1.0, 0.5, 2.0]), np.asarray([1.0, 3.0]))
+    assert g(np.asarray([[0.0, 1.0, 2.0, 3.0, 5.0]])).tolist() == [[0.0, -1.0, -1.5, -2.0, -6.0]]
+
+
+def test_the_scale_of_a_head_does_not_matter() -> None:
+    queries = drawn(60)
     scaled = {key: replace(one, logits=7 * one.logits) for key, one in queries.items()}
     assert list(likelihoods(scaled).values()) == pytest.approx(list(likelihoods(queries).values()), abs=1e-3)
+
+
+def test_logits_that_squeeze_the_order_of_another_head_gain_nothing() -> None:
+    """A temperature alone would prefer the logits that the clicks were drawn from."""
+    queries = drawn(400)
+    plain = np.mean(list(likelihoods(queries).values()))
+    for power in (0.5, 2.0):
+        bent = {key: replace(one, logits=-((one.logits.max() - one.logits) ** power)) for key, one in queries.items()}
+        assert plain == pytest.approx(np.mean(list(likelihoods(bent).values())), abs=0.01)
+    shuffled = {key: replace(one, logits=one.logits[::-1]) for key, one in queries.items()}
+    assert np.mean(list(likelihoods(shuffled).values())) < plain - 0.1
+
+
+def test_the_calibration_is_the_best_of_its_family() -> None:
+    queries = drawn(80)
+    table, logits = table_of(queries), {key: one.logits for key, one in queries.items()}
+    best = table.calibrated(table.distances(logits))
+    assert (best.weights >= 0).all()
+    reached = sum(table.likelihoods(logits, best).values())
+    random = np.random.default_rng(5)
+    for _ in range(50):
+        other = Calibration(np.abs(best.weights + random.normal(0, 0.3, 3)), best.knots)
+        assert sum(table.likelihoods(logits, other).values()) <= reached + 1e-6
 
 
 def test_propensities_come_from_the_positions(collection: Generation) -> None:
@@ -115,17 +159,10 @@ def test_documents_that_no_list_showed_are_counted_but_for_new_ones() -> None:
 # --- The table of a trial ---
 
 
-def test_a_table_gives_each_query_its_likelihood_at_the_best_temperature() -> None:
-    random = np.random.default_rng(1)
-    queries = {
-        f"q{count}": Clicked(random.normal(0, 3, count), np.log(random.uniform(0.2, 1, count)), np.eye(count)[0] * 2)
-        for count in (2, 4, 7)
-    }
-    table = ClickTable.of({key: (one.log_propensity, one.clicks) for key, one in queries.items()})
-    found = table.likelihoods({key: one.logits for key, one in queries.items()})
-    by_hand = [{key: one.likelihood(t) for key, one in queries.items()} for t in TRIED_TEMPERATURES]
-    best = max(by_hand, key=lambda each: sum(each.values()))
-    assert found == {key: pytest.approx(value) for key, value in best.items()}
+def test_a_table_fits_g_on_its_own_queries() -> None:
+    queries = drawn(30)
+    table, logits = table_of(queries), {key: one.logits for key, one in queries.items()}
+    assert table.likelihoods(logits) == table.likelihoods(logits, table.calibrated(table.distances(logits)))
 
 
 def test_a_table_without_queries_has_no_likelihoods() -> None:
