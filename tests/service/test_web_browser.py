@@ -144,6 +144,17 @@ class TestReading:
         visit.search("git tool")
         expect(shown).to_be_hidden()
 
+    def test_fields_are_estimated_from_the_attention(self, site: Site, visit: Visit) -> None:
+        found = site.tools.search("git tool", predict=["topic", "year"])["predictions"]
+        visit.open()
+        visit.search("git tool")
+        estimates = visit.page.get_by_role("region", name="Estimates")
+        expect(estimates).to_contain_text(f"{found['topic']['distribution'][0]['value']} ")
+        expect(estimates).to_contain_text(f"about {found['year']['mean']:.0f}")
+        expect(estimates).to_contain_text(f"from {found['topic']['documents']} documents that count as")
+        visit.search("nothing-at-all-here")
+        expect(estimates).to_be_hidden()
+
     def test_a_pinned_hit_is_marked(self, site: Site, visit: Visit) -> None:
         rule = {"query": {"exact": "best tool"}, "pin": [{"id": "git-2", "position": 2}]}
         site.tools.client.put(f"{site.tools.path}/rules/best", json=rule)

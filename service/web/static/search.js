@@ -4,9 +4,9 @@
 import { $, call, collection, percent, showError } from "./page.js";
 import { List, connectSwitch, mayLearn } from "./feedback.js";
 import { showFacets } from "./facets.js";
-import { closestSoon } from "./closest.js";
 import { hitElement } from "./hits.js";
 import { showReading } from "./reading.js";
+import { showWhenRested } from "./rested.js";
 import { LIMIT, addressOf, countOf, emptyWish, filteredFields, searchOf, wishFrom } from "./wish.js";
 
 const TYPING_MS = 120; // pause after which a query is searched
@@ -62,7 +62,7 @@ function show(answer, request, facets) {
     showHint(answer);
     showReading(answer, wish, reread);
     if (answer) showFacets(facets, wish, changed);
-    closestSoon(request, answer?.hits ?? []);
+    showWhenRested(request, answer?.hits ?? [], filterable);
     $("reset").hidden = !filteredFields(wish).length;
     document.title = `${wish.q} – Softseek`;
   }
@@ -77,7 +77,7 @@ function clear() {
   list = null;
   for (const id of ["hits", "facets"]) $(id).replaceChildren();
   for (const id of ["hint", "reading", "more", "reset"]) $(id).hidden = true;
-  closestSoon({ q: "" }, []);
+  showWhenRested({ q: "" }, [], []);
   $("hits").removeAttribute("aria-busy");
   $("summary").textContent = "";
   document.title = "Softseek";
