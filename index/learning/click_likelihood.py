@@ -4,7 +4,8 @@ A query with clicks has no complete judgments, so a measure of ranks knows only 
 them from few clicks. The likelihood uses every click as it is: P(n | query) is the softmax over the shown documents of
 g(distance_n) + log propensity_n, with the expected examinations as propensities (Joachims et al. 2017; Ai et al. 2018).
 The distance is the best logit minus logit_n. g falls, and is fitted for each head: a head gains nothing by its scale,
-nor by logits that only stretch or squeeze the order of another head.
+nor by logits that only stretch or squeeze the order of another head. A share of the clicks is by chance, so that a
+single click far below the best document does not decide.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,10 @@ CLICKS = "log likelihood per click"
 """The name of the measure."""
 KNOTS = (1 / 3, 2 / 3)
 """The quantiles of the distances above 0 at which the slope of g changes."""
+STEEPEST = 50.0
+"""The largest slope of g, for distances in units of their mean."""
+CHANCE = 0.05
+"""The share of clicks that are on any examined document."""
 TOP = 10
 
 Doubles = NDArray[np.float64]
@@ -44,8 +49,7 @@ class Clicked:
 class Calibration:
     """The function g of a head: piecewise linear, with slope -w_i between two knots, w >= 0, and g(0) = 0.
 
-    It is linear in w, so the likelihood is concave in w (the conditional logit, McFadden 1974). With equal slopes, w is
-    an inverse temperature.
+    The softmax of g is a conditional logit (McFadden 1974). With equal slopes, w is an inverse temperature.
     """
 
     weights: Doubles
@@ -90,15 +94,14 @@ class ClickTable:
         features = _features(distances, knots)
         scale = 1 / max(1e-12, float(np.mean(positive)) if len(positive) else 1.0)
 
-        def loss(weights: Doubles) -> tuple[float, Doubles]:
-            probability, likelihood = self._softmax(np.einsum("w,wqn->qn", weights, features))
-            share = self.clicks / self.clicks.sum(axis=1, keepdims=True)
-            gradient = np.einsum("qn,wqn->w", share - probability, features)
+        def loss(slopes: Doubles) -> tuple[float, Doubles]:
+            chosen, likelihood, share = self._probabilities(scale * np.einsum("w,wqn->qn", slopes, features))
+            gradient = scale * np.einsum("qn,wqn->w", share - share.sum(axis=1, keepdims=True) * chosen, features)
             return -float(likelihood.sum()), -gradient
 
-        start = np.full(len(features), scale)
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(start))
-        return Calibration(np.asarray(found.x, np.float64), knots)
+        start = np.ones(len(features))
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, STEEPEST)] * len(start))
+        return Calibration(scale * np.asarray(found.x, np.float64), knots)
 
     def likelihoods(
         self, logits: Mapping[str, NDArray[Any]], calibration: Calibration | None = None
@@ -111,16 +114,27 @@ class ClickTable:
         if not self.query_keys:
             return {}
         distances = self.distances(logits)
-        _, found = self._softmax((calibration or self.calibrated(distances))(distances))
+        _, found, _ = self._probabilities((calibration or self.calibrated(distances))(distances))
         return dict(zip(self.query_keys, found.tolist(), strict=True))
 
-    def _softmax(self, scores: Doubles) -> tuple[Doubles, Doubles]:
-        """Return the probabilities (Q, N) of the documents, and the mean log probability of a click (Q,)."""
-        scores = scores + self.log_propensity
-        log_weights = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-        clicked = np.where(self.clicks > 0, log_weights, 0.0)
-        found: Doubles = (self.clicks * clicked).sum(axis=1) / self.clicks.sum(axis=1)
-        return np.exp(log_weights), found
+    def _probabilities(self, scores: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+        """Return the softmax (Q, N), the mean log probability of a click (Q,), and its derivative (Q, N).
+
+        A click is on document n with p_n = (1 - CHANCE) softmax_n + CHANCE E_n / sum E. The derivative is by
+        log softmax_n: the share of the clicks that are not by chance.
+        """
+        chosen, by_chance = _softmax(scores + self.log_propensity), _softmax(self.log_propensity)
+        probability = (1 - CHANCE) * chosen + CHANCE * by_chance
+        share = self.clicks / self.clicks.sum(axis=1, keepdims=True)
+        likelihood: Doubles = (share * np.log(np.where(self.clicks > 0, probability, 1.0))).sum(axis=1)
+        meant = share * (1 - CHANCE) * chosen / np.where(probability > 0, probability, 1.0)
+        return chosen, likelihood, meant
+
+
+def _softmax(scores: Doubles) -> Doubles:
+    """Return the softmax (Q, N) of scores; -inf is an empty slot."""
+    found: Doubles = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+    return found
 
 
 def _features(distances: Doubles, knots: Doubles) -> Doubles:

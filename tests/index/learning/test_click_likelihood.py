@@ -76,6 +76,7 @@ def table_of(queries: dict[str, Clicked]) -> ClickTable:
 def test_the_likelihood_agrees_with_a_softmax_by_hand() -> None:
     logits, clicks = np.asarray([2.0, 1.0]), np.asarray([1.0, 3.0])
     first = 0.5 * math.exp(2 / 4) / (0.5 * math.exp(2 / 4) + math.exp(1 / 4))
+    first = 0.95 * first + 0.05 * 0.5 / 1.5  # one click in twenty is by chance
     table = ClickTable.of({"a": (np.log([0.5, 1.0]), clicks)})
     by_hand = (math.log(first) + 3 * math.log(1 - first)) / 4
     assert table.likelihoods({"a": logits}, QUARTER) == {"a": pytest.approx(by_hand)}
@@ -101,6 +102,13 @@ def test_logits_that_squeeze_the_order_of_another_head_gain_nothing() -> None:
         assert plain == pytest.approx(np.mean(list(likelihoods(bent).values())), abs=0.01)
     shuffled = {key: replace(one, logits=one.logits[::-1]) for key, one in queries.items()}
     assert np.mean(list(likelihoods(shuffled).values())) < plain - 0.1
+
+
+def test_a_single_click_far_below_the_best_document_does_not_decide() -> None:
+    """No click of the fitted half is that far, so g may be steep there."""
+    queries = drawn(60)
+    far = Clicked(np.asarray([0.0, -50.0]), np.zeros(2), np.asarray([0.0, 1.0]))
+    assert likelihoods(queries | {"far": far})["far"] > math.log(0.05 / 2) - 0.01
 
 
 def test_the_calibration_is_the_best_of_its_family() -> None:
