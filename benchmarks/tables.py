@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import quality_tables as quality
+from benchmarks import recommend_tables as recommend
 from benchmarks import speed_tables as speed
 from benchmarks.result_file import RESULTS, load_result
 
@@ -46,6 +47,10 @@ TABLES: dict[str, Renderer] = {
     "null.curves": quality.null_curves,
     "day_one.systems": quality.day_one,
     "prediction.measures": quality.prediction,
+    "recommend.systems": recommend.systems,
+    "recommend.gaps": recommend.gaps,
+    "recommend.choices": recommend.choices,
+    "recommend.dislikes": recommend.dislikes,
     "spelling.engines": quality.spelling,
     "letters.engines": quality.letters,
     "languages.systems": quality.languages,

@@ -37,9 +37,14 @@ class Ranking:
     @property
     def entropy(self) -> float:
         """The entropy in nats of the weights over the candidates and the null slot."""
-        weights = np.append(self.weights, self.null_weight).astype(float)
-        positive = weights[weights > 0]
-        return float(-(positive * np.log(positive)).sum())
+        return entropy(self.weights, self.null_weight)
+
+
+def entropy(weights: Floats, null_weight: float) -> float:
+    """Return the entropy in nats of the weights (N,) of the candidates and the weight of the null slot."""
+    every = np.append(weights, null_weight).astype(float)
+    positive = every[every > 0]
+    return float(-(positive * np.log(positive)).sum())
 
 
 def project(head: AttentionHead, vector: Floats) -> Floats:

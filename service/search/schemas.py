@@ -14,6 +14,8 @@ FieldNames = Annotated[
     Field(min_length=1, max_length=16, json_schema_extra={"uniqueItems": True}),
 ]
 
+FieldList = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
+
 
 def _is_sort_rule(rule: str) -> str:
     field, _, direction = rule.rpartition(":")
@@ -44,7 +46,7 @@ class SearchIn(Strict):
     facets: FieldNames | None = None
     sort: Annotated[list[SortRule], Field(min_length=1, max_length=4)] | None = None
     distinct: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    fields: Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)] | None = None
+    fields: FieldList | None = None
     min_logit: float | None = None
     max_null_weight: Annotated[float, Field(ge=0, le=1)] | None = None
     snippet: bool = False

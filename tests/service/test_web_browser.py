@@ -147,6 +147,19 @@ class TestReading:
         visit.page.get_by_text("Explain").first.click()
         expect(visit.page.locator(".explain").first).to_contain_text("words (BM25)")
 
+    def test_documents_like_a_hit_are_shown_and_pass_the_filter(self, site: Site, visit: Visit) -> None:
+        visit.open(q="git tool 2", **{"is.topic": "git"})
+        expect(visit.titles.first).to_have_text("git tool 2")
+        visit.page.get_by_text("More like this").first.click()
+        similar = visit.page.locator(".similar").first.locator("li")
+        expect(similar).to_have_count(3)
+        assert sorted(similar.locator("a, button").all_inner_texts()) == every("git", (0, 1, 3))
+        similar.get_by_role("button", name="git tool 0").click()
+        expect(similar.filter(has_text="git tool 0")).to_contain_text("A git tool that copies folders, number 0")
+        (request,) = visit.posted("recommend")
+        assert request == {"like": ["git-2"], "limit": 5, "fields": ["title", "url"], "filter": '"topic" IN ["git"]'}
+        assert visit.posted("events") == []
+
     def test_more_results_follow_the_first_ten(self, visit: Visit) -> None:
         visit.open()
         visit.search("tool")
