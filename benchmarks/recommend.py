@@ -42,9 +42,9 @@ DEPTH = 10
 CANDIDATES = 200
 SIZE, HELD_OUT, DISLIKED = 11, 5, 5
 """Most documents of a session, most documents that are held out in turn, and most disliked documents."""
-CHOSEN_ON = ("cranfield", "crowdflower")
+CHOSEN_ON = ("cranfield", "crowdflower", "chorus")
 SHARPNESSES = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 1000.0)
-AVERSIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
+AVERSIONS = (0.0, 0.25, 0.5, 1.0, 2.0)
 SHOP_SEED = 0
 MOST_BOUGHT = "popularity"
 Scores = Callable[[Floats, Floats], Floats]
@@ -213,8 +213,11 @@ def attention(sharpness: float, aversion: float = 0.0) -> Scores:
     """Return attention with this tau and f, over all documents. tau = 0 ranks by the cosine to the mean."""
 
     def scores(liked: Floats, disliked: Floats) -> Floats:
-        pushed = pooled(disliked, sharpness)[0] if aversion else np.float32(0)
-        return pooled(liked, sharpness)[0] - np.float32(aversion) * pushed
+        like = pooled(liked, sharpness)[0]
+        if not disliked.shape[1]:
+            return like
+        nearer = np.maximum(pooled(disliked, sharpness)[0] - like, 0)
+        return like - np.float32(aversion) * nearer
 
     return scores
 

@@ -7,7 +7,10 @@ Letters: N candidate documents, L liked documents, M disliked documents, V value
 
     like_n    = v_n . sum_l softmax(tau v_n . v_l)_l v_l          the soft maximum of the cosines to the liked documents
     dislike_n = the same over the disliked documents, 0 without any
-    logit_n   = T (like_n - f dislike_n)
+    logit_n   = T (like_n - f max(0, dislike_n - like_n))
+
+A dislike counts only where a document is nearer to the disliked than to the liked documents. Disliked documents are often
+near to the liked documents, so a penalty for the nearness itself pushes the best documents away (docs/experiments.md).
 
 Source: Zhou et al. 2018 (attention of an item over what a user liked before); d2l.ai 11.1 (queries, keys and values).
 """
@@ -25,10 +28,10 @@ from index.records import Floats, Ints, Mask
 
 PARTS = ("like", "dislike")
 """The parts of the logit of a recommended document, in the order of the last axis of `Recommendation.parts`."""
-SHARPNESS = 10.0
+SHARPNESS = 2.0
 """tau: how much the nearest liked documents count more than the others (docs/performance/recommend.md)."""
-AVERSION = 0.5
-"""f: how much the evidence of disliked documents counts beside the evidence of liked documents."""
+AVERSION = 1.0
+"""f: how much it counts that a document is nearer to the disliked than to the liked documents."""
 LEAST_EACH = 20
 """Least number of candidates near each liked document."""
 
@@ -105,8 +108,9 @@ def recommend(
     values = generation.value_vectors(found)
     like, _ = pooled(row_products(values, liked), sharpness)
     dislike, _ = pooled(row_products(values, disliked), sharpness)
+    nearer = np.maximum(dislike - like, 0) if len(disliked) else np.zeros_like(like)
     factor = np.exp(head.log_inverse_temperature)
-    parts = factor * np.column_stack([like, np.float32(-aversion) * dislike])
+    parts = factor * np.column_stack([like, np.float32(-aversion) * nearer])
     logits, weights = head.weighed(parts.sum(axis=1)[None], np.ones((1, len(found)), np.bool_))
     order = np.lexsort((found, -logits[0, :-1]))
     return Recommendation(

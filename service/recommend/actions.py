@@ -3,7 +3,6 @@
 Nothing is logged: an impression has a query, and learning must not read a liked document as a query.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from service.runtime.runtime import Runtime
 from service.search import repository
 from service.search.actions import VECTORS_PENDING
 from service.search.hits import stored_hit, with_fields
+from service.search.named_documents import doc_indices_of
 from service.search.restriction import allowed_documents
 from service.search.stopwatch import Stopwatch
 from service.storage.database import new_id
@@ -77,7 +77,7 @@ def _answer(
     runtime: Runtime, state: CollectionState, request: RecommendIn, stopwatch: Stopwatch, is_locked: bool = False
 ) -> dict[str, Any]:
     generation, serving = state.generation, state.serving
-    doc_index_of = _doc_indices(runtime, state, generation, [*request.like, *request.dislike])
+    doc_index_of = doc_indices_of(runtime.database, state, generation, [*request.like, *request.dislike])
     missing = [id for id in (*request.like, *request.dislike) if id not in doc_index_of]
     if missing:
         raise _unknown_documents(request, doc_index_of) if is_locked else _Outdated
@@ -105,15 +105,6 @@ def _require_one_opinion(request: RecommendIn) -> None:
     if both:
         errors = [{"pointer": f"/dislike/{at}", "detail": detail} for at in both]
         raise Problem(422, "invalid_request", "a document cannot be both liked and disliked", errors)
-
-
-def _doc_indices(
-    runtime: Runtime, state: CollectionState, generation: Generation, ids: Sequence[str]
-) -> dict[str, int]:
-    """Return id -> doc index of the documents among these ids that are searchable."""
-    rows = repository.rows_of(runtime.database, state.id, ids)
-    found = generation.doc_indices(np.asarray(list(rows.values()), np.int64))
-    return {id: at for id, at in zip(rows, found.tolist(), strict=True) if at >= 0}
 
 
 def _distinct(doc_indices: Any) -> Ints:

@@ -5,13 +5,12 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from service.http.requests import Strict
-from service.search.schemas import FieldList
+from service.search.schemas import DocumentId, FieldList
 
 MAX_DOCUMENTS = 100
 """Liked documents, and disliked documents, of a request."""
 MAX_WINDOW = 1000
 """Largest offset + limit."""
-DocumentId = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class RecommendIn(Strict):

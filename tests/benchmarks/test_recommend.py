@@ -58,7 +58,9 @@ def test_attention_without_sharpness_ranks_by_the_mean_of_the_liked() -> None:
     assert attention(0.0)(cosines, nothing).tolist() == pytest.approx([0.5, 0.55, 0.2])
     assert attention(1000.0)(cosines, nothing).tolist() == pytest.approx([0.9, 0.6, 0.2])
     pushed = attention(1000.0, 0.5)(cosines, cosines[:, 1:])
-    assert pushed.tolist() == pytest.approx([0.85, 0.35, 0.1])
+    assert pushed.tolist() == pytest.approx([0.9, 0.6, 0.2])
+    pushed = attention(0.0, 0.5)(cosines[:, 1:], cosines[:, :1])
+    assert pushed.tolist() == pytest.approx([0.1 - 0.4, 0.5 - 0.05, 0.2])
 
 
 def test_a_cart_has_products_of_one_purpose_and_the_same_seed_gives_the_same_carts() -> None:
