@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from index.ranking.array_api import Array, logsumexp, namespace, number, segment_sum, softmax
+from index.ranking.context import drawn
 from index.ranking.normalisers import NORMALISERS, masked, pool_values, soft_maximum
 from index.ranking.score_functions import FORMS, Score
 from index.ranking.trees import SHAPES, Trees, no_trees, tree_features
@@ -146,6 +147,7 @@ class AttentionHead:
         self.kind_gate = values["kind_gate"]
         self.head_gate = values["head_gate"]
         self.hop = values["hop"]
+        self.context = values["context"]
         self.null = values["null"]
         self.balance = values["balance"]
         self.trees = Trees(*(np.asarray(values[f"trees.{name}"]) for name in SHAPES)) if config.trees else no_trees()
@@ -193,6 +195,10 @@ class AttentionHead:
     def hops(self) -> bool:
         """Whether there is a second hop."""
         return number(self.hop) != 0
+
+    def in_context(self, query: Array, context: Array) -> Array:
+        """Return e' (B, D): the queries drawn towards the values (C, V) of the documents of their session."""
+        return drawn(query, context, self.context, namespace(query).exp(self.log_sharpness[PASSAGE]))
 
     def search_vectors(self, query: Array) -> Array:
         """Return (B, H, D) for queries (B, D): the vectors that the candidate index is searched with."""
@@ -364,6 +370,7 @@ def initial_parameters(config: HeadConfig) -> dict[str, Floats]:
         "kind_gate": np.zeros((len(FACTS), len(EVIDENCE))),
         "head_gate": np.zeros((config.dim, config.heads)),
         "hop": 0.0,
+        "context": 0.0,
         "null": config.null,
         "balance": config.balance,
     }
