@@ -9,8 +9,9 @@ Letters: N candidate documents, L liked documents, M disliked documents, V value
     dislike_n = the same over the disliked documents, 0 without any
     logit_n   = T (like_n - f max(0, dislike_n - like_n))
 
-A dislike counts only where a document is nearer to the disliked than to the liked documents. Disliked documents are often
-near to the liked documents, so a penalty for the nearness itself pushes the best documents away (docs/experiments.md).
+A dislike counts only where a document is nearer to the disliked than to the liked documents. Disliked documents are
+often near to the liked documents, so a penalty for the nearness itself pushes the best documents away
+(docs/experiments.md).
 
 Source: Zhou et al. 2018 (attention of an item over what a user liked before); d2l.ai 11.1 (queries, keys and values).
 """
