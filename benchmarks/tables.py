@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import context_tables as context
 from benchmarks import quality_tables as quality
 from benchmarks import recommend_tables as recommend
 from benchmarks import speed_tables as speed
@@ -51,6 +52,7 @@ TABLES: dict[str, Renderer] = {
     "recommend.gaps": recommend.gaps,
     "recommend.choices": recommend.choices,
     "recommend.dislikes": recommend.dislikes,
+    "session_context.logs": context.logs,
     "spelling.engines": quality.spelling,
     "letters.engines": quality.letters,
     "languages.systems": quality.languages,

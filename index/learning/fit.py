@@ -82,7 +82,8 @@ def fit(
     trees = yield from select_trees(generation, selection.with_hop(hop.chosen), interpretations, config)
     choices = Choices(selection, hop, trees)
     grown = head.changed(hop=hop.chosen).grown(trees.trees)
-    context = yield from select_context(generation, choices.applied, grown, learn, test, config)
+    curve = clicks.examination.curve
+    context = yield from select_context(generation, choices.applied, grown, learn, test, curve, config)
     grown = grown.changed(context=context.chosen)
     head = calibrate_null(generation, grown, learn, choices.applied.head_for)
     held_out = yield from compare_heads(generation, champion, head, choices, learn, test, clicks, config)
@@ -99,9 +100,8 @@ def fit(
         "held_out_queries": held_out.counts,
         "head": describe(head),
     }
-    decision = held_out.decide(earlier_decisions)
-    decision = decision.with_check(not_worse_in_context(generation, champion, head, test, config))
-    return Fitted(head, report, decision, clicks)
+    in_context = not_worse_in_context(generation, champion, head, test, curve, config)
+    return Fitted(head, report, held_out.decide(earlier_decisions).with_check(in_context), clicks)
 
 
 def describe(head: AttentionHead) -> dict[str, Any]:

@@ -24,6 +24,10 @@ WIDTH, TOPICS = 48, 20
 CHAMPION = AttentionHead(replace(INITIAL, dim=WIDTH, inverse_temperature=20.0, beta=only(passage=1.0)))
 
 
+EVEN = np.ones(10, np.float32)
+"""An examination curve of users that look at every position."""
+
+
 @pytest.fixture
 def senses(tmp_path: Path) -> tuple[Generation, Floats]:
     """Return the documents and the queries of topics with two senses.
@@ -106,18 +110,31 @@ def test_a_list_is_measured_in_the_order_of_the_search_in_its_context(senses: tu
     generation, queries = senses
     one = log_of(queries, telling=True)[0]
     (each,) = one.contexts
-    wanted = str(next(iter(each.clicked)))
+    (wanted,) = each.clicked
     order = reranked(generation, CHAMPION.changed(context=1.0), one, each)
-    assert sorted(order) == sorted(map(str, each.shown))
+    assert sorted(order) == sorted(each.shown)
     assert order[0] == wanted
-    assert measured(generation, [one], lambda _: CHAMPION, 1.0) == {one.query_key: 1.0}
+    assert measured(generation, [one], lambda _: CHAMPION, EVEN, 1.0) == {one.query_key: 1.0}
+
+
+def test_a_click_weighs_by_the_inverse_of_its_propensity(senses: tuple[Generation, Floats]) -> None:
+    generation, queries = senses
+    (each,) = log_of(queries, telling=True)[0].contexts
+    (wanted,) = each.clicked
+    (other,) = each.shown.keys() - {wanted}
+    both = (InContext(each.context, {wanted: 2, other: 1}, frozenset({wanted})),
+            InContext(each.context, {wanted: 2, other: 1}, frozenset({other})))  # fmt: skip
+    one = replace(log_of(queries, telling=True)[0], contexts=both)
+    curve = np.asarray([1.0, 0.25], np.float32)
+    expected = (4 * 1 + 1 / np.log2(3)) / 5
+    assert measured(generation, [one], lambda _: CHAMPION, curve, 1.0)[one.query_key] == pytest.approx(expected)
 
 
 def test_a_list_of_deleted_documents_counts_as_zero(senses: tuple[Generation, Floats]) -> None:
     generation, queries = senses
     gone = InContext((9999,), {9998: 1}, frozenset({9998}))
     one = replace(log_of(queries, telling=True)[0], contexts=(gone,))
-    assert measured(generation, [one], lambda _: CHAMPION, 1.0) == {one.query_key: 0.0}
+    assert measured(generation, [one], lambda _: CHAMPION, EVEN, 1.0) == {one.query_key: 0.0}
 
 
 def test_a_challenger_must_not_be_worse_in_context_than_a_champion_that_uses_it(
@@ -126,10 +143,10 @@ def test_a_challenger_must_not_be_worse_in_context_than_a_champion_that_uses_it(
     generation, queries = senses
     feedback = log_of(queries, telling=True)
     drawing = CHAMPION.changed(context=1.0)
-    assert not_worse_in_context(generation, CHAMPION, drawing, feedback, CONFIG) is None
-    assert not_worse_in_context(generation, drawing, CHAMPION, [], CONFIG) is None
-    worse = not_worse_in_context(generation, drawing, CHAMPION, feedback, CONFIG)
-    same = not_worse_in_context(generation, drawing, drawing, feedback, CONFIG)
+    assert not_worse_in_context(generation, CHAMPION, drawing, feedback, EVEN, CONFIG) is None
+    assert not_worse_in_context(generation, drawing, CHAMPION, [], EVEN, CONFIG) is None
+    worse = not_worse_in_context(generation, drawing, CHAMPION, feedback, EVEN, CONFIG)
+    same = not_worse_in_context(generation, drawing, drawing, feedback, EVEN, CONFIG)
     assert worse is not None
     assert not worse.passed
     assert same is not None
