@@ -7,8 +7,8 @@ product that serves the purpose. The later searches name two of brand, series an
 products of all kinds that serve the purpose. Each search is a search of the service with a session_id, and is logged.
 The customer looks at position p with probability 1 / sqrt(p), and clicks a product that meets the query with
 probability WANTED if its kind serves the purpose, else OTHER. In the log `one purpose`, the purpose lasts for the
-session, so that earlier clicks tell what the customer wants. In the log `other purposes`, it changes with every
-search. Reported is what a training run chooses, and the gain on held-out queries. Vectors come from a cache after the
+session, so that earlier clicks show the wish of the customer. In the log `other purposes`, it changes with every
+search. Reported are the choice of a training run and its gain on held-out queries. Vectors come from a cache after the
 first run (benchmarks/vectors.py).
 """
 
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def trained(encoder: Encoder, sessions: int, lasting: bool, seed: int) -> dict[str, Any]:
-    """Return what a training run chooses on the log of these sessions. lasting: whether a purpose lasts so long."""
+    """Return the choice of a training run on the log of these sessions. lasting: whether a purpose lasts a session."""
     random = np.random.default_rng(seed)
     catalogue = {one.id: one for one in products(np.random.default_rng(SHOP_SEED))}
     with opened(shop(SHOP_SEED), encoder, ("title", "passage")) as (runtime, state):

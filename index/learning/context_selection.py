@@ -3,7 +3,7 @@
 Reads the lists with a click that were shown in a session after other actions. A list is searched again with the context
 of its user and without it, and the order of the documents that it showed is measured by their clicks. A click counts as
 much as one over the probability that its position was looked at, because the lists came from a ranking without that
-context, and users click what stands above (Joachims et al. 2017).
+context, and users click the first documents more often (Joachims et al. 2017).
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence

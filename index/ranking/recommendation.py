@@ -13,7 +13,7 @@ A dislike counts only where a document is nearer to the disliked than to the lik
 often near to the liked documents, so a penalty for the nearness itself pushes the best documents away
 (docs/experiments.md).
 
-Source: Zhou et al. 2018 (attention of an item over what a user liked before); d2l.ai 11.1 (queries, keys and values).
+Source: Zhou et al. 2018 (attention of an item over the history of a user); d2l.ai 11.1 (queries, keys and values).
 """
 
 from dataclasses import dataclass, field

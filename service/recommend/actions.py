@@ -1,4 +1,4 @@
-"""Answers a request for recommendations: find the documents, attend to what the user liked, make hits.
+"""Answers a request for recommendations: find the documents, attend to the liked documents, make hits.
 
 Nothing is logged: an impression has a query, and learning must not read a liked document as a query.
 """

@@ -6,7 +6,7 @@ from service.http.answers import Answer
 
 
 class TasteDocument(Answer):
-    """A liked or disliked document, with what it does to the logit of a recommended document."""
+    """A liked or disliked document, with its share in the logit of a recommended document."""
 
     id: str
     """The id of the document."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.service.browser import TOPICS, Site, Visit, logs, needs_chromium, open_site
 
@@ -221,6 +221,22 @@ def test_the_learning_page_shows_the_schedule_and_what_is_missing(site: Site, vi
     expect(visit.page.locator("#schedule")).to_contain_text("at most every 12 hours, when 1000 queries")
     expect(visit.page.locator("#schedule")).to_contain_text("a scheduled run needs 1000")
     tools.client.put(tools.path, json={"train": None})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "shown"), [(0.5, "Context: 0.5"), (0, "Context: none, because held-out queries did not improve")]
+)
+def test_the_learning_page_shows_how_much_a_context_counts(visit: Visit, chosen: float, shown: str) -> None:
+    def answer(route: Route) -> None:
+        body = route.fetch().json()
+        body["models"][0]["report"] = {"context": {"chosen": chosen, "queries": 120}}
+        route.fulfill(json=body)
+
+    visit.page.route("**/models", answer)
+    visit.open("/learning")
+    model = visit.page.locator("#versions > li").last
+    model.get_by_text("Fit").click()
+    expect(model).to_contain_text(shown)
 
 
 def test_the_learning_page_shows_a_model_of_the_documents_and_its_guard(site: Site, visit: Visit) -> None:
