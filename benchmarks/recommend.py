@@ -177,7 +177,7 @@ def systems(one: Shelf) -> dict[str, Any]:
 
 
 def dislikes(one: Shelf) -> dict[str, Any] | None:
-    """Return the effect of dislikes on the test sessions that have them: on nDCG@10 and on the rank of their neighbours."""
+    """Return the effect of dislikes on the test sessions that have them: nDCG@10 and the rank of their neighbours."""
     test = [each for each in one.test if each.disliked]
     if not test:
         return None

@@ -34,7 +34,7 @@ WHOLE = ParsedQuery("*")
 
 @dataclass(frozen=True)
 class Recommended:
-    """A recommendation with the state that it was computed from. ids: doc index -> id of each liked or disliked one."""
+    """A recommendation with its state. ids: doc index -> id, of the liked and disliked documents."""
 
     generation: Generation
     serving: Serving
