@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import context_tables as context
 from benchmarks import quality_tables as quality
+from benchmarks import recommend_tables as recommend
 from benchmarks import speed_tables as speed
 from benchmarks.result_file import RESULTS, load_result
 
@@ -48,6 +50,11 @@ TABLES: dict[str, Renderer] = {
     "day_one.systems": quality.day_one,
     "prediction.measures": quality.prediction,
     "answers.systems": quality.answers,
+    "recommend.systems": recommend.systems,
+    "recommend.gaps": recommend.gaps,
+    "recommend.choices": recommend.choices,
+    "recommend.dislikes": recommend.dislikes,
+    "session_context.logs": context.logs,
     "spelling.engines": quality.spelling,
     "letters.engines": quality.letters,
     "languages.systems": quality.languages,

@@ -31,6 +31,7 @@ from service.models import routes as models
 from service.operations import health
 from service.operations.housekeeping import Housekeeping
 from service.operations.idempotency import Idempotency
+from service.recommend import routes as recommend
 from service.rules import routes as rules
 from service.runtime.runtime import Runtime
 from service.search import routes as search
@@ -43,8 +44,8 @@ from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
 SLICES = (
-    search, documents, collections, synonyms, rules, suggestions, feedback, judging, training, models, aliases, tasks,
-    health, web,
+    search, recommend, documents, collections, synonyms, rules, suggestions, feedback, judging, training, models,
+    aliases, tasks, health, web,
 )  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 

@@ -72,6 +72,12 @@ class Decision:
         """The p below which a gain counts (`level`)."""
         return level(self.earlier)
 
+    def with_check(self, check: Check | None) -> "Decision":
+        """Return the decision with a further check, which must pass too; None adds nothing."""
+        if check is None:
+            return self
+        return replace(self, promote=self.promote and check.passed, checks=(*self.checks, check))
+
     def as_dict(self) -> dict[str, Any]:
         """Return the decision as JSON values."""
         checks = [asdict(check) for check in self.checks]

@@ -37,6 +37,8 @@ class FitConfig:
     """Interpretations of clicks to try, all with every recipe, as far as the cost budget goes."""
     hops: tuple[float, ...] = (0.3, 0.8)
     """Values of g to try for the second hop."""
+    contexts: tuple[float, ...] = (0.2, 0.5, 1.0)
+    """Values of g to try for the context."""
     trees: tuple[int, ...] = (40, 100)
     """Numbers of trees to try (`boosting`); none are fitted if it is empty."""
     max_train_queries: int = 4_000

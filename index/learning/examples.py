@@ -39,6 +39,19 @@ class Solved:
 
 
 @dataclass(frozen=True)
+class InContext:
+    """A list with a click that was shown in a session after other actions.
+
+    context: rows of documents that the user acted on before, the newest last. shown: row -> 1-based position. clicked:
+    rows.
+    """
+
+    context: tuple[int, ...]
+    shown: Mapping[int, int]
+    clicked: frozenset[int]
+
+
+@dataclass(frozen=True)
 class Feedback:
     """All feedback on one query: gains of documents, and for clicks also the impressions of all documents.
 
@@ -46,7 +59,8 @@ class Feedback:
     lists. shown counts the impressions of every document over all logged lists of the query, with and without clicks;
     it is None for judgments, for which positions do not matter. clicks counts the clicks on these impressions. examined
     are the rows at most one position below the lowest click on their list, which were surely examined; None if unknown.
-    sessions are the sessions marked as solved. confidence, in (0, 1], is the weight of the query in the loss.
+    sessions are the sessions marked as solved. confidence, in (0, 1], is the weight of the query in the loss. contexts
+    are its newest lists with a click and a context; training reads them for the parameter `context` alone.
     """
 
     query_key: str
@@ -58,6 +72,7 @@ class Feedback:
     examined: frozenset[int] | None = None
     sessions: tuple[Solved, ...] = ()
     confidence: float = 1.0
+    contexts: tuple[InContext, ...] = ()
 
     @property
     def is_silent(self) -> bool:

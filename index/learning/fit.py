@@ -16,6 +16,7 @@ from index.evaluation.significance import Decision
 from index.generation.generation import Generation
 from index.learning.click_model import ClickModel, as_judged, estimate_clicks, held_out_qrels
 from index.learning.config import FitConfig, Step
+from index.learning.context_selection import not_worse_in_context, select_context
 from index.learning.examples import (
     FOLDS,
     TEST_FOLDS,
@@ -81,6 +82,9 @@ def fit(
     trees = yield from select_trees(generation, selection.with_hop(hop.chosen), interpretations, config)
     choices = Choices(selection, hop, trees)
     grown = head.changed(hop=hop.chosen).grown(trees.trees)
+    curve = clicks.examination.curve
+    context = yield from select_context(generation, choices.applied, grown, learn, test, curve, config)
+    grown = grown.changed(context=context.chosen)
     head = calibrate_null(generation, grown, learn, choices.applied.head_for)
     held_out = yield from compare_heads(generation, champion, head, choices, learn, test, clicks, config)
     report = {
@@ -91,11 +95,13 @@ def fit(
         "examination": clicks.as_dict() if any(one.shown is not None for one in learn) else None,
         "hop": hop.as_dict(),
         "trees": trees.as_dict(),
+        "context": context.as_dict(),
         "held_out": {name: comparison.as_dict() for name, comparison in held_out.comparisons.items()},
         "held_out_queries": held_out.counts,
         "head": describe(head),
     }
-    return Fitted(head, report, held_out.decide(earlier_decisions), clicks)
+    in_context = not_worse_in_context(generation, champion, head, test, curve, config)
+    return Fitted(head, report, held_out.decide(earlier_decisions).with_check(in_context), clicks)
 
 
 def describe(head: AttentionHead) -> dict[str, Any]:
@@ -113,6 +119,7 @@ def describe(head: AttentionHead) -> dict[str, Any]:
         "memory_sharpness": round(float(np.exp(head.log_memory_sharpness)), 4),
         "gates": round(float(np.linalg.norm(head.kind_gate)), 4),
         "hop": round(float(head.hop), 4),
+        "context": round(float(head.context), 4),
         "trees": len(head.trees),
         "query_change": round(float(np.linalg.norm(change)), 4),
     }

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from index.ranking.array_api import Array, logsumexp, namespace, number, segment_sum, softmax
+from index.ranking.context import drawn
 from index.ranking.normalisers import NORMALISERS, masked, pool_values, soft_maximum
 from index.ranking.score_functions import FORMS, Score
 from index.ranking.trees import SHAPES, Trees, no_trees, tree_features
@@ -146,6 +147,7 @@ class AttentionHead:
         self.kind_gate = values["kind_gate"]
         self.head_gate = values["head_gate"]
         self.hop = values["hop"]
+        self.context = values["context"]
         self.null = values["null"]
         self.balance = values["balance"]
         self.trees = Trees(*(np.asarray(values[f"trees.{name}"]) for name in SHAPES)) if config.trees else no_trees()
@@ -194,6 +196,10 @@ class AttentionHead:
         """Whether there is a second hop."""
         return number(self.hop) != 0
 
+    def in_context(self, query: Array, context: Array) -> Array:
+        """Return e' (B, D): the queries drawn towards the values (C, V) of the documents of their session."""
+        return drawn(query, context, self.context, namespace(query).exp(self.log_sharpness[PASSAGE]))
+
     def search_vectors(self, query: Array) -> Array:
         """Return (B, H, D) for queries (B, D): the vectors that the candidate index is searched with."""
         return self.score.search_vectors(query)
@@ -232,25 +238,31 @@ class AttentionHead:
             of_words = weights[:, DENSE : DENSE + len(LEXICAL)] * factor
             weights = xp.concat([weights[:, :DENSE], of_words, weights[:, DENSE + len(LEXICAL) :]], axis=1)
         parts = weights[:, None, :] * evidence
-        scores = masked(xp.sum(parts, axis=-1), candidates.mask)
+        logits, weights = self.weighed(xp.sum(parts, axis=-1), candidates.mask)
+        return Attention(logits, weights, parts, evidence)
+
+    def weighed(self, scores: Array, mask: Array) -> tuple[Array, Array]:
+        """Return logits and weights (B, N+1), the null slot last, for the logits of the candidates (B, N).
+
+        mask (B, N) bool is False in empty slots, whose logit becomes -inf and whose weight is 0.
+        """
+        xp = namespace(scores)
+        scores = masked(scores, mask)
         logits = xp.concat([scores, self._null_logit(scores)[:, None]], axis=1)
-        mask = xp.concat([candidates.mask, xp.ones((len(scores), 1), dtype=xp.bool)], axis=1)
-        return Attention(logits, NORMALISERS[self.config.normaliser](logits, mask), parts, evidence)
+        mask = xp.concat([mask, xp.ones((len(scores), 1), dtype=xp.bool)], axis=1)
+        return logits, NORMALISERS[self.config.normaliser](logits, mask)
 
     def raised(self, attention: Attention, part: str, boost: Array, mask: Array) -> Attention:
         """Return the attention with a boost (B, N) added to a part; mask (B, N) is False in empty slots.
 
         Logits, null slot and weights follow from the raised parts, so the parts still add up to the logits.
         """
-        xp = namespace(boost)
         width = max(attention.parts.shape[-1], PARTS.index(part) + 1)
         parts = np.zeros((*attention.parts.shape[:-1], width), np.float32)
         parts[..., : attention.parts.shape[-1]] = attention.parts
         parts[..., PARTS.index(part)] += boost
-        scores = masked(attention.logits[:, :-1] + boost, mask)
-        logits = xp.concat([scores, self._null_logit(scores)[:, None]], axis=1)
-        mask = xp.concat([mask, xp.ones((len(scores), 1), dtype=xp.bool)], axis=1)
-        return Attention(logits, NORMALISERS[self.config.normaliser](logits, mask), parts, attention.evidence)
+        logits, weights = self.weighed(attention.logits[:, :-1] + boost, mask)
+        return Attention(logits, weights, parts, attention.evidence)
 
     def with_trees(self, attention: Attention, candidates: Candidates) -> Attention:
         """Return the attention with the sum of the trees in the part `trees`; the same object without trees.
@@ -358,6 +370,7 @@ def initial_parameters(config: HeadConfig) -> dict[str, Floats]:
         "kind_gate": np.zeros((len(FACTS), len(EVIDENCE))),
         "head_gate": np.zeros((config.dim, config.heads)),
         "hop": 0.0,
+        "context": 0.0,
         "null": config.null,
         "balance": config.balance,
     }

@@ -17,9 +17,12 @@ from index.records import Floats
 from index.storage.files import read_manifest, sync_directory, write_atomically, write_manifest
 
 WEIGHTS = "head.safetensors"
-FORMAT = 4
+FORMAT = 5
 """Version of the tensor layout. Version 1 has five parts of evidence, one form of attention and a scalar null slot;
-version 2 has no corrected and no completed words; version 3 has no balance of words and meaning."""
+version 2 has no corrected and no completed words; version 3 has no balance of words and meaning; version 4 has no
+context."""
+LACKED = {"balance": (4, (len(HeadConfig.balance),)), "context": (5, ())}
+"""Parameter -> the first format that has it, and its shape. It is 0 in models of older formats."""
 EVIDENCE_OF_FORMAT = {
     1: ("title", "passage", "sentence", "words", "memory"),
     2: ("title", "passage", "sentence", "words", "coverage", "proximity", "phrase", "memory"),
@@ -50,10 +53,10 @@ def load_head(directory: Path) -> AttentionHead:
             config, tensors = _with_all_evidence(config, tensors, EVIDENCE_OF_FORMAT[version])
         if version == 1:
             config, tensors = _from_format_1(config, tensors)
-        elif version not in (2, 3, FORMAT):
+        elif version not in range(2, FORMAT + 1):
             raise ValueError(f"unknown format {version}")
-        if version < FORMAT:
-            tensors = {"balance": np.zeros(len(HeadConfig.balance), np.float32)} | tensors
+        lacked = {name: shape for name, (first, shape) in LACKED.items() if version < first}
+        tensors = {name: np.zeros(shape, np.float32) for name, shape in lacked.items()} | tensors
         if any(value.dtype != np.float32 for value in tensors.values()):
             raise ValueError("a tensor is not float32")
         for value in tensors.values():

@@ -61,6 +61,8 @@ class Query:
     confirm for exactly this text come first."""
     signals: bool = False
     """Whether the candidates get the signals that trees read."""
+    context: Ints | None = None
+    """Doc indices (C,) of the documents of the session, which draw the query (`index.ranking.context`); None: none."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ class Ranking:
     """All candidates of a query, best first; the lower doc index comes first among equal logits.
 
     doc_indices, logits, weights (N,); parts (N, E) add up to the logits, in the order of PARTS; the weights and
-    null_weight sum to 1; asked (D,) is the query vector that scored the keys: e, or e' after the second hop.
+    null_weight sum to 1; asked (D,) is the query vector that scored the keys: e, drawn by the context, after the second
+    hop.
     """
 
     doc_indices: Ints
@@ -37,9 +38,14 @@ class Ranking:
     @property
     def entropy(self) -> float:
         """The entropy in nats of the weights over the candidates and the null slot."""
-        weights = np.append(self.weights, self.null_weight).astype(float)
-        positive = weights[weights > 0]
-        return float(-(positive * np.log(positive)).sum())
+        return entropy(self.weights, self.null_weight)
+
+
+def entropy(weights: Floats, null_weight: float) -> float:
+    """Return the entropy in nats of the weights (N,) of the candidates and the weight of the null slot."""
+    every = np.append(weights, null_weight).astype(float)
+    positive = every[every > 0]
+    return float(-(positive * np.log(positive)).sum())
 
 
 def project(head: AttentionHead, vector: Floats) -> Floats:
@@ -51,7 +57,8 @@ def project(head: AttentionHead, vector: Floats) -> Floats:
 def search(generation: Generation, head: AttentionHead, query: Query, required: Ints | None = None) -> Ranking:
     """Return the ranking of one query. required (E,): doc indices that are ranked in any case.
 
-    With a second hop, candidates near e' = e + g answer are added to those of e, and all are ranked for e'. Trees
+    With a context, candidates near the drawn query are added to the candidates of e, and all are ranked for the drawn
+    query. With a second hop, candidates near e' = e + g answer are added, and all are ranked for e'. Trees
     count in the mode `hybrid` alone, because they were fitted to all evidence.
     """
     started = time.perf_counter()
@@ -59,9 +66,9 @@ def search(generation: Generation, head: AttentionHead, query: Query, required: 
     if with_trees:
         query = replace(query, signals=True)
     hops = head.hops and query.mode is not Mode.WORDS
-    candidates = retrieve(generation, query, project(head, query.vector), required)
+    asked, vectors = _asked(generation, head, query)
+    candidates = retrieve(generation, query, vectors, required)
     spent = time.perf_counter() - started
-    asked = query.vector[None]
     inputs = assemble(generation, [candidates], query.mode, with_values=hops)
     attention = head.attend(head.dense(asked, inputs), inputs)
     if hops:
@@ -90,6 +97,22 @@ def search(generation: Generation, head: AttentionHead, query: Query, required: 
         retrieve_ms=1000 * spent,
         attend_ms=1000 * (time.perf_counter() - started - spent),
     )
+
+
+def _asked(generation: Generation, head: AttentionHead, query: Query) -> tuple[Floats, Floats]:
+    """Return the query vector (1, D), drawn by its context, and the vectors that the index is searched with.
+
+    Without a context, or with a head whose `context` is 0, it is the query itself.
+    """
+    asked, vectors = query.vector[None], project(head, query.vector)
+    if query.context is None or not len(query.context) or query.mode is Mode.WORDS or not head.context:
+        return asked, vectors
+    context = generation.value_vectors(query.context)
+    context = context[context.any(axis=1)]  # a document whose vectors are not made yet has no value
+    if not len(context):
+        return asked, vectors
+    asked = head.in_context(asked, context)
+    return asked, np.concatenate([vectors, project(head, asked[0])])
 
 
 def pooled_value(generation: Generation, ranking: Ranking) -> Floats:

@@ -23,6 +23,7 @@ from service.cli import (
     judging,
     models,
     operating,
+    recommending,
     reencoding,
     rules,
     show,
@@ -43,6 +44,7 @@ app.command()(operating.serve)
 app.command()(operating.demo)
 app.command()(ingest.ingest)
 app.command()(content.search)
+app.command()(recommending.recommend)
 app.add_typer(collections.collections, name="collections")
 app.add_typer(aliases.aliases, name="aliases")
 app.add_typer(documents.documents, name="documents")

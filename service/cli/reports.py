@@ -24,7 +24,8 @@ def fit(report: Mapping[str, Any]) -> None:
 
 def recipe(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines about the fit of a model. Reports of earlier versions have fewer fields, and give fewer lines."""
-    chosen, hop, trees, examination = (report.get(name) or {} for name in ("recipe", "hop", "trees", "examination"))
+    parts = ("recipe", "hop", "trees", "context", "examination")
+    chosen, hop, trees, context, examination = (report.get(name) or {} for name in parts)
     if chosen:
         labels = {"epochs": "epochs", "reading": "click interpretation"}
         facts = ", ".join(f"{label} {chosen[name]}" for name, label in labels.items() if name in chosen)
@@ -38,6 +39,8 @@ def recipe(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"second hop: {hop['chosen']}"
     if trees.get("chosen"):
         yield f"trees: {trees['chosen']}"
+    if context.get("chosen"):
+        yield f"context: {context['chosen']}"
     if counts := report.get("held_out_queries"):
         yield f"held-out queries: {counts.get('test', 0)} test, {counts.get('cross_fitted', 0)} cross-fitted"
     if chosen.get("optimism"):

@@ -5,7 +5,7 @@ Impressions are streamed and only their counts are kept, so that the log of a ye
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import chain
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 from sqlalchemy import Connection
 
-from index.learning.examples import MAX_SILENT, Feedback, Showings, Solved, hash_of
+from index.learning.examples import MAX_SILENT, Feedback, InContext, Showings, Solved, hash_of
 from index.records import Floats
 from service.runtime.feedback_repository import (
     document_rows,
@@ -24,9 +24,12 @@ from service.runtime.feedback_repository import (
     query_vectors,
     shown_lists,
 )
+from service.runtime.session_log import SessionLog
 
 MAX_GAIN = 10.0
 """Upper limit of a document's gain from clicks without a known list: the number of times it was shown is unknown."""
+MAX_CONTEXTS = 5
+"""Lists with a context of a query that are kept: the newest."""
 MAX_POSITIONS = 1 << 20
 """More than any position. A row and a position are counted under the key `row * MAX_POSITIONS + position`."""
 
@@ -53,6 +56,8 @@ class QueryRecord:
     """Rows shown down to one position below the lowest click of a list."""
     sessions: list[Solved] = field(default_factory=list)
     """Lists of searches that a client reported as solved."""
+    contexts: list[InContext] = field(default_factory=list)
+    """The newest lists with a click that were shown in a session after other actions."""
 
     @property
     def is_judged(self) -> bool:
@@ -92,6 +97,7 @@ class EventSummary:
     """Session ids."""
     confirmed_in_session: dict[str, set[int]] = field(default_factory=dict)
     """Session id -> rows with a confirming event."""
+    log: SessionLog = field(default_factory=SessionLog)
 
 
 def gather_feedback(connection: Connection, collection_id: int, encode: Encode | None = None) -> list[Feedback]:
@@ -164,6 +170,7 @@ def _add_action(summary: EventSummary, event: Any, row: int) -> None:
     grade = event.grade if before is None else combined_grade(before.grade, event.grade)
     actions[name] = Action(event.query_key, event.query_text, row, grade)
     if event.session_id:
+        summary.log.add(event.session_id, event.timestamp, event.query_key, row, event.grade)
         confirmed = summary.confirmed_in_session.setdefault(event.session_id, set())
         if grade > 0:
             confirmed.add(row)
@@ -214,6 +221,9 @@ def _add_impressions(
         record = records.setdefault(shown.query_key, QueryRecord(shown.text))
         record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
         clicked = _move_actions(record, positions, actions)
+        _add_context(
+            record, summary.log.before(shown.session_id, shown.created_at, shown.query_key), positions, clicked
+        )
         if solved:
             in_session = summary.confirmed_in_session.get(shown.session_id or "", set())
             session = Solved(positions, frozenset(clicked | (in_session & positions.keys())))
@@ -223,6 +233,15 @@ def _add_impressions(
                 unclicked[shown.session_id] = (record, session)
     for record, session in unclicked.values():  # the hits of the session's last list gave the answer
         record.sessions.append(session)
+
+
+def _add_context(
+    record: QueryRecord, context: tuple[int, ...], positions: Mapping[int, int], clicked: set[int]
+) -> None:
+    """Add a list with a click that was shown after other actions of its session; keep the newest MAX_CONTEXTS."""
+    if context and clicked:
+        record.contexts.append(InContext(context, positions, frozenset(clicked)))
+        del record.contexts[:-MAX_CONTEXTS]
 
 
 class _SilentKeys:
@@ -273,6 +292,10 @@ def _move_actions(
 
 
 def _feedback(query_key: str, record: QueryRecord, vector: Floats) -> Feedback:
+    return replace(_own_feedback(query_key, record, vector), contexts=tuple(record.contexts))
+
+
+def _own_feedback(query_key: str, record: QueryRecord, vector: Floats) -> Feedback:
     sessions = tuple(record.sessions)
     if record.is_judged:
         gains = {row: sum(ratings) / len(ratings) for row, ratings in record.ratings.items()}

@@ -39,7 +39,7 @@ def graded_events(connection: Connection, collection_id: int) -> Iterator[Any]:
     """Yield the events with a grade other than 0, in the order of their timestamps."""
     columns = (
         Event.id, Event.query_key, Event.query_text, Event.query_id, Event.document_id, Event.grade,
-        Event.client_id, Event.session_id,
+        Event.client_id, Event.session_id, Event.timestamp,
     )  # fmt: skip
     wanted = select(*columns).where(Event.collection_id == collection_id, Event.grade != 0)
     return _streamed(connection, wanted.order_by(Event.timestamp, Event.id))
@@ -48,7 +48,9 @@ def graded_events(connection: Connection, collection_id: int) -> Iterator[Any]:
 def impressions(connection: Connection, collection_id: int) -> Iterator[Any]:
     """Yield the impressions of a collection in the order of their ids; `shown` is JSON text."""
     shown = cast(Impression.shown, Text).label("shown")
-    columns = (Impression.query_id, Impression.query_key, Impression.text, Impression.session_id, shown)
+    columns = (
+        Impression.query_id, Impression.query_key, Impression.text, Impression.session_id, Impression.created_at, shown,
+    )  # fmt: skip
     wanted = select(*columns).where(Impression.collection_id == collection_id)
     return _streamed(connection, wanted.order_by(Impression.query_id))
 
@@ -61,6 +63,8 @@ class ShownList:
     query_key: str
     text: str
     session_id: str | None
+    created_at: str
+    """The timestamp of its first document."""
     shown: bytes
     """JSON: an object with id and position for each document."""
 
@@ -70,7 +74,10 @@ def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownLis
 
     A document without a position follows the document before it, in the order of arrival.
     """
-    columns = (Event.query_id, Event.query_key, Event.query_text, Event.session_id, Event.document_id, Event.position)
+    columns = (
+        Event.query_id, Event.query_key, Event.query_text, Event.session_id, Event.document_id, Event.position,
+        Event.timestamp,
+    )  # fmt: skip
     logged = exists().where(Impression.query_id == Event.query_id, Impression.collection_id == collection_id)
     wanted = select(*columns).where(
         Event.collection_id == collection_id,
@@ -82,11 +89,13 @@ def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownLis
     rows = _streamed(connection, wanted.order_by(Event.query_id, Event.position.nulls_last(), Event.id))
     for query_id, events in groupby(rows, key=lambda row: row.query_id):
         positions: dict[str, int] = {}
+        began = ""
         for event in events:
             last = event
+            began = min(began or event.timestamp, event.timestamp)
             positions.setdefault(event.document_id, event.position or max(positions.values(), default=0) + 1)
         shown = orjson.dumps([{"id": id, "position": position} for id, position in positions.items()])
-        yield ShownList(query_id, last.query_key, last.query_text, last.session_id, shown)
+        yield ShownList(query_id, last.query_key, last.query_text, last.session_id, began, shown)
 
 
 def query_vectors(connection: Connection, collection_id: int) -> dict[str, Floats]:

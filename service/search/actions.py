@@ -25,6 +25,7 @@ from service.search.closest_sentence import closest_sentence
 from service.search.hits import BEST, Searched, page_of_hits
 from service.search.logged import impression
 from service.search.matrix import MATRIX, matrix
+from service.search.named_documents import in_context
 from service.search.predictions import predictions
 from service.search.restriction import allowed_documents
 from service.search.schemas import MAX_WINDOW, SearchIn
@@ -86,6 +87,7 @@ def _find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch
     state.require_encoder(runtime.encoder)
     stopwatch.lap("filter")
     query, reading = _query(runtime, generation, request, parsed.text, allowed, everything)
+    query = in_context(runtime.database, state, generation, query, serving.head, request.context)
     query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading, bool(request.sort))
     stopwatch.lap("encode")
     selected = selection.select(runtime.database, state, generation, request, reading, query.allowed)

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from service.http.answers import Answer, Problem, example, sometimes
 from service.search.matrix_answers import Matrix
+from service.search.taste_answers import TasteDocument
 
 MetadataValue = str | float | bool | list[str]
 
@@ -85,7 +86,9 @@ class Explanation(Answer):
     parts: dict[str, float]
     """The parts of the logit by name; they sum to the logit."""
     keys: list[MatchedKey]
-    """The keys that matched the query."""
+    """The keys that matched the query; a recommendation has none."""
+    documents: list[TasteDocument] = sometimes()
+    """Recommendations only: the liked documents, then the disliked documents, the largest share first."""
     rule: str = sometimes()
     """The id of the rule that placed the document."""
 

@@ -66,28 +66,19 @@ def page_of_hits(
     for position, (rank, row) in enumerate(zip(searched.page.tolist(), rows, strict=True), request.offset + 1):
         if row not in stored:
             continue
-        _, id, title, text, url, metadata = stored[row]
-        hit = {
-            "id": id,
-            "position": position,
-            "score": float(ranking.weights[rank]),
-            "logit": float(ranking.logits[rank]),
-            "title": title,
-            "text": text,
-            "url": url,
-            "metadata": orjson.Fragment(metadata),
-        }
+        metadata = stored[row][-1]
+        hit = stored_hit(stored[row], position, float(ranking.weights[rank]), float(ranking.logits[rank]))
         rule = searched.pinned_by.get(int(ranking.doc_indices[rank]))
         if rule is not None:
             hit["pinned"] = True
-        shown = hit if request.fields is None else _selected(hit, metadata, request.fields)
+        shown = hit if request.fields is None else with_fields(hit, metadata, request.fields)
         marked = ("title", "text") if request.snippet else [name for name in ("title", "text") if name in shown]
         marks = highlight({name: hit[name] for name in marked})
         shown["highlights"] = [one for one in marks if one["field"] in shown]
         if request.snippet:
             spans = [(one["start"], one["end"]) for one in marks if one["field"] == "text"]
             best = best_passage(searched.generation, searched.serving.head, ranking, rank)
-            shown["snippet"] = snippet(text, spans, best, request.snippet_length)
+            shown["snippet"] = snippet(hit["text"], spans, best, request.snippet_length)
         if request.explain:
             shown["explain"] = _explanation(runtime, state, searched, rank)
             if rule is not None:
@@ -96,7 +87,22 @@ def page_of_hits(
     return hits
 
 
-def _selected(hit: dict[str, Any], metadata: str, fields: Sequence[str]) -> dict[str, Any]:
+def stored_hit(stored: Sequence[Any], position: int, score: float, logit: float) -> dict[str, Any]:
+    """Return a hit with all fields of a document, as `repository.stored_fields` returns them."""
+    _, id, title, text, url, metadata = stored
+    return {
+        "id": id,
+        "position": position,
+        "score": score,
+        "logit": logit,
+        "title": title,
+        "text": text,
+        "url": url,
+        "metadata": orjson.Fragment(metadata),
+    }
+
+
+def with_fields(hit: dict[str, Any], metadata: str, fields: Sequence[str]) -> dict[str, Any]:
     """Return a hit with these fields only; names that are not fields of a hit select metadata fields."""
     names = set(fields)
     shown = {name: value for name, value in hit.items() if name not in OWN_FIELDS or name in names}

@@ -19,6 +19,7 @@ SHOWN = ("id", "position", "logit", "score", "pinned")
 
 def impression(state: CollectionState, request: SearchIn, searched: Searched, body: dict[str, Any]) -> dict[str, Any]:
     """Return the stored record of a search with this answer."""
+    selecting = {"limit", "offset", "filter", "mode", "candidates", *(["context"] if request.context else [])}
     shown = [{name: hit[name] for name in SHOWN if name in hit} for hit in body["hits"]]
     return {
         "query_id": body["query_id"],
@@ -27,7 +28,7 @@ def impression(state: CollectionState, request: SearchIn, searched: Searched, bo
         "query_key": as_query_key(request.q),
         "client_id": request.client_id,
         "session_id": request.session_id,
-        "request": request.model_dump(include={"limit", "offset", "filter", "mode", "candidates"}),
+        "request": request.model_dump(include=selecting),
         "shown": shown,
         "null_weight": body["attention"]["null_weight"],
         "model_version": searched.serving.version,

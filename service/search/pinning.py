@@ -14,7 +14,7 @@ from index.records import Ints, Mask
 from index.words.word_search import Reading
 from service.runtime.collection import CollectionState
 from service.runtime.rules import Rule
-from service.search import repository
+from service.search.named_documents import doc_indices_of
 from service.storage.database import Database, now
 
 
@@ -56,7 +56,7 @@ def apply_rules(
     if not rules:
         return query, NONE
     ids = {id for rule in rules for id in (*rule.hides, *(pinned for pinned, _ in rule.pins))}
-    doc_index_of = _doc_indices(database, state, generation, sorted(ids))
+    doc_index_of = doc_indices_of(database, state, generation, sorted(ids))
     hidden = [doc_index_of[id] for rule in rules for id in rule.hides if id in doc_index_of]
     allowed: Mask = generation.alive.copy() if query.allowed is None else query.allowed & generation.alive
     allowed[hidden] = False
@@ -93,15 +93,6 @@ def _ranks_of(pins: Pins, doc_indices: Ints) -> Ints:
     order = np.argsort(doc_indices)
     ranks: Ints = order[np.searchsorted(doc_indices, pins.doc_indices, sorter=order)]
     return ranks
-
-
-def _doc_indices(
-    database: Database, state: CollectionState, generation: Generation, ids: Sequence[str]
-) -> dict[str, int]:
-    """Return id -> doc index of the documents among these ids that the generation has."""
-    rows = repository.rows_of(database, state.id, ids)
-    found = generation.doc_indices(np.asarray(list(rows.values()), np.int64))
-    return {id: at for id, at in zip(rows, found.tolist(), strict=True) if at >= 0}
 
 
 def _pins(rules: Sequence[Rule], doc_index_of: dict[str, int]) -> Pins:

@@ -8,7 +8,7 @@ from starlette.datastructures import QueryParams
 from service.http.problems import Problem, pointer
 from service.search.schemas import SearchIn
 
-LISTS = {"facets", "sort", "fields", "predict"}
+LISTS = {"facets", "sort", "fields", "predict", "context"}
 BOOLEANS = {"answer", "explain", "pooled", "typos", "operators", "snippet", "log"}
 INTEGERS = {"limit", "offset", "candidates", "snippet_length"}
 NUMBERS = {"min_logit", "max_null_weight"}

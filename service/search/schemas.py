@@ -4,15 +4,19 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from index.ranking.context import MOST_DOCUMENTS
 from service.http.requests import Strict
 
 MAX_WINDOW = 10_000
 Version = Annotated[int, Field(ge=0, le=2**31)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
+DocumentId = Annotated[str, Field(min_length=1, max_length=512)]
 FieldNames = Annotated[
     list[Annotated[str, Field(min_length=1, max_length=128)]],
     Field(min_length=1, max_length=16, json_schema_extra={"uniqueItems": True}),
 ]
+
+FieldList = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
 
 
 def _is_sort_rule(rule: str) -> str:
@@ -44,12 +48,13 @@ class SearchIn(Strict):
     facets: FieldNames | None = None
     sort: Annotated[list[SortRule], Field(min_length=1, max_length=4)] | None = None
     distinct: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    fields: Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)] | None = None
+    fields: FieldList | None = None
     min_logit: float | None = None
     max_null_weight: Annotated[float, Field(ge=0, le=1)] | None = None
     answer: bool = False
     snippet: bool = False
     snippet_length: Annotated[int, Field(ge=20, le=2000)] = 240
+    context: Annotated[list[DocumentId], Field(max_length=MOST_DOCUMENTS)] | None = None
     log: bool = True
     client_id: Name | None = None
     session_id: Name | None = None

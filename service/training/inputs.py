@@ -19,7 +19,7 @@ from index.encoding.precision import Precision
 from index.errors import DamagedFile
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
-from index.learning.examples import Feedback, Showings, Solved
+from index.learning.examples import Feedback, InContext, Showings, Solved
 from index.learning.made_queries import SourceText
 from index.ranking.attention import HeadConfig
 from index.records import Floats, MemoryKey
@@ -183,6 +183,10 @@ def _feedback_json(one: Feedback) -> dict[str, Any]:
         "shown": one.shown,
         "clicks": one.clicks,
         "examined": None if one.examined is None else sorted(one.examined),
+        "contexts": [
+            {"context": each.context, "shown": dict(each.shown), "clicked": sorted(each.clicked)}
+            for each in one.contexts
+        ],
         "sessions": [{"shown": dict(each.shown), "clicked": sorted(each.clicked)} for each in one.sessions],
     }
 
@@ -204,7 +208,12 @@ def _feedback(record: Mapping[str, Any], vector: Floats) -> Feedback:
         _showings(record["clicks"]),
         None if examined is None else frozenset(examined),
         tuple(Solved(_by_number(each["shown"]), frozenset(each["clicked"])) for each in record["sessions"]),
+        contexts=tuple(_in_context(each) for each in record.get("contexts", ())),
     )
+
+
+def _in_context(record: Mapping[str, Any]) -> InContext:
+    return InContext(tuple(record["context"]), _by_number(record["shown"]), frozenset(record["clicked"]))
 
 
 def _showings(counts: Mapping[str, Any] | None) -> Showings | None:

@@ -12,6 +12,7 @@ REPORT = {
     "head": {"form": "bilinear", "beta": {"words": 0.25, "phrase": 0.5}, "null": [0.1, 0.2, 0.3]},
     "hop": {"chosen": 0.2},
     "trees": {"chosen": 40},
+    "context": {"chosen": 0.5},
     "examination": {"method": "harvest"},
     "train_seconds": 3.21,
 }
@@ -24,6 +25,7 @@ def test_a_report_has_a_line_for_each_fact() -> None:
         "estimate of position bias: harvest",
         "second hop: 0.2",
         "trees: 40",
+        "context: 0.5",
         "held-out queries: 30 test, 10 cross-fitted",
         "subtracted for choices on the same queries: 0.0040",
     ]

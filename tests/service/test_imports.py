@@ -18,6 +18,7 @@ TRAINING = (
     "index.learning.model_selection",
     "index.learning.fit",
     "index.learning.held_out",
+    "index.learning.context_selection",
     "index.learning.optimism",
     "index.learning.tree_selection",
     "index.learning.null_slot",

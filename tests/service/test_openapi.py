@@ -190,6 +190,7 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     wood.judge("a tall tree", "nowhere", 4)
     wood.search("a tall tree", explain="matrix")
     wood.get(f"queries/{found['query_id']}")
+    wood.post("recommend", {"like": ["tree-1"], "dislike": ["tree-2"], "explain": True})
     wood.get("suggestions", q="a")
     assert wood.get("judging")["queries"]
     more = {"facets": ["n"], "snippet": True, "operators": True, "fields": ["n"], "typos": True, "prefix": "last"}

@@ -29,7 +29,8 @@ def wood(client: TestClient) -> CollectionClient:
     """A collection with every kind of feedback: clicks on lists, a solved search, thumbs down, judgments."""
     wood = create(client, "wood", language="english", attention={"heads": 2})
     wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
-    query_id = wood.search("tall tree")["query_id"]
+    wood.act("maple", user_query="red leaves", session_id="s", timestamp="2020-01-01T10:00:00Z")
+    query_id = wood.search("tall tree", session_id="s")["query_id"]
     for tree, action in (("pine", "click"), ("oak", "purchase"), ("birch", "thumbs_down")):
         wood.act(tree, action, query_id=query_id, client_id="ada")
     wood.post("events", {"action_name": "thumbs_up", "query_id": query_id, "timestamp": "2026-09-20T10:00:00Z"})
@@ -56,6 +57,7 @@ def test_feedback_is_read_unchanged(wood: CollectionClient, tmp_path: Path) -> N
     assert [plain(one) for one in read] == [plain(one) for one in gathered]
     assert any(one.sessions for one in read)
     assert any(one.examined for one in read)
+    assert any(one.contexts for one in read)
     assert any(one.shown is None for one in read)
 
 

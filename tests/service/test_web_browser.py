@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.service.browser import TOPICS, Site, Visit, logs, needs_chromium, open_site
 
@@ -169,6 +169,19 @@ class TestReading:
         visit.page.get_by_text("Explain").first.click()
         expect(visit.page.locator(".explain").first).to_contain_text("words (BM25)")
 
+    def test_documents_like_a_hit_are_shown_and_pass_the_filter(self, site: Site, visit: Visit) -> None:
+        visit.open(q="git tool 2", **{"is.topic": "git"})
+        expect(visit.titles.first).to_have_text("git tool 2")
+        visit.page.get_by_text("More like this").first.click()
+        similar = visit.page.locator(".similar").first.locator("li")
+        expect(similar).to_have_count(3)
+        assert sorted(similar.locator("a, button").all_inner_texts()) == every("git", (0, 1, 3))
+        similar.get_by_role("button", name="git tool 0").click()
+        expect(similar.filter(has_text="git tool 0")).to_contain_text("A git tool that copies folders, number 0")
+        (request,) = visit.posted("recommend")
+        assert request == {"like": ["git-2"], "limit": 5, "fields": ["title", "url"], "filter": '"topic" IN ["git"]'}
+        assert visit.posted("events") == []
+
     def test_more_results_follow_the_first_ten(self, visit: Visit) -> None:
         visit.open()
         visit.search("tool")
@@ -230,6 +243,22 @@ def test_the_learning_page_shows_the_schedule_and_what_is_missing(site: Site, vi
     expect(visit.page.locator("#schedule")).to_contain_text("at most every 12 hours, when 1000 queries")
     expect(visit.page.locator("#schedule")).to_contain_text("a scheduled run needs 1000")
     tools.client.put(tools.path, json={"train": None})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "shown"), [(0.5, "Context: 0.5"), (0, "Context: none, because held-out queries did not improve")]
+)
+def test_the_learning_page_shows_how_much_a_context_counts(visit: Visit, chosen: float, shown: str) -> None:
+    def answer(route: Route) -> None:
+        body = route.fetch().json()
+        body["models"][0]["report"] = {"context": {"chosen": chosen, "queries": 120}}
+        route.fulfill(json=body)
+
+    visit.page.route("**/models", answer)
+    visit.open("/learning")
+    model = visit.page.locator("#versions > li").last
+    model.get_by_text("Fit").click()
+    expect(model).to_contain_text(shown)
 
 
 def test_the_learning_page_shows_a_model_of_the_documents_and_its_guard(site: Site, visit: Visit) -> None:

@@ -3,6 +3,8 @@
 import { attempt, call, el, percent } from "./page.js";
 import { connect } from "./feedback.js";
 import { heatmaps, partName } from "./heatmaps.js";
+import { showSimilar } from "./similar.js";
+import { mark, titleElement } from "./titles.js";
 
 const MAX_KEYS = 8; // keys in an explanation, past queries first
 const MAX_KEY_CHARACTERS = 90; // characters of a key that are shown
@@ -12,64 +14,27 @@ const MAX_FACTS = 6; // metadata values of a hit that are shown
 export function hitElement(hit, list, facts, again) {
   const element = document.getElementById("hit").content.firstElementChild.cloneNode(true);
   const find = (selector) => element.querySelector(selector);
-  const title = titleElement(hit, find(".text"));
+  const snippet = () => mark(hit.snippet.text, hit.snippet.highlights);
+  const highlights = hit.highlights.filter((one) => one.field === "title");
+  const title = titleElement(hit, highlights, find(".text"), snippet, markedWords(hit));
   connect(hit, list, element, title, again);
   find("h2").append(title);
   if (hit.pinned) find("h2").append(" ", el("span", { className: "badge" }, "pinned"));
   find(".address").textContent = title.href ?? "";
   find(".address").hidden = !title.href;
-  find(".text").append(...mark(hit.snippet.text, hit.snippet.highlights));
+  find(".text").append(...snippet());
   find(".facts").append(...factElements(hit.metadata ?? {}, facts));
   find("meter").value = hit.score;
   find("output").textContent = percent(hit.score);
-  find("details").addEventListener("toggle", () => explain(find("details"), hit, list), { once: true });
+  const opening = (name, show) => find(name).addEventListener("toggle", () => show(find(name), hit, list), { once: true });
+  opening(".why", explain);
+  opening(".similar", showSimilar);
   return element;
-}
-
-// Documents with an http or https address get a link. The whole text of other documents opens in the list.
-function titleElement(hit, text) {
-  const highlights = hit.highlights.filter((one) => one.field === "title");
-  const marked = hit.title ? mark(hit.title, highlights) : [hit.id];
-  const url = hit.url && URL.canParse(hit.url) ? new URL(hit.url) : null;
-  if (url && /^https?:$/.test(url.protocol)) return el("a", { href: url.href, rel: "noopener" }, ...marked);
-  const button = el("button", { className: "plain", type: "button", ariaExpanded: "false" }, ...marked);
-  button.addEventListener("click", async () => {
-    const open = button.ariaExpanded !== "true";
-    button.ariaExpanded = String(open);
-    const nodes = open ? await wholeText(hit) : mark(hit.snippet.text, hit.snippet.highlights);
-    if (!nodes || String(open) !== button.ariaExpanded) return;
-    text.classList.toggle("whole", open);
-    text.replaceChildren(...nodes);
-  });
-  return button;
-}
-
-async function wholeText(hit) {
-  const path = `/documents/${hit.id.split("/").map(encodeURIComponent).join("/")}`;
-  const found = await attempt(() => call("GET", path));
-  return found && markWords(found.text, markedWords(hit));
 }
 
 function markedWords({ snippet }) {
   const points = Array.from(snippet.text);
   return new Set(snippet.highlights.map(({ start, end }) => points.slice(start, end).join("").toLowerCase()));
-}
-
-function markWords(text, words) {
-  return text.split(/([\p{L}\p{N}]+)/u).map((part) => (words.has(part.toLowerCase()) ? el("mark", {}, part) : part));
-}
-
-// Returns a text as nodes, with marked query words. Offsets count code points, as in the API.
-function mark(text, highlights) {
-  const points = Array.from(text);
-  const cut = (start, end) => points.slice(start, end).join("");
-  const nodes = [];
-  let at = 0;
-  for (const { start, end } of highlights) {
-    nodes.push(cut(at, start), el("mark", {}, cut(start, end)));
-    at = end;
-  }
-  return [...nodes, cut(at, points.length)];
 }
 
 function factElements(metadata, facts) {

@@ -278,7 +278,7 @@ def test_the_gradient_of_the_soft_maximum_is_right() -> None:
 def test_the_gradient_with_respect_to_every_parameter_is_right(heads: int) -> None:
     config = replace(CONFIG, heads=heads)
     values = trainable(trained(config), torch.float64).parameters_by_name()
-    fixed = {name: values.pop(name).detach() for name in ("hop", "null")}
+    fixed = {name: values.pop(name).detach() for name in ("hop", "null", "context")}
     candidates = tensors(flatten(QUERIES, DIM, np.float64))
     query = torch.tensor(E, dtype=torch.float64, requires_grad=True)
     real = torch.cat([candidates.mask, torch.ones(3, 1, dtype=torch.bool)], dim=1)

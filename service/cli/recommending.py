@@ -1,0 +1,34 @@
+"""`recommend` shows documents like the documents that a user liked."""
+
+from typing import Annotated, Any
+
+import typer
+
+from service.cli import show
+from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
+from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption
+
+
+def recommend(
+    ids: Annotated[list[str], typer.Argument(help="The ids of liked documents.", metavar="ID...")],
+    dislike: Annotated[list[str] | None, typer.Option(help="The id of a disliked document; repeatable.")] = None,
+    collection: CollectionOption = DEFAULT_COLLECTION,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of hits.")] = 10,
+    offset: Annotated[int, typer.Option(min=0, help="Number of hits to skip.")] = 0,
+    condition: Annotated[
+        str | None, typer.Option("--filter", help='A filter, such as: lang = "en" AND year >= 2020.')
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the parts of the logit of each hit.")] = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    json_out: JsonOption = False,
+) -> None:
+    """Recommend documents like the documents that a user liked."""
+    body: dict[str, Any] = {"like": ids, "dislike": dislike or [], "limit": limit, "offset": offset, "explain": explain}
+    body |= {} if condition is None else {"filter": condition}
+    with connect(data, url) as service:
+        answer = service.call("POST", collection_path(collection, "recommend"), body)
+    if json_out:
+        show.data(answer)
+    else:
+        show.hits(answer)

@@ -1,0 +1,1 @@
+"""Recommendation: from liked and disliked documents to documents like them."""

@@ -1,0 +1,180 @@
+"""Answers a request for recommendations: find the documents, attend to the liked documents, make hits.
+
+Nothing is logged: an impression has a query, and learning must not read a liked document as a query.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from index.errors import DamagedKeys
+from index.generation.generation import Generation
+from index.ranking.recommendation import PARTS, Recommendation, Taste, explain_taste, recommend
+from index.records import Ints
+from index.words.query_syntax import ParsedQuery
+from service.http.problems import Problem
+from service.recommend.schemas import RecommendIn
+from service.runtime.collection import CollectionState, Serving
+from service.runtime.loader import rebuild_index
+from service.runtime.runtime import Runtime
+from service.search import repository
+from service.search.actions import VECTORS_PENDING
+from service.search.hits import stored_hit, with_fields
+from service.search.named_documents import doc_indices_of
+from service.search.restriction import allowed_documents
+from service.search.stopwatch import Stopwatch
+from service.storage.database import new_id
+
+CANDIDATES = 200
+"""Least number of candidates; more if the page needs more."""
+WHOLE = ParsedQuery("*")
+"""The query that restricts nothing."""
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """A recommendation with its state. ids: doc index -> id, of the liked and disliked documents."""
+
+    generation: Generation
+    serving: Serving
+    taste: Taste
+    ids: dict[int, str]
+    recommendation: Recommendation
+
+
+class _Outdated(Exception):
+    """A document that the request or the page names is not in the generation, or not stored any more."""
+
+
+def answer(runtime: Runtime, state: CollectionState, request: RecommendIn, arrived: float) -> dict[str, Any]:
+    """Return the response body. arrived: the arrival of the request, by `time.perf_counter`.
+
+    Raises Problem 404 for an unknown document, 422 for a document that is both liked and disliked. If the index is
+    damaged, it is rebuilt and the recommendation is computed again.
+    """
+    stopwatch = Stopwatch(arrived)
+    stopwatch.lap("queue")
+    _require_one_opinion(request)
+    generation = state.generation
+    try:
+        return _current(runtime, state, request, stopwatch)
+    except DamagedKeys:
+        rebuild_index(runtime.database, state, generation)
+        return _current(runtime, state, request, stopwatch)
+
+
+def _current(runtime: Runtime, state: CollectionState, request: RecommendIn, stopwatch: Stopwatch) -> dict[str, Any]:
+    """Return the response body. Where a writer changed a document meanwhile, wait for its generation and try again."""
+    try:
+        return _answer(runtime, state, request, stopwatch)
+    except _Outdated:
+        with state.lock:  # the writer holds the lock until its generation is published
+            return _answer(runtime, state, request, stopwatch, is_locked=True)
+
+
+def _answer(
+    runtime: Runtime, state: CollectionState, request: RecommendIn, stopwatch: Stopwatch, is_locked: bool = False
+) -> dict[str, Any]:
+    generation, serving = state.generation, state.serving
+    doc_index_of = doc_indices_of(runtime.database, state, generation, [*request.like, *request.dislike])
+    missing = [id for id in (*request.like, *request.dislike) if id not in doc_index_of]
+    if missing:
+        raise _unknown_documents(request, doc_index_of) if is_locked else _Outdated
+    taste = Taste(*(_distinct(doc_index_of[id] for id in ids) for ids in (request.like, request.dislike)))
+    allowed = allowed_documents(runtime, state, generation, request.filter, WHOLE)
+    stopwatch.lap("filter")
+    window = request.offset + request.limit
+    found = recommend(generation, serving.head, taste, max(CANDIDATES, window + 1), allowed)
+    stopwatch.lap("attend")
+    ids = {doc_index: id for id, doc_index in doc_index_of.items()}
+    recommended = Recommended(generation, serving, taste, ids, found)
+    hits = _hits(runtime, request, recommended)
+    if hits is None and not is_locked:
+        raise _Outdated
+    stopwatch.lap("fields")
+    body = _body(request, recommended, hits or []) | stopwatch.report()
+    body["degraded"] += [VECTORS_PENDING] if state.without_vectors else []
+    return body
+
+
+def _require_one_opinion(request: RecommendIn) -> None:
+    """Raise Problem 422 for a document that is both liked and disliked."""
+    detail = "the document is also in like"
+    both = [at for at, id in enumerate(request.dislike) if id in set(request.like)]
+    if both:
+        errors = [{"pointer": f"/dislike/{at}", "detail": detail} for at in both]
+        raise Problem(422, "invalid_request", "a document cannot be both liked and disliked", errors)
+
+
+def _distinct(doc_indices: Any) -> Ints:
+    return np.unique(np.asarray(list(doc_indices), np.int64))
+
+
+def _unknown_documents(request: RecommendIn, known: dict[str, int]) -> Problem:
+    """Return the problem 404 with the position of every document that does not exist."""
+    detail = "there is no searchable document with this id"
+    errors = [
+        {"pointer": f"/{name}/{at}", "detail": detail}
+        for name, ids in (("like", request.like), ("dislike", request.dislike))
+        for at, id in enumerate(ids)
+        if id not in known
+    ]
+    return Problem(404, "document_not_found", f"{len(errors)} of the documents do not exist", errors)
+
+
+def _hits(runtime: Runtime, request: RecommendIn, recommended: Recommended) -> list[dict[str, Any]] | None:
+    """Return the hits of the page, None if a document was deleted since the generation was published."""
+    found = recommended.recommendation
+    page = slice(request.offset, request.offset + request.limit)
+    rows = recommended.generation.rows[found.doc_indices[page]].tolist()
+    stored = repository.stored_fields(runtime.database, rows)
+    if any(row not in stored for row in rows):
+        return None
+    hits = []
+    for rank, row in enumerate(rows, request.offset):
+        hit = stored_hit(stored[row], rank + 1, float(found.weights[rank]), float(found.logits[rank]))
+        if request.fields is not None:
+            hit = with_fields(hit, stored[row][-1], request.fields)
+        hits.append(hit | ({"explain": _explanation(recommended, rank)} if request.explain else {}))
+    return hits
+
+
+def _explanation(recommended: Recommended, rank: int) -> dict[str, Any]:
+    found = recommended.recommendation
+    taste = explain_taste(recommended.generation, recommended.taste, int(found.doc_indices[rank]))
+    return {
+        "parts": dict(zip(PARTS, found.parts[rank].tolist(), strict=True)),
+        "keys": [],
+        "documents": [
+            {"id": recommended.ids[one.doc_index], "part": one.part, "cosine": one.cosine, "share": one.share}
+            for one in taste
+        ],
+    }
+
+
+def _body(request: RecommendIn, recommended: Recommended, hits: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the response body without its times. The null slot of a model is calibrated for queries alone."""
+    found = recommended.recommendation
+    window = slice(request.offset, request.offset + request.limit)
+    return {
+        "query_id": new_id(),
+        "hits": hits,
+        "score_kind": "attention_weight",
+        "attention": {
+            "temperature": found.temperature,
+            "entropy": found.entropy,
+            "null_weight": found.null_weight,
+            "null_calibrated": False,
+            "shown_mass": float(found.weights[window].sum()),
+            "candidates": len(found.doc_indices),
+        },
+        "page": {
+            "limit": request.limit,
+            "offset": request.offset,
+            "has_more": len(found.doc_indices) > request.offset + request.limit,
+        },
+        "model": {"version": recommended.serving.version, "alias": "champion"},
+        "generation": recommended.generation.watermark,
+        "degraded": list(recommended.serving.degraded),
+    }

@@ -1,0 +1,30 @@
+"""The documents that users acted on in their sessions, in the order of time: the contexts of later searches."""
+
+from collections import defaultdict
+
+from index.ranking.context import MOST_DOCUMENTS
+
+
+class SessionLog:
+    """Positive actions by session. Actions are added in the order of their timestamps."""
+
+    def __init__(self) -> None:
+        self._actions: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
+
+    def add(self, session_id: str, timestamp: str, query_key: str, row: int, grade: float) -> None:
+        """Add an action with a grade. A negative grade takes back the session's actions on the document."""
+        actions = self._actions[session_id]
+        if grade > 0:
+            actions.append((timestamp, query_key, row))
+        else:
+            actions[:] = [one for one in actions if one[2] != row]
+
+    def before(self, session_id: str | None, timestamp: str, query_key: str) -> tuple[int, ...]:
+        """Return the rows of the documents of a session before a time, the newest MOST_DOCUMENTS, the newest last.
+
+        Actions on lists of the same query are left out: an example must not see its own feedback.
+        """
+        actions = self._actions.get(session_id or "", [])
+        rows = [row for moment, key, row in actions if moment < timestamp and key != query_key]
+        newest = list(dict.fromkeys(reversed(rows)))[:MOST_DOCUMENTS]
+        return tuple(reversed(newest))

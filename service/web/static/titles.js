@@ -1,0 +1,44 @@
+// Titles of documents: a link to the address of the document, or a button that opens its whole text.
+
+import { attempt, call, el } from "./page.js";
+
+// Documents with an http or https address get a link. The whole text of other documents opens in the element `text`,
+// with `words` marked; `folded` returns its content while it is closed.
+export function titleElement(document, highlights, text, folded, words) {
+  const marked = document.title ? mark(document.title, highlights) : [document.id];
+  const url = document.url && URL.canParse(document.url) ? new URL(document.url) : null;
+  if (url && /^https?:$/.test(url.protocol)) return el("a", { href: url.href, rel: "noopener" }, ...marked);
+  const button = el("button", { className: "plain", type: "button", ariaExpanded: "false" }, ...marked);
+  button.addEventListener("click", async () => {
+    const open = button.ariaExpanded !== "true";
+    button.ariaExpanded = String(open);
+    const nodes = open ? await wholeText(document.id, words) : folded();
+    if (!nodes || String(open) !== button.ariaExpanded) return;
+    text.classList.toggle("whole", open);
+    text.replaceChildren(...nodes);
+  });
+  return button;
+}
+
+async function wholeText(id, words) {
+  const path = `/documents/${id.split("/").map(encodeURIComponent).join("/")}`;
+  const found = await attempt(() => call("GET", path));
+  return found && markWords(found.text, words);
+}
+
+function markWords(text, words) {
+  return text.split(/([\p{L}\p{N}]+)/u).map((part) => (words.has(part.toLowerCase()) ? el("mark", {}, part) : part));
+}
+
+// Returns a text as nodes, with marked query words. Offsets count code points, as in the API.
+export function mark(text, highlights) {
+  const points = Array.from(text);
+  const cut = (start, end) => points.slice(start, end).join("");
+  const nodes = [];
+  let at = 0;
+  for (const { start, end } of highlights) {
+    nodes.push(cut(at, start), el("mark", {}, cut(start, end)));
+    at = end;
+  }
+  return [...nodes, cut(at, points.length)];
+}
