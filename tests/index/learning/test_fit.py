@@ -265,7 +265,9 @@ def test_the_report_describes_the_run_and_its_result(learned: Run) -> None:
     pace = ", learning_rate 0.02"
     assert set(report["recipe"]["validation_ndcg"]) == {"initial", "weights", f"projection{pace}"}
     assert set(report["held_out"]) == {"nDCG@10", "R@100"}
-    assert report["held_out"]["nDCG@10"]["queries"] == test_queries
+    validated = report["held_out_queries"]["cross_fitted"]  # of the single validation fold
+    assert validated > 0
+    assert report["held_out"]["nDCG@10"]["queries"] == test_queries + validated
     assert tuple(report["head"]["beta"]) == EVIDENCE
     assert json.loads(json.dumps(report)) == report | {"config": json.loads(json.dumps(report["config"]))}
 
