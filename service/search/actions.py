@@ -20,7 +20,7 @@ from index.words.word_search import Reading
 from service.runtime.collection import CollectionState
 from service.runtime.loader import rebuild_index
 from service.runtime.runtime import Runtime
-from service.search import pinning, selection
+from service.search import exploring, pinning, selection
 from service.search.hits import Searched, page_of_hits
 from service.search.logged import impression
 from service.search.predictions import predictions
@@ -86,6 +86,9 @@ def _find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch
         ranking = search(generation, serving.head, query, selected.required(pins))
     stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
     ranks = selected.ranks(ranking, pins)
+    exploration = None if everything else exploring.drawn(request, ranking, ranks, pins)
+    if exploration is not None:
+        ranks = ranks[exploration.order]
     end = request.offset + request.limit
     return Searched(
         generation=generation,
@@ -99,6 +102,7 @@ def _find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch
         everything=everything,
         facets=selected.facets(),
         pinned_by=pins.rules,
+        exploration=exploration,
     )
 
 
@@ -156,6 +160,8 @@ def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[di
         "degraded": list(searched.serving.degraded),
         "corrections": [{"from": one, "to": other} for one, other in searched.corrections],
     }
+    if request.explore:
+        body["explored"] = searched.exploration is not None and searched.exploration.sampled
     if searched.facets is not None:
         body["facets"] = searched.facets
     if request.operators:

@@ -300,6 +300,8 @@ class SearchAnswer(Answer):
     """Milliseconds from the arrival of the request to the answer."""
     timings_ms: dict[str, float]
     """The parts of `took_ms`."""
+    explored: bool = sometimes()
+    """With `explore`: whether the order of the hits was sampled from the attention."""
     pooled: list[float] = sometimes()
     """With `pooled`: the sum of weight times stored value over all candidates."""
     predictions: dict[str, Prediction] = sometimes()
@@ -340,6 +342,10 @@ class ShownHit(Answer):
     """Whether a rule placed the document here."""
     propensity: float
     """The assumed probability that a user looks at this position."""
+    selection_probability: float = sometimes()
+    """With `explore`: the probability that this document was put at this position, given the documents above it."""
+    exact_rating: bool = sometimes()
+    """With `explore`: whether the document came first because of its exact rating, and was not explored."""
 
 
 class UsedVersion(Answer):

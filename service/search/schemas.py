@@ -47,6 +47,7 @@ class SearchIn(Strict):
     fields: Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)] | None = None
     min_logit: float | None = None
     max_null_weight: Annotated[float, Field(ge=0, le=1)] | None = None
+    explore: Annotated[float, Field(ge=0, le=1)] = 0.0
     snippet: bool = False
     snippet_length: Annotated[int, Field(ge=20, le=2000)] = 240
     log: bool = True
