@@ -65,14 +65,15 @@ def choice_logs(ordered: Doubles) -> Doubles:
 
 
 def mixture_probabilities(logs: Doubles, is_own: Mask, share: float) -> Doubles:
-    """Return (n,) the probability of each choice of the mixture, given the choices before it.
+    """Return (..., n) the probability of each choice of the mixture, given the choices before it.
 
-    logs (n,): the log probabilities of the choices in a sample. is_own (n,) bool: whether the choice is the choice of
-    the order as it is. The first k choices have the probability (1 - share) [all are own] + share prod_{j<=k} exp logs.
+    logs (..., n): the log probabilities of the choices in a sample. is_own (..., n) bool: whether the choice is the
+    choice of the order as it is. The probability of the first k choices is (1 - share) [all are own] + share
+    prod_{j<=k} exp logs_j.
     """
     with np.errstate(divide="ignore"):
         own, of_sample = np.log(np.array([1.0 - share, share]))
-    unchanged = np.logical_and.accumulate(is_own) if len(is_own) else is_own
-    prefix = np.logaddexp(np.where(unchanged, own, -np.inf), of_sample + np.cumsum(logs))
+    unchanged = np.logical_and.accumulate(is_own, axis=-1)
+    prefix = np.logaddexp(np.where(unchanged, own, -np.inf), of_sample + np.cumsum(logs, axis=-1))
     probabilities: Doubles = np.minimum(1.0, np.exp(np.diff(prefix, prepend=0.0)))
     return probabilities
