@@ -120,13 +120,13 @@ def compared(rewards: Doubles, a: Replay, b: Replay) -> Mapping[str, Mapping[str
 def fitted_rewards(rewards: Doubles, attention: Doubles, examination: Doubles) -> Doubles:
     """Return the coefficients (M, 2) of the reward model theta_p (u + c alpha) for each list, u first.
 
-    attention (M, P): alpha of the logged documents; examination (P,): theta. Least squares on the lists of the other
-    half, so that no list predicts its own rewards: lists with an even and with an odd number are the halves.
+    attention (M, P): alpha of the logged documents; examination (P,) or (M, P): theta. Least squares on the lists of
+    the other half, so that no list predicts its own rewards. The halves are the lists with even and with odd numbers.
     """
     coefficients = np.zeros((len(rewards), 2))
     for half in (0, 1):
         other = slice(1 - half, None, 2)
-        theta = np.broadcast_to(examination, rewards[other].shape).ravel()
+        theta = np.broadcast_to(examination, rewards.shape)[other].ravel()
         features = np.stack([theta, theta * attention[other].ravel()], axis=1)
         found = np.linalg.lstsq(features, rewards[other].ravel(), rcond=None)[0]
         coefficients[half::2] = found
@@ -139,7 +139,8 @@ def with_rewards(
     """Return the replay of a policy under the reward model theta_p (u + c alpha).
 
     attention: `predicted`, `expected` and `start` -> alpha (M, P): of the logged document, and its means over the
-    documents that the policy would put there. coefficients (M, 2) as `fitted_rewards` returns them.
+    documents that the policy would put there. coefficients (M, 2) as `fitted_rewards` returns them. examination (P,)
+    or (M, P): theta, 0 after the end of a list.
     """
     constant, slope = coefficients[:, :1], coefficients[:, 1:]
     return Replay(ratios, **{name: examination * (constant + slope * alpha) for name, alpha in attention.items()})
