@@ -14,6 +14,9 @@ from index.learning.slates import Slates
 MAX_RATIO = 10.0
 """The importance ratio of a prefix is at most this: less variance for some bias (Ionides 2008)."""
 
+NEVER = -1e30
+"""The logit of a document that cannot be chosen: its probability is 0 in float32."""
+
 
 def reinforce_loss(logits: Tensor, slates: Slates, max_ratio: float = MAX_RATIO) -> Tensor:
     """Return -1/S sum_s sum_p A_p log pi(a_p | a_1 .. a_{p-1}), a scalar; A_p = sum_{k >= p} min(w_k, max) r_k.
@@ -34,20 +37,14 @@ def choice_logs(logits: Tensor, places: Tensor, free: Tensor) -> Tensor:
     """Return (S, P) log pi(a_p | a_1 .. a_{p-1}), 0 where no document was chosen.
 
     logits (S, N); places (S, P): of the shown documents; free (S, P) bool. Documents that keep their places are not
-    among the documents to choose from. A chosen document must have a place.
+    among the documents to choose from. A chosen document must have a place. The documents that are left at a position
+    are those below it on the list and those that are not on the list.
     """
-    count, rows = logits.shape[1], torch.arange(len(logits))
-    left = torch.isfinite(logits)
-    for position in range(places.shape[1]):
-        kept = ~free[:, position] & (places[:, position] >= 0)
-        left[rows[kept], places[kept, position]] = False
-    found = []
-    for position in range(places.shape[1]):
-        chosen, is_free = places[:, position].clamp(0, count - 1), free[:, position]
-        own = torch.where(left, logits, -torch.inf)
-        total = torch.logsumexp(torch.where(is_free[:, None], own, torch.zeros_like(own)), dim=1)
-        choice = torch.where(is_free, logits[rows, chosen], torch.zeros_like(total))
-        found.append(torch.where(is_free, choice - total, torch.zeros_like(total)))
-        left = left.clone()
-        left[rows[is_free], chosen[is_free]] = False
-    return torch.stack(found, dim=1)
+    rows = torch.arange(len(logits))[:, None].expand_as(places)[places >= 0]
+    in_list = torch.zeros(logits.shape, dtype=torch.bool)
+    in_list[rows, places[places >= 0]] = True
+    finite = logits.clamp(min=NEVER)  # -inf would have no gradient in the running sum
+    rest = torch.where(in_list, NEVER, finite).logsumexp(dim=1, keepdim=True)
+    chosen = torch.where(free, finite.gather(1, places.clamp(min=0)), NEVER)
+    left = torch.cat([rest, chosen.flip(1)], dim=1).logcumsumexp(dim=1)[:, 1:].flip(1)
+    return torch.where(free, chosen - left, 0.0)

@@ -35,10 +35,15 @@ def score_scalars(head: AttentionHead) -> list[Tensor]:
 def as_tensors(batch: Batch) -> Batch:
     """Return a batch of arrays as a batch of tensors that share their memory."""
     candidates = Candidates(**_tensors(batch.candidates))
-    slates = None if batch.slates is None else Slates(**_tensors(batch.slates))
+    slates = None if batch.slates is None else slate_tensors(batch.slates)
     names = [field.name for field in fields(Batch) if field.name not in ("candidates", "slates")]
     arrays = {name: torch.from_numpy(getattr(batch, name)) for name in names}
     return Batch(candidates=candidates, slates=slates, **arrays)
+
+
+def slate_tensors(slates: Slates) -> Slates:
+    """Return explored lists of arrays as lists of tensors that share their memory."""
+    return Slates(**_tensors(slates))
 
 
 def _tensors(arrays: Candidates | Slates) -> dict[str, Tensor]:

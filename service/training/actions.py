@@ -55,11 +55,12 @@ def _shortage(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> P
         if state.generation.count:
             return None
         return Problem(422, "not_enough_documents", "the collection has no searchable document", have=0, need=1)
+    if wanted.objective == "reinforce":
+        runtime.impressions.flush()
     with runtime.database.read() as connection:
         have, need = confirmed_count(connection, state.id), FitConfig().min_queries
         detail = f"{have} queries have a confirmed document; a training run needs {need}"
         if have >= need and wanted.objective == "reinforce":
-            runtime.impressions.flush()
             have, need = repository.explored_count(connection, state.id), FitConfig().min_explored
             detail = f"{have} searches were explored; a training run with the objective reinforce needs {need}"
     return None if have >= need else Problem(422, "not_enough_feedback", detail, have=have, need=need)
