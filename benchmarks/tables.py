@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import exploration_tables as exploration
 from benchmarks import quality_tables as quality
 from benchmarks import speed_tables as speed
 from benchmarks.result_file import RESULTS, load_result
@@ -42,6 +43,8 @@ TABLES: dict[str, Renderer] = {
     "examination.errors": quality.examination,
     "gate.rows": quality.gate,
     "repeats.systems": quality.repeats,
+    "exploration.coverage": exploration.coverage,
+    "explored_learning.learning": exploration.learning,
     "null.measures": quality.null,
     "null.curves": quality.null_curves,
     "day_one.systems": quality.day_one,
