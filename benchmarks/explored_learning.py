@@ -10,7 +10,8 @@ documents shown with log propensities, and `reinforce`, on explored lists alone.
 of the deterministic list of each model, over new queries, as the mean over the seeds.
 
 Searchers `by position` look at a position with the chance that `listwise` assumes. Searchers `by cascade` read from the
-top and stop at their first click, which `listwise` does not assume.
+top, stop at their first click, and give up after a document without a click with a chance of .3. `listwise` assumes
+neither.
 
 The lists are arrays: no document, no encoder, no service.
 """
@@ -42,6 +43,8 @@ SHARES = (0.0, 0.05, 0.2, 1.0)
 QUERIES, SEARCHES = 200, 10
 """Queries of a log, and searches of each."""
 KINDS = ("by position", "by cascade")
+PATIENCE = 0.7 ** np.arange(SLATE)
+"""The chance that a searcher by cascade without a click so far reads each position."""
 STEPS, RATE, DECAY = 192, 0.02, 1e-2
 """Steps, learning rate, and decay towards the logging weights: those of the recipe `weights`, for 8 epochs."""
 
@@ -79,7 +82,7 @@ def _slates(kind: str, logits: Doubles, chances: Doubles, share: float, generato
         rows = order[:SLATE]
         clicked = generator.random(SLATE) < chances[rows] * (EXAMINATION if kind == KINDS[0] else 1.0)
         if kind == KINDS[1]:
-            clicked &= np.cumsum(clicked) == 1
+            clicked &= (np.cumsum(clicked) == 1) & (generator.random() < PATIENCE)
         found.append(
             Slate(tuple(rows.tolist()), (False,) * SLATE, tuple(logged[:SLATE].tolist()), tuple(clicked.tolist()))
         )
@@ -127,7 +130,8 @@ def clicks_per_search(kind: str, weights: Doubles, features: Doubles, chances: D
     order = np.argsort(-(features @ weights), axis=1, kind="stable")[:, :SLATE]
     shown = np.take_along_axis(chances, order, axis=1)
     if kind == KINDS[1]:
-        return float((1 - np.prod(1 - shown, axis=1)).mean())
+        unclicked = np.cumprod(1 - shown, axis=1) / (1 - shown)
+        return float((shown * unclicked @ PATIENCE).mean())
     return float((shown @ EXAMINATION).mean())
 
 

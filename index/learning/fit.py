@@ -76,7 +76,7 @@ def fit(
     clicks = estimate_clicks([*learn, *silent])
     learn = sample(learn, config.max_train_queries, config.seed)
     explored = _explored(feedback, config)
-    interpretations = yield from _interpret(generation, learn, explored, initial, clicks, config)
+    interpretations = yield from _interpret(generation, learn, initial, clicks, config, explored)
     inputs = _inputs(generation, [*learn, *explored], clicks, initial, config) if cache else ""
     selection = yield from select(generation, interpretations, initial, config, TrialCache(cache, inputs))
     head = yield from _final(generation, interpretations, selection, initial, config)
@@ -153,10 +153,10 @@ def _explored(feedback: Sequence[Feedback], config: FitConfig) -> list[Feedback]
 def _interpret(
     generation: Generation,
     learn: Sequence[Feedback],
-    explored: Sequence[Feedback],
     initial: HeadConfig,
     clicks: ClickModel,
     config: FitConfig,
+    explored: Sequence[Feedback] = (),
 ) -> Generator[Step, None, ClickInterpretations]:
     """Return the examples of the training queries for each interpretation of clicks (`Recipe.interpretation`)."""
     untrained = AttentionHead(initial)
