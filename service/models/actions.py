@@ -6,10 +6,12 @@ from typing import Any
 from sqlalchemy import Connection
 
 from index.errors import DamagedFile, EncoderMismatch
+from index.generation.generation import Generation
 from index.ranking.attention import AttentionHead
 from service.http.problems import Problem, not_found
 from service.models import repository
-from service.models.explored_lists import read_explored
+from service.models.explored_lists import ExploredLog, read_explored
+from service.models.explored_repository import has_explored
 from service.models.schemas import Promotion
 from service.runtime.collection import CollectionState
 from service.runtime.feedback_repository import document_rows
@@ -54,28 +56,40 @@ def estimated_clicks(
     runtime: Runtime, state: CollectionState, left: Mapping[str, Any], right: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the estimates of the clicks per search of two models, or the reason why there are none."""
-    trained = [one["created_at"] for one in (left, right) if one["lineage"].get("kind") == "trained"]
+    learned_until = max(
+        (one["created_at"] for one in (left, right) if one["lineage"].get("kind") == "trained"), default=None
+    )
+    generation, rows, log = _explored(runtime, state, learned_until)
+    body = {"impressions": len(log.lists), "need": MIN_LISTS, "left_out": log.left_out, "reason": None}
+    body |= dict.fromkeys(("logged", "a", "b", "difference"))
+    if len(log.lists) < MIN_LISTS:
+        return body | {"reason": f"{len(log.lists)} explored searches count, and {MIN_LISTS} are needed"}
+    # imported here because scipy takes longer to import than the service takes to start
+    from service.models.off_policy import Models, estimate_models
+
+    curve = show_model(runtime, state, state.serving.version)["lineage"].get("click_model", {}).get("curve")
+    try:
+        state.require_encoder(runtime.encoder)
+        heads = _head(runtime, state, left["version"]), _head(runtime, state, right["version"])
+        return body | estimate_models(Models(runtime, state, generation, rows, heads, curve), log.lists)
+    except (EncoderMismatch, DamagedFile) as error:
+        return body | {"reason": str(error)}
+
+
+def _explored(
+    runtime: Runtime, state: CollectionState, learned_until: str | None
+) -> tuple[Generation, Mapping[str, int], ExploredLog]:
+    """Return the generation, its documents (id -> row), and the explored lists; no documents without such a list."""
     runtime.impressions.flush()
+    with runtime.database.read() as connection:
+        if not has_explored(connection, state.id):
+            return state.generation, {}, ExploredLog((), {})
     with state.lock:  # so that rows and generation have the same watermark
         generation = state.generation
         with runtime.database.read() as connection:
             rows = document_rows(connection, state.id)
     with runtime.database.read() as connection:
-        log = read_explored(connection, state.id, generation, rows, max(trained, default=None))
-    body = {"impressions": len(log.lists), "need": MIN_LISTS, "left_out": log.left_out, "reason": None}
-    body |= dict.fromkeys(("logged", "a", "b", "difference"))
-    if len(log.lists) < MIN_LISTS:
-        return body | {"reason": f"{len(log.lists)} explored searches count, and {MIN_LISTS} are needed"}
-    try:
-        state.require_encoder(runtime.encoder)
-        heads = _head(runtime, state, left["version"]), _head(runtime, state, right["version"])
-    except (EncoderMismatch, DamagedFile) as error:
-        return body | {"reason": str(error)}
-    # imported here because scipy takes longer to import than the service takes to start
-    from service.models.off_policy import Models, estimate_models
-
-    curve = show_model(runtime, state, state.serving.version)["lineage"].get("click_model", {}).get("curve")
-    return body | estimate_models(Models(runtime, state, generation, rows, heads, curve), log.lists)
+        return generation, rows, read_explored(connection, state.id, generation, rows, learned_until)
 
 
 def _head(runtime: Runtime, state: CollectionState, version: int) -> AttentionHead:

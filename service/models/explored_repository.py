@@ -9,6 +9,14 @@ from service.storage.tables import Event, Impression
 
 CHUNK = 500
 """Rows that are read at a time, and query ids in one SQL statement."""
+ASKED = Impression.request["explore"].as_float() > 0
+"""The condition that a search asked for exploration."""
+
+
+def has_explored(connection: Connection, collection_id: int) -> bool:
+    """Return whether a search of the collection asked for exploration."""
+    wanted = select(Impression.query_id).where(Impression.collection_id == collection_id, ASKED)
+    return connection.execute(wanted.limit(1)).first() is not None
 
 
 def explored_lists(connection: Connection, collection_id: int) -> Iterator[Row[Any]]:
@@ -17,8 +25,7 @@ def explored_lists(connection: Connection, collection_id: int) -> Iterator[Row[A
         Impression.query_id, Impression.query_key, Impression.text, Impression.request, Impression.shown,
         Impression.created_at,
     )  # fmt: skip
-    asked = Impression.request["explore"].as_float() > 0
-    wanted = select(*columns).where(Impression.collection_id == collection_id, asked)
+    wanted = select(*columns).where(Impression.collection_id == collection_id, ASKED)
     newest_first = wanted.order_by(column("rowid").desc())
     yield from connection.execute(newest_first, execution_options={"yield_per": CHUNK})
 

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from index.ranking.checkpoint import save_head
 from service.models import actions, explored_lists
+from service.runtime.feedback_repository import document_rows
 from service.runtime.model_registry import register
 from tests.service.client import CollectionClient, event, good, opened, runtime_of
 from tests.service.test_cli import Fake, Run, fake, run
@@ -123,16 +124,19 @@ def test_queries_that_a_model_may_have_learned_from_are_left_out(
     runtime.impressions.flush()
     with runtime.database.read() as connection:
         state = runtime.collection(wood.name)
-        rows = explored_lists_rows(connection, state.id)
+        rows = document_rows(connection, state.id)
         later = explored_lists.read_explored(connection, state.id, state.generation, rows, "2000-01-01T00:00:00.000Z")
         earlier = explored_lists.read_explored(connection, state.id, state.generation, rows, "2999-01-01T00:00:00.000Z")
     assert (len(later.lists), len(earlier.lists), earlier.left_out) == (2, 0, {"learned_from": 2})
 
 
-def explored_lists_rows(connection: Any, collection_id: int) -> dict[str, int]:
-    from service.runtime.feedback_repository import document_rows
-
-    return document_rows(connection, collection_id)
+def test_a_model_of_another_encoder_has_no_estimate(wood: CollectionClient) -> None:
+    with runtime_of(wood.client).database.write() as connection:
+        connection.exec_driver_sql("""UPDATE models SET lineage = '{"encoder": "another"}' WHERE version = 1""")
+    explored(wood)
+    found = wood.get("models/compare", a=0, b=1)["off_policy"]
+    assert "another encoder" in found["reason"]
+    assert found["a"] is None
 
 
 def test_pinned_documents_and_hidden_documents_are_as_their_rules_say(wood: CollectionClient) -> None:
