@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import context_tables as context
+from benchmarks import exploration_tables as exploration
 from benchmarks import quality_tables as quality
 from benchmarks import recommend_tables as recommend
 from benchmarks import speed_tables as speed
@@ -45,6 +46,8 @@ TABLES: dict[str, Renderer] = {
     "examination.errors": quality.examination,
     "gate.rows": quality.gate,
     "repeats.systems": quality.repeats,
+    "exploration.coverage": exploration.coverage,
+    "explored_learning.learning": exploration.learning,
     "null.measures": quality.null,
     "null.curves": quality.null_curves,
     "day_one.systems": quality.day_one,

@@ -22,10 +22,10 @@ class DamagedKeys(DamagedFile):
 
 
 class NotEnoughFeedback(SearchError):
-    """There are fewer judged queries than a training run with a held-out test needs."""
+    """There are fewer judged queries or explored lists than a training run with a held-out test needs."""
 
-    def __init__(self, have: int, need: int) -> None:
-        super().__init__(f"{have} queries with a confirmed document; a training run needs {need}")
+    def __init__(self, have: int, need: int, counted: str = "queries with a confirmed document") -> None:
+        super().__init__(f"{have} {counted}; a training run needs {need}")
         self.have = have
         self.need = need
 

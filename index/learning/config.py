@@ -5,6 +5,9 @@ Imports no model and no torch, so that a process can start runs without loading 
 
 from dataclasses import dataclass, field
 
+EXPLORED = "explored"
+"""The interpretation of clicks that learns from explored lists (`Recipe.interpretation`)."""
+
 
 @dataclass(frozen=True)
 class FitConfig:
@@ -41,6 +44,8 @@ class FitConfig:
     """Values of g to try for the context."""
     trees: tuple[int, ...] = (40, 100)
     """Numbers of trees to try (`boosting`); none are fitted if it is empty."""
+    min_explored: int = 200
+    """Least number of explored lists for the interpretation `explored`."""
     max_train_queries: int = 4_000
     max_test_queries: int = 1_500
 
@@ -63,7 +68,8 @@ class Recipe:
     interpretation: str = "graded"
     """Interpretation of clicks. `graded`: judgments from the clicks per expected examination (`click_model.as_judged`),
     among all candidates. `debiased`: clicks among the documents shown, with log propensities. `naive`: clicks among
-    documents down to one below the lowest click; no propensity correction."""
+    documents down to one below the lowest click; no propensity correction. `explored`: explored lists as they are, with
+    the loss of REINFORCE (`reinforce`); tried only where a run names it."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from index.candidates.base import MISSING
 from index.generation.generation import Generation
+from index.learning.slates import Slate, Slates, stacked
 from index.memory.click_worth import ASSUMED_CURVE
 from index.ranking.array_api import Array
 from index.ranking.attention import Candidates
@@ -60,7 +61,8 @@ class Feedback:
     it is None for judgments, for which positions do not matter. clicks counts the clicks on these impressions. examined
     are the rows at most one position below the lowest click on their list, which were surely examined; None if unknown.
     sessions are the sessions marked as solved. confidence, in (0, 1], is the weight of the query in the loss. contexts
-    are its newest lists with a click and a context; training reads them for the parameter `context` alone.
+    are its newest lists with a click and a context; training reads them for the parameter `context` alone. explored are
+    explored lists, only for a run that learns from them.
     """
 
     query_key: str
@@ -73,27 +75,35 @@ class Feedback:
     sessions: tuple[Solved, ...] = ()
     confidence: float = 1.0
     contexts: tuple[InContext, ...] = ()
+    explored: tuple[Slate, ...] = ()
 
     @property
     def is_silent(self) -> bool:
-        """Whether it has impressions only: no gain, no solved session. It has no vector (0,)."""
-        return not self.gains and not self.sessions and not len(self.vector)
+        """Whether it has impressions only: no gain, no solved session. It has a vector only with explored lists."""
+        return not self.gains and not self.sessions and (not len(self.vector) or bool(self.explored))
 
 
 @dataclass(frozen=True)
 class Example:
-    """One training query; gains, log_propensity and solved are (N,), aligned with its candidates."""
+    """One training query; gains, log_propensity and solved are (N,), aligned with its candidates.
+
+    slates: its explored lists, None for an example of another interpretation.
+    """
 
     feedback: Feedback
     candidates: CandidateSet
     gains: Floats
     log_propensity: Floats
     solved: Floats
+    slates: Slates | None = None
 
 
 @dataclass(frozen=True)
 class Batch:
-    """B examples as arrays: query (B, D), flat candidates, gains, log_propensity and solved (B, N), confidence (B,)."""
+    """B examples as arrays: query (B, D), flat candidates, gains, log_propensity and solved (B, N), confidence (B,).
+
+    slates: the explored lists of all examples, None if they have none.
+    """
 
     query: Array
     candidates: Candidates
@@ -101,6 +111,7 @@ class Batch:
     log_propensity: Array
     solved: Array
     confidence: Array
+    slates: Slates | None = None
 
 
 def expected_examinations(impressions: Mapping[int, int], curve: Floats) -> float:
@@ -170,6 +181,7 @@ def make_batch(generation: Generation, examples: Sequence[Example], with_values:
         log_propensity=_padded([example.log_propensity for example in examples], shape),
         solved=_padded([example.solved for example in examples], shape),
         confidence=np.asarray([example.feedback.confidence for example in examples], np.float32),
+        slates=stacked(slates) if (slates := [one.slates for one in examples if one.slates is not None]) else None,
     )
 
 

@@ -6,6 +6,7 @@ so that the caller can show, store or stop the work. It returns the fitted head 
 
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from index.errors import NotEnoughFeedback
 from index.evaluation.significance import Decision
 from index.generation.generation import Generation
 from index.learning.click_model import ClickModel, as_judged, estimate_clicks, held_out_qrels
-from index.learning.config import FitConfig, Step
+from index.learning.config import EXPLORED, FitConfig, Step
 from index.learning.context_selection import not_worse_in_context, select_context
 from index.learning.examples import (
     FOLDS,
@@ -25,6 +26,7 @@ from index.learning.examples import (
     make_examples,
     split,
 )
+from index.learning.explored_examples import make_explored_examples
 from index.learning.held_out import Choices, compare_heads, sample, select_hop
 from index.learning.model_selection import ClickInterpretations, Selection, select
 from index.learning.null_slot import calibrate_null
@@ -74,8 +76,9 @@ def fit(
     initial = replace(initial or champion.config, trees=0)
     clicks = estimate_clicks([*learn, *silent])
     learn = sample(learn, config.max_train_queries, config.seed)
-    interpretations = yield from _interpret(generation, learn, initial, clicks, config)
-    inputs = _inputs(generation, learn, clicks, initial, config) if cache else ""
+    explored = _explored(feedback, config)
+    interpretations = yield from _interpret(generation, learn, initial, clicks, config, explored)
+    inputs = _inputs(generation, [*learn, *explored], clicks, initial, config) if cache else ""
     selection = yield from select(generation, interpretations, initial, config, TrialCache(cache, inputs))
     head = yield from _final(generation, interpretations, selection, initial, config)
     hop = yield from select_hop(generation, selection, learn, clicks, config)
@@ -88,7 +91,12 @@ def fit(
     head = calibrate_null(generation, grown, learn, choices.applied.head_for)
     held_out = yield from compare_heads(generation, champion, head, choices, learn, test, clicks, config)
     report = {
-        "queries": {"train": len(learn), "test": len(test)},
+        "queries": {"train": len(learn), "test": len(test)}
+        | (
+            {"explored": len(explored), "explored_lists": sum(len(one.explored) for one in explored)}
+            if explored
+            else {}
+        ),
         "split": f"by query text into {FOLDS} folds: {TEST_FOLDS} test, the rest train and validation",
         "recipe": selection.as_dict(),
         "config": asdict(config),
@@ -135,8 +143,27 @@ def _inputs(
     return fingerprint(config, initial, clicks, *(array.tobytes() for array in arrays), memory, *learn)
 
 
+def _explored(feedback: Sequence[Feedback], config: FitConfig) -> list[Feedback]:
+    """Return the training queries with explored lists, none unless the run learns from them.
+
+    Raises NotEnoughFeedback with fewer than `config.min_explored` lists.
+    """
+    if EXPLORED not in config.interpretations:
+        return []
+    learn, _ = split([one for one in feedback if one.explored])
+    lists = sum(len(one.explored) for one in learn)
+    if lists < config.min_explored:
+        raise NotEnoughFeedback(lists, config.min_explored, "explored lists of training queries")
+    return sample(learn, config.max_train_queries, config.seed)
+
+
 def _interpret(
-    generation: Generation, learn: Sequence[Feedback], initial: HeadConfig, clicks: ClickModel, config: FitConfig
+    generation: Generation,
+    learn: Sequence[Feedback],
+    initial: HeadConfig,
+    clicks: ClickModel,
+    config: FitConfig,
+    explored: Sequence[Feedback] = (),
 ) -> Generator[Step, None, ClickInterpretations]:
     """Return the examples of the training queries for each interpretation of clicks (`Recipe.interpretation`)."""
     untrained = AttentionHead(initial)
@@ -156,6 +183,9 @@ def _interpret(
         judged = [one for one in interpreted["graded"] if one.feedback.query_key not in query_keys]
         interpreted["debiased"] = judged + examples(clicked, curve)
         interpreted["naive"] = judged + examples(clicked, None)
+    if explored:
+        initial_vectors = partial(project, untrained)
+        interpreted[EXPLORED] = make_explored_examples(generation, explored, initial_vectors, config.candidates)
     return ClickInterpretations(interpreted, held_out_qrels(learn, clicks), curve)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from index.learning.examples import Batch
+from index.learning.slates import Slates
 from index.ranking.attention import SCORE_PREFIX, AttentionHead, Candidates, HeadConfig, initial_parameters
 
 
@@ -33,7 +34,19 @@ def score_scalars(head: AttentionHead) -> list[Tensor]:
 
 def as_tensors(batch: Batch) -> Batch:
     """Return a batch of arrays as a batch of tensors that share their memory."""
-    names = [field.name for field in fields(Candidates) if getattr(batch.candidates, field.name) is not None]
-    candidates = Candidates(**{name: torch.from_numpy(getattr(batch.candidates, name)) for name in names})
-    names = [field.name for field in fields(Batch) if field.name != "candidates"]
-    return Batch(candidates=candidates, **{name: torch.from_numpy(getattr(batch, name)) for name in names})
+    candidates = Candidates(**_tensors(batch.candidates))
+    slates = None if batch.slates is None else slate_tensors(batch.slates)
+    names = [field.name for field in fields(Batch) if field.name not in ("candidates", "slates")]
+    arrays = {name: torch.from_numpy(getattr(batch, name)) for name in names}
+    return Batch(candidates=candidates, slates=slates, **arrays)
+
+
+def slate_tensors(slates: Slates) -> Slates:
+    """Return explored lists of arrays as lists of tensors that share their memory."""
+    return Slates(**_tensors(slates))
+
+
+def _tensors(arrays: Candidates | Slates) -> dict[str, Tensor]:
+    """Return the arrays of a dataclass as tensors by name; fields that are None are left out."""
+    names = [field.name for field in fields(arrays) if getattr(arrays, field.name) is not None]
+    return {name: torch.from_numpy(getattr(arrays, name)) for name in names}

@@ -22,6 +22,7 @@ from index.learning.click_likelihood import ClickTable, click_counts
 from index.learning.config import FitConfig, Recipe, Step
 from index.learning.examples import Batch, Example, make_batch, make_example
 from index.learning.losses import listwise_loss, session_loss
+from index.learning.reinforce import reinforce_loss
 from index.learning.torch_head import as_arrays, as_tensors, score_scalars, trainable_head
 from index.ranking.attention import AttentionHead, Candidates, HeadConfig, without_keys
 from index.ranking.search import project
@@ -147,7 +148,8 @@ class _Batches:
         head = as_arrays(self._head)
         for index in range(self._epochs % self._config.refresh, len(self._examples), self._config.refresh):
             feedback = self._examples[index].feedback
-            if feedback.shown is None:  # the candidates of clicks are always the documents shown
+            # the candidates of clicks are always the documents shown, and explored lists keep theirs
+            if feedback.shown is None and self._examples[index].slates is None:
                 projected = project(head, feedback.vector)
                 fresh = make_example(self._generation, feedback, projected, self._config.candidates, self._curve)
                 if fresh.gains.any() and len(fresh.gains) > 1:
@@ -169,8 +171,11 @@ class _Optimiser:
         head, candidates = self._head, batch.candidates
         attention = head(batch.query, candidates) if dense is None else head.attend(dense, candidates)
         logits = attention.logits[:, :-1]
-        loss = listwise_loss(logits, batch.gains, batch.log_propensity, batch.confidence)
-        loss = loss + session_loss(logits, batch.solved)
+        if batch.slates is not None:
+            loss = reinforce_loss(logits, batch.slates)
+        else:
+            loss = listwise_loss(logits, batch.gains, batch.log_propensity, batch.confidence)
+            loss = loss + session_loss(logits, batch.solved)
         self._adamw.zero_grad()
         if loss.requires_grad:
             loss.backward()

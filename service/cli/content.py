@@ -57,6 +57,10 @@ def search(
     ] = False,
     typos: Annotated[bool | None, typer.Option(help="Correct unknown words, or not.")] = None,
     heatmap: HeatmapOption = None,
+    explore: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Probability that the order of the hits is sampled from the attention."),
+    ] = None,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
@@ -67,7 +71,7 @@ def search(
     given["model"] = version_or_alias(model)
     given["predict"] = predict or None
     given |= {"facets": comma_separated(facets) or None, "sort": comma_separated(sort) or None, "typos": typos}
-    given |= {"prefix": "last" if prefix else None, "operators": operators or None}
+    given |= {"prefix": "last" if prefix else None, "operators": operators or None, "explore": explore}
     body = {name: value for name, value in given.items() if value is not None}
     body |= {"explain": "matrix" if heatmap else explain} | ({"answer": True} if answer else {})
     with connect(data, url) as service:

@@ -85,6 +85,26 @@ def compare_models(
     sides = [side_by_side(answer[name]) for name in ("a", "b")]
     names = [*sides[0], *(name for name in sides[1] if name not in sides[0])]
     show.table(("fact", f"model {a}", f"model {b}"), [(name, *(side.get(name) for side in sides)) for name in names])
+    show_estimates(answer.get("off_policy") or {}, a, b)
+
+
+def show_estimates(found: Mapping[str, Any], a: int, b: int) -> None:
+    """Write the clicks per search of both models, estimated from explored searches, or why there are none."""
+    if found.get("a") is None:
+        show.line(f"clicks per search: {found.get('reason') or 'no estimate'}")
+        return
+    show.line(f"clicks per search in the first ten, from {found['impressions']} explored searches:")
+    rows = [
+        (show.plain(name.replace("_", " ")), *(_interval(found[side][name]) for side in ("a", "b", "difference")))
+        for name in found["a"]
+    ]
+    sizes = ["effective sample size"]
+    sizes += [f"{found[side]['ips']['effective_sample_size']:.1f}" for side in ("a", "b", "difference")]
+    show.table(("estimator", f"model {a}", f"model {b}", "difference"), [*rows, tuple(sizes)])
+
+
+def _interval(found: Mapping[str, Any]) -> str:
+    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
 
 
 def side_by_side(model: Mapping[str, Any]) -> dict[str, Any]:

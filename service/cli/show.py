@@ -168,6 +168,8 @@ def summary(answer: Mapping[str, Any]) -> None:
         f"{count} hit{'' if count == 1 else 's'}{more}; model {figure(model.get('version'))}; "
         f"weight of no answer {figure(null_weight)}; {answer.get('took_ms', 0):.1f} ms"
     )
+    if answer.get("explored"):
+        notice("explored: the order of the hits is sampled from the attention")
     for reason in answer.get("degraded") or []:
         notice(f"degraded: {reason}")
 

@@ -26,6 +26,13 @@ class Promote(StrEnum):
     NEVER = "never"
 
 
+class Objective(StrEnum):
+    """What a run maximises."""
+
+    LISTWISE = "listwise"
+    REINFORCE = "reinforce"
+
+
 class ClickInterpretation(StrEnum):
     """Interpretations of clicks as training examples."""
 
@@ -54,6 +61,10 @@ def train(
         bool,
         typer.Option("--from-documents", help="Make initial weights from the documents alone, without feedback."),
     ] = False,
+    objective: Annotated[
+        Objective,
+        typer.Option(help="listwise: learn from all feedback. reinforce: learn from the lists of explored searches."),
+    ] = Objective.LISTWISE,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")] = True,
     heatmap: HeatmapOption = None,
     collection: CollectionOption = DEFAULT_COLLECTION,
@@ -76,6 +87,8 @@ def train(
         body = {"seed": seed, "promote": promote, "budget_seconds": budget, "click_reading": click_reading}
         if from_documents:
             body["learn_from"] = "documents"
+        if objective is not Objective.LISTWISE:
+            body["objective"] = objective
         run = started(service, runs, body)
         if wait:
             run = followed(service, f"{runs}/{run['id']}")
@@ -146,7 +159,8 @@ def started(service: Service, runs: str, body: Mapping[str, Any]) -> dict[str, A
 def parameters(run: Mapping[str, Any]) -> str:
     """Return the parameters of a training run as text."""
     text = f"seed {run['seed']}, promote {run['promote']}, budget {run['budget_seconds']} s"
-    return f"{text}, click interpretation {run['click_reading']}"
+    objective = ", objective reinforce" if run.get("objective") == "reinforce" else ""
+    return f"{text}, click interpretation {run['click_reading']}{objective}"
 
 
 def followed(service: Service, path: str) -> dict[str, Any]:

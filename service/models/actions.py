@@ -1,16 +1,27 @@
 """Shows and compares models, makes a model the champion, and rolls back."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection
 
+from index.errors import DamagedFile, EncoderMismatch
+from index.generation.generation import Generation
+from index.ranking.attention import AttentionHead
 from service.http.problems import Problem, not_found
 from service.models import repository
+from service.models.explored_lists import ExploredLog, read_explored
+from service.models.explored_repository import has_explored
 from service.models.schemas import Promotion
 from service.runtime.collection import CollectionState
-from service.runtime.model_registry import promote
+from service.runtime.feedback_repository import document_rows
+from service.runtime.model_files import load_version
+from service.runtime.model_registry import promote, require_own_vectors
 from service.runtime.model_repository import champion_version
 from service.runtime.runtime import Runtime
+
+MIN_LISTS = 100
+"""Least number of explored lists for estimates of clicks."""
 
 
 def list_models(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
@@ -31,10 +42,59 @@ def show_model(runtime: Runtime, state: CollectionState, version: int) -> dict[s
 
 
 def compare_models(runtime: Runtime, state: CollectionState, a: int, b: int) -> dict[str, Any]:
-    """Return two models side by side: lineage, scalars, and the held-out measures that each run reported."""
+    """Return two models side by side: lineage, scalars, the held-out measures that each run reported, and estimates.
+
+    The estimates are the clicks per search of both models on explored lists.
+    """
     left, right = show_model(runtime, state, a), show_model(runtime, state, b)
     scalars = [one["report"].get("head") for one in (left, right)]
-    return {"a": left, "b": right, "head": {"a": scalars[0], "b": scalars[1]}}
+    estimates = estimated_clicks(runtime, state, left, right)
+    return {"a": left, "b": right, "head": {"a": scalars[0], "b": scalars[1]}, "off_policy": estimates}
+
+
+def estimated_clicks(
+    runtime: Runtime, state: CollectionState, left: Mapping[str, Any], right: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the estimates of the clicks per search of two models, or the reason why there are none."""
+    learned_until = max(
+        (one["created_at"] for one in (left, right) if one["lineage"].get("kind") == "trained"), default=None
+    )
+    generation, rows, log = _explored(runtime, state, learned_until)
+    body = {"impressions": len(log.lists), "need": MIN_LISTS, "left_out": log.left_out, "reason": None}
+    body |= dict.fromkeys(("logged", "a", "b", "difference"))
+    if len(log.lists) < MIN_LISTS:
+        return body | {"reason": f"{len(log.lists)} explored searches count, and {MIN_LISTS} are needed"}
+    # imported here because scipy takes longer to import than the service takes to start
+    from service.models.off_policy import Models, estimate_models
+
+    curve = show_model(runtime, state, state.serving.version)["lineage"].get("click_model", {}).get("curve")
+    try:
+        state.require_encoder(runtime.encoder)
+        heads = _head(runtime, state, left["version"]), _head(runtime, state, right["version"])
+        return body | estimate_models(Models(runtime, state, generation, rows, heads, curve), log.lists)
+    except (EncoderMismatch, DamagedFile) as error:
+        return body | {"reason": str(error)}
+
+
+def _explored(
+    runtime: Runtime, state: CollectionState, learned_until: str | None
+) -> tuple[Generation, Mapping[str, int], ExploredLog]:
+    """Return the generation, its documents (id -> row), and the explored lists; no documents without such a list."""
+    runtime.impressions.flush()
+    with runtime.database.read() as connection:
+        if not has_explored(connection, state.id):
+            return state.generation, {}, ExploredLog((), {})
+    with state.lock:  # so that rows and generation have the same watermark
+        generation = state.generation
+        with runtime.database.read() as connection:
+            rows = document_rows(connection, state.id)
+    with runtime.database.read() as connection:
+        return generation, rows, read_explored(connection, state.id, generation, rows, learned_until)
+
+
+def _head(runtime: Runtime, state: CollectionState, version: int) -> AttentionHead:
+    require_own_vectors(runtime, state, version)
+    return load_version(state.id, state.initial, version, runtime.settings.data)
 
 
 def set_champion(runtime: Runtime, state: CollectionState, wanted: Promotion) -> dict[str, Any]:

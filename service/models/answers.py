@@ -49,10 +49,71 @@ class ComparedHeads(Answer):
     """The scalars of model b."""
 
 
+class EstimatedClicks(Answer):
+    """An estimate of the clicks per search in the first ten."""
+
+    mean: float
+    """The estimate."""
+    low: float
+    """The lower end of its 95 % interval."""
+    high: float
+    """The upper end of its 95 % interval."""
+    impressions: int
+    """The number of explored searches."""
+    effective_sample_size: float
+    """The number of searches of equal weight with the same variance, the mean over the positions."""
+
+
+class Estimators(Answer):
+    """The estimates of three estimators."""
+
+    ips: EstimatedClicks
+    """Importance sampling: unbiased, with the widest interval."""
+    self_normalised: EstimatedClicks
+    """Self-normalised importance sampling."""
+    doubly_robust: EstimatedClicks
+    """The doubly robust estimator."""
+
+
+class OffPolicy(Answer):
+    """The clicks per search that both models would get, estimated from explored searches."""
+
+    impressions: int
+    """The number of explored searches that count."""
+    need: int
+    """The least number for estimates."""
+    left_out: dict[str, int]
+    """The number of explored searches that do not count, by reason."""
+    reason: str | None
+    """Why there are no estimates; null if there are."""
+    logged: float | None
+    """The clicks per search of the logged lists."""
+    a: Estimators | None
+    """The first model."""
+    b: Estimators | None
+    """The second model."""
+    difference: Estimators | None
+    """b - a, paired by search."""
+
+
 class ModelComparison(Answer):
     """Two models side by side, each as it was reported."""
 
-    model_config = example(a=MODEL, b=MODEL, head={"a": None, "b": None})
+    model_config = example(
+        a=MODEL,
+        b=MODEL,
+        head={"a": None, "b": None},
+        off_policy={
+            "impressions": 12,
+            "need": 100,
+            "left_out": {},
+            "reason": "12 explored searches count, and 100 are needed",
+            "logged": None,
+            "a": None,
+            "b": None,
+            "difference": None,
+        },
+    )
 
     a: Model
     """The first model."""
@@ -60,6 +121,8 @@ class ModelComparison(Answer):
     """The second model."""
     head: ComparedHeads
     """The scalars of both heads."""
+    off_policy: OffPolicy
+    """The clicks per search that both models would get."""
 
 
 class AliasMove(Answer):

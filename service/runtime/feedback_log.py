@@ -15,7 +15,9 @@ import orjson
 from sqlalchemy import Connection
 
 from index.learning.examples import MAX_SILENT, Feedback, InContext, Showings, Solved, hash_of
+from index.learning.slates import MAX_SLATES, Slate
 from index.records import Floats
+from service.runtime.explored_slates import slate_of
 from service.runtime.feedback_repository import (
     document_rows,
     graded_events,
@@ -58,6 +60,8 @@ class QueryRecord:
     """Lists of searches that a client reported as solved."""
     contexts: list[InContext] = field(default_factory=list)
     """The newest lists with a click that were shown in a session after other actions."""
+    explored: list[Slate] = field(default_factory=list)
+    """The newest explored lists, only for a run that learns from them."""
 
     @property
     def is_judged(self) -> bool:
@@ -100,13 +104,16 @@ class EventSummary:
     log: SessionLog = field(default_factory=SessionLog)
 
 
-def gather_feedback(connection: Connection, collection_id: int, encode: Encode | None = None) -> list[Feedback]:
+def gather_feedback(
+    connection: Connection, collection_id: int, encode: Encode | None = None, explored: bool = False
+) -> list[Feedback]:
     """Return the feedback of every query text with a confirmed document that still exists, or with a solved session.
 
     Queries without any feedback follow, as impressions only, at most MAX_SILENT: click rates are estimated from all.
 
     Queries in memory have vectors. `encode` computes the vectors of the other queries, which have a solved session and
-    no confirmed document; without `encode` these queries are left out.
+    no confirmed document; without `encode` these queries are left out. explored: the feedback has the explored lists,
+    and queries without feedback have vectors if they have such lists; needs `encode`.
     """
     rows = document_rows(connection, collection_id)
     records: Records = {}
@@ -114,10 +121,10 @@ def gather_feedback(connection: Connection, collection_id: int, encode: Encode |
     summary = _summarise_events(connection, collection_id, rows)
     for action in _all_actions(summary):
         records.setdefault(action.query_key, QueryRecord(action.text))
-    _add_impressions(connection, collection_id, rows, summary, records)
+    _add_impressions(connection, collection_id, rows, summary, records, explored)
     for action in _all_actions(summary):  # no known list shows the documents of the actions that are left
         records[action.query_key].unlisted_grades[action.row] += action.grade
-    silent = _silent(records)
+    silent = _silent(records, encode if explored else None)
     records = {query_key: record for query_key, record in records.items() if record.is_useful}
     vectors = query_vectors(connection, collection_id)
     missing = sorted(records.keys() - vectors.keys())
@@ -127,14 +134,30 @@ def gather_feedback(connection: Connection, collection_id: int, encode: Encode |
     return [*useful, *silent]
 
 
-def _silent(records: Records) -> list[Feedback]:
-    """Return the queries that were shown and never clicked, as counts of impressions: those with the lowest hashes."""
+def _silent(records: Records, encode: Encode | None) -> list[Feedback]:
+    """Return the queries that were shown and never clicked, as counts of impressions: those with the lowest hashes.
+
+    encode: queries with explored lists come first and have a vector. None: no query has.
+    """
     found = (key for key, record in records.items() if record.shown and not record.is_useful and not record.is_judged)
     kept = nsmallest(MAX_SILENT, found, key=hash_of)
+    keys = sorted(kept, key=lambda key: (not records[key].explored, key))
+    explored = [key for key in keys if records[key].explored] if encode is not None else []
+    vectors = encode([records[key].text for key in explored]) if encode is not None and explored else ()
+    vector_of = dict(zip(explored, vectors, strict=True))
     no_vector = np.empty(0, np.float32)
     return [
-        Feedback(key, records[key].text, no_vector, {}, _by_row(records[key].shown), {}, frozenset())
-        for key in sorted(kept)
+        Feedback(
+            key,
+            records[key].text,
+            vector_of.get(key, no_vector),
+            {},
+            _by_row(records[key].shown),
+            {},
+            frozenset(),
+            explored=tuple(records[key].explored) if key in vector_of else (),
+        )
+        for key in keys
     ]
 
 
@@ -199,12 +222,17 @@ def _add_verdict(summary: EventSummary, event: Any) -> None:
 
 
 def _add_impressions(
-    connection: Connection, collection_id: int, rows: dict[str, int], summary: EventSummary, records: Records
+    connection: Connection,
+    collection_id: int,
+    rows: dict[str, int],
+    summary: EventSummary,
+    records: Records,
+    explored: bool,
 ) -> None:
     """Count every logged or imported list of the queries with feedback, and the actions on it.
 
     Lists without a click count too: they lower the click rate of the documents that they show. Pinned documents are
-    left out.
+    left out. explored: explored lists are kept too.
     """
     unclicked: dict[str, tuple[QueryRecord, Solved]] = {}
     silent = _SilentKeys(records)
@@ -219,6 +247,9 @@ def _add_impressions(
         actions = summary.actions.get(shown.query_id, {})
         _drop_actions(actions, pinned)
         record = records.setdefault(shown.query_key, QueryRecord(shown.text))
+        slate = slate_of(hits, rows, _confirmed(actions)) if explored else None
+        if slate is not None:
+            record.explored = [*record.explored[1 - MAX_SLATES :], slate]
         record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
         clicked = _move_actions(record, positions, actions)
         _add_context(
@@ -268,6 +299,11 @@ class _SilentKeys:
         return True
 
 
+def _confirmed(actions: Mapping[tuple[str, int], Action]) -> set[int]:
+    """Return the rows that the actions of a list confirm."""
+    return {action.row for action in actions.values() if action.grade > 0}
+
+
 def _drop_actions(actions: dict[tuple[str, int], Action], pinned: set[int]) -> None:
     """Remove the actions on pinned documents: the owner chose their positions, and not the ranking that learns."""
     for name in [name for name, action in actions.items() if action.row in pinned]:
@@ -296,16 +332,17 @@ def _feedback(query_key: str, record: QueryRecord, vector: Floats) -> Feedback:
 
 
 def _own_feedback(query_key: str, record: QueryRecord, vector: Floats) -> Feedback:
-    sessions = tuple(record.sessions)
+    sessions, explored = tuple(record.sessions), tuple(record.explored)
     if record.is_judged:
         gains = {row: sum(ratings) / len(ratings) for row, ratings in record.ratings.items()}
-        return Feedback(query_key, record.text, vector, gains, sessions=sessions)
+        return Feedback(query_key, record.text, vector, gains, sessions=sessions, explored=explored)
     gains = {row: grade for row, grade in record.listed_grades.items() if grade > 0}
     unlisted = {row: min(MAX_GAIN, grade) for row, grade in record.unlisted_grades.items() if grade > 0}
     if unlisted and not gains:
-        return Feedback(query_key, record.text, vector, unlisted, sessions=sessions)
+        return Feedback(query_key, record.text, vector, unlisted, sessions=sessions, explored=explored)
     shown, clicks = _by_row(record.shown), _by_row(record.clicks)
-    return Feedback(query_key, record.text, vector, gains, shown, clicks, frozenset(record.examined), sessions)
+    examined = frozenset(record.examined)
+    return Feedback(query_key, record.text, vector, gains, shown, clicks, examined, sessions, explored=explored)
 
 
 def _by_row(counts: Counter[int]) -> Showings:

@@ -20,7 +20,7 @@ from index.words.word_search import Reading
 from service.runtime.collection import CollectionState
 from service.runtime.loader import rebuild_index
 from service.runtime.runtime import Runtime
-from service.search import pinning, selection
+from service.search import exploring, pinning, selection
 from service.search.closest_sentence import closest_sentence
 from service.search.hits import BEST, Searched, page_of_hits
 from service.search.logged import impression
@@ -97,6 +97,10 @@ def _find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch
         ranking = search(generation, serving.head, query, selected.required(pins))
     stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
     ranks = selected.ranks(ranking, pins)
+    best = ranks[:BEST]
+    exploration = None if everything else exploring.drawn(request, ranking, ranks, pins)
+    if exploration is not None:
+        ranks = ranks[exploration.order]
     end = request.offset + request.limit
     return Searched(
         generation=generation,
@@ -104,13 +108,14 @@ def _find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch
         query=query,
         ranking=ranking,
         page=ranks[request.offset : end],
-        best=ranks[:BEST],
+        best=best,
         has_more=len(ranks) > end,
         parsed=parsed,
         corrections=() if reading is None else reading.corrections,
         everything=everything,
         facets=selected.facets(),
         pinned_by=pins.rules,
+        exploration=exploration,
     )
 
 
@@ -169,6 +174,8 @@ def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[di
         "degraded": list(searched.serving.degraded),
         "corrections": [{"from": one, "to": other} for one, other in searched.corrections],
     }
+    if request.explore:
+        body["explored"] = searched.exploration is not None and searched.exploration.sampled
     if searched.facets is not None:
         body["facets"] = searched.facets
     if request.operators:

@@ -306,6 +306,8 @@ class SearchAnswer(Answer):
     """The parts of `took_ms`."""
     matrix: Matrix = sometimes()
     """With `"explain": "matrix"`: two matrices about the hits of this page."""
+    explored: bool = sometimes()
+    """With `explore`: whether the order of the hits was sampled from the attention."""
     pooled: list[float] = sometimes()
     """With `pooled`: the sum of weight times stored value over all candidates."""
     predictions: dict[str, Prediction] = sometimes()
@@ -346,6 +348,10 @@ class ShownHit(Answer):
     """Whether a rule placed the document here."""
     propensity: float
     """The assumed probability that a user looks at this position."""
+    selection_probability: float = sometimes()
+    """With `explore`: the probability that this document was put at this position, given the documents above it."""
+    exact_rating: bool = sometimes()
+    """With `explore`: whether the document came first because of its exact rating, and was not explored."""
 
 
 class UsedVersion(Answer):

@@ -9,6 +9,7 @@ import orjson
 
 from index.generation.generation import Generation
 from index.ranking.explanation import best_passage, explain_keys, explain_parts
+from index.ranking.exploration import Exploration
 from index.ranking.retrieval import Query, read_query
 from index.ranking.search import Ranking
 from index.records import Ints, KeyKind
@@ -38,6 +39,7 @@ class Searched:
     page (n,): the 0-based ranks of the hits of the page, in the order in which they are shown. best (n,): the ranks of
     the first BEST hits, whatever the page. facets: None unless they are requested. everything: whether the query has no
     words, so that all documents are hits. pinned_by: doc index of each pinned document -> id of the rule that pins it.
+    exploration: the drawn order of all hits, None if the search is not explored; `page` has this order already.
     """
 
     generation: Generation
@@ -52,6 +54,7 @@ class Searched:
     everything: bool
     facets: dict[str, Any] | None
     pinned_by: Mapping[int, str]
+    exploration: Exploration | None
 
 
 def page_of_hits(

@@ -9,6 +9,7 @@ from service.http.problems import not_found
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
 from service.search import repository
+from service.search.exploring import exact_count
 from service.search.hits import Searched
 from service.search.schemas import SearchIn
 from service.storage.database import now
@@ -16,11 +17,19 @@ from service.storage.database import now
 SHOWN = ("id", "position", "logit", "score", "pinned")
 """Fields of a hit that its impression keeps. Learning leaves pinned hits out: the ranker did not place them."""
 
+SELECTING = {"limit", "offset", "filter", "mode", "candidates"}
+"""Parameters of a search that its impression keeps."""
+ALSO_SELECTING = {"explore", "typos", "prefix", "operators", "distinct", "min_logit", "max_null_weight"}
+"""Further parameters that the impression of a search with exploration keeps, where they are not the default."""
+
 
 def impression(state: CollectionState, request: SearchIn, searched: Searched, body: dict[str, Any]) -> dict[str, Any]:
     """Return the stored record of a search with this answer."""
-    selecting = {"limit", "offset", "filter", "mode", "candidates", *(["context"] if request.context else [])}
     shown = [{name: hit[name] for name in SHOWN if name in hit} for hit in body["hits"]]
+    wanted = request.model_dump(include=SELECTING | ({"context"} if request.context else set()))
+    if request.explore:
+        wanted |= request.model_dump(include=ALSO_SELECTING, exclude_defaults=True)
+        _add_selection(shown, searched)
     return {
         "query_id": body["query_id"],
         "collection_id": state.id,
@@ -28,13 +37,25 @@ def impression(state: CollectionState, request: SearchIn, searched: Searched, bo
         "query_key": as_query_key(request.q),
         "client_id": request.client_id,
         "session_id": request.session_id,
-        "request": request.model_dump(include=selecting),
+        "request": wanted,
         "shown": shown,
         "null_weight": body["attention"]["null_weight"],
         "model_version": searched.serving.version,
         "generation": searched.generation.watermark,
         "created_at": now(),
     }
+
+
+def _add_selection(shown: list[dict[str, Any]], searched: Searched) -> None:
+    """Add the selection probabilities to the shown hits of a search that was explored."""
+    if searched.exploration is None:
+        return
+    ranks = searched.page.tolist()
+    for hit in shown:
+        place = hit["position"] - 1  # exploration concerns the first page only
+        hit["selection_probability"] = float(searched.exploration.probabilities[place])
+        if ranks[place] < exact_count(searched.ranking) and not hit.get("pinned"):
+            hit["exact_rating"] = True
 
 
 def show_query(runtime: Runtime, state: CollectionState, query_id: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from service.search.schemas import SearchIn
 LISTS = {"facets", "sort", "fields", "predict", "context"}
 BOOLEANS = {"answer", "explain", "pooled", "typos", "operators", "snippet", "log"}
 INTEGERS = {"limit", "offset", "candidates", "snippet_length"}
-NUMBERS = {"min_logit", "max_null_weight"}
+NUMBERS = {"min_logit", "max_null_weight", "explore"}
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 

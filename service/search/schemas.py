@@ -52,6 +52,7 @@ class SearchIn(Strict):
     min_logit: float | None = None
     max_null_weight: Annotated[float, Field(ge=0, le=1)] | None = None
     answer: bool = False
+    explore: Annotated[float, Field(ge=0, le=1)] = 0.0
     snippet: bool = False
     snippet_length: Annotated[int, Field(ge=20, le=2000)] = 240
     context: Annotated[list[DocumentId], Field(max_length=MOST_DOCUMENTS)] | None = None

@@ -26,6 +26,8 @@ ENDED = ("succeeded", "failed", "canceled")
 MAX_RESUMPTIONS = 3
 """Resumptions of a run after crashes of the service. The limit stops a run that crashes the service every time."""
 LOCK_WAIT_SECONDS = 5
+PARAMETERS = ("trigger", "reason", "learn_from", "objective")
+"""Members of the stored data of a run that are not data."""
 
 
 def start(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> dict[str, Any]:
@@ -53,12 +55,15 @@ def _shortage(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> P
         if state.generation.count:
             return None
         return Problem(422, "not_enough_documents", "the collection has no searchable document", have=0, need=1)
+    if wanted.objective == "reinforce":
+        runtime.impressions.flush()
     with runtime.database.read() as connection:
         have, need = confirmed_count(connection, state.id), FitConfig().min_queries
-    if have >= need:
-        return None
-    detail = f"{have} queries have a confirmed document; a training run needs {need}"
-    return Problem(422, "not_enough_feedback", detail, have=have, need=need)
+        detail = f"{have} queries have a confirmed document; a training run needs {need}"
+        if have >= need and wanted.objective == "reinforce":
+            have, need = repository.explored_count(connection, state.id), FitConfig().min_explored
+            detail = f"{have} searches were explored; a training run with the objective reinforce needs {need}"
+    return None if have >= need else Problem(422, "not_enough_feedback", detail, have=have, need=need)
 
 
 def start_scheduled_runs(runtime: Runtime, at: datetime | None = None) -> None:
@@ -111,7 +116,10 @@ def _begin(
         else:
             data = repository.feedback_window(connection, state.id)
         data |= {"champion": champion_version(connection, state.id), **more}
-        repository.insert_run(connection, state.id, run_id, wanted.model_dump(exclude={"learn_from"}), data)
+        if wanted.objective != "listwise":
+            data["objective"] = wanted.objective
+        parameters = wanted.model_dump(exclude={"learn_from", "objective"})
+        repository.insert_run(connection, state.id, run_id, parameters, data)
     _follow(runtime, state, run_id)
     return run_id
 
@@ -167,7 +175,7 @@ def _specification(runtime: Runtime, state: CollectionState, run_id: str) -> Spe
     with runtime.database.read() as connection:
         run = repository.find_run(connection, state.id, run_id)
     assert run is not None
-    window = {name: value for name, value in run.data.items() if name not in ("trigger", "reason", "learn_from")}
+    window = {name: value for name, value in run.data.items() if name not in PARAMETERS}
     return {
         "run": run_id,
         "data": str(runtime.settings.data.resolve()),
@@ -180,6 +188,7 @@ def _specification(runtime: Runtime, state: CollectionState, run_id: str) -> Spe
         "budget_seconds": run.budget_seconds,
         "click_reading": run.click_reading,
         "learn_from": run.data.get("learn_from", "feedback"),
+        "objective": run.data.get("objective", "listwise"),
         "window": window,
     }
 
@@ -214,7 +223,7 @@ def list_runs(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
 def _body(run: Any) -> dict[str, Any]:
     data = dict(run.data)
     trigger, reason = data.pop("trigger", None), data.pop("reason", None)
-    learn_from = data.pop("learn_from", "feedback")
+    learn_from, objective = data.pop("learn_from", "feedback"), data.pop("objective", "listwise")
     started_by = "schedule" if trigger else "documents" if reason else "request"
     if trigger:
         reason = f"{trigger['new_queries']} queries had new feedback"
@@ -225,6 +234,7 @@ def _body(run: Any) -> dict[str, Any]:
         "trigger": trigger,
         "reason": reason or "it was requested",
         "learn_from": learn_from,
+        "objective": objective,
         "seed": run.seed,
         "promote": run.promote,
         "budget_seconds": run.budget_seconds,

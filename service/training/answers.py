@@ -38,6 +38,7 @@ class TrainingRun(Answer):
         started_by="schedule",
         reason="63 queries had new feedback",
         learn_from="feedback",
+        objective="listwise",
         trigger={"new_queries": 63, "hours_since_last_run": 24.1},
         seed=0,
         promote="auto",
@@ -65,6 +66,8 @@ class TrainingRun(Answer):
     """Why the run started, as a part of a sentence."""
     learn_from: Literal["feedback", "documents"]
     """The source of the run: the stored feedback, or the documents alone."""
+    objective: Literal["listwise", "reinforce"]
+    """What the run maximises: the likelihood of confirmed documents, or the expected clicks of explored lists."""
     trigger: TrainingTrigger | None
     """The numbers for which the schedule started the run; null for a run on request."""
     seed: int

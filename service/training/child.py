@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from index.errors import NotEnoughFeedback
-from index.learning.config import FitConfig
+from index.learning.config import EXPLORED, FitConfig
 from index.learning.fit import Fitted, Steps, fit
 from index.learning.from_documents import fit_from_documents
 from index.ranking.checkpoint import save_head
@@ -63,7 +63,8 @@ def run(specification: dict[str, Any]) -> None:
     encode = partial(encode_by, precision=specification["encoder_precision"], cache=data / ENCODERS)
     known = frozenset((staging / KNOWN_WORDS).read_text(encoding="utf-8").split())
     database, learn_from = Database(data / DATABASE_FILE), specification["learn_from"]
-    inputs = load_inputs(staging / INPUTS, database, collection_id, encode, known, learn_from)
+    explored = specification["objective"] == "reinforce"
+    inputs = load_inputs(staging / INPUTS, database, collection_id, encode, known, learn_from, explored)
     config = _config(specification)
     lineage = _lineage(specification, config, inputs)
     if learn_from == "documents":
@@ -97,6 +98,7 @@ def _lineage(specification: dict[str, Any], config: FitConfig, inputs: Inputs) -
         "training_run": specification["run"],
         "encoder_fingerprint": inputs.fingerprint,
         "data": feedback_counts(inputs.feedback) | facts | {"window": specification["window"]},
+        **({"objective": "reinforce"} if specification["objective"] == "reinforce" else {}),
     }
 
 
@@ -114,8 +116,8 @@ def earlier_decisions(lineages: Sequence[Mapping[str, Any]], own: Mapping[str, A
 
 
 def _config(specification: dict[str, Any]) -> FitConfig:
-    """Return the configuration of the fit. The click interpretation `auto` tries all of them."""
-    interpretation = specification["click_reading"]
+    """Return the configuration of the fit. The click interpretation `auto` tries all but explored lists."""
+    interpretation = EXPLORED if specification["objective"] == "reinforce" else specification["click_reading"]
     interpretations = FitConfig.interpretations if interpretation == "auto" else (interpretation,)
     return FitConfig(
         seed=specification["seed"],

@@ -6,7 +6,7 @@ covers all files and is written last; a folder without a manifest is incomplete.
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from index.generation.generation import Generation
 from index.generation.store import GenerationStore
 from index.learning.examples import Feedback, InContext, Showings, Solved
 from index.learning.made_queries import SourceText
+from index.learning.slates import Slate
 from index.ranking.attention import HeadConfig
 from index.records import Floats, MemoryKey
 from index.storage.files import read_manifest, sync_directory, write_manifest
@@ -70,10 +71,11 @@ def load_inputs(
     encode: EncodeBy = encode_by,
     known: frozenset[str] = frozenset(),
     learn_from: str = "feedback",
+    explored: bool = False,
 ) -> Inputs:
     """Return the inputs in the directory. If they are incomplete or damaged, gather and write them first.
 
-    learn_from: `feedback` or `documents`.
+    learn_from: `feedback` or `documents`. explored: whether the run learns from explored lists.
 
     The inputs are always read from the directory, so that a resumed run gets the same inputs in the same order.
     """
@@ -82,7 +84,7 @@ def load_inputs(
     except DamagedFile:  # also at the first start, and after an interruption before the manifest was written
         shutil.rmtree(directory, ignore_errors=True)
         with database.read() as connection:
-            write_inputs(directory, connection, collection_id, encode, learn_from)
+            write_inputs(directory, connection, collection_id, encode, learn_from, explored)
         return read_inputs(directory, known)
 
 
@@ -92,6 +94,7 @@ def write_inputs(
     collection_id: int,
     encode: EncodeBy = encode_by,
     learn_from: str = "feedback",
+    explored: bool = False,
 ) -> None:
     """Write the inputs of a collection into a new directory, as of this connection's snapshot."""
     directory.mkdir(parents=True)
@@ -108,7 +111,7 @@ def write_inputs(
         documents = texts_of(connection, _spaced(rows, MAX_TEXTS))
     else:
         store.apply(watermark, indexed_documents(connection, collection_id))
-        feedback = gather_feedback(connection, collection_id, lambda texts: encode(row["encoder"], texts))
+        feedback = gather_feedback(connection, collection_id, lambda texts: encode(row["encoder"], texts), explored)
         memory = memory_keys(connection, row)
     store.save(language, watermark)
     vectors: dict[str, Floats] = {}
@@ -119,7 +122,7 @@ def write_inputs(
     query_index = {query_key: index for index, query_key in enumerate(vectors)}
     np.savez(
         directory / ARRAYS,
-        feedback=_stacked([one.vector for one in feedback if not one.is_silent], row["dim"]),
+        feedback=_stacked([one.vector for one in feedback if len(one.vector)], row["dim"]),
         memory=_stacked(list(vectors.values()), row["dim"]),
         source=np.asarray([query_index[key.query_key] for key in memory], np.int64),
         row=np.asarray([key.row for key in memory], np.int64),
@@ -188,11 +191,12 @@ def _feedback_json(one: Feedback) -> dict[str, Any]:
             for each in one.contexts
         ],
         "sessions": [{"shown": dict(each.shown), "clicked": sorted(each.clicked)} for each in one.sessions],
+        "explored": [asdict(each) for each in one.explored],
     }
 
 
 def _feedbacks(records: Sequence[Mapping[str, Any]], vectors: Floats) -> list[Feedback]:
-    """Return the feedback of these records. Queries without feedback, the last records, have no vector."""
+    """Return the feedback of these records. The last records, queries without feedback, have no vector."""
     silent = [np.empty(0, np.float32)] * (len(records) - len(vectors))
     return [_feedback(record, vector) for record, vector in zip(records, [*vectors, *silent], strict=True)]
 
@@ -209,6 +213,9 @@ def _feedback(record: Mapping[str, Any], vector: Floats) -> Feedback:
         None if examined is None else frozenset(examined),
         tuple(Solved(_by_number(each["shown"]), frozenset(each["clicked"])) for each in record["sessions"]),
         contexts=tuple(_in_context(each) for each in record.get("contexts", ())),
+        explored=tuple(
+            Slate(**{name: tuple(values) for name, values in each.items()}) for each in record.get("explored", [])
+        ),
     )
 
 

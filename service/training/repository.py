@@ -7,7 +7,16 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
 from service.storage.database import now
-from service.storage.tables import AliasChange, Document, Event, Judgment, Model, PendingDocument, TrainingRun
+from service.storage.tables import (
+    AliasChange,
+    Document,
+    Event,
+    Impression,
+    Judgment,
+    Model,
+    PendingDocument,
+    TrainingRun,
+)
 
 MAX_LISTED = 200
 CHUNK = 2_000
@@ -24,6 +33,13 @@ def feedback_window(connection: Connection, collection_id: int) -> dict[str, Any
     first, last, events = connection.execute(wanted.where(Event.collection_id == collection_id)).one()
     rated = select(func.count()).select_from(Judgment).where(Judgment.collection_id == collection_id)
     return {"events": events, "judgments": connection.execute(rated).scalar_one(), "from": first, "to": last}
+
+
+def explored_count(connection: Connection, collection_id: int) -> int:
+    """Return the number of logged first pages of searches that asked for exploration."""
+    explored = (Impression.request["explore"].as_float() > 0, Impression.request["offset"].as_integer() == 0)
+    wanted = select(func.count()).select_from(Impression).where(Impression.collection_id == collection_id, *explored)
+    return connection.execute(wanted).scalar_one()
 
 
 def last_start(connection: Connection, collection_id: int, failed: bool = True) -> str | None:

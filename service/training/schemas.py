@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from index.learning.config import FitConfig
 from service.http.requests import Strict
@@ -15,6 +15,10 @@ LearnFrom = Literal["feedback", "documents"]
 """The source of a run: the stored feedback, or the documents alone."""
 
 
+Objective = Literal["listwise", "reinforce"]
+"""What a run maximises: the likelihood of the confirmed documents, or the expected clicks of explored lists."""
+
+
 class TrainingIn(Strict):
     """The parameters of a training run. The same feedback log and parameters give a bit-identical model."""
 
@@ -25,3 +29,11 @@ class TrainingIn(Strict):
     click_reading: ClickReading = "auto"
     learn_from: LearnFrom = "feedback"
     """`documents` makes initial weights for the collection without feedback; seed, budget and clicks do not matter."""
+    objective: Objective = "listwise"
+    """`reinforce` learns from explored lists alone."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "TrainingIn":
+        if self.objective == "reinforce" and (self.learn_from != "feedback" or self.click_reading != "auto"):
+            raise ValueError("objective reinforce reads explored lists: leave out learn_from and click_reading")
+        return self

@@ -13,6 +13,7 @@ SEPARATE = {"service.training.child"}
 TRAINING = (
     "index.learning.torch_head",
     "index.learning.losses",
+    "index.learning.reinforce",
     "index.learning.trainer",
     "index.learning.trial_cache",
     "index.learning.model_selection",

@@ -1,0 +1,146 @@
+"""Estimates the clicks per search of a policy that was not live, from lists that another policy sampled and logged.
+
+Sees arrays, never models or documents. A reward at a position depends on the documents down to it (the cascade
+assumption), so it is weighted by the ratio of the probabilities of this prefix under both policies: reward interaction
+inverse propensity scoring (McInerney et al. 2020). The estimators are importance sampling (Horvitz and Thompson 1952),
+its self-normalised form (Swaminathan and Joachims 2015), and the doubly robust form (Dudik et al. 2011; Kiyohara et al.
+2022). Each gives a value per list; their mean is the estimate, and Student's t of the values is its interval.
+
+Letters: M logged lists, P positions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.evaluation.significance import interval
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The logged lists as one policy sees them; all arrays are (M, P).
+
+    ratios: probability of the prefix down to a position under this policy, over its logged probability. predicted: the
+    reward that the reward model predicts for the logged document. expected: the mean prediction for the document that
+    this policy would put there, given the logged documents above. start: the same without any logged document.
+    """
+
+    ratios: Doubles
+    predicted: Doubles
+    expected: Doubles
+    start: Doubles
+
+    @property
+    def effective_sample_size(self) -> float:
+        """The mean over the positions of (sum w)^2 / sum w^2 for the ratios w (Kish 1965)."""
+        squares = (self.ratios**2).sum(axis=0)
+        sizes = self.ratios.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0)
+        return float(sizes.mean()) if sizes.size else 0.0
+
+
+def importance_sampled(rewards: Doubles, replay: Replay) -> Doubles:
+    """Return (M,) sum_p w_p r_p of each list: unbiased, with the highest variance. rewards (M, P)."""
+    values: Doubles = (replay.ratios * rewards).sum(axis=1)
+    return values
+
+
+def self_normalised(rewards: Doubles, replay: Replay) -> Doubles:
+    """Return values (M,) whose mean is sum_p (sum_m w r / sum_m w): the bias is of order 1 / M.
+
+    The values are the estimate plus its influence function, so that their standard deviation is the estimate's times
+    the root of M. rewards (M, P).
+    """
+    mean = replay.ratios.mean(axis=0)
+    scale = np.where(mean > 0, mean, 1.0)
+    by_position = (replay.ratios * rewards).mean(axis=0) / scale
+    influence = replay.ratios / scale * (rewards - by_position)
+    values: Doubles = by_position.sum() + influence.sum(axis=1)
+    return values
+
+
+def doubly_robust(rewards: Doubles, replay: Replay) -> Doubles:
+    """Return (M,) sum_p s_p + w_{p-1} (e_p - s_p) + w_p (r_p - q_p) of each list, with w_0 = 1. rewards (M, P).
+
+    s, e and q are `start`, `expected` and `predicted`. Unbiased for every reward model that did not see the rewards of
+    the list; the better it predicts, the lower the variance.
+    """
+    above = np.concatenate([np.ones((len(rewards), 1)), replay.ratios[:, :-1]], axis=1)
+    control = replay.start + above * (replay.expected - replay.start)
+    values: Doubles = (control + replay.ratios * (rewards - replay.predicted)).sum(axis=1)
+    return values
+
+
+ESTIMATORS = {"ips": importance_sampled, "self_normalised": self_normalised, "doubly_robust": doubly_robust}
+"""The estimators by their names in answers."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate of the rewards per list: mean, interval, number of lists, effective sample size."""
+
+    mean: float
+    low: float
+    high: float
+    impressions: int
+    effective_sample_size: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return {
+            "mean": round(self.mean, 5),
+            "low": round(self.low, 5),
+            "high": round(self.high, 5),
+            "impressions": self.impressions,
+            "effective_sample_size": round(self.effective_sample_size, 1),
+        }
+
+
+def estimate(values: Doubles, effective_sample_size: float) -> Estimate:
+    """Return the estimate of the values (M,) of an estimator, M > 0."""
+    low, high = interval(values)
+    return Estimate(float(values.mean()), low, high, len(values), effective_sample_size)
+
+
+def compared(rewards: Doubles, a: Replay, b: Replay) -> Mapping[str, Mapping[str, Estimate]]:
+    """Return `a`, `b` and `difference` (b - a, paired by list) -> estimator -> estimate. rewards (M, P), M > 0."""
+    found: dict[str, dict[str, Estimate]] = {"a": {}, "b": {}, "difference": {}}
+    sizes = a.effective_sample_size, b.effective_sample_size
+    for name, estimator in ESTIMATORS.items():
+        left, right = estimator(rewards, a), estimator(rewards, b)
+        found["a"][name], found["b"][name] = estimate(left, sizes[0]), estimate(right, sizes[1])
+        found["difference"][name] = estimate(right - left, min(sizes))
+    return found
+
+
+def fitted_rewards(rewards: Doubles, attention: Doubles, examination: Doubles) -> Doubles:
+    """Return the coefficients (M, 2) of the reward model theta_p (u + c alpha) for each list, u first.
+
+    attention (M, P): alpha of the logged documents; examination (P,) or (M, P): theta. Least squares on the lists of
+    the other half, so that no list predicts its own rewards. The halves are the lists with even and with odd numbers.
+    """
+    coefficients = np.zeros((len(rewards), 2))
+    for half in (0, 1):
+        other = slice(1 - half, None, 2)
+        theta = np.broadcast_to(examination, rewards.shape)[other].ravel()
+        features = np.stack([theta, theta * attention[other].ravel()], axis=1)
+        found = np.linalg.lstsq(features, rewards[other].ravel(), rcond=None)[0]
+        coefficients[half::2] = found
+    return coefficients
+
+
+def with_rewards(
+    ratios: Doubles, attention: Mapping[str, Doubles], coefficients: Doubles, examination: Doubles
+) -> Replay:
+    """Return the replay of a policy under the reward model theta_p (u + c alpha).
+
+    attention: `predicted`, `expected` and `start` -> alpha (M, P): of the logged document, and its means over the
+    documents that the policy would put there. coefficients (M, 2) as `fitted_rewards` returns them. examination (P,)
+    or (M, P): theta, 0 after the end of a list.
+    """
+    constant, slope = coefficients[:, :1], coefficients[:, 1:]
+    return Replay(ratios, **{name: examination * (constant + slope * alpha) for name, alpha in attention.items()})

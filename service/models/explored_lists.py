@@ -1,0 +1,131 @@
+"""Reads the explored lists on which two models can be compared, and the clicks on them.
+
+A list counts if neither model has learned from it, if its search can be repeated, and if all its documents exist.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from index.candidates.base import MISSING
+from index.generation.generation import Generation
+from index.learning.examples import TEST_FOLDS, fold_of
+from index.records import Ints
+from service.models import explored_repository
+
+POSITIONS = 10
+MAX_LISTS = 2_000
+"""Lists that are read, at most: the newest."""
+MAX_SEARCHES = 500
+"""Different searches that are repeated for each model, at most. Bounds the time of a comparison."""
+REPEATABLE = {"limit", "offset", "filter", "mode", "candidates", "explore"}
+"""Parameters of a search that is repeated. It has no filter, because the metadata of documents may have changed."""
+
+Search = tuple[str, str, int, tuple[int, ...]]
+"""A search to repeat: query key, mode, number of candidates, and the doc indices that keep their places."""
+
+
+@dataclass(frozen=True)
+class ExploredList:
+    """The first POSITIONS documents of a logged list; documents, kept, probabilities and clicks are (P,), P <= 10.
+
+    documents: doc indices. kept: whether the document keeps its place. probabilities: the selection probabilities.
+    """
+
+    search: Search
+    text: str
+    documents: Ints
+    kept: NDArray[np.bool_]
+    probabilities: NDArray[np.float64]
+    clicks: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ExploredLog:
+    """The lists that count, the newest first, and the number of lists left out by reason."""
+
+    lists: Sequence[ExploredList]
+    left_out: Mapping[str, int]
+
+
+def read_explored(
+    connection: Connection,
+    collection_id: int,
+    generation: Generation,
+    rows: Mapping[str, int],
+    learned_until: str | None,
+) -> ExploredLog:
+    """Return the explored lists of a collection. rows: document id -> row, of the same state as the generation.
+
+    learned_until: the time of the newer of both models, as RFC 3339 text. Later lists count, and earlier lists whose
+    query is in the test folds. None: no model has learned from feedback.
+    """
+    found: list[tuple[Any, list[Any]]] = []
+    left_out: Counter[str] = Counter()
+    for impression in explored_repository.explored_lists(connection, collection_id):
+        shown = impression.shown[:POSITIONS]
+        reason = _obstacle(impression, shown, rows, learned_until)
+        if reason is not None:
+            left_out[reason] += 1
+            continue
+        found.append((impression, shown))
+        if len(found) == MAX_LISTS:
+            break
+    query_ids = [impression.query_id for impression, _ in found]
+    confirmed = explored_repository.confirmed_documents(connection, collection_id, query_ids)
+    lists: list[ExploredList] = []
+    searches: set[Search] = set()
+    for impression, shown in found:
+        one = _explored_list(impression, shown, rows, generation, confirmed.get(impression.query_id, set()))
+        if one is None:
+            left_out["document_deleted"] += 1
+        elif one.search in searches or len(searches) < MAX_SEARCHES:
+            searches.add(one.search)
+            lists.append(one)
+        else:
+            left_out["too_many_searches"] += 1
+    return ExploredLog(lists, dict(left_out))
+
+
+def _obstacle(
+    impression: Any, shown: Sequence[Mapping[str, Any]], rows: Mapping[str, int], learned_until: str | None
+) -> str | None:
+    """Return why a list does not count, or None."""
+    if not shown or any("selection_probability" not in hit for hit in shown):
+        return "not_explored"
+    earlier = learned_until is not None and impression.created_at <= learned_until
+    if earlier and fold_of(impression.query_key) >= TEST_FOLDS:
+        return "learned_from"
+    if impression.request.get("filter") or not impression.request.keys() <= REPEATABLE:
+        return "not_repeatable"
+    in_order = [hit["position"] for hit in shown] == list(range(1, len(shown) + 1))
+    return None if in_order and all(hit["id"] in rows for hit in shown) else "document_deleted"
+
+
+def _explored_list(
+    impression: Any,
+    shown: Sequence[Mapping[str, Any]],
+    rows: Mapping[str, int],
+    generation: Generation,
+    clicked: set[str],
+) -> ExploredList | None:
+    """Return a list, None if the generation lacks one of its documents."""
+    documents = generation.doc_indices(np.asarray([rows[hit["id"]] for hit in shown], np.int64))
+    if (documents == MISSING).any():
+        return None
+    kept = np.asarray([bool(hit.get("pinned") or hit.get("exact_rating")) for hit in shown])
+    request = impression.request
+    count = max(request["candidates"], request["limit"] + 1)
+    return ExploredList(
+        search=(impression.query_key, request["mode"], count, tuple(sorted(documents[kept].tolist()))),
+        text=impression.text,
+        documents=documents,
+        kept=kept,
+        probabilities=np.asarray([hit["selection_probability"] for hit in shown]),
+        clicks=np.asarray([float(hit["id"] in clicked) for hit in shown]),
+    )

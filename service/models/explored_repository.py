@@ -1,0 +1,45 @@
+"""SQL of explored lists and of the documents that were confirmed in them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, column, select
+
+from service.storage.tables import Event, Impression
+
+CHUNK = 500
+"""Rows that are read at a time, and query ids in one SQL statement."""
+ASKED = Impression.request["explore"].as_float() > 0
+"""The condition that a search asked for exploration."""
+
+
+def has_explored(connection: Connection, collection_id: int) -> bool:
+    """Return whether a search of the collection asked for exploration."""
+    wanted = select(Impression.query_id).where(Impression.collection_id == collection_id, ASKED)
+    return connection.execute(wanted.limit(1)).first() is not None
+
+
+def explored_lists(connection: Connection, collection_id: int) -> Iterator[Row[Any]]:
+    """Yield the impressions of searches that asked for exploration, the newest first."""
+    columns = (
+        Impression.query_id, Impression.query_key, Impression.text, Impression.request, Impression.shown,
+        Impression.created_at,
+    )  # fmt: skip
+    wanted = select(*columns).where(Impression.collection_id == collection_id, ASKED)
+    newest_first = wanted.order_by(column("rowid").desc())
+    yield from connection.execute(newest_first, execution_options={"yield_per": CHUNK})
+
+
+def confirmed_documents(connection: Connection, collection_id: int, query_ids: Sequence[str]) -> dict[str, set[str]]:
+    """Return query id -> ids of the documents with a positive event in this search."""
+    found: dict[str, set[str]] = {}
+    for first in range(0, len(query_ids), CHUNK):
+        wanted = select(Event.query_id, Event.document_id).where(
+            Event.collection_id == collection_id,
+            Event.query_id.in_(query_ids[first : first + CHUNK]),
+            Event.document_id.is_not(None),
+            Event.grade > 0,
+        )
+        for query_id, document_id in connection.execute(wanted):
+            found.setdefault(str(query_id), set()).add(str(document_id))
+    return found

@@ -1,0 +1,26 @@
+"""Makes training data of explored lists as they are logged."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from index.learning.slates import SLATE, Slate
+
+
+def slate_of(hits: Sequence[Mapping[str, Any]], rows: Mapping[str, int], confirmed: Iterable[int]) -> Slate | None:
+    """Return the explored list of a logged search; None if it is not explored or a document is gone.
+
+    hits: the logged hits in the order of their positions. rows: document id -> row. confirmed: the rows with a positive
+    event on this list.
+    """
+    first, clicked = hits[:SLATE], set(confirmed)
+    if not first or any("selection_probability" not in hit or hit["id"] not in rows for hit in first):
+        return None
+    if [hit["position"] for hit in first] != list(range(1, len(first) + 1)):
+        return None
+    shown = tuple(rows[hit["id"]] for hit in first)
+    return Slate(
+        rows=shown,
+        kept=tuple(bool(hit.get("pinned") or hit.get("exact_rating")) for hit in first),
+        probabilities=tuple(float(hit["selection_probability"]) for hit in first),
+        clicked=tuple(row in clicked for row in shown),
+    )

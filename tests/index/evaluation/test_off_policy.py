@@ -1,0 +1,116 @@
+"""The estimators of a policy that was not live agree with slow loops and are unbiased; their intervals cover."""
+
+import numpy as np
+import pytest
+
+from benchmarks.exploration import coverage, world
+from index.evaluation.off_policy import (
+    Doubles,
+    Replay,
+    compared,
+    doubly_robust,
+    estimate,
+    fitted_rewards,
+    importance_sampled,
+    self_normalised,
+    with_rewards,
+)
+
+LISTS, POSITIONS = 40, 3
+
+
+def replay_of(seed: int) -> tuple[Doubles, Replay]:
+    """Return rewards and a replay of random numbers."""
+    generator = np.random.default_rng(seed)
+    rewards = (generator.random((LISTS, POSITIONS)) < 0.3).astype(float)
+    ratios, *others = generator.gamma(1.0, size=(4, LISTS, POSITIONS))
+    return rewards, Replay(ratios, *others)
+
+
+def test_importance_sampling_agrees_with_a_slow_loop() -> None:
+    rewards, replay = replay_of(0)
+    total = 0.0
+    for row in range(LISTS):
+        for position in range(POSITIONS):
+            total += replay.ratios[row, position] * rewards[row, position]
+    assert importance_sampled(rewards, replay).mean() == pytest.approx(total / LISTS)
+
+
+def test_self_normalisation_agrees_with_a_slow_loop_and_has_the_spread_of_the_jackknife() -> None:
+    rewards, replay = replay_of(1)
+
+    def by_loop(kept: list[int]) -> float:
+        total = 0.0
+        for position in range(POSITIONS):
+            weights = [replay.ratios[row, position] for row in kept]
+            weighted = [replay.ratios[row, position] * rewards[row, position] for row in kept]
+            total += sum(weighted) / sum(weights)
+        return total
+
+    values = self_normalised(rewards, replay)
+    everything = list(range(LISTS))
+    assert values.mean() == pytest.approx(by_loop(everything))
+    left_out = [by_loop([row for row in everything if row != one]) for one in everything]
+    jackknife = np.std(left_out) * (LISTS - 1) / LISTS**0.5
+    assert values.std(ddof=1) / LISTS**0.5 == pytest.approx(jackknife, rel=0.15)
+
+
+def test_doubly_robust_agrees_with_a_slow_loop() -> None:
+    rewards, replay = replay_of(2)
+    total = 0.0
+    for row in range(LISTS):
+        above = 1.0
+        for position in range(POSITIONS):
+            start, expected = replay.start[row, position], replay.expected[row, position]
+            error = rewards[row, position] - replay.predicted[row, position]
+            total += start + above * (expected - start) + replay.ratios[row, position] * error
+            above = replay.ratios[row, position]
+    assert doubly_robust(rewards, replay).mean() == pytest.approx(total / LISTS)
+
+
+def test_a_policy_that_is_the_logging_policy_has_the_logged_mean() -> None:
+    rewards, replay = replay_of(3)
+    same = Replay(np.ones_like(rewards), replay.predicted, replay.predicted, replay.predicted)
+    found = compared(rewards, same, same)
+    for by_name in found["a"].values():
+        assert by_name.mean == pytest.approx(rewards.sum(axis=1).mean())
+        assert by_name.effective_sample_size == pytest.approx(LISTS)
+    for by_name in found["difference"].values():
+        assert (by_name.mean, by_name.low, by_name.high) == (0.0, 0.0, 0.0)
+
+
+def test_a_policy_that_shares_no_prefix_has_the_effective_sample_size_zero() -> None:
+    rewards, replay = replay_of(4)
+    none = Replay(np.zeros_like(rewards), replay.predicted, replay.expected, replay.start)
+    assert none.effective_sample_size == 0
+    assert self_normalised(rewards, none).mean() == 0
+
+
+def test_the_reward_model_finds_its_coefficients_and_no_list_predicts_itself() -> None:
+    generator = np.random.default_rng(5)
+    examination, attention = np.array([1.0, 0.6, 0.4]), generator.random((LISTS, POSITIONS))
+    rewards = examination * (0.1 + 0.5 * attention)
+    found = fitted_rewards(rewards, attention, examination)
+    assert np.allclose(found, [0.1, 0.5])
+    predicted = with_rewards(rewards, dict.fromkeys(("predicted", "expected", "start"), attention), found, examination)
+    assert np.allclose(predicted.predicted, rewards)
+    changed = rewards.copy()
+    changed[0] += 5
+    after = fitted_rewards(changed, attention, examination)
+    assert np.array_equal(after[0], found[0])  # its own reward does not move its own prediction
+    assert not np.allclose(after[1], found[1])
+
+
+def test_an_estimate_has_the_interval_of_student() -> None:
+    found = estimate(np.array([0.0, 1.0, 2.0, 3.0]), 4.0)
+    assert (found.mean, found.impressions) == (1.5, 4)
+    assert found.high - found.mean == pytest.approx(3.1824 * 1.29099 / 2, rel=1e-4)
+
+
+def test_the_estimators_are_unbiased_and_their_intervals_cover_the_truth_of_simulated_searchers() -> None:
+    runs = 60
+    for side in coverage(world(0), "near", 1.0, 500, runs, 0).values():
+        for found in side.values():
+            error = found["spread"] / runs**0.5
+            assert abs(found["mean"] - found["truth"]) < 4 * error
+            assert found["coverage"] >= 0.85

@@ -1,0 +1,172 @@
+"""The clicks per search of models that were never live, estimated from explored searches over HTTP."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from index.ranking.checkpoint import save_head
+from service.models import actions, explored_lists
+from service.runtime.feedback_repository import document_rows
+from service.runtime.model_registry import register
+from tests.service.client import CollectionClient, event, good, opened, runtime_of
+from tests.service.test_cli import Fake, Run, fake, run
+
+__all__ = ["fake", "run"]
+
+TREES = ("oak", "ash", "elm", "fir", "yew")
+QUERIES = ("tree in the wood", "wood with a tree")
+LEAST = 20
+
+
+@pytest.fixture
+def wood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CollectionClient]:
+    """A collection with five trees, and with model 1: another temperature, trained without feedback."""
+    monkeypatch.setattr(actions, "MIN_LISTS", LEAST)
+    with opened(tmp_path / "data") as client:
+        wood = CollectionClient(client)
+        wood.add(
+            *({"id": name, "text": f"the {name} is a tree in the wood " + "x " * n} for n, name in enumerate(TREES))
+        )
+        add_model(client, wood, tmp_path / "staged", "documents")
+        yield wood
+
+
+def add_model(client: TestClient, wood: CollectionClient, staged: Path, kind: str) -> None:
+    """Register a model with half of the inverse temperature as version 1."""
+    runtime = runtime_of(client)
+    state = runtime.collection(wood.name)
+    head = state.serving.head
+    colder = head.changed(log_inverse_temperature=head.log_inverse_temperature - np.float32(np.log(2)))
+    lineage = {"kind": kind, "parent": 0}
+    save_head(staged, colder, lineage)
+    with runtime.database.write() as connection:
+        register(runtime, state, connection, staged, 1, {"lineage": lineage, "report": {}, "decision": {}})
+
+
+def explored(wood: CollectionClient, count: int = LEAST, **more: Any) -> list[dict[str, Any]]:
+    """Return the answers to explored searches, half of them for each query."""
+    return [wood.search(**{"q": QUERIES[at % 2], "explore": 0.5} | more) for at in range(count)]
+
+
+def click(wood: CollectionClient, answers: list[dict[str, Any]]) -> None:
+    """Click the fir where it is among the first two, and the first document of every third list."""
+    for at, answer in enumerate(answers):
+        for hit in answer["hits"]:
+            if (hit["id"] == "fir" and hit["position"] <= 2) or (at % 3 == 0 and hit["position"] == 1):
+                wood.post("events", event(hit["id"], position=hit["position"], query_id=answer["query_id"]))
+
+
+def test_the_estimates_agree_with_a_slow_loop(wood: CollectionClient) -> None:
+    logits = {hit["id"]: hit["logit"] for hit in wood.search(QUERIES[0], model=1, log=False)["hits"]}
+    answers = explored(wood, q=QUERIES[0])  # a single query: the clicks on a similar query would change its memory
+    click(wood, answers)
+    found = wood.get("models/compare", a=0, b=1)["off_policy"]
+    assert (found["impressions"], found["reason"], found["left_out"]) == (LEAST, None, {})
+    total, clicks = 0.0, 0
+    for at, answer in enumerate(answers):
+        logged = wood.get(f"queries/{answer['query_id']}")["shown"]
+        left, ratio = dict(logits), 1.0
+        for hit in logged:
+            own = np.exp(left[hit["id"]]) / sum(np.exp(logit) for logit in left.values())
+            ratio *= own / hit["selection_probability"]
+            del left[hit["id"]]
+            clicked = (hit["id"] == "fir" and hit["position"] <= 2) or (at % 3 == 0 and hit["position"] == 1)
+            total, clicks = total + ratio * clicked, clicks + clicked
+    assert found["b"]["ips"]["mean"] == pytest.approx(total / LEAST, rel=1e-3)
+    assert found["logged"] == pytest.approx(clicks / LEAST, abs=1e-4)
+    for side in ("a", "b", "difference"):
+        for one in found[side].values():
+            assert one["low"] <= one["mean"] <= one["high"]
+            assert one["impressions"] == LEAST
+            assert 0 < one["effective_sample_size"] <= LEAST
+
+
+def test_a_model_compared_with_itself_differs_in_nothing(wood: CollectionClient) -> None:
+    click(wood, explored(wood, limit=3))
+    found = wood.get("models/compare", a=1, b=1)["off_policy"]
+    assert {(one["mean"], one["low"], one["high"]) for one in found["difference"].values()} == {(0.0, 0.0, 0.0)}
+
+
+def test_too_few_explored_searches_give_no_estimate_and_the_reason(wood: CollectionClient) -> None:
+    explored(wood, LEAST - 1)
+    wood.search(QUERIES[0])
+    found = wood.get("models/compare", a=0, b=1)["off_policy"]
+    assert (found["impressions"], found["need"]) == (LEAST - 1, LEAST)
+    assert found["reason"].startswith(f"{LEAST - 1} explored searches")
+    assert (found["a"], found["b"], found["difference"], found["logged"]) == (None, None, None, None)
+
+
+def test_searches_that_cannot_be_repeated_or_were_not_explored_are_left_out(wood: CollectionClient) -> None:
+    explored(wood, 2, prefix="last")
+    explored(wood, 3, offset=1)
+    found = wood.get("models/compare", a=0, b=1)["off_policy"]
+    assert found["left_out"] == {"not_repeatable": 2, "not_explored": 3}
+
+
+def test_lists_with_deleted_documents_are_left_out(wood: CollectionClient) -> None:
+    explored(wood, 2)
+    assert wood.client.delete(f"{wood.path}/documents/oak").status_code == 204
+    explored(wood, 1)
+    found = wood.get("models/compare", a=0, b=1)["off_policy"]
+    assert (found["impressions"], found["left_out"]) == (1, {"document_deleted": 2})
+
+
+def test_queries_that_a_model_may_have_learned_from_are_left_out(
+    wood: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explored_lists, "TEST_FOLDS", 0)  # no query is a test query
+    explored(wood, 2)
+    runtime = runtime_of(wood.client)
+    runtime.impressions.flush()
+    with runtime.database.read() as connection:
+        state = runtime.collection(wood.name)
+        rows = document_rows(connection, state.id)
+        later = explored_lists.read_explored(connection, state.id, state.generation, rows, "2000-01-01T00:00:00.000Z")
+        earlier = explored_lists.read_explored(connection, state.id, state.generation, rows, "2999-01-01T00:00:00.000Z")
+    assert (len(later.lists), len(earlier.lists), earlier.left_out) == (2, 0, {"learned_from": 2})
+
+
+def test_a_model_of_another_encoder_has_no_estimate(wood: CollectionClient) -> None:
+    with runtime_of(wood.client).database.write() as connection:
+        connection.exec_driver_sql("""UPDATE models SET lineage = '{"encoder": "another"}' WHERE version = 1""")
+    explored(wood)
+    found = wood.get("models/compare", a=0, b=1)["off_policy"]
+    assert "another encoder" in found["reason"]
+    assert found["a"] is None
+
+
+def test_pinned_documents_and_hidden_documents_are_as_their_rules_say(wood: CollectionClient) -> None:
+    rule = {"query": {"contains": "wood"}, "pin": [{"id": "yew", "position": 1}], "hide": ["oak"]}
+    good(wood.client.put(f"{wood.path}/rules/yew", json=rule))
+    explored_all = [wood.search(QUERIES[0], explore=1.0) for _ in range(LEAST)]
+    click(wood, explored_all)
+    found = wood.get("models/compare", a=0, b=0)["off_policy"]
+    assert found["a"]["ips"]["mean"] == pytest.approx(found["logged"], rel=1e-3)  # the policy that was logged
+    assert found["a"]["ips"]["effective_sample_size"] == pytest.approx(LEAST, rel=1e-3)
+
+
+def test_the_searches_that_are_repeated_are_bounded(wood: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explored_lists, "MAX_SEARCHES", 1)
+    explored(wood, 4)
+    assert wood.get("models/compare", a=0, b=1)["off_policy"]["left_out"] == {"too_many_searches": 2}
+    monkeypatch.setattr(explored_lists, "MAX_LISTS", 1)
+    assert wood.get("models/compare", a=0, b=1)["off_policy"]["impressions"] == 1
+
+
+def test_the_command_line_shows_the_estimates_or_the_reason(fake: Fake, run: Run) -> None:
+    model = {"report": {}, "lineage": {}, "created_at": "t"}
+    one = {"mean": 1.5, "low": 1.25, "high": 1.75, "impressions": 300, "effective_sample_size": 120.0}
+    side = {"ips": one, "self_normalised": one, "doubly_robust": one}
+    estimates = {"impressions": 300, "reason": None, "a": side, "b": side, "difference": side}
+    path = "/v1/collections/default/models/compare"
+    fake.on("GET", path, {"a": model, "b": model, "off_policy": estimates})
+    shown = run("models", "compare", 0, 1, "--url", fake.url).out
+    assert "300 explored searches" in shown
+    assert "doubly robust" in shown
+    assert "1.500 [1.250, 1.750]" in shown
+    fake.on("GET", path, {"a": model, "b": model, "off_policy": {"reason": "12 count, and 100 are needed", "a": None}})
+    assert "12 count, and 100 are needed" in run("models", "compare", 0, 1, "--url", fake.url).out
