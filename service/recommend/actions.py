@@ -169,6 +169,7 @@ def _body(request: RecommendIn, recommended: Recommended, hits: list[dict[str, A
             "shown_mass": float(found.weights[window].sum()),
             "candidates": len(found.doc_indices),
         },
+        "answered": None,
         "page": {
             "limit": request.limit,
             "offset": request.offset,
