@@ -1,8 +1,8 @@
-"""The forms of attention and the normalisers, side by side: each is fitted to the same judgments and searched.
+"""The forms of attention, the numbers of heads and the normalisers: each is fitted to the same judgments and searched.
 
     python -m benchmarks.forms --data ../shared/data --sets cosqa,cranfield --out benchmarks/results/forms.json
 
-The default is the bilinear form with softmax. Each variant changes the form or the normaliser and keeps the rest:
+The default is the bilinear form with one head and softmax. Each variant changes one of them and keeps the rest:
 evidence, memory, candidates, recipes, seeds. Untrained, every form with softmax ranks as the default does, so a
 difference comes from training. `trained` and `served` mean the same as in benchmarks/ablations.py, and differences are
 to the default, with a paired bootstrap over test queries.
@@ -14,6 +14,7 @@ from index.ranking.attention import HeadConfig
 from index.ranking.normalisers import NORMALISERS
 from index.ranking.score_functions import FORMS
 
+HEADS = (2, 4, 8)
 DEFAULT = f"{HeadConfig.form}, {HeadConfig.normaliser}"
 VARIANTS = (
     Variant(DEFAULT),
@@ -22,6 +23,7 @@ VARIANTS = (
         for form in FORMS
         if form != HeadConfig.form
     ),
+    *(Variant(f"{HeadConfig.form}, {heads} heads", attention={"heads": heads}) for heads in HEADS),
     *(
         Variant(f"{HeadConfig.form}, {normaliser}", attention={"normaliser": normaliser})
         for normaliser in NORMALISERS
