@@ -13,7 +13,10 @@ from benchmarks import tables
 from benchmarks.result_file import RESULTS, load_result
 from benchmarks.tables import BLOCK, PLOTS, PROVENANCE, ROOT, TABLES, block_text, generated, pages, with_tables
 
-MEASURED_PAGES = [ROOT / "README.md", ROOT / "docs" / "performance.md", *(ROOT / "docs" / "performance").glob("*.md")]
+MEASURED_PAGES = [
+    *(ROOT / name for name in ("README.md", "docs/performance.md", "docs/attention.md")),
+    *(ROOT / "docs" / "performance").glob("*.md"),
+]
 FIGURE = re.compile(r"[*~+-]*\.?\d")
 """The beginning of a table cell that holds a measured figure."""
 
