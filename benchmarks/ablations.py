@@ -146,7 +146,7 @@ def _recipes_without(*names: str) -> tuple[str, ...]:
     return tuple(name for name in FitConfig.recipes if name not in names)
 
 
-UNTRAINED: Mapping[str, Any] = {"recipes": FitConfig.recipes[:1], "hops": ()}
+UNTRAINED: Mapping[str, Any] = {"recipes": FitConfig.recipes[:1], "hops": (), "trees": ()}
 """A fit that keeps the initial parameters."""
 VARIANTS = (
     Variant(WHOLE),
