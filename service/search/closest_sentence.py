@@ -71,11 +71,10 @@ def _sentences(runtime: Runtime, searched: Searched, rank: int) -> Iterator[_Spa
     if stored is None:
         return
     _, id, _, text, *_ = stored
-    if searched.query.mode is not Mode.WORDS:
-        keys = _sentence_keys(generation, searched.ranking.asked, doc_index)
-        if keys:
-            yield from (_Span(rank, id, start, end, text[start:end], vector) for start, end, vector in keys)
-            return
+    keys = _sentence_keys(generation, searched.ranking.asked, doc_index)
+    if keys:
+        yield from (_Span(rank, id, start, end, text[start:end], vector) for start, end, vector in keys)
+        return
     begin, end = best_passage(generation, searched.serving.head, searched.ranking, rank)
     passage = text[begin:end] if end > begin else text[:MAX_CHARACTERS]
     for span in runtime.encoder.cutter.sentences(passage)[:MAX_SENTENCES]:

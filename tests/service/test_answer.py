@@ -52,6 +52,13 @@ def test_the_answer_is_the_sentence_with_the_words_of_the_question(
     assert len(answer["text"]) < len(texts["bears"]) / 2
 
 
+def test_words_alone_compare_all_stored_sentences_of_a_hit(by_sentence: CollectionClient) -> None:
+    """Three sentences of each document have these words, and share its weight."""
+    found = by_sentence.search("then filler1 and filler2", answer=True, mode="words")
+    scores = {hit["id"]: hit["score"] for hit in found["hits"]}
+    assert 0 < found["answer"]["weight"] < 0.6 * scores[found["answer"]["id"]]
+
+
 def test_the_weight_of_the_sentence_is_a_part_of_the_weight_of_its_document(animals: CollectionClient) -> None:
     found = animals.search(QUESTION, answer=True)
     scores = {hit["id"]: hit["score"] for hit in found["hits"]}
