@@ -91,17 +91,18 @@ class ClickTable:
         """Return g with the largest likelihood of these clicks."""
         positive = distances[np.isfinite(self.log_propensity) & (distances > 0)]
         knots = np.quantile(positive, KNOTS) if len(positive) else np.ones(len(KNOTS))
-        features = _features(distances, knots)
         scale = 1 / max(1e-12, float(np.mean(positive)) if len(positive) else 1.0)
-
-        def loss(slopes: Doubles) -> tuple[float, Doubles]:
-            chosen, likelihood, share = self._probabilities(scale * np.einsum("w,wqn->qn", slopes, features))
-            gradient = scale * np.einsum("qn,wqn->w", share - share.sum(axis=1, keepdims=True) * chosen, features)
-            return -float(likelihood.sum()), -gradient
-
+        features = scale * _features(distances, knots)
         start = np.ones(len(features))
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, STEEPEST)] * len(start))
+        bounds = [(0.0, STEEPEST)] * len(start)
+        found = minimize(self.loss, start, (features,), jac=True, method="L-BFGS-B", bounds=bounds)
         return Calibration(scale * np.asarray(found.x, np.float64), knots)
+
+    def loss(self, weights: Doubles, features: Doubles) -> tuple[float, Doubles]:
+        """Return minus the sum of the likelihoods for weights (3,) of features (3, Q, N), and its gradient (3,)."""
+        chosen, likelihood, share = self._probabilities(np.einsum("w,wqn->qn", weights, features))
+        gradient = np.einsum("qn,wqn->w", share - share.sum(axis=1, keepdims=True) * chosen, features)
+        return -float(likelihood.sum()), -gradient
 
     def likelihoods(
         self, logits: Mapping[str, NDArray[Any]], calibration: Calibration | None = None

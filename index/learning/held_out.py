@@ -202,17 +202,35 @@ def compare_heads(
     share = len(cross_fitted) / len(queries)
     for measure, comparison in comparisons.items():
         comparisons[measure] = comparison.lowered(share * choices.optimism(measure))
-    with_clicks = clicked_queries(held_out)
-    counts = {"test": len(test), "cross_fitted": len(cross_fitted), "clicked": len(with_clicks)}
-    keys = {one.query_key for one in with_clicks}
-    pairs = [(one, head) for one, head in queries if one.query_key in keys]
-    of_clicks = compare_clicks(generation, champion, pairs, clicks.examination.curve)
+    counts = {"test": len(test), "cross_fitted": len(cross_fitted), "clicked": len(clicked_queries(held_out))}
+    of_clicks = _compare_likelihoods(generation, champion, queries, len(test), choices, clicks.examination.curve)
     if of_clicks is None:
         return HeldOut(comparisons, counts)
-    lowered = of_clicks.lowered(share * choices.optimism(CLICKS))
     newest = newest_shown([*learn, *test])
-    new = tuple(never_shown(run, with_clicks, newest) for run in runs)
-    return HeldOut(comparisons | {CLICKS: lowered}, counts, (new[0], new[1]))
+    new = tuple(never_shown(run, clicked_queries(held_out), newest) for run in runs)
+    return HeldOut(comparisons | {CLICKS: of_clicks}, counts, (new[0], new[1]))
+
+
+def _compare_likelihoods(
+    generation: Generation,
+    champion: AttentionHead,
+    queries: Sequence[tuple[Feedback, AttentionHead]],
+    test: int,
+    choices: Choices,
+    curve: Floats,
+) -> Comparison | None:
+    """Return the comparison of the likelihoods of clicks, None for fewer than two queries with clicks.
+
+    The first `test` queries are test queries, the others are cross-fitted. The overestimate from all choices is
+    subtracted from the share of the cross-fitted queries among the queries with clicks.
+    """
+    keys = {one.query_key for one in clicked_queries([one for one, _ in queries])}
+    pairs = [(one, head) for one, head in queries if one.query_key in keys]
+    found = compare_clicks(generation, champion, pairs, curve)
+    if found is None:
+        return None
+    cross_fitted = sum(one.query_key in keys for one, _ in queries[test:])
+    return found.lowered(cross_fitted / len(pairs) * choices.optimism(CLICKS))
 
 
 def _cross_fitted(

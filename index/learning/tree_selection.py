@@ -72,14 +72,7 @@ def select_trees(
     if not config.trees or not graded or len(examples) < MIN_QUERIES or not selection.trials:
         return NO_TREES
     groups = _groups(selection)
-    parts = []
-    for done, (folds, head) in enumerate(groups):
-        inside = [one for one in examples if fold_of(one.feedback.query_key) in folds]
-        parts.append((inside, Scored.of(generation, head, inside)))
-        yield Step("trees", done + 1, 2 * len(groups) + 1)
-    if len(groups) == 1:
-        rest = [one for one in examples if fold_of(one.feedback.query_key) not in groups[0][0]]
-        parts.append((rest, Scored.of(generation, groups[0][1], rest)))
+    parts = yield from _scored(generation, groups, examples)
     most, fitted = max(config.trees), []
     tried: dict[int, list[tuple[Doubles, Doubles]]] = {count: [] for count in (0, *config.trees)}
     for at, (inside, scored) in enumerate(parts[: len(groups)]):
@@ -96,11 +89,25 @@ def select_trees(
     if count and len(groups) > 1:
         final = boost(Scored.union([part for _, part in parts]), most, config.seed)
     by_fold = {fold: own.first(count) for (folds, _), own in zip(groups, fitted, strict=True) for fold in folds}
-    overestimate = {
-        NDCG: _optimism(measures, measures, count, config),
-        CLICKS: _optimism(measures, clicks, count, config),
-    }
+    gained = {NDCG: measures, CLICKS: clicks}
+    overestimate = {name: _optimism(measures, values, count, config) for name, values in gained.items()}
     return TreeChoice(final.first(count), by_fold, measures, count, overestimate)
+
+
+def _scored(
+    generation: Generation, groups: Sequence[tuple[frozenset[int], AttentionHead]], examples: Sequence[Example]
+) -> Generator[Step, None, list[tuple[list[Example], Scored]]]:
+    """Return the examples of each group with their logits by its head; with a single group also the other examples."""
+    parts = []
+    for done, (folds, head) in enumerate(groups):
+        inside = [one for one in examples if fold_of(one.feedback.query_key) in folds]
+        parts.append((inside, Scored.of(generation, head, inside)))
+        yield Step("trees", done + 1, 2 * len(groups) + 1)
+    if len(groups) == 1:
+        folds, head = groups[0]
+        rest = [one for one in examples if fold_of(one.feedback.query_key) not in folds]
+        parts.append((rest, Scored.of(generation, head, rest)))
+    return parts
 
 
 def _groups(selection: Selection) -> list[tuple[frozenset[int], AttentionHead]]:

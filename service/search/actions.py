@@ -63,8 +63,11 @@ def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
         with state.lock:  # a writer deleted documents and holds the lock until the generation without them is published
             searched = _find(runtime, state, request, stopwatch)
             hits = page_of_hits(runtime, state, request, searched)
-    stopwatch.lap("fields")
     body = _body(runtime, request, searched, hits)
+    stopwatch.lap("fields")
+    if request.explain == MATRIX:
+        body["matrix"] = matrix(runtime, request, searched, hits)
+        stopwatch.lap("matrix")
     if request.answer:
         unanswered = searched.everything or body["answered"] is False
         body["answer"] = None if unanswered else closest_sentence(runtime, searched)
@@ -150,7 +153,7 @@ def _is_null_calibrated(request: SearchIn, searched: Searched) -> bool:
 
 
 def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the response body without its answer and its times."""
+    """Return the response body without its matrices, its answer and its times."""
     ranking, null_calibrated = searched.ranking, _is_null_calibrated(request, searched)
     body = {
         "query_id": new_id(),
@@ -180,8 +183,6 @@ def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[di
         body["facets"] = searched.facets
     if request.operators:
         body["operators"] = _operators(searched.parsed)
-    if request.explain == MATRIX:
-        body["matrix"] = matrix(runtime, request, searched, hits)
     if request.pooled:
         body["pooled"] = pooled_value(searched.generation, ranking).tolist()
     if request.predict:

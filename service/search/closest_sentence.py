@@ -22,7 +22,7 @@ from service.search.hits import Searched
 MAX_SENTENCES = 32
 """Sentences of a hit that are compared: the nearest where sentence keys are stored, else the first of the passage."""
 MAX_CHARACTERS = 4000
-"""Characters of a hit without passage keys that are cut into sentences."""
+"""Characters of a hit that are cut into sentences, and of a sentence: an encoder may count a long word as one token."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,12 @@ def _sentences(runtime: Runtime, searched: Searched, rank: int) -> Iterator[_Spa
     if stored is None:
         return
     _, id, _, text, *_ = stored
-    if searched.query.mode is not Mode.WORDS:
-        keys = _sentence_keys(generation, searched.ranking.asked, doc_index)
-        if keys:
-            yield from (_Span(rank, id, start, end, text[start:end], vector) for start, end, vector in keys)
-            return
+    keys = _sentence_keys(generation, searched.ranking.asked, doc_index)
+    if keys:
+        yield from (_Span(rank, id, start, end, text[start:end], vector) for start, end, vector in keys)
+        return
     begin, end = best_passage(generation, searched.serving.head, searched.ranking, rank)
-    passage = text[begin:end] if end > begin else text[:MAX_CHARACTERS]
+    passage = (text[begin:end] if end > begin else text)[:MAX_CHARACTERS]
     for span in runtime.encoder.cutter.sentences(passage)[:MAX_SENTENCES]:
         yield _Span(rank, id, begin + span.start, begin + span.end, passage[span.start : span.end], None)
 
@@ -89,7 +88,8 @@ def _sentence_keys(generation: Generation, asked: Floats, doc_index: int) -> lis
     keys = first + np.flatnonzero(columns.key_kind[first:last] == KeyKind.SENTENCE)
     vectors = generation.key_vectors(keys)
     nearest = np.sort(np.argsort(-(vectors @ asked), kind="stable")[:MAX_SENTENCES])
+    starts, ends = (side[keys[nearest]].tolist() for side in (columns.key_start, columns.key_end))
     return [
-        (int(columns.key_start[key]), int(columns.key_end[key]), vectors[at])
-        for at, key in zip(nearest, keys[nearest], strict=True)
+        (start, min(end, start + MAX_CHARACTERS), vectors[at])
+        for at, start, end in zip(nearest, starts, ends, strict=True)
     ]

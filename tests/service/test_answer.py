@@ -6,6 +6,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.runtime.collection import Serving
+from service.search import repository
+from service.search.closest_sentence import MAX_CHARACTERS, MAX_SENTENCES
 from tests.service.client import CollectionClient, create, opened, problem, runtime_of
 
 BEARS = "The brown bear eats berries. Its den is dug under the roots of a tree. Cubs are born in January."
@@ -52,6 +54,13 @@ def test_the_answer_is_the_sentence_with_the_words_of_the_question(
     assert len(answer["text"]) < len(texts["bears"]) / 2
 
 
+def test_words_alone_compare_all_stored_sentences_of_a_hit(by_sentence: CollectionClient) -> None:
+    """Three sentences of each document have these words, and share its weight."""
+    found = by_sentence.search("then filler1 and filler2", answer=True, mode="words")
+    scores = {hit["id"]: hit["score"] for hit in found["hits"]}
+    assert 0 < found["answer"]["weight"] < 0.6 * scores[found["answer"]["id"]]
+
+
 def test_the_weight_of_the_sentence_is_a_part_of_the_weight_of_its_document(animals: CollectionClient) -> None:
     found = animals.search(QUESTION, answer=True)
     scores = {hit["id"]: hit["score"] for hit in found["hits"]}
@@ -75,9 +84,37 @@ def test_there_is_no_answer_without_hits_or_without_words(client: TestClient, an
     assert animals.search("*", answer=True)["answer"] is None
 
 
-def test_a_document_without_text_is_no_answer(client: TestClient) -> None:
-    collection = create(client, "titles")
-    collection.add({"id": "a", "title": "the den of a brown bear", "text": ""})
+def test_a_document_that_was_deleted_meanwhile_is_no_answer(
+    animals: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = repository.stored_fields
+    monkeypatch.setattr(
+        repository,
+        "stored_fields",
+        lambda database, rows: {row: one for row, one in stored(database, rows).items() if one[1] != "bears"},
+    )
+    assert animals.search(QUESTION, answer=True)["answer"]["id"] == "wolves"
+
+
+@pytest.mark.parametrize("keys", [["title", "passage"], ["title", "passage", "sentence"]])
+def test_a_long_text_without_spaces_has_a_bounded_answer(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, keys: list[str]
+) -> None:
+    collection = create(client, f"unspaced-{len(keys)}", keys=keys)
+    collection.add({"id": "a", "text": "熊は木の根の下に穴を掘る" * 2000})
+    encoder, counts = runtime_of(client).encoder, []
+    encode = encoder.encode_queries
+    monkeypatch.setattr(encoder, "encode_queries", lambda texts: counts.append(len(texts)) or encode(texts))
+    found = collection.search("熊は木の根", answer=True)
+    assert found["hits"][0]["text"][found["answer"]["start"] : found["answer"]["end"]] == found["answer"]["text"]
+    assert len(found["answer"]["text"]) <= MAX_CHARACTERS
+    assert max(counts, default=0) <= MAX_SENTENCES
+
+
+@pytest.mark.parametrize("text", ["", "  \n\n \t "])
+def test_a_document_without_text_is_no_answer(client: TestClient, text: str) -> None:
+    collection = create(client, f"titles-{len(text)}")
+    collection.add({"id": "a", "title": "the den of a brown bear", "text": text})
     assert collection.search(QUESTION, answer=True)["answer"] is None
 
 

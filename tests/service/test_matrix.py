@@ -158,6 +158,12 @@ def test_all_texts_are_encoded_in_one_call(
     assert calls == [1]
 
 
+def test_matrices_and_answer_have_times_of_their_own(tools: CollectionClient) -> None:
+    both = tools.search(QUERY, explain="matrix", answer=True)["timings_ms"]
+    assert list(both)[-3:] == ["fields", "matrix", "answer"]
+    assert {"matrix", "answer"}.isdisjoint(tools.search(QUERY, explain=True)["timings_ms"])
+
+
 def test_a_trained_model_has_matrices_of_its_own(client: TestClient) -> None:
     wood = create(client, "wood")
     wood.add(*({"id": f"t{n}", "title": f"Tree {n}", "text": f"tree number {n} is tall"} for n in range(30)))

@@ -144,6 +144,12 @@ class TestReading:
         visit.search("git tool")
         expect(shown).to_be_hidden()
 
+    def test_words_of_a_script_without_spaces_make_a_question(self, visit: Visit) -> None:
+        visit.open()
+        visit.search("git でファイルをコピーするツール")
+        shown = visit.page.get_by_role("note", name="Closest sentence")
+        expect(shown.locator("q")).not_to_be_empty()
+
     def test_fields_are_estimated_from_the_attention(self, site: Site, visit: Visit) -> None:
         found = site.tools.search("git tool", predict=["topic", "year"])["predictions"]
         visit.open()

@@ -7,6 +7,7 @@ const RESTING_MS = 1000; // pause after which the second search is sent
 const LEAST_WORDS = 3; // shorter queries name a thing and ask nothing
 const MAX_FIELDS = 16; // fields that a search may estimate
 const MAX_VALUES = 3; // values of an estimate that are named
+const words = new Intl.Segmenter(undefined, { granularity: "word" }); // finds words in scripts without spaces, too
 let waiting;
 let newest = 0; // number of the newest query: a late response to an older query is dropped
 
@@ -18,7 +19,7 @@ export function showWhenRested(request, hits, fields) {
   $("closest").hidden = $("estimates").hidden = true;
   if (!hits.length) return;
   waiting = setTimeout(async () => {
-    const answer = request.q.trim().split(/\s+/).length >= LEAST_WORDS;
+    const answer = countOf(request.q) >= LEAST_WORDS;
     const predict = fields.length ? fields.slice(0, MAX_FIELDS) : undefined;
     if (!answer && !predict) return;
     const wanted = { ...request, facets: undefined, limit: 1, offset: 0, fields: [], snippet: false, log: false };
@@ -28,6 +29,8 @@ export function showWhenRested(request, hits, fields) {
     showEstimates(Object.entries(found.predictions ?? {}).filter(([, one]) => one.documents));
   }, RESTING_MS);
 }
+
+const countOf = (query) => Array.from(words.segment(query)).filter(({ isWordLike }) => isWordLike).length;
 
 function showSentence({ id, text, weight }, hits) {
   const title = hits.find((hit) => hit.id === id)?.title ?? id;

@@ -123,6 +123,30 @@ def test_the_calibration_is_the_best_of_its_family() -> None:
         assert sum(table.likelihoods(logits, other).values()) <= reached + 1e-6
 
 
+def test_the_gradient_of_the_calibration_equals_finite_differences() -> None:
+    random = np.random.default_rng(1)
+    lengths = (2, 5, 9)  # the shorter queries have empty slots
+    clicks = [random.integers(0, 3, length) + (np.arange(length) == 0) for length in lengths]
+    table = ClickTable.of({str(len(one)): (-random.random(len(one)), one) for one in clicks})
+    features = -random.random((3, len(lengths), max(lengths)))
+    for weights in (np.asarray([1.0, 1.0, 1.0]), np.asarray([0.0, 3.0, 20.0])):
+        _, gradient = table.loss(weights, features)
+        for at, step in enumerate(1e-6 * np.eye(3)):
+            after, before = (table.loss(weights + side * step, features)[0] for side in (1, -1))
+            assert gradient[at] == pytest.approx((after - before) / 2e-6, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.filterwarnings("error")
+def test_equal_logits_leave_the_propensities_alone() -> None:
+    table = ClickTable.of({"a": (np.log([1.0, 0.5]), np.asarray([0.0, 2.0]))})
+    assert table.likelihoods({"a": np.full(2, 7.0)}) == {"a": pytest.approx(math.log(1 / 3))}
+
+
+def test_a_fit_has_the_same_bits_twice() -> None:
+    queries = drawn(50)
+    assert likelihoods(queries) == likelihoods(queries)
+
+
 def test_propensities_come_from_the_positions(collection: Generation) -> None:
     one = shown_to(asked(shifted=False)[0], [4, 9, 30], {9: 1})
     found = clicked(collection, AttentionHead(INITIAL), one, HALVED)

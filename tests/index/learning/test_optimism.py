@@ -12,6 +12,7 @@ from index.learning.model_selection import Selection, _optimism
 from index.learning.optimism import Epochs, Measured, measured, optimism
 from index.learning.trainer import Trial
 from index.learning.tree_selection import NO_TREES, TreeChoice
+from index.learning.tree_selection import _optimism as of_trees
 from index.ranking.attention import AttentionHead
 from index.ranking.trees import no_trees
 from tests.index.learning_fixtures import CONFIG, INITIAL
@@ -140,6 +141,22 @@ def test_a_hop_that_lowers_the_quality_ends_the_search() -> None:
     full = {0.0: {"nDCG@10": np.full(5, 0.4), "R@100": np.ones(5)}}
     assert _chosen_hop(full, CONFIG) == (0.0, True)
     assert _hop_optimism(full, 0.0, CONFIG) == {"nDCG@10": 0.0, "R@100": 0.0}
+
+
+# --- Trees ---
+
+
+def test_the_choice_of_trees_has_an_overestimate_for_each_measure() -> None:
+    random = np.random.default_rng(0)
+    start = random.uniform(0.2, 0.8, QUERIES)
+    measures = {0: start, 40: start + random.normal(0.01, 0.1, QUERIES), 100: start + random.normal(0.01, 0.1, QUERIES)}
+    doubled = {count: 2 * values for count, values in measures.items()}
+    overestimate = of_trees(measures, measures, 40, CONFIG)
+    assert overestimate > 0
+    assert of_trees(measures, doubled, 40, CONFIG) == pytest.approx(2 * overestimate)
+    unrelated = {count: np.where(np.arange(QUERIES) % 3, 0.1 * bool(count), np.nan) for count in measures}
+    assert of_trees(measures, unrelated, 40, CONFIG) < 0.1
+    assert of_trees(measures, measures, 0, CONFIG) == 0.0
 
 
 def test_all_choices_are_subtracted() -> None:

@@ -1,0 +1,49 @@
+"""The comparison of two heads: the overestimate is subtracted in the share of the queries that it concerns."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from index.learning.click_likelihood import CLICKS
+from index.learning.click_model import estimate_clicks
+from index.learning.config import Recipe
+from index.learning.examples import FOLDS, TEST_FOLDS, Feedback, split
+from index.learning.held_out import Choices, HeldOut, HopChoice, compare_heads
+from index.learning.model_selection import Selection
+from index.learning.trainer import Trial
+from index.learning.tree_selection import NO_TREES
+from index.ranking.attention import AttentionHead
+from tests.index.learning_fixtures import CONFIG, INITIAL, asked, collection_of, finished
+
+
+def with_a_click(one: Feedback) -> Feedback:
+    """Return a query whose list showed its right document second, and one further document first."""
+    (right,) = one.gains
+    shown = {(right + 1) % 60: {1: 1}, right: {2: 1}}
+    return replace(one, shown=shown, clicks={right: {2: 1}})
+
+
+def compared(directory: Path, feedback: list[Feedback], overestimate: float) -> HeldOut:
+    """Return the comparison of an untrained head with a changed one, after choices with this overestimate."""
+    head = AttentionHead(INITIAL)
+    trials = {fold: Trial(head, 1, {}) for fold in range(TEST_FOLDS, FOLDS)}
+    optimism = {"nDCG@10": overestimate, CLICKS: overestimate}
+    selection = Selection(Recipe("weights"), trials, {}, len(feedback), optimism, ())
+    choices = Choices(selection, HopChoice(0.0, 0, {}, {}), NO_TREES)
+    learn, test = split(feedback)
+    clicks = estimate_clicks(learn)
+    steps = compare_heads(collection_of(directory), head, head, choices, learn, test, clicks, CONFIG)
+    return finished(steps)[0]
+
+
+def test_the_overestimate_counts_in_the_share_of_the_cross_fitted_queries_with_clicks(tmp_path: Path) -> None:
+    """All queries with clicks are training queries; the test queries have judgments alone."""
+    learn, test = split(asked(shifted=False, count=60))
+    feedback = [*map(with_a_click, learn), *test]
+    plain, lowered = (compared(tmp_path / name, feedback, by) for name, by in (("plain", 0.0), ("lowered", 0.1)))
+    assert lowered.counts == {"test": len(test), "cross_fitted": len(learn), "clicked": len(learn)}
+    share = {"nDCG@10": len(learn) / 60, CLICKS: 1.0}
+    for measure, expected in share.items():
+        difference = plain.comparisons[measure].difference - lowered.comparisons[measure].difference
+        assert difference == pytest.approx(0.1 * expected)
