@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.client import SECRET, CollectionClient, create, event, opened, problem
+from tests.service.client import SECRET, CollectionClient, create, event, opened, problem, runtime_of
 
 TEXTS = {
     "pie-1": "a red apple pie with cinnamon",
@@ -111,6 +111,37 @@ def test_unknown_documents_are_404_with_their_positions(kitchen: CollectionClien
     answer = refused(kitchen, like=["pie-1", SECRET], dislike=["car-1", f"{SECRET}2"])
     body = problem(answer, 404, "document_not_found")
     assert [one["pointer"] for one in body["errors"]] == ["/like/1", "/dislike/1"]
+
+
+def test_an_unknown_document_waits_for_no_writer(kitchen: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_of(kitchen.client).collection("kitchen"), "lock", None)
+    problem(refused(kitchen, like=["pie-1", "gone"]), 404, "document_not_found")
+
+
+def test_a_document_that_a_writer_publishes_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path / "data") as client:
+        shelf = CollectionClient(client)
+        shelf.add(*({"id": id, "text": text} for id, text in TEXTS.items()))
+        store = runtime_of(client).collection(shelf.name).store
+        before = store.current
+        shelf.add({"id": "pie-4", "text": "a red apple pie with nuts"})
+        after = store.current
+        monkeypatch.setattr(runtime_of(client).collection(shelf.name), "lock", Writer(store, after))
+        store.current = before
+        assert ids(recommended(shelf, "pie-4"))[0].startswith("pie")
+
+
+class Writer:
+    """The lock of a collection while a writer publishes a generation: the lock is free when it is published."""
+
+    def __init__(self, store: Any, generation: Any) -> None:
+        self._store, self._generation = store, generation
+
+    def __enter__(self) -> None:
+        self._store.current = self._generation
+
+    def __exit__(self, *_: object) -> None:
+        """The lock is released."""
 
 
 def test_a_document_both_liked_and_disliked_is_refused(kitchen: CollectionClient) -> None:
