@@ -77,8 +77,8 @@ def words_by_keys(
 ) -> WordsByKeys:
     """Return the matrix of the words of a query (Q) and the strongest keys (K) of the hits at these 0-based ranks.
 
-    without (Q, D): the vector of the query without each word; zeros where no other word is left. With a second hop, the
-    vectors without a word are moved by the same difference e' - e as the whole query.
+    without (Q, D): the vector of the query without each word; zeros where no other word is left. With a context or
+    a second hop, the vectors without a word are moved by the same difference e' - e as the whole query.
     """
     keys = strongest_keys(generation, head, ranking, ranks)
     vectors = generation.key_vectors(np.asarray([key.key_index for _, key in keys], np.int64))
