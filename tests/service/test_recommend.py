@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,21 @@ def test_unknown_documents_are_404_with_their_positions(kitchen: CollectionClien
     answer = refused(kitchen, like=["pie-1", SECRET], dislike=["car-1", f"{SECRET}2"])
     body = problem(answer, 404, "document_not_found")
     assert [one["pointer"] for one in body["errors"]] == ["/like/1", "/dislike/1"]
+
+
+def test_a_liked_document_without_a_vector_is_no_evidence(
+    kitchen: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = runtime_of(kitchen.client).collection("kitchen")
+    values = state.store.current.values.copy()
+    values[0] = 0
+    monkeypatch.setattr(state.store, "current", replace(state.store.current, values=values))
+    monkeypatch.setattr(state, "without_vectors", {int(state.generation.rows[0])})
+    monkeypatch.setattr(type(state.generation), "value_vectors", lambda generation, at: generation.values[at])
+    alone = recommended(kitchen, "pie-1", explain=True)
+    assert (alone["hits"], alone["attention"]["null_weight"], alone["degraded"]) == ([], 1.0, ["vectors_pending"])
+    both = recommended(kitchen, "pie-1", "car-1", explain=True)
+    assert {one["id"] for hit in both["hits"] for one in hit["explain"]["documents"]} == {"car-1"}
 
 
 def test_an_unknown_document_waits_for_no_writer(kitchen: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
