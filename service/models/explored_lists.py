@@ -17,15 +17,13 @@ from index.generation.generation import Generation
 from index.learning.examples import TEST_FOLDS, fold_of
 from index.records import Ints
 from service.models import explored_repository
+from service.runtime.explored_slates import is_repeatable
 
 POSITIONS = 10
 MAX_LISTS = 2_000
 """Lists that are read, at most: the newest."""
 MAX_SEARCHES = 500
 """Different searches that are repeated for each model, at most. Bounds the time of a comparison."""
-REPEATABLE = {"limit", "offset", "filter", "mode", "candidates", "explore"}
-"""Parameters of a search that is repeated. It has no filter, because the metadata of documents may have changed."""
-
 Search = tuple[str, str, int, tuple[int, ...]]
 """A search to repeat: query key, mode, number of candidates, and the doc indices that keep their places."""
 
@@ -101,7 +99,7 @@ def _obstacle(
     earlier = learned_until is not None and impression.created_at <= learned_until
     if earlier and fold_of(impression.query_key) >= TEST_FOLDS:
         return "learned_from"
-    if impression.request.get("filter") or not impression.request.keys() <= REPEATABLE:
+    if not is_repeatable(impression.request):
         return "not_repeatable"
     in_order = [hit["position"] for hit in shown] == list(range(1, len(shown) + 1))
     return None if in_order and all(hit["id"] in rows for hit in shown) else "document_deleted"

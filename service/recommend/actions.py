@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from index.candidates.base import MISSING
 from index.errors import DamagedKeys
 from index.generation.generation import Generation
 from index.ranking.recommendation import PARTS, Recommendation, Taste, explain_taste, recommend
@@ -21,7 +22,7 @@ from service.runtime.runtime import Runtime
 from service.search import repository
 from service.search.actions import VECTORS_PENDING
 from service.search.hits import stored_hit, with_fields
-from service.search.named_documents import doc_indices_of
+from service.search.named_documents import stored_doc_indices
 from service.search.restriction import allowed_documents
 from service.search.stopwatch import Stopwatch
 from service.storage.database import new_id
@@ -44,7 +45,7 @@ class Recommended:
 
 
 class _Outdated(Exception):
-    """A document that the request or the page names is not in the generation, or not stored any more."""
+    """A document of the request is stored and not in the generation, or a document of the page is deleted."""
 
 
 def answer(runtime: Runtime, state: CollectionState, request: RecommendIn, arrived: float) -> dict[str, Any]:
@@ -77,10 +78,11 @@ def _answer(
     runtime: Runtime, state: CollectionState, request: RecommendIn, stopwatch: Stopwatch, is_locked: bool = False
 ) -> dict[str, Any]:
     generation, serving = state.generation, state.serving
-    doc_index_of = doc_indices_of(runtime.database, state, generation, [*request.like, *request.dislike])
-    missing = [id for id in (*request.like, *request.dislike) if id not in doc_index_of]
-    if missing:
-        raise _unknown_documents(request, doc_index_of) if is_locked else _Outdated
+    doc_index_of = stored_doc_indices(runtime.database, state, generation, [*request.like, *request.dislike])
+    if any(id not in doc_index_of for id in (*request.like, *request.dislike)):  # also no later generation has it
+        raise _unknown_documents(request, doc_index_of)
+    if MISSING in doc_index_of.values():
+        raise _unknown_documents(request, _searchable(doc_index_of)) if is_locked else _Outdated
     taste = Taste(*(_distinct(doc_index_of[id] for id in ids) for ids in (request.like, request.dislike)))
     allowed = allowed_documents(runtime, state, generation, request.filter, WHOLE)
     stopwatch.lap("filter")
@@ -109,6 +111,10 @@ def _require_one_opinion(request: RecommendIn) -> None:
 
 def _distinct(doc_indices: Any) -> Ints:
     return np.unique(np.asarray(list(doc_indices), np.int64))
+
+
+def _searchable(doc_index_of: dict[str, int]) -> dict[str, int]:
+    return {id: doc_index for id, doc_index in doc_index_of.items() if doc_index != MISSING}
 
 
 def _unknown_documents(request: RecommendIn, known: dict[str, int]) -> Problem:

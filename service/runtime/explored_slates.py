@@ -1,9 +1,21 @@
-"""Makes training data of explored lists as they are logged."""
+"""Makes training data of explored lists as they are logged, and says which logged searches can be repeated."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from index.learning.slates import SLATE, Slate
+
+REPEATABLE = {"limit", "offset", "filter", "mode", "candidates", "explore"}
+"""Parameters that a repeatable search may have. Its filter is empty: the metadata of documents may have changed."""
+
+
+def is_repeatable(request: Mapping[str, Any]) -> bool:
+    """Return whether a logged search selects its documents by its words alone, so that it can be repeated.
+
+    A filter, a context, a threshold, `distinct` or another reading of the words makes the documents to choose from
+    depend on more than the query.
+    """
+    return not request.get("filter") and request.keys() <= REPEATABLE
 
 
 def slate_of(hits: Sequence[Mapping[str, Any]], rows: Mapping[str, int], confirmed: Iterable[int]) -> Slate | None:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from index.learning.examples import MAX_SILENT, Feedback, InContext, Showings, Solved, hash_of
 from index.learning.slates import MAX_SLATES, Slate
 from index.records import Floats
-from service.runtime.explored_slates import slate_of
+from service.runtime.explored_slates import is_repeatable, slate_of
 from service.runtime.feedback_repository import (
     document_rows,
     graded_events,
@@ -240,21 +240,8 @@ def _add_impressions(
         solved = shown.query_id in summary.solved_lists or shown.session_id in summary.solved_sessions
         if shown.query_key not in records and not solved and not silent.admits(shown.query_key):
             continue
-        hits = orjson.loads(shown.shown)
-        pinned = {rows[hit["id"]] for hit in hits if hit["id"] in rows and hit.get("pinned")}
-        ranked = [hit for hit in hits if hit["id"] in rows and rows[hit["id"]] not in pinned]
-        positions = {rows[hit["id"]]: int(hit["position"]) for hit in ranked}
-        actions = summary.actions.get(shown.query_id, {})
-        _drop_actions(actions, pinned)
         record = records.setdefault(shown.query_key, QueryRecord(shown.text))
-        slate = slate_of(hits, rows, _confirmed(actions)) if explored else None
-        if slate is not None:
-            record.explored = [*record.explored[1 - MAX_SLATES :], slate]
-        record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
-        clicked = _move_actions(record, positions, actions)
-        _add_context(
-            record, summary.log.before(shown.session_id, shown.created_at, shown.query_key), positions, clicked
-        )
+        positions, clicked = _add_list(record, shown, rows, summary, explored)
         if solved:
             in_session = summary.confirmed_in_session.get(shown.session_id or "", set())
             session = Solved(positions, frozenset(clicked | (in_session & positions.keys())))
@@ -266,11 +253,32 @@ def _add_impressions(
         record.sessions.append(session)
 
 
+def _add_list(
+    record: QueryRecord, shown: Any, rows: Mapping[str, int], summary: EventSummary, explored: bool
+) -> tuple[dict[int, int], set[int]]:
+    """Add a list and the actions on it to the record of its query; return row -> position, and the clicked rows."""
+    hits = orjson.loads(shown.shown)
+    pinned = {rows[hit["id"]] for hit in hits if hit["id"] in rows and hit.get("pinned")}
+    ranked = [hit for hit in hits if hit["id"] in rows and rows[hit["id"]] not in pinned]
+    positions = {rows[hit["id"]]: int(hit["position"]) for hit in ranked}
+    actions = summary.actions.get(shown.query_id, {})
+    _drop_actions(actions, pinned)
+    slate = slate_of(hits, rows, _confirmed(actions)) if explored else None
+    if slate is not None and is_repeatable(orjson.loads(shown.request)):
+        record.explored = [*record.explored[1 - MAX_SLATES :], slate]
+    record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
+    clicked = _move_actions(record, positions, actions)
+    if clicked:
+        context = summary.log.before(shown.session_id, shown.created_at, shown.query_key)
+        _add_context(record, context, positions, clicked)
+    return positions, clicked
+
+
 def _add_context(
     record: QueryRecord, context: tuple[int, ...], positions: Mapping[int, int], clicked: set[int]
 ) -> None:
-    """Add a list with a click that was shown after other actions of its session; keep the newest MAX_CONTEXTS."""
-    if context and clicked:
+    """Add a list with a click, if it was shown after other actions of its session; keep the newest MAX_CONTEXTS."""
+    if context:
         record.contexts.append(InContext(context, positions, frozenset(clicked)))
         del record.contexts[:-MAX_CONTEXTS]
 

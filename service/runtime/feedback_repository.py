@@ -46,10 +46,11 @@ def graded_events(connection: Connection, collection_id: int) -> Iterator[Any]:
 
 
 def impressions(connection: Connection, collection_id: int) -> Iterator[Any]:
-    """Yield the impressions of a collection in the order of their ids; `shown` is JSON text."""
-    shown = cast(Impression.shown, Text).label("shown")
+    """Yield the impressions of a collection in the order of their ids; `shown` and `request` are JSON text."""
+    shown, request = (cast(one, Text).label(one.key) for one in (Impression.shown, Impression.request))
     columns = (
         Impression.query_id, Impression.query_key, Impression.text, Impression.session_id, Impression.created_at, shown,
+        request,
     )  # fmt: skip
     wanted = select(*columns).where(Impression.collection_id == collection_id)
     return _streamed(connection, wanted.order_by(Impression.query_id))
@@ -67,6 +68,8 @@ class ShownList:
     """The timestamp of its first document."""
     shown: bytes
     """JSON: an object with id and position for each document."""
+    request: bytes = b"{}"
+    """JSON: the parameters of the search, which are unknown."""
 
 
 def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownList]:

@@ -1,5 +1,6 @@
 """The documents that users acted on in their sessions, in the order of time: the contexts of later searches."""
 
+from bisect import bisect_left
 from collections import defaultdict
 
 from index.ranking.context import MOST_DOCUMENTS
@@ -25,6 +26,11 @@ class SessionLog:
         Actions on lists of the same query are left out: an example must not see its own feedback.
         """
         actions = self._actions.get(session_id or "", [])
-        rows = [row for moment, key, row in actions if moment < timestamp and key != query_key]
-        newest = list(dict.fromkeys(reversed(rows)))[:MOST_DOCUMENTS]
+        newest: dict[int, None] = {}
+        for at in range(bisect_left(actions, (timestamp,)) - 1, -1, -1):
+            _, key, row = actions[at]
+            if key != query_key:
+                newest[row] = None
+            if len(newest) == MOST_DOCUMENTS:
+                break
         return tuple(reversed(newest))

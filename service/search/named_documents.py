@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from index.candidates.base import MISSING
 from index.generation.generation import Generation
 from index.ranking.attention import AttentionHead
 from index.ranking.retrieval import Query
@@ -17,9 +18,16 @@ def doc_indices_of(
     database: Database, state: CollectionState, generation: Generation, ids: Sequence[str]
 ) -> dict[str, int]:
     """Return id -> doc index of the documents among these ids that the generation has."""
+    return {id: at for id, at in stored_doc_indices(database, state, generation, ids).items() if at != MISSING}
+
+
+def stored_doc_indices(
+    database: Database, state: CollectionState, generation: Generation, ids: Sequence[str]
+) -> dict[str, int]:
+    """Return id -> doc index of the stored documents among these ids; MISSING where the generation is older."""
     rows = repository.rows_of(database, state.id, ids)
     found = generation.doc_indices(np.asarray(list(rows.values()), np.int64))
-    return {id: at for id, at in zip(rows, found.tolist(), strict=True) if at >= 0}
+    return dict(zip(rows, found.tolist(), strict=True))
 
 
 def in_context(

@@ -1,6 +1,7 @@
 """Searches with exploration: what is sampled, what keeps its place, and what the log says about it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,29 @@ def test_exploration_keeps_thresholds_filters_and_distinct_values(wood: Collecti
     for answer in explored(wood, min_logit=least):
         assert min(hit["logit"] for hit in answer["hits"]) >= least
     assert logged(wood, answers[0])["request"]["distinct"] == "kind"
+
+
+def test_an_explored_search_in_context_has_its_own_answer_and_matrix(wood: CollectionClient) -> None:
+    state = runtime_of(wood.client).collection(wood.name)
+    state.serving = replace(state.serving, head=state.serving.head.changed(context=0.3))
+    more = {"context": ["oak", "gone"], "answer": True, "explain": "matrix", "log": False}
+    own = wood.search(QUERY, **more)
+    logits = {hit["id"]: hit["logit"] for hit in own["hits"]}
+    for answer in explored(wood, **more | {"log": True}):
+        assert answer["answer"] == own["answer"]
+        assert {hit["id"]: hit["logit"] for hit in answer["hits"]} == logits
+        parts = answer["matrix"]["parts_by_documents"]
+        assert [one["id"] for one in parts["documents"]] == ids(answer)
+        assert np.sum(parts["cells"], axis=0) == pytest.approx([logits[id] for id in ids(answer)], abs=1e-3)
+        first = probabilities(wood, answer)[0]
+        others = sum(np.exp(logit - logits[ids(answer)[0]]) for logit in logits.values())
+        assert first == pytest.approx(1 / others, rel=1e-3)
+
+
+def test_each_search_of_a_multi_search_is_explored_by_itself(wood: CollectionClient) -> None:
+    searches = [{"collection": wood.name, "q": QUERY} | more for more in ({"explore": 1.0}, {}, {"explore": 0.0})]
+    results = good(wood.client.post("/v1/multi-search", json={"searches": searches}))["results"]
+    assert [one.get("explored") for one in results] == [True, None, None]
 
 
 def test_a_get_search_takes_the_parameter(wood: CollectionClient) -> None:

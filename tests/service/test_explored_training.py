@@ -11,7 +11,7 @@ from index.learning.slates import MAX_SLATES
 from service.runtime import feedback_log
 from service.runtime.explored_slates import slate_of
 from service.runtime.feedback_log import gather_feedback
-from tests.service.client import CollectionClient, event, opened, problem, runtime_of
+from tests.service.client import CollectionClient, create, event, opened, problem, runtime_of
 from tests.service.test_cli import Fake, Run, fake, run
 from tests.service.test_click_reading import BIRDS, aviary
 
@@ -97,6 +97,22 @@ def test_explored_lists_are_gathered_only_for_a_run_that_learns_from_them(birds:
     silent = by_key["a bird that nobody clicks"]
     assert (len(silent.explored), silent.is_silent, len(silent.vector) > 0) == (1, True, True)
     assert [len(one.vector) > 0 for one in found] == sorted((len(one.vector) > 0 for one in found), reverse=True)
+
+
+@pytest.mark.parametrize("more", [{"filter": "size > 0"}, {"context": ["wren"]}, {"min_logit": 0.0}, {"typos": False}])
+def test_lists_of_searches_that_select_other_documents_are_no_training_data(
+    client: TestClient, more: dict[str, Any]
+) -> None:
+    park = create(client, f"park-{next(iter(more))}", filterable=["size"])
+    park.add(*({"id": bird, "text": f"the {bird} is a bird", "metadata": {"size": 1}} for bird in ("wren", "owl")))
+    for q, asked in (("a bird", {}), ("a bird", more)):
+        hits = park.search(q, explore=1.0, **asked)
+        park.act("wren", query_id=hits["query_id"])
+    runtime = runtime_of(client)
+    runtime.impressions.flush()
+    with runtime.database.read() as connection:
+        (found,) = gather_feedback(connection, park.id, runtime.encoder.encode_queries, explored=True)
+    assert len(found.explored) == 1
 
 
 def test_the_lists_of_a_query_are_bounded(birds: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:

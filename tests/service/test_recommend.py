@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.service.client import SECRET, CollectionClient, create, event, opened, problem
+from tests.service.client import SECRET, CollectionClient, create, event, opened, problem, runtime_of
 
 TEXTS = {
     "pie-1": "a red apple pie with cinnamon",
@@ -111,6 +112,52 @@ def test_unknown_documents_are_404_with_their_positions(kitchen: CollectionClien
     answer = refused(kitchen, like=["pie-1", SECRET], dislike=["car-1", f"{SECRET}2"])
     body = problem(answer, 404, "document_not_found")
     assert [one["pointer"] for one in body["errors"]] == ["/like/1", "/dislike/1"]
+
+
+def test_a_liked_document_without_a_vector_is_no_evidence(
+    kitchen: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = runtime_of(kitchen.client).collection("kitchen")
+    values = state.store.current.values.copy()
+    values[0] = 0
+    monkeypatch.setattr(state.store, "current", replace(state.store.current, values=values))
+    monkeypatch.setattr(state, "without_vectors", {int(state.generation.rows[0])})
+    monkeypatch.setattr(type(state.generation), "value_vectors", lambda generation, at: generation.values[at])
+    alone = recommended(kitchen, "pie-1", explain=True)
+    assert (alone["hits"], alone["attention"]["null_weight"], alone["degraded"]) == ([], 1.0, ["vectors_pending"])
+    both = recommended(kitchen, "pie-1", "car-1", explain=True)
+    assert {one["id"] for hit in both["hits"] for one in hit["explain"]["documents"]} == {"car-1"}
+
+
+def test_an_unknown_document_waits_for_no_writer(kitchen: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_of(kitchen.client).collection("kitchen"), "lock", None)
+    problem(refused(kitchen, like=["pie-1", "gone"]), 404, "document_not_found")
+
+
+def test_a_document_that_a_writer_publishes_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path / "data") as client:
+        shelf = CollectionClient(client)
+        shelf.add(*({"id": id, "text": text} for id, text in TEXTS.items()))
+        store = runtime_of(client).collection(shelf.name).store
+        before = store.current
+        shelf.add({"id": "pie-4", "text": "a red apple pie with nuts"})
+        after = store.current
+        monkeypatch.setattr(runtime_of(client).collection(shelf.name), "lock", Writer(store, after))
+        store.current = before
+        assert ids(recommended(shelf, "pie-4"))[0].startswith("pie")
+
+
+class Writer:
+    """The lock of a collection while a writer publishes a generation: the lock is free when it is published."""
+
+    def __init__(self, store: Any, generation: Any) -> None:
+        self._store, self._generation = store, generation
+
+    def __enter__(self) -> None:
+        self._store.current = self._generation
+
+    def __exit__(self, *_: object) -> None:
+        """The lock is released."""
 
 
 def test_a_document_both_liked_and_disliked_is_refused(kitchen: CollectionClient) -> None:

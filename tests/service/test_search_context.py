@@ -142,6 +142,13 @@ def test_the_newest_lists_of_a_query_are_kept(town: CollectionClient) -> None:
 
 
 class TestSessionLog:
+    def test_an_action_at_the_time_of_the_list_is_no_context(self) -> None:
+        log = SessionLog()
+        for moment, row in (("1", 1), ("2", 2), ("3", 3)):
+            log.add("ada", moment, "trip", row, 1.0)
+        assert log.before("ada", "2", "bank") == (1,)
+        assert log.before("ada", "1", "bank") == ()
+
     def test_the_newest_twenty_documents_are_returned_with_the_newest_last(self) -> None:
         log = SessionLog()
         for number in range(30):

@@ -61,6 +61,26 @@ def test_feedback_is_read_unchanged(wood: CollectionClient, tmp_path: Path) -> N
     assert any(one.shown is None for one in read)
 
 
+def test_feedback_with_contexts_and_explored_lists_is_read_unchanged(client: TestClient, tmp_path: Path) -> None:
+    thicket = create(client, "thicket", language="english")
+    thicket.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
+    thicket.act("maple", user_query="red leaves", session_id="s", timestamp="2020-01-01T10:00:00Z")
+    query_id = thicket.search("tall tree", session_id="s", explore=1.0)["query_id"]
+    thicket.act("pine", query_id=query_id)
+    thicket.search("a tree without a click", explore=1.0)
+    thicket.search("another tree")
+    runtime = runtime_of(client)
+    runtime.impressions.flush()
+    encode = runtime.encoder.encode_queries
+    with runtime.database.read() as connection:
+        write_inputs(tmp_path / "inputs", connection, thicket.id, lambda _, texts: encode(texts), explored=True)
+        gathered = gather_feedback(connection, thicket.id, encode, explored=True)
+    read = read_inputs(tmp_path / "inputs").feedback
+    assert [plain(one) for one in read] == [plain(one) for one in gathered]
+    assert any(one.contexts and one.explored for one in read)
+    assert {one.query_key for one in read if one.is_silent} == {"a tree without a click", "another tree"}
+
+
 def test_the_generation_is_read_unchanged(wood: CollectionClient, tmp_path: Path) -> None:
     inputs = read_inputs(written(wood, tmp_path / "inputs"))
     live = runtime_of(wood.client).collection("wood")
