@@ -4,8 +4,9 @@ A list counts if neither model has learned from it, if its search can be repeate
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -63,17 +64,9 @@ def read_explored(
     learned_until: the time of the newer of both models, as RFC 3339 text. Later lists count, and earlier lists whose
     query is in the test folds. None: no model has learned from feedback.
     """
-    found: list[tuple[Any, list[Any]]] = []
     left_out: Counter[str] = Counter()
-    for impression in explored_repository.explored_lists(connection, collection_id):
-        shown = impression.shown[:POSITIONS]
-        reason = _obstacle(impression, shown, rows, learned_until)
-        if reason is not None:
-            left_out[reason] += 1
-            continue
-        found.append((impression, shown))
-        if len(found) == MAX_LISTS:
-            break
+    counting = _counting(explored_repository.explored_lists(connection, collection_id), rows, learned_until, left_out)
+    found = list(islice(counting, MAX_LISTS))
     query_ids = [impression.query_id for impression, _ in found]
     confirmed = explored_repository.confirmed_documents(connection, collection_id, query_ids)
     lists: list[ExploredList] = []
@@ -88,6 +81,19 @@ def read_explored(
         else:
             left_out["too_many_searches"] += 1
     return ExploredLog(lists, dict(left_out))
+
+
+def _counting(
+    impressions: Iterable[Any], rows: Mapping[str, int], learned_until: str | None, left_out: Counter[str]
+) -> Iterator[tuple[Any, Sequence[Mapping[str, Any]]]]:
+    """Yield the impressions that count, with their first POSITIONS hits; count the others in `left_out` by reason."""
+    for impression in impressions:
+        shown = impression.shown[:POSITIONS]
+        reason = _obstacle(impression, shown, rows, learned_until)
+        if reason is None:
+            yield impression, shown
+        else:
+            left_out[reason] += 1
 
 
 def _obstacle(
