@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import ablations
 from benchmarks.ablations import UNTRAINED, Variant, measure
-from benchmarks.forms import DEFAULT, VARIANTS
+from benchmarks.forms import DEFAULT, HEADS, VARIANTS
 from benchmarks.workbench import Bench, loaded
 from index.encoding.encoder import HashingEncoder
 from index.generation.generation import Generation
@@ -26,11 +26,12 @@ def bench() -> Iterator[Bench]:
         yield bench
 
 
-def test_every_form_and_every_normaliser_has_a_variant_and_the_default_is_first() -> None:
+def test_every_form_number_of_heads_and_normaliser_has_a_variant_and_the_default_is_first() -> None:
     names = [variant.name for variant in VARIANTS]
     assert names[0] == DEFAULT == "bilinear, softmax"
+    assert {f"bilinear, {heads} heads" for heads in HEADS} <= set(names)
     assert {f"{form}, softmax" for form in FORMS} | {f"bilinear, {one}" for one in NORMALISERS} <= set(names)
-    assert len(names) == len(set(names)) == len(FORMS) + len(NORMALISERS)
+    assert len(names) == len(set(names)) == len(FORMS) + len(NORMALISERS) + len(HEADS)
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
