@@ -5,7 +5,8 @@
 160 questions of squad_dev have answers that were written for this benchmark by reading the paragraphs
 (benchmarks/answers_squad_dev.tsv). A sentence is right if it contains an answer, compared in lower case. The way in
 which sentences get their weight was chosen on the 60 questions of the train split; the 100 of the test split are
-reported. All systems choose among the same sentences of the whole collection.
+reported. All systems choose among the same stored sentences of the whole collection, but for the system without
+sentence keys, which cuts and encodes the sentences of the best passages.
 """
 
 import argparse

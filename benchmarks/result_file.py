@@ -41,7 +41,7 @@ def publish(figures: Mapping[str, Any], seeds: Sequence[int], out: Path | None, 
 
     commits: the commits of measurements that were taken from an earlier run (`--resume`).
     """
-    result = {"measured": conditions(seeds, commits), "remarks": [], "figures": figures}
+    result = {"measured": conditions(seeds, commits), "remarks": [], "figures": without_paths(figures)}
     print(json.dumps(result))
     if out:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -72,11 +72,27 @@ def commit() -> str:
 
 
 def command() -> str:
-    """Return the command of this process. Absolute paths become relative ones."""
+    """Return the command of this process. A path outside of the checkout keeps its last two parts: `../shared/data`."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     program = spec.name if spec else Path(sys.argv[0]).stem
-    arguments = [os.path.relpath(one) if one.startswith("/") else one for one in sys.argv[1:]]
-    return shlex.join(["python", "-m", program, *arguments])
+    return shlex.join(["python", "-m", program, *map(_without_place, sys.argv[1:])])
+
+
+def without_paths(figures: Any) -> Any:
+    """Return figures in which every absolute path is its last part, such as the folder of an encoder."""
+    if isinstance(figures, Mapping):
+        return {key: without_paths(value) for key, value in figures.items()}
+    if isinstance(figures, list | tuple):
+        return [without_paths(value) for value in figures]
+    return Path(figures).name if isinstance(figures, str) and figures.startswith("/") else figures
+
+
+def _without_place(argument: str) -> str:
+    """Return an argument; a path is relative to the checkout, and of a path outside of it the last two parts stay."""
+    if not argument.startswith(("/", "../")):
+        return argument
+    relative = os.path.relpath(argument)
+    return str(Path("..", *Path(relative).parts[-2:])) if relative.startswith("..") else relative
 
 
 def processor() -> str:

@@ -10,6 +10,7 @@ single click far below the best document does not decide.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,17 @@ class ClickTable:
             clicks[at, : len(own_clicks)] = own_clicks
         return cls(list(shown), log_propensity, clicks)
 
+    @cached_property
+    def _by_chance(self) -> Doubles:
+        """The probabilities (Q, N) of a click by chance."""
+        return _softmax(self.log_propensity)
+
+    @cached_property
+    def _share(self) -> Doubles:
+        """The share (Q, N) of each document in the clicks of its query."""
+        shares: Doubles = self.clicks / self.clicks.sum(axis=1, keepdims=True)
+        return shares
+
     def distances(self, logits: Mapping[str, NDArray[Any]]) -> Doubles:
         """Return the best logit minus each logit (Q, N), 0 in empty slots. logits: query key -> (n,)."""
         found = np.zeros_like(self.log_propensity)
@@ -124,11 +136,10 @@ class ClickTable:
         A click is on document n with p_n = (1 - CHANCE) softmax_n + CHANCE E_n / sum E. The derivative is by
         log softmax_n: the share of the clicks that are not by chance.
         """
-        chosen, by_chance = _softmax(scores + self.log_propensity), _softmax(self.log_propensity)
-        probability = (1 - CHANCE) * chosen + CHANCE * by_chance
-        share = self.clicks / self.clicks.sum(axis=1, keepdims=True)
-        likelihood: Doubles = (share * np.log(np.where(self.clicks > 0, probability, 1.0))).sum(axis=1)
-        meant = share * (1 - CHANCE) * chosen / np.where(probability > 0, probability, 1.0)
+        chosen = _softmax(scores + self.log_propensity)
+        probability = (1 - CHANCE) * chosen + CHANCE * self._by_chance
+        likelihood: Doubles = (self._share * np.log(np.where(self.clicks > 0, probability, 1.0))).sum(axis=1)
+        meant = self._share * (1 - CHANCE) * chosen / np.where(probability > 0, probability, 1.0)
         return chosen, likelihood, meant
 
 

@@ -202,12 +202,13 @@ def compare_heads(
     share = len(cross_fitted) / len(queries)
     for measure, comparison in comparisons.items():
         comparisons[measure] = comparison.lowered(share * choices.optimism(measure))
-    counts = {"test": len(test), "cross_fitted": len(cross_fitted), "clicked": len(clicked_queries(held_out))}
+    with_clicks = clicked_queries(held_out)
+    counts = {"test": len(test), "cross_fitted": len(cross_fitted), "clicked": len(with_clicks)}
     of_clicks = _compare_likelihoods(generation, champion, queries, len(test), choices, clicks.examination.curve)
     if of_clicks is None:
         return HeldOut(comparisons, counts)
     newest = newest_shown([*learn, *test])
-    new = tuple(never_shown(run, clicked_queries(held_out), newest) for run in runs)
+    new = tuple(never_shown(run, with_clicks, newest) for run in runs)
     return HeldOut(comparisons | {CLICKS: of_clicks}, counts, (new[0], new[1]))
 
 

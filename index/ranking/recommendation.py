@@ -24,11 +24,11 @@ from index.candidates.inner_products import row_products
 from index.generation.generation import Generation
 from index.ranking.array_api import softmax
 from index.ranking.attention import AttentionHead
-from index.ranking.search import entropy
+from index.ranking.search import Ranked
 from index.records import Floats, Ints, Mask
 
 PARTS = ("like", "dislike")
-"""The parts of the logit of a recommended document, in the order of the last axis of `Recommendation.parts`."""
+"""The parts of the logit of a recommended document, in the order of the last axis of `Ranked.parts`."""
 SHARPNESS = 2.0
 """tau: how much the nearest liked documents count more than the others (docs/performance/recommend.md)."""
 AVERSION = 1.0
@@ -43,26 +43,6 @@ class Taste:
 
     liked: Ints
     disliked: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    """All candidates, best first; the lower doc index comes first among equal logits.
-
-    doc_indices, logits, weights (N,); parts (N, len(PARTS)) add up to the logits; the weights and null_weight sum to 1.
-    """
-
-    doc_indices: Ints
-    logits: Floats
-    weights: Floats
-    parts: Floats
-    null_weight: float
-    temperature: float
-
-    @property
-    def entropy(self) -> float:
-        """The entropy in nats of the weights over the candidates and the null slot."""
-        return entropy(self.weights, self.null_weight)
 
 
 @dataclass(frozen=True)
@@ -96,7 +76,7 @@ def recommend(
     allowed: Mask | None = None,
     sharpness: float = SHARPNESS,
     aversion: float = AVERSION,
-) -> Recommendation:
+) -> Ranked:
     """Return the documents near the liked and far from the disliked documents, without both.
 
     count: the least number of candidates, if there are so many. allowed (N,) bool: None allows all. A liked document
@@ -114,7 +94,7 @@ def recommend(
     parts = factor * np.column_stack([like, np.float32(-aversion) * nearer])
     logits, weights = head.weighed(parts.sum(axis=1)[None], np.ones((1, len(found)), np.bool_))
     order = np.lexsort((found, -logits[0, :-1]))
-    return Recommendation(
+    return Ranked(
         doc_indices=found[order],
         logits=logits[0, :-1][order],
         weights=weights[0, :-1][order],

@@ -16,12 +16,10 @@ from index.records import FACTS, LEXICAL, Floats, Ints
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """All candidates of a query, best first; the lower doc index comes first among equal logits.
+class Ranked:
+    """All candidates, best first; the lower doc index comes first among equal logits.
 
-    doc_indices, logits, weights (N,); parts (N, E) add up to the logits, in the order of PARTS; the weights and
-    null_weight sum to 1; asked (D,) is the query vector that scored the keys: e, drawn by the context, after the second
-    hop.
+    doc_indices, logits, weights (N,); parts (N, E) add up to the logits; the weights and null_weight sum to 1.
     """
 
     doc_indices: Ints
@@ -30,22 +28,26 @@ class Ranking:
     parts: Floats
     null_weight: float
     temperature: float
-    asked: Floats
-    candidates: CandidateSet
-    retrieve_ms: float
-    attend_ms: float
 
     @property
     def entropy(self) -> float:
         """The entropy in nats of the weights over the candidates and the null slot."""
-        return entropy(self.weights, self.null_weight)
+        weights = np.append(self.weights, self.null_weight).astype(float)
+        positive = weights[weights > 0]
+        return float(-(positive * np.log(positive)).sum())
 
 
-def entropy(weights: Floats, null_weight: float) -> float:
-    """Return the entropy in nats of the weights (N,) of the candidates and the weight of the null slot."""
-    every = np.append(weights, null_weight).astype(float)
-    positive = every[every > 0]
-    return float(-(positive * np.log(positive)).sum())
+@dataclass(frozen=True)
+class Ranking(Ranked):
+    """All candidates of a query; the parts are in the order of PARTS.
+
+    asked (D,) is the query vector that scored the keys: e, drawn by the context, after the second hop.
+    """
+
+    asked: Floats
+    candidates: CandidateSet
+    retrieve_ms: float
+    attend_ms: float
 
 
 def project(head: AttentionHead, vector: Floats) -> Floats:

@@ -21,7 +21,7 @@ from index.words.term_matching import bm25, find_words, match
 class Sentences:
     """S sentences of the best documents of a ranking.
 
-    ranks (S,): the 0-based rank of each sentence's document, ascending. vectors (S, D): unit; None for a search by
+    ranks (S,): the 0-based rank of each sentence's document. vectors (S, D): unit; None for a search by
     words alone. words: the numbers of the words of each sentence.
     """
 

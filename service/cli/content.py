@@ -9,7 +9,17 @@ from service.cli import drawing, heatmaps, show
 from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
 from service.cli.drawing import HeatmapOption
 from service.cli.failures import ERROR, USAGE, Failure
-from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption, comma_separated
+from service.cli.options import (
+    CollectionOption,
+    DataOption,
+    ExplainOption,
+    FilterOption,
+    JsonOption,
+    LimitOption,
+    OffsetOption,
+    UrlOption,
+    comma_separated,
+)
 
 
 class SearchMode(StrEnum):
@@ -32,14 +42,12 @@ def version_or_alias(model: str | None) -> int | str | None:
 def search(
     query: Annotated[str, typer.Argument(help="The query.")],
     collection: CollectionOption = DEFAULT_COLLECTION,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of hits.")] = 10,
-    offset: Annotated[int, typer.Option(min=0, help="Number of hits to skip.")] = 0,
-    condition: Annotated[
-        str | None, typer.Option("--filter", help='A filter, such as: lang = "en" AND year >= 2020.')
-    ] = None,
+    limit: LimitOption = 10,
+    offset: OffsetOption = 0,
+    condition: FilterOption = None,
     mode: Annotated[SearchMode | None, typer.Option(help="What finds candidates.")] = None,
     answer: Annotated[bool, typer.Option("--answer", help="Show the sentence that is closest to the query.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the parts of the logit of each hit.")] = False,
+    explain: ExplainOption = False,
     model: Annotated[
         str | None,
         typer.Option(

@@ -15,6 +15,10 @@ UrlOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write only JSON to stdout.")]
 CollectionOption = Annotated[str, typer.Option("--collection", help="The collection.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of hits.")]
+OffsetOption = Annotated[int, typer.Option("--offset", min=0, help="Number of hits to skip.")]
+FilterOption = Annotated[str | None, typer.Option("--filter", help='A filter, such as: lang = "en" AND year >= 2020.')]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="Show the parts of the logit of each hit.")]
 FileArgument = Annotated[Path, typer.Argument(help="The file to read.", exists=True, dir_okay=False, readable=True)]
 QueriesOption = Annotated[
     Path | None,

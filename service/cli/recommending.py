@@ -6,19 +6,26 @@ import typer
 
 from service.cli import show
 from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
-from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption
+from service.cli.options import (
+    CollectionOption,
+    DataOption,
+    ExplainOption,
+    FilterOption,
+    JsonOption,
+    LimitOption,
+    OffsetOption,
+    UrlOption,
+)
 
 
 def recommend(
     ids: Annotated[list[str], typer.Argument(help="The ids of liked documents.", metavar="ID...")],
     dislike: Annotated[list[str] | None, typer.Option(help="The id of a disliked document; repeatable.")] = None,
     collection: CollectionOption = DEFAULT_COLLECTION,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of hits.")] = 10,
-    offset: Annotated[int, typer.Option(min=0, help="Number of hits to skip.")] = 0,
-    condition: Annotated[
-        str | None, typer.Option("--filter", help='A filter, such as: lang = "en" AND year >= 2020.')
-    ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the parts of the logit of each hit.")] = False,
+    limit: LimitOption = 10,
+    offset: OffsetOption = 0,
+    condition: FilterOption = None,
+    explain: ExplainOption = False,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,

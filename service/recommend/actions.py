@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from index.candidates.base import MISSING
-from index.errors import DamagedKeys
 from index.generation.generation import Generation
-from index.ranking.recommendation import PARTS, Recommendation, Taste, explain_taste, recommend
+from index.ranking.recommendation import PARTS, Taste, explain_taste, recommend
+from index.ranking.search import Ranked
 from index.records import Ints
 from index.words.query_syntax import ParsedQuery
 from service.http.problems import Problem
 from service.recommend.schemas import RecommendIn
 from service.runtime.collection import CollectionState, Serving
-from service.runtime.loader import rebuild_index
+from service.runtime.loader import with_sound_index
 from service.runtime.runtime import Runtime
 from service.search import repository
 from service.search.actions import VECTORS_PENDING
@@ -41,7 +41,7 @@ class Recommended:
     serving: Serving
     taste: Taste
     ids: dict[int, str]
-    recommendation: Recommendation
+    recommendation: Ranked
 
 
 class _Outdated(Exception):
@@ -57,12 +57,7 @@ def answer(runtime: Runtime, state: CollectionState, request: RecommendIn, arriv
     stopwatch = Stopwatch(arrived)
     stopwatch.lap("queue")
     _require_one_opinion(request)
-    generation = state.generation
-    try:
-        return _current(runtime, state, request, stopwatch)
-    except DamagedKeys:
-        rebuild_index(runtime.database, state, generation)
-        return _current(runtime, state, request, stopwatch)
+    return with_sound_index(runtime.database, state, lambda: _current(runtime, state, request, stopwatch))
 
 
 def _current(runtime: Runtime, state: CollectionState, request: RecommendIn, stopwatch: Stopwatch) -> dict[str, Any]:

@@ -1,15 +1,17 @@
 """Creates collections, and builds their state in memory from the tables."""
 
 import shutil
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 from sqlalchemy import Connection, RowMapping
 
 from index.encoding.encoder import Encoder
-from index.errors import DamagedFile
+from index.errors import DamagedFile, DamagedKeys
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
 from index.ranking.attention import AttentionHead
@@ -29,6 +31,7 @@ from service.runtime.rule_repository import rules
 from service.runtime.rules import Rulebook
 from service.storage.database import Database
 
+T = TypeVar("T")
 log = structlog.get_logger()
 
 
@@ -76,6 +79,16 @@ def load_serving(connection: Connection, row: RowMapping, data: Path) -> Serving
     except DamagedFile as damage:
         log.error("champion_damaged", collection=row["name"], version=champion, reason=str(damage))
         return Serving(0, AttentionHead(initial), ("champion_damaged",))
+
+
+def with_sound_index(database: Database, state: CollectionState, work: Callable[[], T]) -> T:
+    """Return the result of work on the index. If the index is damaged, it is rebuilt, and the work is done again."""
+    generation = state.generation
+    try:
+        return work()
+    except DamagedKeys:
+        rebuild_index(database, state, generation)
+        return work()
 
 
 def rebuild_index(database: Database, state: CollectionState, damaged: Generation) -> None:

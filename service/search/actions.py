@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from index.errors import DamagedKeys
 from index.generation.generation import Generation
 from index.ranking.retrieval import Mode, Query, read_query
 from index.ranking.search import browse, pooled_value, search
@@ -18,7 +17,7 @@ from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
 from service.runtime.collection import CollectionState
-from service.runtime.loader import rebuild_index
+from service.runtime.loader import with_sound_index
 from service.runtime.runtime import Runtime
 from service.search import exploring, pinning, selection
 from service.search.closest_sentence import closest_sentence
@@ -48,12 +47,7 @@ def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived:
     """
     stopwatch = Stopwatch(time.perf_counter() if arrived is None else arrived)
     stopwatch.lap("queue")
-    generation = state.generation
-    try:
-        return _answer(runtime, state, request, stopwatch)
-    except DamagedKeys:
-        rebuild_index(runtime.database, state, generation)
-        return _answer(runtime, state, request, stopwatch)
+    return with_sound_index(runtime.database, state, lambda: _answer(runtime, state, request, stopwatch))
 
 
 def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch) -> dict[str, Any]:

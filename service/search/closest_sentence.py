@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from index.candidates.inner_products import inner_products
 from index.generation.generation import Generation
 from index.ranking.explanation import best_passage
 from index.ranking.retrieval import Mode, read_query
@@ -42,7 +43,11 @@ def closest_sentence(runtime: Runtime, searched: Searched) -> dict[str, Any] | N
 
     The earlier sentence wins among equal weights. Documents deleted since the generation was published are left out.
     """
-    spans = [span for rank in searched.best.tolist() for span in _sentences(runtime, searched, rank)]
+    ranks = searched.best.tolist()
+    rows = searched.generation.rows[searched.ranking.doc_indices[searched.best]].tolist()
+    stored = repository.stored_fields(runtime.database, rows)
+    texts = [(rank, *stored[row][1:4:2]) for rank, row in zip(ranks, rows, strict=True) if row in stored]
+    spans = [span for rank, id, text in texts for span in _sentences(runtime, searched, rank, id, text)]
     if not spans:
         return None
     weights = _weights(runtime, searched, spans)
@@ -63,14 +68,9 @@ def _weights(runtime: Runtime, searched: Searched, spans: list[_Span]) -> Floats
     return sentence_weights(searched.serving.head, reading.words, searched.ranking, sentences)
 
 
-def _sentences(runtime: Runtime, searched: Searched, rank: int) -> Iterator[_Span]:
+def _sentences(runtime: Runtime, searched: Searched, rank: int, id: str, text: str) -> Iterator[_Span]:
     """Yield the sentences of the hit at a 0-based rank, in reading order."""
     generation, doc_index = searched.generation, int(searched.ranking.doc_indices[rank])
-    row = int(generation.rows[doc_index])
-    stored = repository.stored_fields(runtime.database, [row]).get(row)
-    if stored is None:
-        return
-    _, id, _, text, *_ = stored
     keys = _sentence_keys(generation, searched.ranking.asked, doc_index)
     if keys:
         yield from (_Span(rank, id, start, end, text[start:end], vector) for start, end, vector in keys)
@@ -87,7 +87,7 @@ def _sentence_keys(generation: Generation, asked: Floats, doc_index: int) -> lis
     first, last = (int(columns.first_key[at]) for at in (doc_index, doc_index + 1))
     keys = first + np.flatnonzero(columns.key_kind[first:last] == KeyKind.SENTENCE)
     vectors = generation.key_vectors(keys)
-    nearest = np.sort(np.argsort(-(vectors @ asked), kind="stable")[:MAX_SENTENCES])
+    nearest = np.sort(np.argsort(-inner_products(vectors, asked), kind="stable")[:MAX_SENTENCES])
     starts, ends = (side[keys[nearest]].tolist() for side in (columns.key_start, columns.key_end))
     return [
         (start, min(end, start + MAX_CHARACTERS), vectors[at])

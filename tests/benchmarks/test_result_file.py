@@ -21,8 +21,16 @@ def test_a_published_result_is_the_last_line_and_the_file(
     assert result["figures"] == {"sets": {"animals": 1}}
     assert result["measured"]["commit"] == commit()
     assert result["measured"]["seeds"] == [0, 1]
-    assert "/some/where" not in result["measured"]["command"].split()
-    assert "some/where --seeds 0,1" in result["measured"]["command"]
+    assert "--data ../some/where --seeds 0,1" in result["measured"]["command"]
+
+
+def test_a_result_names_no_place_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = ["--data", "/one/two/shared/data", "--resume", "../../two/out/one.resume"]
+    monkeypatch.setattr(sys, "argv", ["learning.py", *outside, "--out", str(Path.cwd() / "a.json")])
+    publish({"settings": {"encoder": "/models/large", "keys": ["/a/b", "title"]}}, [0], tmp_path / "one.json")
+    result = load_result(tmp_path / "one.json")
+    assert result["figures"]["settings"] == {"encoder": "large", "keys": ["b", "title"]}
+    assert result["measured"]["command"].endswith("--data ../shared/data --resume ../out/one.resume --out a.json")
 
 
 def test_measurements_of_earlier_commits_are_named(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ MEASURED_PAGES = [
     *(ROOT / name for name in ("README.md", "docs/performance.md", "docs/attention.md")),
     *(ROOT / "docs" / "performance").glob("*.md"),
 ]
+MACHINE_PATH = re.compile(r'"/[^"]*"|(?:\.\./){2}|(?<![\w.])/(?:tmp|home|work|root)/')
 FIGURE = re.compile(r"[*~+-]*\.?\d")
 """The beginning of a table cell that holds a measured figure."""
 
@@ -48,6 +49,11 @@ def test_a_result_names_its_commit_date_and_command_and_is_shown_with_them(path:
     blocks = {block[2] for page in MEASURED_PAGES for block in BLOCK.finditer(page.read_text(encoding="utf-8"))}
     assert f"{path.stem}.measured" in blocks
     assert any(name in blocks for name in TABLES if name.startswith(f"{path.stem}."))
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_a_result_has_no_path_of_the_machine_that_measured(path: Path) -> None:
+    assert MACHINE_PATH.findall(path.read_text(encoding="utf-8")) == []
 
 
 def test_every_marker_names_a_table_and_is_closed() -> None:

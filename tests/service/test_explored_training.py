@@ -44,7 +44,7 @@ def birds(client: TestClient) -> CollectionClient:
             if hit["id"] == bird
         ]
         birds.post("events", clicks)
-    birds.search("a bird that nobody clicks", explore=1.0)
+    birds.search("a bird without clicks", explore=1.0)
     return birds
 
 
@@ -94,7 +94,7 @@ def test_explored_lists_are_gathered_only_for_a_run_that_learns_from_them(birds:
     assert by_key.keys() == {one.query_key for one in usual}
     assert len(by_key["wren"].explored) == LISTS
     assert sum(sum(each.clicked) for each in by_key["wren"].explored) > 0
-    silent = by_key["a bird that nobody clicks"]
+    silent = by_key["a bird without clicks"]
     assert (len(silent.explored), silent.is_silent, len(silent.vector) > 0) == (1, True, True)
     assert [len(one.vector) > 0 for one in found] == sorted((len(one.vector) > 0 for one in found), reverse=True)
 

@@ -12,12 +12,12 @@ from index.ranking.recommendation import (
     AVERSION,
     LEAST_EACH,
     SHARPNESS,
-    Recommendation,
     Taste,
     explain_taste,
     pooled,
     recommend,
 )
+from index.ranking.search import Ranked
 from index.records import Floats, Ints, Key, KeyKind
 from tests.index.fixtures import generation_of, passages, random_vectors, unit
 
@@ -42,7 +42,7 @@ def ints(*numbers: int) -> Ints:
     return np.asarray(numbers, np.int64)
 
 
-def logits_of(found: Recommendation) -> dict[int, float]:
+def logits_of(found: Ranked) -> dict[int, float]:
     return dict(zip(found.doc_indices.tolist(), found.logits.tolist(), strict=True))
 
 
