@@ -118,6 +118,10 @@ class Confirmations:
             pairs |= self._limit_client(client)
         return self._update(pairs)
 
+    def of_query(self, query_key: str) -> list[Confirmation]:
+        """Return the confirmations of a past query, in no fixed order."""
+        return [one for by_id in self._by_query_key.get(query_key, {}).values() for one in by_id.values()]
+
     def keys(self, query_keys: Iterable[str] | None = None) -> dict[str, list[MemoryKey]]:
         """Return the memory keys of these query keys, or of all, by row; an empty list if there are none."""
         return {

@@ -69,6 +69,9 @@ def set_collection(
     memory_half_life_days: Annotated[
         str | None, typer.Option(metavar="DAYS|none", help="Days in which feedback in memory loses half its weight.")
     ] = None,
+    memory_max_mb: Annotated[
+        str | None, typer.Option(metavar="MIB|none", help="The most MiB of past queries that searches use.")
+    ] = None,
     train_every_hours: Annotated[
         str | None, typer.Option(metavar="HOURS|none", help="Train by schedule, at most this often; none: never.")
     ] = None,
@@ -97,7 +100,8 @@ def set_collection(
         body["language"] = language
     if keys is not None:
         body["keys"] = key_kinds(keys)
-    body |= days_or_null(retention_days=retention_days, memory_half_life_days=memory_half_life_days)
+    body |= number_or_null("days", retention_days=retention_days, memory_half_life_days=memory_half_life_days)
+    body |= number_or_null("MiB", memory_max_mb=memory_max_mb)
     body |= schedule(train_every_hours, train_min_new_queries)
     body |= {} if train_from_documents is None else {"train_from_documents": train_from_documents}
     attention = {"form": form, "heads": heads, "normaliser": normaliser}
@@ -129,14 +133,14 @@ def key_kinds(value: str) -> list[str]:
     return kinds
 
 
-def days_or_null(**options: str | None) -> dict[str, int | None]:
+def number_or_null(unit: str, **options: str | None) -> dict[str, int | None]:
     """Return the given options as numbers; `none` is null. Raises Failure USAGE for other text."""
     body: dict[str, int | None] = {}
     for name, value in options.items():
         if value is None:
             continue
         if value != NONE and not (value.isascii() and value.isdigit()):
-            raise Failure(USAGE, f"--{name.replace('_', '-')}: expected a number of days or {NONE}")
+            raise Failure(USAGE, f"--{name.replace('_', '-')}: expected a number of {unit} or {NONE}")
         body[name] = None if value == NONE else int(value)
     return body
 
@@ -167,5 +171,7 @@ def write_collection(found: Mapping[str, Any], json_out: bool) -> None:
     keys = ", ".join(f"{number} {kind}" for kind, number in counts.get("keys", {}).items())
     facts = {"name": found["name"], "created": found["created_at"], "encoder": encoder["model"]}
     facts |= {name: number for name, number in counts.items() if name != "keys"}
+    memory = found["memory"]
+    facts |= {"memory": f"{memory['queries']} past queries, {memory['bytes']} bytes, {memory['dropped']} dropped"}
     facts |= {"keys": keys, "champion": f"model {found['champion']}", "generation": found["generation"]}
     show.table(("fact", "value"), [*facts.items(), *found["settings"].items()])

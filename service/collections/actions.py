@@ -17,7 +17,7 @@ from service.runtime.runtime import DEFAULT_COLLECTION, Runtime
 
 FIXED = ("language", "keys")
 """Settings that decide what is indexed. They cannot change while the collection has documents."""
-NULLABLE = ("retention_days", "memory_half_life_days", "train")
+NULLABLE = ("retention_days", "memory_half_life_days", "memory_max_mb", "train")
 """Settings for which null is a value: no limit, or never."""
 
 
@@ -45,17 +45,20 @@ def _change(runtime: Runtime, state: CollectionState, changes: dict[str, Any]) -
         settings = state.settings.changed(changes)
         fixed = [key for key in FIXED if getattr(settings, key) != getattr(state.settings, key)]
         ages = settings.memory_half_life_days != state.settings.memory_half_life_days
+        limits = settings.memory_max_mb != state.settings.memory_max_mb
         with runtime.database.write() as connection:
             if fixed and has_documents(connection, state.id):
                 detail = f"{fixed[0]} decides what is indexed: create another collection, or delete the documents first"
                 raise Problem(409, "setting_is_fixed", detail)
             update_settings(connection, state.id, asdict(settings))
-            watermark = bump_watermark(connection, state.id, documents=False) if ages else 0
+            watermark = bump_watermark(connection, state.id, documents=False) if ages or limits else 0
         state.configure(settings)
         if "language" in fixed:
             state.reset_index()
         if ages:
             state.age(watermark, settings.decay_clock())
+        if limits:
+            state.limit_memory(watermark)
 
 
 def show(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
@@ -69,6 +72,7 @@ def show(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
             "settings": {name: value for name, value in asdict(state.settings).items() if name != "synonyms"},
             "encoder": {"model": row["encoder"], "fingerprint": row["fingerprint"], "dim": row["dim"]},
             "counts": counts(connection, state.id),
+            "memory": asdict(state.bounded_memory.size),
             "champion": champion_version(connection, state.id),
             "generation": row["watermark"],
             "created_at": row["created_at"],

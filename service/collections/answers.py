@@ -79,6 +79,8 @@ class CollectionSettings(Answer):
     """How queries attend to keys."""
     memory_half_life_days: int | None
     """Days in which remembered feedback loses half its weight; null means no decay."""
+    memory_max_mb: int | None
+    """The most MiB of memory; null for no limit."""
     typos: bool | Typos
     """Whether searches correct words that no document contains."""
     stop_words: list[str]
@@ -119,6 +121,19 @@ class Counts(Answer):
     """Models, with the untrained model."""
 
 
+class MemorySize(Answer):
+    """The size of the memory of a collection."""
+
+    queries: int
+    """Past queries that searches use."""
+    bytes: int
+    """The bytes of these past queries, estimated from above."""
+    max_bytes: int | None
+    """The limit; null for no limit."""
+    dropped: int
+    """Past queries that are in the log and not in memory, because of the limit."""
+
+
 class Collection(Answer):
     """A collection: settings, counts, champion."""
 
@@ -131,6 +146,7 @@ class Collection(Answer):
             "keys": ["title", "passage"],
             "attention": {"form": "bilinear", "heads": 1, "normaliser": "softmax"},
             "memory_half_life_days": 365,
+            "memory_max_mb": 6144,
             "typos": True,
             "stop_words": [],
             "train": None,
@@ -145,6 +161,7 @@ class Collection(Answer):
             "judgments": 0,
             "models": 1,
         },
+        memory={"queries": 1, "bytes": 8300, "max_bytes": 6442450944, "dropped": 0},
         champion=0,
         generation=2,
         created_at="2026-09-20T10:00:00.000Z",
@@ -158,6 +175,8 @@ class Collection(Answer):
     """The encoder that made the keys."""
     counts: Counts
     """The numbers of what the collection holds."""
+    memory: MemorySize
+    """The size of the memory."""
     champion: int
     """The version of the model that serves."""
     generation: int

@@ -17,6 +17,7 @@ from index.errors import EncoderMismatch
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
 from index.memory.aggregation import Confirmations
+from index.memory.bounded_memory import BoundedMemory, ReadLog
 from index.memory.click_worth import ASSUMED_WORTH, ClickWorth
 from index.memory.confirmation import Confirmation
 from index.memory.exact import ClickCount
@@ -59,6 +60,13 @@ class CollectionState:
         self.store = store
         self.serving = serving
         self.memory = empty_memory(self.settings, serving.worth)
+        """The confirmations of the past queries that searches use."""
+        self.bounded_memory = BoundedMemory(
+            self.memory, self.dim, self.settings.memory_max_bytes, BOUNDS, lambda query_keys: self.read_log(query_keys)
+        )
+        """Keeps `memory` within the limit of the settings."""
+        self.read_log: ReadLog = empty_log
+        """Reads stored confirmations; `service.runtime.loader` sets it."""
         self.known_words: frozenset[str] = frozenset()
         """The words that the encoder knows. They are not corrected in queries."""
         self.without_vectors: set[int] = set()
@@ -140,14 +148,19 @@ class CollectionState:
         The day of the memory stays the same, so that a click does not wait until all confirmations are aged:
         `service.operations.housekeeping` ages them.
         """
-        touched = self.memory.change(added, removed)
-        self._use_clicks(touched)
-        self.store.revise(watermark, self.memory.keys(touched))
+        self._revise_memory(watermark, self.bounded_memory.change(added, removed))
+
+    def limit_memory(self, watermark: int) -> None:
+        """Publish a generation whose memory is within the limit of the settings. The caller holds the lock."""
+        self._revise_memory(watermark, self.bounded_memory.limit(self.settings.memory_max_bytes))
 
     def age(self, watermark: int, clock: DecayClock) -> None:
         """Publish a generation with the same confirmations at another day or half-life. The caller holds the lock."""
         self.memory.age(clock)
-        self.store.revise(watermark, self.memory.keys())  # the vectors stay, and so does their index
+        moved = self.bounded_memory.use_half_life(clock.half_life_days)
+        self._use_clicks(moved)
+        keys = self.memory.keys(moved) | self.memory.keys()
+        self.store.revise(watermark, keys)  # the vectors stay, and so does their index
 
     def serve(self, serving: Serving) -> None:
         """Let a model answer searches, and clicks count in memory by its worth. The caller holds the lock.
@@ -166,10 +179,18 @@ class CollectionState:
                 self.store.revise(self.generation.watermark, self.memory.keys(touched))
         return bool(touched)
 
-    def load_memory(self, confirmed: Iterable[Confirmation], watermark: int) -> None:
-        """Publish a generation with the stored confirmations, while the collection is being loaded."""
-        self._use_clicks(self.memory.change(confirmed))
+    def load_memory(self, unread: Iterable[Confirmation], watermark: int) -> None:
+        """Publish a generation with the stored confirmations, while the collection is being loaded.
+
+        unread: all confirmations without their vectors, those of one query together.
+        """
+        self._use_clicks(self.bounded_memory.load(unread))
         self.store.remember(watermark, chain.from_iterable(self.memory.keys().values()))
+
+    def _revise_memory(self, watermark: int, touched: set[str]) -> None:
+        """Publish a generation in which these past queries are as in memory."""
+        self._use_clicks(touched)
+        self.store.revise(watermark, self.memory.keys(touched))
 
     def _use_clicks(self, query_keys: set[str]) -> None:
         """Count the clicks of these queries where enough clients like a document for their clicks to qualify it."""
@@ -205,3 +226,8 @@ def empty_memory(settings: CollectionSettings, worth: ClickWorth) -> Confirmatio
 def no_clicks(wanted: Mapping[str, Sequence[int]]) -> Mapping[str, Mapping[int, ClickCount]]:
     """Return no count of clicks."""
     return {}
+
+
+def empty_log(query_keys: Sequence[str] | None) -> list[Confirmation]:
+    """Return no confirmations."""
+    return []

@@ -1,10 +1,10 @@
 """SQL of collections, and of the documents and confirmations that their state is built from. The caller commits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, insert, literal, select, update
 
 from index.encoding.documents import words_of
 from index.generation.generation import IndexedDocument
@@ -12,7 +12,7 @@ from index.memory.confirmation import Confirmation
 from index.memory.grades import grade_of
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind
-from service.storage.database import now
+from service.storage.database import Database, now
 from service.storage.tables import Collection, CollectionAlias, Document, Event, Judgment, TrainingRun, Value
 from service.storage.tables import Key as KeyRow
 from service.storage.vector_codec import as_vector
@@ -146,9 +146,13 @@ def _value(blob: bytes | None) -> Floats | None:
 
 
 def confirmations(
-    connection: Connection, collection_id: int, ids: Iterable[int] | None = None, rows: Iterable[int] | None = None
+    connection: Connection,
+    collection_id: int,
+    ids: Iterable[int] | None = None,
+    rows: Iterable[int] | None = None,
+    query_keys: Iterable[str] | None = None,
 ) -> list[Confirmation]:
-    """Return the confirmations of a collection: all, those of the keys `ids`, or those of the documents `rows`."""
+    """Return the confirmations of a collection: all, those of the keys `ids`, the documents `rows` or `query_keys`."""
     wanted = _confirmations().where(KeyRow.kind == KeyKind.QUERY)
     if ids is not None:
         wanted = wanted.where(KeyRow.id.in_(list(ids)))
@@ -156,13 +160,35 @@ def confirmations(
         wanted = wanted.where(KeyRow.document_row.in_(list(rows)))
     else:
         wanted = wanted.where(KeyRow.collection_id == collection_id)
+        if query_keys is not None:
+            wanted = wanted.where(KeyRow.query_key.in_(list(query_keys)))
     vectors: dict[bytes, Floats] = {}  # confirmations of the same query share a vector
     return [_confirmation(row, vectors) for row in connection.execute(wanted)]
 
 
-def _confirmations() -> Select[*tuple[Any, ...]]:
+def confirmations_without_vectors(connection: Connection, collection_id: int) -> Iterator[Confirmation]:
+    """Yield all confirmations of a collection, those of one query together; each has an empty vector."""
+    wanted = _confirmations(literal(b"").label("vector")).where(
+        KeyRow.kind == KeyKind.QUERY, KeyRow.collection_id == collection_id
+    )
+    rows = connection.execute(wanted.order_by(KeyRow.query_key), execution_options={"yield_per": PART_SIZE})
+    empty: dict[bytes, Floats] = {}
+    return (_confirmation(row, empty) for row in rows)
+
+
+def read_confirmations(
+    database: Database, collection_id: int, query_keys: Sequence[str] | None
+) -> list[Confirmation]:
+    """Return the committed confirmations of these past queries, or of all of a collection."""
+    with database.read() as connection:
+        return confirmations(connection, collection_id, query_keys=query_keys)
+
+
+def _confirmations(vector: ColumnElement[bytes] | None = None) -> Select[*tuple[Any, ...]]:
+    """Return the statement that reads confirmations; `vector` replaces the stored vector."""
     event, judgment = Event.__table__.c, Judgment.__table__.c
-    key = (KeyRow.id, KeyRow.document_row, KeyRow.vector, KeyRow.weight, KeyRow.query_key)
+    stored = KeyRow.vector if vector is None else vector
+    key = (KeyRow.id, KeyRow.document_row, stored, KeyRow.weight, KeyRow.query_key)
     by_event = (event.client_id, event.timestamp, event.created_at, event.position)
     by_judgment = (judgment.rater, judgment.created_at.label("judged_at"))
     return (

@@ -13,6 +13,7 @@ from index.words.compounds import COMPOUNDING
 from index.words.query_words import Field
 from index.words.reading_options import ReadingOptions, Synonyms, folded
 
+MIB = 1 << 20
 DEFAULT_SCHEDULE: dict[str, Any] = {"every_hours": 24, "min_new_queries": 50}
 """The schedule of training where a schedule leaves its fields out."""
 
@@ -27,6 +28,8 @@ class CollectionSettings:
     keys: list[str] = field(default_factory=lambda: ["title", "passage"])
     attention: dict[str, Any] = field(default_factory=lambda: {"form": "bilinear", "heads": 1, "normaliser": "softmax"})
     memory_half_life_days: int | None = 365
+    memory_max_mb: int | None = 6144
+    """The most MiB of memory, without the dropped past queries; None for no limit."""
     typos: bool | dict[str, Any] = True
     """Whether unknown words of queries are corrected; an object changes the least lengths, and names words to leave
     and fields in which corrections do not match."""
@@ -70,6 +73,11 @@ class CollectionSettings:
         if changes.get("train") is not None:
             more["train"] = DEFAULT_SCHEDULE | (self.train or {}) | changes["train"]
         return replace(self, **{**changes, **more})
+
+    @property
+    def memory_max_bytes(self) -> int | None:
+        """The most bytes of memory; None for no limit."""
+        return None if self.memory_max_mb is None else self.memory_max_mb * MIB
 
     def decay_clock(self, day: int | None = None) -> DecayClock:
         """Return the clock that ages memory as of this day; the default is today."""

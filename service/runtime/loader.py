@@ -1,7 +1,7 @@
 """Creates collections, and builds their state in memory from the tables."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -14,14 +14,18 @@ from index.encoding.encoder import Encoder
 from index.errors import DamagedFile, DamagedKeys
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
+from index.memory.bounded_memory import BoundedMemory
+from index.memory.confirmation import Confirmation
 from index.ranking.attention import AttentionHead
 from index.records import MemoryKey
 from service.runtime.click_repository import click_counts
-from service.runtime.collection import CollectionState, Serving, empty_memory
+from service.runtime.collection import BOUNDS, CollectionState, Serving, empty_memory
 from service.runtime.collection_repository import (
     confirmations,
+    confirmations_without_vectors,
     indexed_documents,
     insert_collection,
+    read_confirmations,
     rows_without_vectors,
 )
 from service.runtime.collection_settings import CollectionSettings
@@ -64,7 +68,8 @@ def load_collection(database: Database, row: RowMapping, data: Path) -> Collecti
         state.saved_watermark = saved
         state.without_vectors = rows_without_vectors(connection, row["id"])
         state.count_clicks = partial(click_counts, database, row["id"])
-        state.load_memory(confirmations(connection, row["id"]), row["watermark"])
+        state.read_log = partial(read_confirmations, database, row["id"])
+        state.load_memory(confirmations_without_vectors(connection, row["id"]), row["watermark"])
         state.rules = Rulebook(rules(connection, row["id"]))
     return state
 
@@ -108,6 +113,15 @@ def rebuild_index(database: Database, state: CollectionState, damaged: Generatio
 def memory_keys(connection: Connection, row: RowMapping) -> list[MemoryKey]:
     """Return the merged memory of a stored collection, aged to today, by the worth of clicks of its champion."""
     worth = click_worth(connection, row["id"], champion_version(connection, row["id"]))
-    memory = empty_memory(CollectionSettings(**row["settings"]), worth)
-    memory.change(confirmations(connection, row["id"]))
+    settings = CollectionSettings(**row["settings"])
+    memory = empty_memory(settings, worth)
+    read_log = partial(_stored_confirmations, connection, row["id"])
+    bounded = BoundedMemory(memory, row["dim"], settings.memory_max_bytes, BOUNDS, read_log)
+    bounded.load(confirmations_without_vectors(connection, row["id"]))
     return list(chain.from_iterable(memory.keys().values()))
+
+
+def _stored_confirmations(
+    connection: Connection, collection_id: int, query_keys: Sequence[str] | None
+) -> list[Confirmation]:
+    return confirmations(connection, collection_id, query_keys=query_keys)
