@@ -37,14 +37,14 @@ WARM = 20
 
 def measure(count: int) -> dict[str, Any]:
     """Return the figures of one size."""
-    before = _resident()
+    before = resident_bytes()
     started = time.perf_counter()
     confirmations = Confirmations(DecayClock(0))
     for first, vectors in blocks(count):
         confirmations.change(_click(first + at, vector) for at, vector in enumerate(vectors))
     memory = Memory.of([key for group in confirmations.keys().values() for key in group], DIM)
     figures: dict[str, Any] = {"queries": count, "load_seconds": round(time.perf_counter() - started, 2)}
-    figures["bytes_per_query"] = round((_resident() - before) / count)
+    figures["bytes_per_query"] = round((resident_bytes() - before) / count)
     indexed, found = _searches(memory)
     exact, found_exactly = _searches(replace(memory, _sealed=None))
     assert found == found_exactly, "the index finds what the exact scan finds"
@@ -95,7 +95,7 @@ def _quantile(milliseconds: list[float], percent: float) -> float:
     return round(float(np.percentile(milliseconds, percent)), 3)
 
 
-def _resident() -> int:
+def resident_bytes() -> int:
     """Return the resident bytes of this process."""
     (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmRSS:")]
     return 1024 * int(line.split()[1])

@@ -1,6 +1,6 @@
-"""A memory within a limit on its bytes: the confirmations of the kept past queries are merged, the others stay in the log.
+"""A memory within a limit on its bytes: the kept past queries are merged, the others stay in the log (decision 0029).
 
-A dropped past query keeps its rank and the ids of its confirmations here, and no vector. Its confirmations are read from
+A dropped past query has its rank and the ids of its confirmations here, and no vector. Its confirmations are read from
 the log when they change its rank, and when it is kept again. The result is a function of the set of confirmations, the
 limit, the day and the worth of clicks.
 """

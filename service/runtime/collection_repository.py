@@ -176,9 +176,7 @@ def confirmations_without_vectors(connection: Connection, collection_id: int) ->
     return (_confirmation(row, empty) for row in rows)
 
 
-def read_confirmations(
-    database: Database, collection_id: int, query_keys: Sequence[str] | None
-) -> list[Confirmation]:
+def read_confirmations(database: Database, collection_id: int, query_keys: Sequence[str] | None) -> list[Confirmation]:
     """Return the committed confirmations of these past queries, or of all of a collection."""
     with database.read() as connection:
         return confirmations(connection, collection_id, query_keys=query_keys)

@@ -43,6 +43,11 @@ def test_a_collection_is_created_changed_listed_and_deleted(
     changed = json.loads(run(capsys, "collections", "set", "shop", *options, "--json"))["settings"]
     assert (changed["filterable"], changed["retention_days"]) == (["a", "b"], 9)
     assert (changed["memory_half_life_days"], changed["keys"], changed["language"]) == (None, ["passage"], "german")
+    full = json.loads(run(capsys, "collections", "set", "shop", "--memory-max-mb", 512, "--json"))
+    assert full["memory"] == {"queries": 0, "bytes": 0, "max_bytes": 512 * 2**20, "dropped": 0}
+    run(capsys, "collections", "set", "shop", "--memory-max-mb", "much", code=2)
+    changed = json.loads(run(capsys, "collections", "set", "shop", "--memory-max-mb", "none", "--json"))["settings"]
+    assert changed["memory_max_mb"] is None
     kept = json.loads(run(capsys, "collections", "set", "shop", "--retention-days", "none", "--json"))["settings"]
     assert kept == changed | {"retention_days": None}
     assert "german" in run(capsys, "collections", "show", "shop")

@@ -8,9 +8,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.memory.rank import bytes_of
-from service.runtime.loader import memory_keys
-from service.runtime.collection_repository import collection_row
 from service.runtime import collection_settings
+from service.runtime.collection_repository import collection_row
+from service.runtime.loader import memory_keys
 from tests.service.client import CollectionClient, create, event, opened, runtime_of
 from tests.service.test_memory import days_ago
 
