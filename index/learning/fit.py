@@ -28,6 +28,7 @@ from index.learning.examples import (
 )
 from index.learning.explored_examples import make_explored_examples
 from index.learning.held_out import Choices, compare_heads, sample, select_hop
+from index.learning.held_out_attention import attention_before_and_after
 from index.learning.model_selection import ClickInterpretations, Selection, select
 from index.learning.null_slot import calibrate_null
 from index.learning.trainer import TrainingSplit, run_trial
@@ -106,6 +107,7 @@ def fit(
         "context": context.as_dict(),
         "held_out": {name: comparison.as_dict() for name, comparison in held_out.comparisons.items()},
         "held_out_queries": held_out.counts,
+        "attention": attention_before_and_after(generation, champion, head, held_out.most_changed),
         "head": describe(head),
     }
     in_context = not_worse_in_context(generation, champion, head, test, curve, config)

@@ -22,6 +22,7 @@ from index.learning.click_likelihood import (
 from index.learning.click_model import ClickModel, held_out_qrels
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback
+from index.learning.held_out_attention import most_changed
 from index.learning.model_selection import Selection, beats
 from index.learning.optimism import Counts, optimism
 from index.learning.tree_selection import TreeChoice
@@ -49,6 +50,8 @@ class HeldOut:
     comparisons: dict[str, Comparison]
     counts: dict[str, int]
     never_shown: tuple[float, float] | None = None
+    most_changed: Sequence[Feedback] = ()
+    """The test queries whose ranking the challenger changes most (`index.learning.held_out_attention`)."""
 
     def decide(self, earlier: int = 0) -> Decision:
         """Return the decision of the gate, on clicks if most held-out queries have clicks, else on judgments.
@@ -205,11 +208,12 @@ def compare_heads(
     with_clicks = clicked_queries(held_out)
     counts = {"test": len(test), "cross_fitted": len(cross_fitted), "clicked": len(with_clicks)}
     of_clicks = _compare_likelihoods(generation, champion, queries, len(test), choices, clicks.examination.curve)
+    changed = most_changed(test, *runs)
     if of_clicks is None:
-        return HeldOut(comparisons, counts)
+        return HeldOut(comparisons, counts, most_changed=changed)
     newest = newest_shown([*learn, *test])
     new = tuple(never_shown(run, with_clicks, newest) for run in runs)
-    return HeldOut(comparisons | {CLICKS: of_clicks}, counts, (new[0], new[1]))
+    return HeldOut(comparisons | {CLICKS: of_clicks}, counts, (new[0], new[1]), changed)
 
 
 def _compare_likelihoods(

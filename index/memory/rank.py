@@ -17,8 +17,8 @@ Rank = tuple[bool, float, float, str]
 ANY_POSITION = ClickWorth((1.0,))
 """Every click has the same worth, so a new champion changes no rank."""
 PAST_QUERY_BYTES = 2000
-"""Bytes of a past query without its vectors and confirmations: names, entries of tables, its place in the order; rounded
-up from a measurement."""
+"""Bytes of a past query without its vectors and confirmations: names, entries of tables, its place in the order.
+Rounded up from a measurement."""
 CONFIRMATION_BYTES = 1500
 """Bytes of a confirmation of a client and a pair of its own; rounded up from the same measurement."""
 

@@ -42,21 +42,28 @@ def of_search(answer: Mapping[str, Any]) -> list[Heatmap]:
     return [one for one in [*found, _parts(matrix["parts_by_documents"], hits)] if not one.is_empty]
 
 
-def of_models(answers: Mapping[str, Sequence[Mapping[str, Any]]], queries: Sequence[str]) -> list[Heatmap]:
-    """Return a heatmap of each model: a row for each query, with its weights by rank and the weight of no answer.
+def of_run(answer: Mapping[str, Any]) -> list[Heatmap]:
+    """Return a heatmap for the model before a run and for its model: a row for each held-out query.
 
-    answers: title of a model -> its answers to these queries, in their order. Ranks without a hit have the weight 0.
+    A row has the weights by rank and the weight of no answer. Both heatmaps have the same colours. Without a query
+    there is no heatmap.
     """
-    cells = {title: [_weights(one) for one in of_model] for title, of_model in answers.items()}
-    largest = max((cell for of_model in cells.values() for row in of_model for cell in row), default=0.0)
+    queries = answer["queries"]
+    largest = max((cell for one in queries for name in ("before", "after") for cell in one[name]), default=0.0)
     columns = [*(f"rank {rank}" for rank in range(1, RANKS + 1)), "no answer"]
-    rows = [shortened(query) for query in queries]
-    return [Heatmap(title, rows, columns, of_model, signed=False, largest=largest) for title, of_model in cells.items()]
-
-
-def _weights(answer: Mapping[str, Any]) -> list[float]:
-    weights = [hit["score"] for hit in answer["hits"][:RANKS]]
-    return [*weights, *[0.0] * (RANKS - len(weights)), answer["attention"]["null_weight"]]
+    rows = [shortened(one["q"]) for one in queries]
+    found = [
+        Heatmap(
+            f"{name}: model {answer[name]}, held-out queries",
+            rows,
+            columns,
+            [one[name] for one in queries],
+            signed=False,
+            largest=largest,
+        )
+        for name in ("before", "after")
+    ]
+    return [one for one in found if not one.is_empty]
 
 
 def _words(matrix: Mapping[str, Any], hits: Mapping[str, Mapping[str, Any]]) -> Heatmap:

@@ -2,7 +2,7 @@
 `training-runs` lists the runs and tells what is missing for the next run by schedule.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -14,9 +14,6 @@ from service.cli.drawing import HeatmapOption
 from service.cli.failures import ERROR, USAGE, Failure, Refused
 from service.cli.following import follow
 from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption
-
-DRAWN_QUERIES = 8
-"""Queries whose attention `--heatmap` draws."""
 
 
 class Promote(StrEnum):
@@ -82,7 +79,6 @@ def train(
         raise Failure(USAGE, "--heatmap and --no-wait exclude each other: the attention after the run is drawn")
     drawing.require_image_name(heatmap)
     with connect(data, url) as service:
-        before = to_judge(service, collection) if heatmap else {}
         runs = collection_path(collection, "training-runs")
         body = {"seed": seed, "promote": promote, "budget_seconds": budget, "click_reading": click_reading}
         if from_documents:
@@ -92,7 +88,7 @@ def train(
         run = started(service, runs, body)
         if wait:
             run = followed(service, f"{runs}/{run['id']}")
-        drawn = attention(service, collection, before, run) if heatmap else []
+        drawn = attention(service, f"{runs}/{run['id']}") if heatmap else []
     if json_out:
         show.data(run)
     elif wait:
@@ -100,6 +96,8 @@ def train(
     else:
         show.line(f"training run {run['id']}")
     if heatmap:
+        if not drawn:
+            raise Failure(ERROR, "--heatmap: the run has no held-out query, so that there is nothing to draw")
         drawing.write(heatmap, drawn, beside=True)
 
 
@@ -173,34 +171,10 @@ def followed(service: Service, path: str) -> dict[str, Any]:
         raise
 
 
-def to_judge(service: Service, collection: str) -> dict[str, Any]:
-    """Return the champion and the queries worth judging, before a run: queries with feedback or logged searches.
-
-    Raises Failure ERROR if there is no such query.
-    """
-    path = collection_path(collection, "judging")
-    found: dict[str, Any] = service.call("GET", path, params={"limit": str(DRAWN_QUERIES)})
-    if not found["queries"]:
-        raise Failure(ERROR, "--heatmap: no query is left to judge, so that there is nothing to draw")
-    return found
-
-
-def attention(
-    service: Service, collection: str, before: Mapping[str, Any], run: Mapping[str, Any]
-) -> list[heatmaps.Heatmap]:
-    """Return the heatmaps of the champion before a run and of the model of the run."""
-    queries = [one["q"] for one in before["queries"]]
-    versions = {"before: model": before["champion"], "after: model": run["model_version"]}
-    answers = {
-        f"{name} {version}": answered(service, collection, queries, version) for name, version in versions.items()
-    }
-    return heatmaps.of_models(answers, queries)
-
-
-def answered(service: Service, collection: str, queries: Sequence[str], version: int) -> list[dict[str, Any]]:
-    """Return the answers of a model to these queries, without logging the searches."""
-    request = {"limit": heatmaps.RANKS, "model": version, "log": False, "fields": ["title"]}
-    return [service.call("POST", collection_path(collection, "search"), {"q": query} | request) for query in queries]
+def attention(service: Service, run_path: str) -> list[heatmaps.Heatmap]:
+    """Return the heatmaps of held-out queries by the champion before a run and by its model; none without a query."""
+    answer = service.call("GET", f"{run_path}/attention")
+    return heatmaps.of_run(answer)
 
 
 def show_run(run: Mapping[str, Any]) -> None:

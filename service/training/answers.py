@@ -100,6 +100,36 @@ class TrainingRun(Answer):
     """The end of the run, null before."""
 
 
+class QueryAttention(Answer):
+    """The attention of two models for a held-out query: weights of the first ten ranks, then of "no answer"."""
+
+    q: str
+    """The query, in lower case."""
+    before: list[float]
+    """The weights of the model before the run; a rank without a document has the weight 0."""
+    after: list[float]
+    """The weights of the model of the run."""
+
+
+class RunAttention(Answer):
+    """The attention before and after a run, for queries that neither model trained on."""
+
+    model_config = example(
+        before=0,
+        after=1,
+        queries=[
+            {"q": "copy a folder", "before": [0.4, 0.2, *[0.05] * 8, 0.0], "after": [0.7, 0.1, *[0.02] * 8, 0.04]}
+        ],
+    )
+
+    before: int | None
+    """The version of the champion that the run compared with; null without a model of the run."""
+    after: int | None
+    """The version of the model of the run; null without it."""
+    queries: list[QueryAttention]
+    """The held-out queries whose ranking changed most, at most eight; empty if the run has none."""
+
+
 class TrainingRunList(Answer):
     """The training runs, newest first, without their steps."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
+from index.records import KeyKind
 from service.storage.database import now
 from service.storage.tables import (
     AliasChange,
@@ -13,6 +14,7 @@ from service.storage.tables import (
     Event,
     Impression,
     Judgment,
+    Key,
     Model,
     PendingDocument,
     TrainingRun,
@@ -130,9 +132,10 @@ def run_steps(connection: Connection, run_id: str) -> list[dict[str, Any]]:
 
 
 def model_of_run(connection: Connection, collection_id: int, run_id: str) -> Row[Any] | None:
-    """Return version, report and decision of the model that a run has made, or None."""
+    """Return version, report, decision and lineage of the model that a run has made, or None."""
     own = (Model.collection_id == collection_id, Model.lineage["training_run"].as_string() == run_id)
-    return connection.execute(select(Model.version, Model.report, Model.decision).where(*own)).one_or_none()
+    wanted = select(Model.version, Model.report, Model.decision, Model.lineage).where(*own)
+    return connection.execute(wanted).one_or_none()
 
 
 def lineages_against(connection: Connection, collection_id: int, champion: int) -> list[dict[str, Any]]:
@@ -174,6 +177,14 @@ def documents_at_runs(connection: Connection, collection_id: int) -> list[int]:
     """Return the number of documents at each run on the documents, canceled ones left out."""
     mine = (TrainingRun.collection_id == collection_id, ON_DOCUMENTS, TrainingRun.status != "canceled")
     return [data["documents"] for data in connection.execute(select(TrainingRun.data).where(*mine)).scalars()]
+
+
+def past_queries(connection: Connection, collection_id: int) -> Iterator[str]:
+    """Yield the query keys that have feedback on a document, in order."""
+    wanted = select(Key.query_key).where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY).distinct()
+    streamed = {"yield_per": CHUNK}
+    for query_key in connection.execute(wanted.order_by(Key.query_key), execution_options=streamed).scalars():
+        yield query_key or ""
 
 
 def has_moved_champion(connection: Connection, collection_id: int) -> bool:

@@ -14,7 +14,8 @@ from service.http.requests import StrictRoute
 from service.http.responses import accepted
 from service.runtime.dependency import Running
 from service.training import actions
-from service.training.answers import TrainingRun, TrainingRunList
+from service.training.answers import RunAttention, TrainingRun, TrainingRunList
+from service.training.attention import attention_of_run
 from service.training.schemas import TrainingIn
 
 router = APIRouter(prefix="/v1/collections/{collection}/training-runs", tags=["training"], route_class=StrictRoute)
@@ -55,6 +56,12 @@ def list_training_runs(runtime: Running, collection: str) -> dict[str, Any]:
 def get_training_run(runtime: Running, collection: str, run_id: str) -> dict[str, Any]:
     """Show a training run: its steps, its data, its decision and the reasons."""
     return actions.show(runtime, runtime.collection(collection), run_id)
+
+
+@router.get("/{run_id}/attention", responses=answers((200, RunAttention, "The weights of both models")))
+def get_attention(runtime: Running, collection: str, run_id: str) -> dict[str, Any]:
+    """Show the attention before and after a run, for the held-out queries whose ranking changed most."""
+    return attention_of_run(runtime, runtime.collection(collection), run_id)
 
 
 @router.get("/{run_id}/stream", response_class=StreamingResponse, responses=STREAM)

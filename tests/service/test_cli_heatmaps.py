@@ -1,6 +1,7 @@
 """`--heatmap`: the arrays of the heatmaps, and the images that are drawn of them."""
 
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -10,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from index.learning.examples import TEST_FOLDS, fold_of
 from service.cli import drawing, heatmaps
 from service.cli.heatmaps import Heatmap
-from tests.service.test_cli import FOUND, HIT, ROOT, Fake, Run, fake, lines_file, run
+from tests.service.test_cli import FOUND, ROOT, Fake, Run, fake, lines_file, run
 
 __all__ = ["fake", "run"]
 
@@ -182,49 +184,51 @@ def test_heatmaps_of_a_data_directory(run: Run, tmp_path: Path, monkeypatch: pyt
 # --- Training ---
 
 
-def ranked(*weights: float, null_weight: float) -> dict[str, Any]:
-    """Return an answer whose hits have these weights."""
-    hits = [HIT | {"position": position, "score": weight} for position, weight in enumerate(weights, 1)]
-    return FOUND | {"hits": hits, "attention": {"null_weight": null_weight}}
+RUNS = "/v1/collections/default/training-runs"
+ENDED = {"id": "r1", "status": "succeeded", "model_version": 5, "report": {}, "decision": {}}
+OAK = {"q": "oak", "before": [0.5, 0.25, *[0.0] * 8, 0.25], "after": [1.0, *[0.0] * 10]}
+PINE = {"q": "pine", "before": [0.1] * 11, "after": [0.05] * 11}
 
 
-def test_the_weights_of_models_are_arrays_by_rank_with_no_answer_last() -> None:
-    before = [ranked(0.5, 0.25, null_weight=0.25), ranked(*[0.05] * 12, null_weight=0.4)]
-    after = [ranked(0.75, null_weight=0.25), ranked(null_weight=1.0)]
-    one, other = heatmaps.of_models({"model 0": before, "model 1": after}, ["oak", "pine"])
-    assert (one.title, one.rows, one.columns[0], one.columns[-1]) == ("model 0", ["oak", "pine"], "rank 1", "no answer")
-    assert one.cells == [[0.5, 0.25, *[0.0] * 8, 0.25], [*[0.05] * 10, 0.4]]
-    assert other.cells == [[0.75, *[0.0] * 9, 0.25], [*[0.0] * 10, 1.0]]
+def test_the_weights_of_held_out_queries_are_arrays_by_rank_with_no_answer_last() -> None:
+    one, other = heatmaps.of_run({"before": 2, "after": 5, "queries": [OAK, PINE]})
+    assert [each.title for each in (one, other)] == [
+        "before: model 2, held-out queries",
+        "after: model 5, held-out queries",
+    ]
+    assert (one.rows, one.columns[0], one.columns[-1]) == (["oak", "pine"], "rank 1", "no answer")
+    assert (one.cells, other.cells) == ([OAK["before"], PINE["before"]], [OAK["after"], PINE["after"]])
     figure = drawing.figure_of([one, other], beside=True)
     assert [axes.images[0].get_clim() for axes in figure.axes] == [(0, 1.0), (0, 1.0)]
     for axes, heatmap in zip(figure.axes, (one, other), strict=True):
         assert np.array_equal(axes.images[0].get_array(), np.asarray(heatmap.cells))
 
 
-def test_training_draws_the_champion_before_and_the_model_of_the_run(fake: Fake, run: Run, tmp_path: Path) -> None:
-    runs = "/v1/collections/default/training-runs"
-    fake.on("GET", "/v1/collections/default/judging", {"champion": 2, "queries": [{"q": "oak"}, {"q": "pine"}]})
-    fake.on("POST", runs, (202, {"id": "r1"}))
-    fake.on("GET", f"{runs}/r1", {"id": "r1", "status": "succeeded", "model_version": 5, "report": {}, "decision": {}})
-    fake.on("POST", ALL, *[ranked(weight, null_weight=0.1) for weight in (0.2, 0.3, 0.6, 0.7)])
+def test_training_draws_the_held_out_queries_of_the_run_and_searches_nothing(
+    fake: Fake, run: Run, tmp_path: Path
+) -> None:
+    fake.on("POST", RUNS, (202, {"id": "r1"}))
+    fake.on("GET", f"{RUNS}/r1", ENDED)
+    fake.on("GET", f"{RUNS}/r1/attention", {"before": 2, "after": 5, "queries": [OAK, PINE]})
     ended = run("train", "--heatmap", tmp_path / "a.png", "--url", fake.url)
     assert ended.code == 0, ended.err
     assert "heatmaps:" in ended.err
-    request = {"limit": 10, "log": False, "fields": ["title"]}
-    models = [("oak", 2), ("pine", 2), ("oak", 5), ("pine", 5)]
-    assert fake.sent(ALL) == [request | {"q": query, "model": version} for query, version in models]
-    paths = [path for _, path, _ in fake.requests]
-    assert paths.index("/v1/collections/default/judging") < paths.index(runs)
+    assert {path for _, path, _ in fake.requests} == {RUNS, f"{RUNS}/r1", f"{RUNS}/r1/attention"}
     drawn = [Heatmap("t", ["oak", "pine"], ["c"] * 11, [])] * 2
     width, height = drawing.size_of(drawn, beside=True)
     assert png_size(tmp_path / "a.png") == (round(drawing.DPI * width), round(drawing.DPI * height))
 
 
-def test_without_queries_no_run_is_started(fake: Fake, run: Run, tmp_path: Path) -> None:
-    fake.on("GET", "/v1/collections/default/judging", {"champion": 0, "queries": []})
+def test_a_run_without_held_out_queries_is_shown_and_the_command_says_that_nothing_is_drawn(
+    fake: Fake, run: Run, tmp_path: Path
+) -> None:
+    fake.on("POST", RUNS, (202, {"id": "r1"}))
+    fake.on("GET", f"{RUNS}/r1", ENDED)
+    fake.on("GET", f"{RUNS}/r1/attention", {"before": 0, "after": 5, "queries": []})
     ended = run("train", "--heatmap", tmp_path / "a.png", "--url", fake.url)
-    assert (ended.code, [path for _, path, _ in fake.requests]) == (1, ["/v1/collections/default/judging"])
-    assert "nothing to draw" in ended.err
+    assert (ended.code, (tmp_path / "a.png").exists()) == (1, False)
+    assert "model 5" in ended.out
+    assert "no held-out query" in ended.err
 
 
 @pytest.mark.parametrize("more", [["--heatmap", "a.gif"], ["--heatmap", "a.png", "--no-wait"]])
@@ -235,11 +239,10 @@ def test_wrong_use_in_training_ends_with_2_before_any_request(fake: Fake, run: R
 
 
 def test_training_without_a_heatmap_asks_for_no_queries(fake: Fake, run: Run) -> None:
-    runs = "/v1/collections/default/training-runs"
-    fake.on("POST", runs, (202, {"id": "r1"}))
-    fake.on("GET", f"{runs}/r1", {"id": "r1", "status": "succeeded", "model_version": 5, "report": {}, "decision": {}})
+    fake.on("POST", RUNS, (202, {"id": "r1"}))
+    fake.on("GET", f"{RUNS}/r1", ENDED)
     assert run("train", "--url", fake.url).code == 0
-    assert {path for _, path, _ in fake.requests} == {runs, f"{runs}/r1"}
+    assert {path for _, path, _ in fake.requests} == {RUNS, f"{RUNS}/r1"}
 
 
 def test_the_attention_of_a_real_run_is_drawn(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,9 +255,11 @@ def test_the_attention_of_a_real_run_is_drawn(run: Run, tmp_path: Path, monkeypa
     ended = run("train", "--budget", 1, "--promote", "never", "--heatmap", tmp_path / "a.svg", *option)
     assert ended.code == 0, ended.err
     drawn = (tmp_path / "a.svg").read_text()
-    assert "<!-- before: model 0 -->" in drawn
-    assert "<!-- after: model 1 -->" in drawn
-    assert drawn.count("which tree has number") >= 8
+    assert "<!-- before: model 0, held-out queries -->" in drawn
+    assert "<!-- after: model 1, held-out queries -->" in drawn
+    shown = set(re.findall(r"<!-- (which tree has number \d+) -->", drawn))
+    held_out = {one["query"] for one in judged if fold_of(one["query"]) < TEST_FOLDS}
+    assert shown == held_out != set()
 
 
 def test_a_search_without_a_heatmap_imports_no_matplotlib() -> None:
