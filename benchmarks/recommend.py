@@ -2,10 +2,12 @@
 
     python -m benchmarks.recommend --data ../shared/data --out benchmarks/results/recommend.json
 
-A session is the documents that are relevant to one query (train: to choose the constants; test: to report), or a cart
-of the shop (benchmarks/carts.py). At most SIZE documents of a session are used, in a random order. Each of at most
-HELD_OUT documents is held out in turn, and the others are liked. Reported are the share of held-out documents among the
-first ten (hit rate) and nDCG@10. Sets in which every query has one relevant document have no sessions.
+A session is the documents that are relevant to one query (train: to choose the constants; test: to report), a cart
+of the shop (benchmarks/carts.py), or the documents that a customer of the shop clicked on several searches, read from
+the log of the service by `session_id` (benchmarks/logged_sessions.py). At most SIZE documents of a session are used,
+those of a log in the order of time, the others in a random order. Each of at most HELD_OUT documents is held out in
+turn, and the others are liked. Reported are the share of held-out documents among the first ten (hit rate) and nDCG@10.
+Sets in which every query has one relevant document have no sessions.
 
 Compared systems: attention over the liked documents as `POST .../recommend` answers; the mean of the liked values;
 the nearest to any liked document; the nearest to the last document; and popularity, the documents in most train
@@ -26,6 +28,7 @@ from rich.console import Console
 
 from benchmarks.carts import carts
 from benchmarks.collections import TestSet, document_ids, opened, read_set
+from benchmarks.logged_sessions import logged_sessions
 from benchmarks.result_file import add_out, publish
 from benchmarks.shop import products, shop
 from benchmarks.vectors import CachedEncoder, converted_encoder
@@ -46,6 +49,7 @@ CHOSEN_ON = ("cranfield", "crowdflower", "chorus")
 SHARPNESSES = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 1000.0)
 AVERSIONS = (0.0, 0.25, 0.5, 1.0, 2.0)
 SHOP_SEED = 0
+LOGGED = "shop, log"
 MOST_BOUGHT = "popularity"
 Scores = Callable[[Floats, Floats], Floats]
 """(cosines (N, L) to the liked documents in their order, cosines (N, M) to the disliked) -> score (N,) of all."""
@@ -84,7 +88,9 @@ def main() -> None:
         judged_shelf(read_set(options.data / name), encoder, options.sessions, options.seed)
         for name in options.sets.split(",")
     ]
-    figures = measured([*shelves, cart_shelf(encoder, options.sessions, options.seed)])
+    shelves.append(cart_shelf(encoder, options.sessions, options.seed))
+    shelves.append(log_shelf(shop(SHOP_SEED), encoder, options.sessions, options.seed))
+    figures = measured(shelves)
     Console(width=140).print_json(data=figures)
     publish(figures, [options.seed], options.out)
 
@@ -117,6 +123,16 @@ def cart_shelf(encoder: Encoder, most: int, seed: int) -> Shelf:
         return every[:most], every[most:]
 
     return _shelf(shop(SHOP_SEED), encoder, sessions)
+
+
+def log_shelf(one: TestSet, encoder: Encoder, most: int, seed: int) -> Shelf:
+    """Return the shop with sessions that are read from its log by session id, at most `most` for each part."""
+    random = np.random.default_rng(seed)
+    with opened(one, encoder, KEYS) as (runtime, state):
+        read = logged_sessions(runtime, state, 2 * most, random)
+        every = [Session(documents[-SIZE:]) for documents in read]
+        half = len(every) // 2
+        return Shelf(LOGGED, state.generation, np.array(state.generation.values), every[:half], every[half:])
 
 
 def _shelf(

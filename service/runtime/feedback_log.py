@@ -134,6 +134,11 @@ def gather_feedback(
     return [*useful, *silent]
 
 
+def read_sessions(connection: Connection, collection_id: int) -> SessionLog:
+    """Return the documents that the users of each session acted on, for the documents that still exist."""
+    return _summarise_events(connection, collection_id, document_rows(connection, collection_id)).log
+
+
 def _silent(records: Records, encode: Encode | None) -> list[Feedback]:
     """Return the queries that were shown and never clicked, as counts of impressions: those with the lowest hashes.
 

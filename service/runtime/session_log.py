@@ -20,6 +20,11 @@ class SessionLog:
         else:
             actions[:] = [one for one in actions if one[2] != row]
 
+    def documents(self, session_id: str) -> tuple[int, ...]:
+        """Return the rows of all documents of a session in the order of its last actions on them, the newest last."""
+        newest = dict.fromkeys(row for _, _, row in reversed(self._actions.get(session_id, [])))
+        return tuple(reversed(newest))
+
     def before(self, session_id: str | None, timestamp: str, query_key: str) -> tuple[int, ...]:
         """Return the rows of the documents of a session before a time, the newest MOST_DOCUMENTS, the newest last.
 
