@@ -255,6 +255,7 @@ def test_answers_about_training_and_models_match_the_schema(client: TestClient, 
     client.put(wood.path, json={"train": {"min_new_queries": 1}})
     assert wood.get("training-runs")["schedule"]["missing"]
     client.get(f"{wood.path}/training-runs/{run['id']}/stream")
+    wood.get(f"training-runs/{run['id']}/attention")
     wood.post(f"training-runs/{run['id']}/cancel")
     wood.get("models")
     wood.get("models/1")
