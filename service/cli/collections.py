@@ -171,7 +171,7 @@ def write_collection(found: Mapping[str, Any], json_out: bool) -> None:
     keys = ", ".join(f"{number} {kind}" for kind, number in counts.get("keys", {}).items())
     facts = {"name": found["name"], "created": found["created_at"], "encoder": encoder["model"]}
     facts |= {name: number for name, number in counts.items() if name != "keys"}
-    memory = found["memory"]
-    facts |= {"memory": f"{memory['queries']} past queries, {memory['bytes']} bytes, {memory['dropped']} dropped"}
+    if memory := found.get("memory"):  # a server of an earlier release has no such member
+        facts["memory"] = f"{memory['queries']} past queries, {memory['bytes']} bytes, {memory['dropped']} dropped"
     facts |= {"keys": keys, "champion": f"model {found['champion']}", "generation": found["generation"]}
     show.table(("fact", "value"), [*facts.items(), *found["settings"].items()])
