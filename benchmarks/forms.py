@@ -1,4 +1,4 @@
-"""The forms of attention, the numbers of heads and the normalisers: each is fitted to the same judgments and searched.
+"""The forms of attention, numbers of heads, normalisers and values: each is fitted to the same judgments and searched.
 
     python -m benchmarks.forms --data ../shared/data --sets cosqa,cranfield --out benchmarks/results/forms.json
 
@@ -15,6 +15,7 @@ from index.ranking.normalisers import NORMALISERS
 from index.ranking.score_functions import FORMS
 
 HEADS = (2, 4, 8)
+VALUE_RANKS = (4, 16)
 DEFAULT = f"{HeadConfig.form}, {HeadConfig.normaliser}"
 VARIANTS = (
     Variant(DEFAULT),
@@ -29,6 +30,7 @@ VARIANTS = (
         for normaliser in NORMALISERS
         if normaliser != HeadConfig.normaliser
     ),
+    *(Variant(f"{HeadConfig.form}, values of rank {rank}", attention={"value_rank": rank}) for rank in VALUE_RANKS),
     Variant("untrained", config=UNTRAINED),
 )
 

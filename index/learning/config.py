@@ -59,6 +59,8 @@ class Recipe:
     """Train the scalars: a weight per part, the temperature, the gain and the sharpness of memory."""
     query_projection: bool = False
     """Also train the matrices of the form, the sharpness of pooling and the gates of the heads."""
+    values: bool = False
+    """Also train the second hop: g and the value projection, with the gradient through both hops."""
     learning_rate: float = 1e-3
     """Learning rate of the matrices."""
     decay: float = 1e-2

@@ -13,6 +13,8 @@ from index.words.compounds import COMPOUNDING
 from index.words.query_words import Field
 from index.words.reading_options import ReadingOptions, Synonyms, folded
 
+DEFAULT_ATTENTION: dict[str, Any] = {"form": "bilinear", "heads": 1, "normaliser": "softmax", "value_rank": 0}
+"""How queries attend to keys. Collections of earlier releases lack `value_rank`."""
 DEFAULT_SCHEDULE: dict[str, Any] = {"every_hours": 24, "min_new_queries": 50}
 """The schedule of training where a schedule leaves its fields out."""
 
@@ -25,7 +27,7 @@ class CollectionSettings:
     language: str = "english"
     retention_days: int | None = None
     keys: list[str] = field(default_factory=lambda: ["title", "passage"])
-    attention: dict[str, Any] = field(default_factory=lambda: {"form": "bilinear", "heads": 1, "normaliser": "softmax"})
+    attention: dict[str, Any] = field(default_factory=DEFAULT_ATTENTION.copy)
     memory_half_life_days: int | None = 365
     typos: bool | dict[str, Any] = True
     """Whether unknown words of queries are corrected; an object changes the least lengths, and names words to leave
@@ -39,6 +41,9 @@ class CollectionSettings:
 
     train_from_documents: bool = False
     """Whether a model is made from the documents by itself, while no labelled model serves."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attention", DEFAULT_ATTENTION | self.attention)
 
     @cached_property
     def reading(self) -> ReadingOptions:
