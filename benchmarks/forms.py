@@ -15,7 +15,9 @@ from index.ranking.normalisers import NORMALISERS
 from index.ranking.score_functions import FORMS
 
 HEADS = (2, 4, 8)
-VALUE_RANKS = (4, 16)
+VALUE_RANK = 8
+ENOUGH = 400.0
+"""A cost budget with which the recipe of values is tried on every set."""
 DEFAULT = f"{HeadConfig.form}, {HeadConfig.normaliser}"
 VARIANTS = (
     Variant(DEFAULT),
@@ -30,7 +32,11 @@ VARIANTS = (
         for normaliser in NORMALISERS
         if normaliser != HeadConfig.normaliser
     ),
-    *(Variant(f"{HeadConfig.form}, values of rank {rank}", attention={"value_rank": rank}) for rank in VALUE_RANKS),
+    Variant(
+        f"{HeadConfig.form}, values of rank {VALUE_RANK}",
+        attention={"value_rank": VALUE_RANK},
+        config={"cost_budget": ENOUGH},
+    ),
     Variant("untrained", config=UNTRAINED),
 )
 

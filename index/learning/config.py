@@ -73,6 +73,11 @@ class Recipe:
     documents down to one below the lowest click; no propensity correction. `explored`: explored lists as they are, with
     the loss of REINFORCE (`reinforce`); tried only where a run names it."""
 
+    @property
+    def changes_dense(self) -> bool:
+        """Whether training changes the dense evidence, which is computed once otherwise."""
+        return self.query_projection or self.values
+
 
 @dataclass(frozen=True)
 class Step:

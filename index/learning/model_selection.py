@@ -196,7 +196,7 @@ def select(
     yield from _try_variants(search, _chosen(_values(search.table()), base, config))
     if initial.value_rank:
         selected = _chosen(_values(search.table()), base, config)
-        yield from search.attempt(replace(selected, name=VALUES, weights=True, query_projection=True, values=True))
+        yield from search.attempt(replace(selected, name=VALUES, weights=True, values=True))
     table = search.table()
     values = _values(table)
     selected = _chosen(values, base, config)

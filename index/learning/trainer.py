@@ -30,6 +30,9 @@ from index.records import Floats
 
 SCALAR_STEPS = 24
 """Least number of steps per epoch for a recipe without a query projection: scalars need many small steps."""
+START_HOP = 0.8
+"""The g that training of the second hop begins with and decays towards: the attention of an untrained head is sure of
+the first document, so that from g = 0 the gradient leads away from its value."""
 VALIDATION_BATCH = 64
 """Queries per batch in validation."""
 
@@ -76,9 +79,11 @@ def run_trial(
         ndcg, clicks = _Validation(generation, data).measure(untrained)
         return Trial(untrained, 0, ndcg, clicks=(clicks,))
     head = trainable_head(initial)
+    if recipe.values:
+        head.hop.fill_(START_HOP)
     optimiser = _Optimiser(head, recipe, config)
     batches = _Batches(generation, data, head, recipe, config)
-    validation = _Validation(generation, data, fixed=not recipe.query_projection)
+    validation = _Validation(generation, data, fixed=not recipe.changes_dense)
     best, best_mean = Trial(as_arrays(head), epochs, {}), -1.0
     history: list[tuple[dict[str, float], dict[str, float]]] = []
     for epoch in range(1, epochs + 1):
@@ -119,7 +124,7 @@ class _Batches:
         self._config = config
         self._epochs = 0
         self._order = np.random.default_rng(config.seed)
-        self._fixed = None if recipe.query_projection else [self._evidence(part) for part in self._parts()]
+        self._fixed = None if recipe.changes_dense else [self._evidence(part) for part in self._parts()]
 
     def epoch(self) -> Iterator[tuple[Tensor | None, Batch]]:
         self._epochs += 1
