@@ -1,4 +1,4 @@
-"""The forms of attention, the numbers of heads and the normalisers: each is fitted to the same judgments and searched.
+"""The forms of attention, numbers of heads, normalisers and values: each is fitted to the same judgments and searched.
 
     python -m benchmarks.forms --data ../shared/data --sets cosqa,cranfield --out benchmarks/results/forms.json
 
@@ -15,6 +15,9 @@ from index.ranking.normalisers import NORMALISERS
 from index.ranking.score_functions import FORMS
 
 HEADS = (2, 4, 8)
+VALUE_RANK = 8
+ENOUGH = 400.0
+"""A cost budget with which the recipe of values is tried on every set."""
 DEFAULT = f"{HeadConfig.form}, {HeadConfig.normaliser}"
 VARIANTS = (
     Variant(DEFAULT),
@@ -28,6 +31,11 @@ VARIANTS = (
         Variant(f"{HeadConfig.form}, {normaliser}", attention={"normaliser": normaliser})
         for normaliser in NORMALISERS
         if normaliser != HeadConfig.normaliser
+    ),
+    Variant(
+        f"{HeadConfig.form}, values of rank {VALUE_RANK}",
+        attention={"value_rank": VALUE_RANK},
+        config={"cost_budget": ENOUGH},
     ),
     Variant("untrained", config=UNTRAINED),
 )

@@ -59,6 +59,8 @@ class Recipe:
     """Train the scalars: a weight per part, the temperature, the gain and the sharpness of memory."""
     query_projection: bool = False
     """Also train the matrices of the form, the sharpness of pooling and the gates of the heads."""
+    values: bool = False
+    """Also train the second hop: g and the value projection, with the gradient through both hops."""
     learning_rate: float = 1e-3
     """Learning rate of the matrices."""
     decay: float = 1e-2
@@ -70,6 +72,11 @@ class Recipe:
     among all candidates. `debiased`: clicks among the documents shown, with log propensities. `naive`: clicks among
     documents down to one below the lowest click; no propensity correction. `explored`: explored lists as they are, with
     the loss of REINFORCE (`reinforce`); tried only where a run names it."""
+
+    @property
+    def changes_dense(self) -> bool:
+        """Whether training changes the dense evidence, which is computed once otherwise."""
+        return self.query_projection or self.values
 
 
 @dataclass(frozen=True)

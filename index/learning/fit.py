@@ -83,9 +83,9 @@ def fit(
     selection = yield from select(generation, interpretations, initial, config, TrialCache(cache, inputs))
     head = yield from _final(generation, interpretations, selection, initial, config)
     hop = yield from select_hop(generation, selection, learn, clicks, config)
-    trees = yield from select_trees(generation, selection.with_hop(hop.chosen), interpretations, config)
+    trees = yield from select_trees(generation, hop.applied(selection), interpretations, config)
     choices = Choices(selection, hop, trees)
-    grown = head.changed(hop=hop.chosen).grown(trees.trees)
+    grown = (head if hop.chosen is None else head.changed(hop=hop.chosen)).grown(trees.trees)
     curve = clicks.examination.curve
     context = yield from select_context(generation, choices.applied, grown, learn, test, curve, config)
     grown = grown.changed(context=context.chosen)
@@ -129,6 +129,7 @@ def describe(head: AttentionHead) -> dict[str, Any]:
         "memory_sharpness": round(float(np.exp(head.log_memory_sharpness)), 4),
         "gates": round(float(np.linalg.norm(head.kind_gate)), 4),
         "hop": round(float(head.hop), 4),
+        "value_change": round(float(np.linalg.norm(up)), 4) if (up := head.value_projection[0]) is not None else 0.0,
         "context": round(float(head.context), 4),
         "trees": len(head.trees),
         "query_change": round(float(np.linalg.norm(change)), 4),

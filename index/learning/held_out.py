@@ -70,13 +70,20 @@ HopMeasures = Mapping[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class HopChoice:
-    """The selected g of the second hop, and the measures of every g that was tried."""
+    """The selected g of the second hop, and the measures of every g that was tried.
 
-    chosen: float
+    chosen: None for a recipe that trained g itself.
+    """
+
+    chosen: float | None
     queries: int
     tried: Mapping[float, HopMeasures]
     optimism: Mapping[str, float]
     """Measure -> its overestimate, which comes from the selection on the same queries."""
+
+    def applied(self, selection: Selection) -> Selection:
+        """Return the selection whose heads have the selected g."""
+        return selection if self.chosen is None else selection.with_hop(self.chosen)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the choice for a training record."""
@@ -101,7 +108,7 @@ class Choices:
     @property
     def applied(self) -> Selection:
         """The selection whose heads have the second hop and the trees."""
-        return self.trees.applied(self.selection.with_hop(self.hop.chosen))
+        return self.trees.applied(self.hop.applied(self.selection))
 
     def optimism(self, measure: str) -> float:
         """Return the overestimate of a measure's gain on these queries."""
@@ -114,7 +121,10 @@ def select_hop(
     """Return the selected g of the second hop with its measures.
 
     Each query is searched by the head of the fold that left it out. Once a g lowers nDCG@10, no larger one is tried.
+    Nothing is tried for a recipe that trained g itself.
     """
+    if selection.recipe.values:
+        return HopChoice(None, 0, {}, {})
     known = [one for one in learn if selection.head_for(one.query_key) is not None]
     queries = sample(known, HOP_QUERIES, config.seed)
     qrels = held_out_qrels(queries, clicks)

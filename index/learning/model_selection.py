@@ -34,8 +34,12 @@ VARIANTS: tuple[Mapping[str, float], ...] = (
     {"decay": 1.0},
 )
 """Changes that are tried after a recipe with a query projection was selected, while half of the cost budget is left."""
+VALUES = "values"
+"""The recipe that also trains the second hop, for a head with a value projection."""
 COST = {False: 1e-4, True: 1.1e-3}
 """Nominal seconds per example and epoch, without and with a query projection: roughly the time of one core."""
+VALUES_COST = 2.2e-3
+"""Nominal seconds that training the second hop adds."""
 NDCG = "nDCG@10"
 """The measure by which recipes, epochs, hop and trees are chosen."""
 Values = Mapping[Recipe, NDArray[np.float64]]
@@ -157,7 +161,8 @@ class _RecipeSearch:
         if not recipe.weights:
             return 0.0
         examples = len(self.interpretations.examples[recipe.interpretation])
-        return COST[recipe.query_projection] * examples * self.config.epochs * len(self.groups)
+        seconds = COST[recipe.query_projection] + (VALUES_COST if recipe.values else 0.0)
+        return seconds * examples * self.config.epochs * len(self.groups)
 
     def _split(self, interpretation: str, group: frozenset[int]) -> TrainingSplit:
         """Return the training split of a fold. All interpretations are validated on clicks among all shown documents.
@@ -189,6 +194,9 @@ def select(
         if level.name in config.recipes:
             yield from _try_level(search, level, base, known)
     yield from _try_variants(search, _chosen(_values(search.table()), base, config))
+    if initial.value_rank:
+        selected = _chosen(_values(search.table()), base, config)
+        yield from search.attempt(replace(selected, name=VALUES, weights=True, values=True))
     table = search.table()
     values = _values(table)
     selected = _chosen(values, base, config)

@@ -30,6 +30,9 @@ from index.records import Floats
 
 SCALAR_STEPS = 24
 """Least number of steps per epoch for a recipe without a query projection: scalars need many small steps."""
+START_HOP = 0.8
+"""The g that training of the second hop begins with and decays towards: the attention of an untrained head is sure of
+the first document, so that from g = 0 the gradient leads away from its value."""
 VALIDATION_BATCH = 64
 """Queries per batch in validation."""
 
@@ -76,9 +79,11 @@ def run_trial(
         ndcg, clicks = _Validation(generation, data).measure(untrained)
         return Trial(untrained, 0, ndcg, clicks=(clicks,))
     head = trainable_head(initial)
+    if recipe.values:
+        head.hop.fill_(START_HOP)
     optimiser = _Optimiser(head, recipe, config)
     batches = _Batches(generation, data, head, recipe, config)
-    validation = _Validation(generation, data, fixed=not recipe.query_projection)
+    validation = _Validation(generation, data, fixed=not recipe.changes_dense)
     best, best_mean = Trial(as_arrays(head), epochs, {}), -1.0
     history: list[tuple[dict[str, float], dict[str, float]]] = []
     for epoch in range(1, epochs + 1):
@@ -113,12 +118,13 @@ class _Batches:
     ) -> None:
         self._generation = generation
         self._curve = None if recipe.interpretation == "naive" else data.curve
+        self._with_values = recipe.values
         self._examples = list(data.train)
         self._head = head
         self._config = config
         self._epochs = 0
         self._order = np.random.default_rng(config.seed)
-        self._fixed = None if recipe.query_projection else [self._evidence(part) for part in self._parts()]
+        self._fixed = None if recipe.changes_dense else [self._evidence(part) for part in self._parts()]
 
     def epoch(self) -> Iterator[tuple[Tensor | None, Batch]]:
         self._epochs += 1
@@ -130,7 +136,7 @@ class _Batches:
             if self._epochs > 1 and self._config.refresh:
                 self._refresh()
             for part in self._parts():
-                yield None, as_tensors(make_batch(self._generation, part))
+                yield None, as_tensors(make_batch(self._generation, part, self._with_values))
 
     def _parts(self) -> Iterator[list[Example]]:
         order = self._order.permutation(len(self._examples))
@@ -198,6 +204,9 @@ def _parameter_groups(head: AttentionHead, recipe: Recipe, config: FitConfig) ->
     if recipe.query_projection:
         scalars += [head.log_sharpness, head.head_gate, *score_scalars(head)]
         groups.append({"params": head.score.low_rank(), "lr": recipe.learning_rate})
+    if recipe.values:
+        scalars.append(head.hop)
+        groups.append({"params": list(head.value_projection), "lr": recipe.learning_rate})
     for group in groups:
         for parameter in group["params"]:
             parameter.requires_grad_(True)
@@ -225,14 +234,23 @@ class _Validation:
         """Return nDCG@10 over the candidates of each validation example, and the log likelihood per click, by query."""
         run: dict[str, list[str]] = {}
         shown: dict[str, Floats] = {}
-        for part, (dense, candidates) in zip(self._parts, self._evidence(head), strict=True):
-            logits = head.attend(dense, candidates).logits[:, :-1]
+        for part, logits in zip(self._parts, self._logits(head), strict=True):
             for row, example in zip(logits, part, strict=True):
                 best = np.argsort(-row[: len(example.gains)], kind="stable")[:10]
                 rows = self._generation.rows[example.candidates.doc_indices[best]]
                 run[example.feedback.query_key] = [str(row) for row in rows]
                 shown[example.feedback.query_key] = row[: len(example.gains)]
         return measure_run(run, self._qrels, ["nDCG@10"])["nDCG@10"], self._clicks.likelihoods(shown)
+
+    def _logits(self, head: AttentionHead) -> Iterator[Floats]:
+        """Yield the logits (B, N) of each part of the examples."""
+        if head.hops:
+            for part in self._parts:
+                batch = make_batch(self._generation, part, with_values=True)
+                yield head(batch.query, batch.candidates).logits[:, :-1]
+        else:
+            for dense, candidates in self._evidence(head):
+                yield head.attend(dense, candidates).logits[:, :-1]
 
     def _evidence(self, head: AttentionHead) -> Iterable[tuple[Floats, Candidates]]:
         """Return the dense evidence and the candidates, without keys, of each part of the examples."""

@@ -21,8 +21,9 @@ import numpy as np
 
 from index.ranking.array_api import Array, logsumexp, namespace, number, segment_sum, softmax
 from index.ranking.context import drawn
-from index.ranking.normalisers import NORMALISERS, masked, pool_values, soft_maximum
+from index.ranking.normalisers import NORMALISERS, masked, soft_maximum
 from index.ranking.score_functions import FORMS, Score
+from index.ranking.second_hop import DOWN, UP, answer_without_null, initial_projection, moved
 from index.ranking.trees import SHAPES, Trees, no_trees, tree_features
 from index.records import FACTS, LEXICAL, OWN_KINDS, Floats
 
@@ -76,6 +77,8 @@ class HeadConfig:
     """Seed of the random directions in which a form learns. An untrained head does not depend on it."""
     trees: int = 0
     """T, the number of regression trees over the evidence (`index.ranking.trees`)."""
+    value_rank: int = 0
+    """Rank of the value projection of the second hop (`index.ranking.second_hop`); 0: W_v = 1."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,7 @@ class AttentionHead:
         self.kind_gate = values["kind_gate"]
         self.head_gate = values["head_gate"]
         self.hop = values["hop"]
+        self.value_projection = (values.get(UP), values.get(DOWN))
         self.context = values["context"]
         self.null = values["null"]
         self.balance = values["balance"]
@@ -193,8 +197,8 @@ class AttentionHead:
 
     @property
     def hops(self) -> bool:
-        """Whether there is a second hop."""
-        return number(self.hop) != 0
+        """Whether there is a second hop. A g that training changes begins at 0, and needs its gradient there."""
+        return number(self.hop) != 0 or getattr(self.hop, "requires_grad", False)
 
     def in_context(self, query: Array, context: Array) -> Array:
         """Return e' (B, D): the queries drawn towards the values (C, V) of the documents of their session."""
@@ -212,20 +216,13 @@ class AttentionHead:
         return self.with_trees(attention, candidates)
 
     def hopped(self, query: Array, attention: Attention, candidates: Candidates) -> Array:
-        """Return e' = e + g answer (B, D): the query moved towards the values of its candidates (Rocchio 1971).
-
-        g is `hop`, initially 0. The answer is pooled over the candidates without the null slot, because the null slot
-        is calibrated after g is selected.
-        """
-        xp = namespace(query)
+        """Return e' = e + g W_v answer (B, D): the query moved by the values of its candidates (`second_hop`)."""
         if not candidates.mask.shape[1]:
             return query
-        found = xp.any(candidates.mask, axis=1, keepdims=True)
-        logits = xp.where(found, attention.logits[:, :-1], 0.0)
-        weights = NORMALISERS[self.config.normaliser](logits, candidates.mask | ~found)
-        weights = xp.where(found, weights, 0.0)
         assert candidates.values is not None, "a second hop needs values: assemble the candidates with_values=True"
-        return query + self.hop * pool_values(weights, candidates.values)
+        normaliser = NORMALISERS[self.config.normaliser]
+        answer = answer_without_null(attention.logits[:, :-1], candidates.mask, candidates.values, normaliser)
+        return moved(query, answer, self.hop, *self.value_projection)
 
     def attend(self, dense: Array, candidates: Candidates) -> Attention:
         """Return the attention for dense evidence (B, N, DENSE) as returned by `dense`. Reads no key vectors."""
@@ -376,6 +373,7 @@ def initial_parameters(config: HeadConfig) -> dict[str, Floats]:
     }
     score = FORMS[config.form].initial(config.dim, config.rank, config.heads, np.random.default_rng(config.seed))
     values |= no_trees(config.trees).parameters() if config.trees else {}
+    values |= initial_projection(config.dim, config.value_rank, config.seed)
     own = {name: np.asarray(value, np.float32) for name, value in values.items()}
     return own | {f"{SCORE_PREFIX}{name}": value for name, value in score.items()}
 

@@ -88,6 +88,9 @@ def set_collection(
     form: Annotated[Form | None, typer.Option(help="Form of attention.")] = None,
     heads: Annotated[int | None, typer.Option(min=1, max=8, help="Number of attention heads.")] = None,
     normaliser: Annotated[Normaliser | None, typer.Option(help="Normaliser of attention.")] = None,
+    value_rank: Annotated[
+        int | None, typer.Option(min=0, max=64, help="Rank of the values that the second hop learns; 0 learns none.")
+    ] = None,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
@@ -104,7 +107,7 @@ def set_collection(
     body |= number_or_null("MiB", memory_max_mb=memory_max_mb)
     body |= schedule(train_every_hours, train_min_new_queries)
     body |= {} if train_from_documents is None else {"train_from_documents": train_from_documents}
-    attention = {"form": form, "heads": heads, "normaliser": normaliser}
+    attention = {"form": form, "heads": heads, "normaliser": normaliser, "value_rank": value_rank}
     given = {field: value for field, value in attention.items() if value is not None}
     body |= {"attention": given} if given else {}
     with connect(data, url) as service:

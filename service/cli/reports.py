@@ -24,8 +24,8 @@ def fit(report: Mapping[str, Any]) -> None:
 
 def recipe(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines about the fit of a model. Reports of earlier versions have fewer fields, and give fewer lines."""
-    parts = ("recipe", "hop", "trees", "context", "examination")
-    chosen, hop, trees, context, examination = (report.get(name) or {} for name in parts)
+    parts = ("recipe", "head", "trees", "context", "examination")
+    chosen, head, trees, context, examination = (report.get(name) or {} for name in parts)
     if chosen:
         labels = {"epochs": "epochs", "reading": "click interpretation"}
         facts = ", ".join(f"{label} {chosen[name]}" for name, label in labels.items() if name in chosen)
@@ -35,8 +35,8 @@ def recipe(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"recipes skipped because of the budget: {'; '.join(skipped)}"
     if examination:
         yield f"estimate of position bias: {examination.get('method')}"
-    if hop.get("chosen"):
-        yield f"second hop: {hop['chosen']}"
+    if head.get("hop"):
+        yield f"second hop: {head['hop']}"
     if trees.get("chosen"):
         yield f"trees: {trees['chosen']}"
     if context.get("chosen"):

@@ -16,6 +16,8 @@ class AttentionSettings(Answer):
     """The number of query projections."""
     normaliser: Literal["softmax", "one_hot", "uniform"]
     """The function from logits to weights."""
+    value_rank: int
+    """Rank of the change of values that training of the second hop may learn; 0: none is learned."""
 
 
 class TrainingSchedule(Answer):
@@ -144,7 +146,7 @@ class Collection(Answer):
             "language": "english",
             "retention_days": None,
             "keys": ["title", "passage"],
-            "attention": {"form": "bilinear", "heads": 1, "normaliser": "softmax"},
+            "attention": {"form": "bilinear", "heads": 1, "normaliser": "softmax", "value_rank": 0},
             "memory_half_life_days": 365,
             "memory_max_mb": 6144,
             "typos": True,

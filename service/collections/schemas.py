@@ -27,6 +27,8 @@ class AttentionIn(Strict):
     form: Literal["bilinear", "dot", "scaled_dot", "cosine", "additive", "gaussian"] = "bilinear"
     heads: Annotated[int, Field(ge=1, le=8)] = 1
     normaliser: Literal["softmax", "one_hot", "uniform"] = "softmax"
+    value_rank: Annotated[int, Field(ge=0, le=64)] = 0
+    """Rank of the change of values that training of the second hop may learn; 0: none is learned."""
 
 
 Word = Annotated[str, Field(min_length=1, max_length=128)]

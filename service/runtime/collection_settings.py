@@ -14,6 +14,8 @@ from index.words.query_words import Field
 from index.words.reading_options import ReadingOptions, Synonyms, folded
 
 MIB = 1 << 20
+DEFAULT_ATTENTION: dict[str, Any] = {"form": "bilinear", "heads": 1, "normaliser": "softmax", "value_rank": 0}
+"""How queries attend to keys. Collections of earlier releases lack `value_rank`."""
 DEFAULT_SCHEDULE: dict[str, Any] = {"every_hours": 24, "min_new_queries": 50}
 """The schedule of training where a schedule leaves its fields out."""
 
@@ -26,7 +28,7 @@ class CollectionSettings:
     language: str = "english"
     retention_days: int | None = None
     keys: list[str] = field(default_factory=lambda: ["title", "passage"])
-    attention: dict[str, Any] = field(default_factory=lambda: {"form": "bilinear", "heads": 1, "normaliser": "softmax"})
+    attention: dict[str, Any] = field(default_factory=DEFAULT_ATTENTION.copy)
     memory_half_life_days: int | None = 365
     memory_max_mb: int | None = 6144
     """The most MiB of memory, without the dropped past queries; None for no limit."""
@@ -42,6 +44,9 @@ class CollectionSettings:
 
     train_from_documents: bool = False
     """Whether a model is made from the documents by itself, while no labelled model serves."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attention", DEFAULT_ATTENTION | self.attention)
 
     @cached_property
     def reading(self) -> ReadingOptions:

@@ -20,7 +20,7 @@ BIRDS = {
     "duck": "the duck swims on the pond and eats bread",
 }
 QUESTIONS = ("which bird waits for fish", "a small bird that sings", "what hunts at night", "bread on the pond")
-DEFAULT = {"form": "bilinear", "heads": 1, "normaliser": "softmax"}
+DEFAULT = {"form": "bilinear", "heads": 1, "normaliser": "softmax", "value_rank": 0}
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +106,8 @@ def test_the_untrained_model_follows_the_setting_at_once_and_after_a_restart(tmp
 
 def test_fields_that_a_change_omits_keep_their_values(client: TestClient) -> None:
     birds = aviary(client, "kept", form="gaussian")
-    assert change(birds, heads=2) == {"form": "gaussian", "heads": 2, "normaliser": "softmax"}
-    assert change(birds) == {"form": "gaussian", "heads": 2, "normaliser": "softmax"}
+    assert change(birds, heads=2) == {"form": "gaussian", "heads": 2, "normaliser": "softmax", "value_rank": 0}
+    assert change(birds) == {"form": "gaussian", "heads": 2, "normaliser": "softmax", "value_rank": 0}
     good(birds.client.put(birds.path, json={"attention": None, "filterable": ["lang"]}))
     assert birds.get()["settings"]["attention"]["form"] == "gaussian"
 

@@ -9,8 +9,8 @@ REPORT = {
     "held_out": {"nDCG@10": {"b": 0.6}},
     "held_out_queries": {"test": 30, "cross_fitted": 10},
     "recipe": {"recipe": "gates", "epochs": 3, "reading": "naive", "optimism": 0.004, "skipped": ["rank", "full"]},
-    "head": {"form": "bilinear", "beta": {"words": 0.25, "phrase": 0.5}, "null": [0.1, 0.2, 0.3]},
-    "hop": {"chosen": 0.2},
+    "head": {"form": "bilinear", "beta": {"words": 0.25, "phrase": 0.5}, "null": [0.1, 0.2, 0.3], "hop": 0.2},
+    "hop": {"chosen": None},
     "trees": {"chosen": 40},
     "context": {"chosen": 0.5},
     "examination": {"method": "harvest"},
@@ -31,14 +31,14 @@ def test_a_report_has_a_line_for_each_fact() -> None:
     ]
 
 
-@pytest.mark.parametrize("report", [{}, {"recipe": {}, "hop": {"chosen": 0.0}, "examination": None}])
+@pytest.mark.parametrize("report", [{}, {"recipe": {}, "head": {"hop": 0.0}, "examination": None}])
 def test_a_missing_fact_has_no_line(report: dict[str, object]) -> None:
     assert list(reports.recipe(report)) == []
 
 
 def test_every_part_of_the_evidence_is_shown_with_its_weight() -> None:
     weights = {"beta words": 0.25, "beta phrase": 0.5}
-    assert reports.scalars(REPORT) == {"form": "bilinear", **weights, "null": [0.1, 0.2, 0.3]}
+    assert reports.scalars(REPORT) == {"form": "bilinear", **weights, "null": [0.1, 0.2, 0.3], "hop": 0.2}
     compared = side_by_side({"report": REPORT, "created_at": "2026-09-20"})
     assert compared.items() >= (weights | {"held-out nDCG@10": 0.6}).items()
 

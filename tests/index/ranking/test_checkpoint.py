@@ -29,6 +29,7 @@ CONFIG = HeadConfig(
     null=(12.0, 0.7, 1.5),
     sharpness=11.0,
     seed=4,
+    value_rank=2,
 )
 Values = dict[str, Floats]
 
