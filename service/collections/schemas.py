@@ -60,6 +60,7 @@ class CollectionIn(Strict):
     keys: Annotated[list[Literal["title", "passage", "sentence"]], Field(min_length=1)] | None = None
     attention: AttentionIn | None = None
     memory_half_life_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+    memory_retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     typos: bool | TyposIn | None = None
     stop_words: Annotated[list[Word], Field(max_length=1000)] | None = None
     train: TrainingScheduleIn | None = None

@@ -27,6 +27,8 @@ class CollectionSettings:
     keys: list[str] = field(default_factory=lambda: ["title", "passage"])
     attention: dict[str, Any] = field(default_factory=lambda: {"form": "bilinear", "heads": 1, "normaliser": "softmax"})
     memory_half_life_days: int | None = 365
+    memory_retention_days: int | None = None
+    """Days after which clicks leave memory; None keeps them. Those of deleted events stay as anonymous memory."""
     typos: bool | dict[str, Any] = True
     """Whether unknown words of queries are corrected; an object changes the least lengths, and names words to leave
     and fields in which corrections do not match."""
