@@ -43,7 +43,7 @@ def ordinary(trees: CollectionClient) -> None:
     """Add documents, and the feedback of other people."""
     trees.add(*({"id": tree, "text": f"the {tree} is a tall tree of the wood"} for tree in TREES))
     trees.add(*({"id": herb, "text": f"{herb} grows on dry soil"} for herb in FILLER))
-    ratings = [{"query": f"{name} {n}", "document_id": name, "rating": 4} for name in TREES + FILLER for n in "ab"]
+    ratings = [{"query": f"{name} {n}", "document_id": name, "rating": 4} for name in TREES + FILLER[:7] for n in "a"]
     trees.post("judgments", {"judgments": ratings})
     visit(trees, "other-client", "other-session", [SHARED, "tree with cones"], "pine")
     for client in ("bob", "cid"):
@@ -64,9 +64,9 @@ def rankings(trees: CollectionClient) -> list[list[tuple[str, float, float]]]:
     return [trees.ranking(query, model=0) for query in (SHARED, f"{CANARY} shelter", "tree with cones", "dry soil")]
 
 
-def erase(client: TestClient, **wanted: str) -> dict[str, Any]:
+def erase(service: TestClient, **wanted: str) -> dict[str, Any]:
     """Erase, and return the receipt."""
-    task = CollectionClient(client).ended_task(good(client.post("/v1/erasures", json=wanted)))
+    task = CollectionClient(service).ended_task(good(service.post("/v1/erasures", json=wanted)))
     assert task["status"] == "succeeded", task
     receipt: dict[str, Any] = task["result"]
     return receipt
@@ -88,15 +88,15 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     with opened(data) as client:
         trees = create(client, "trees")
         ordinary(trees)
+        visit(trees, CLIENT, SESSION, [f"{CANARY} shelter", f"{CANARY} bark {'x' * 900}", SHARED], "larch")
         (data / "snapshots").mkdir()
         for name in ("before", "after"):
             (data / "snapshots" / name).write_bytes(name.encode())
         os.utime(data / "snapshots" / "before", (1_000_000_000, 1_000_000_000))
-        visit(trees, CLIENT, SESSION, [f"{CANARY} shelter", f"{CANARY} bark {'x' * 900}", SHARED], "larch")
         body = {"q": f"{CANARY} shelter", "explain": True, "client_id": CLIENT}
         client.post(f"{trees.path}/search", json=body, headers={"Idempotency-Key": "once"})
         trees.search(SHARED, client_id=CLIENT)
-        assert trees.train(promote="never", budget_seconds=1)["status"] == "succeeded"
+        assert trees.train(promote="never", budget_seconds=1, click_reading="naive")["status"] == "succeeded"
         facts = {"before": found_in(data, CLIENT, SESSION, CANARY), "rankings": rankings(trees)}
         receipt = erase(client, client=CLIENT)
         facts |= {"while open": found_in(data, CLIENT, SESSION, CANARY), "erased": rankings(trees)}
