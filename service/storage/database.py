@@ -188,6 +188,7 @@ def _engine(path: Path, writer: bool) -> Engine:
     pool = {"poolclass": StaticPool} if writer else {"poolclass": QueuePool, "pool_size": READERS}
     engine = create_engine(
         f"sqlite:///{path}",
+        hide_parameters=True,  # errors in the log name no client and no query
         connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False, "isolation_level": None},
         **pool,
     )
