@@ -9,7 +9,7 @@ PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -n $(WORK
 
 NUMERIC := $(addprefix tests/index/,candidates generation learning memory ranking words)
 
-.PHONY: setup peers demo serve test test-kernels check format
+.PHONY: setup setup-verified peers demo serve test test-kernels check format lock sbom audit
 
 setup: $(STAMP)
 
@@ -20,6 +20,31 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --constraint constraints.txt --editable '.[offline,dev]'
 	# Without its dependencies, which all are installed but an older typer, for its command line only: a test calls it.
 	$(BIN)/pip install --constraint constraints.txt --no-deps openapi-python-client
+	@touch $@
+
+# As setup, and every file must have a SHA-256 that requirements.txt or requirements-dev.txt lists. It is not the default,
+# because an index with other builds, such as another torch, or another platform would be refused.
+setup-verified:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --require-hashes --no-deps --only-binary :all: -r requirements.txt -r requirements-dev.txt
+	$(BIN)/pip install --constraint constraints.txt --no-build-isolation --editable '.[offline,dev]'
+	@touch $(STAMP)
+
+# Asks the index for the hashes of the pins; needed after each change of constraints.txt.
+lock: setup
+	$(BIN)/python .ci/lock.py
+
+sbom: setup
+	$(BIN)/python .ci/sbom.py sbom.json
+
+# Compares the pins with a database of known vulnerabilities, which needs the network. A pin that the database does not
+# know is an error too.
+audit: .venv-audit/.installed
+	.venv-audit/bin/pip-audit --strict --no-deps --disable-pip -r requirements.txt -r requirements-dev.txt
+
+.venv-audit/.installed:
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/pip install pip-audit==2.10.1
 	@touch $@
 
 # The libraries that benchmarks measure ours beside; nothing else needs them.
