@@ -8,10 +8,11 @@ ARG TORCH_INDEX=""
 RUN python -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH
 WORKDIR /build
-COPY constraints.txt requirements.txt ./
-# Every file must have a hash that requirements.txt lists.
-RUN pip install --require-hashes --no-deps --only-binary :all: ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} \
-    --requirement requirements.txt
+COPY constraints.txt requirements-torch.txt requirements.txt ./
+# Every file must have a hash that these two files list.
+RUN pip install --require-hashes --no-deps --only-binary :all: ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} \
+    --requirement requirements-torch.txt
+RUN pip install --require-hashes --no-deps --only-binary :all: --requirement requirements.txt
 COPY . .
 # With TORCH_INDEX nothing more is installed than softseek itself.
 RUN pip install --constraint constraints.txt --no-build-isolation ${TORCH_INDEX:+--no-index} '.[offline]' && pip check

