@@ -1,24 +1,31 @@
 FROM python:3.11-slim AS build
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-# The address of an index with CPU builds of torch; without it the same version may bring gigabytes of CUDA packages.
+# The address of an index with CPU builds of torch. Without it, the same version may bring gigabytes of CUDA packages, whose
+# hashes are not listed.
 ARG TORCH_INDEX=""
 
 RUN python -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH
 WORKDIR /build
-COPY constraints.txt ./
-RUN pip install --constraint constraints.txt ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} torch==2.13.0
+COPY constraints.txt requirements-torch.txt requirements.txt ./
+# Every file must have a hash that these two files list.
+RUN pip install --require-hashes --no-deps --only-binary :all: ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} \
+    --requirement requirements-torch.txt
+RUN pip install --require-hashes --no-deps --only-binary :all: --requirement requirements.txt
 COPY . .
-RUN pip install --constraint constraints.txt '.[offline]'
+# With TORCH_INDEX nothing more is installed than softseek itself.
+RUN pip install --constraint constraints.txt --no-build-isolation ${TORCH_INDEX:+--no-index} '.[offline]' && pip check
 
 
 FROM python:3.11-slim
 
-RUN useradd --create-home --uid 10001 softseek && install --directory --owner=softseek --group=softseek /data
+RUN useradd --create-home --uid 10001 --user-group softseek \
+    && install --directory --owner=softseek --group=softseek /data
 COPY --from=build /opt/venv /opt/venv
-ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
-USER softseek
+# /data is the only place that the service writes to: SQLite's temporary files, which can be large, go there too.
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 SQLITE_TMPDIR=/data
+USER 10001:10001
 WORKDIR /home/softseek
 VOLUME /data
 EXPOSE 8080

@@ -3,13 +3,14 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 WORKERS ?= 2
 
 BIN := .venv/bin
+HASHED := --require-hashes --no-deps --only-binary :all:
 STAMP := .venv/.installed
 # One native thread in each worker: more only make the workers wait for each other.
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 NUMERIC := $(addprefix tests/index/,candidates generation learning memory ranking words)
 
-.PHONY: setup peers demo serve test test-kernels check format
+.PHONY: setup setup-verified peers demo serve test test-kernels check format lock sbom audit
 
 setup: $(STAMP)
 
@@ -20,6 +21,33 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --constraint constraints.txt --editable '.[offline,dev]'
 	# Without its dependencies, which all are installed but an older typer, for its command line only: a test calls it.
 	$(BIN)/pip install --constraint constraints.txt --no-deps openapi-python-client
+	@touch $@
+
+# As setup, and every file must have a SHA-256 that a requirements file lists. It is not the default, because an index
+# with other builds, such as another torch, or another platform would be refused. TORCH_INDEX: an index with CPU builds.
+setup-verified:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install $(HASHED) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r requirements-torch.txt
+	$(BIN)/pip install $(HASHED) -r requirements.txt -r requirements-dev.txt
+	$(BIN)/pip install --constraint constraints.txt --no-build-isolation --editable '.[offline,dev]'
+	@touch $(STAMP)
+
+# Asks the index for the hashes of the pins; needed after each change of constraints.txt.
+lock: setup
+	$(BIN)/python .ci/lock.py
+
+sbom: setup
+	$(BIN)/python .ci/sbom.py sbom.json
+
+# Compares the pins with a database of known vulnerabilities, which needs the network. A pin that the database does not
+# know is an error too.
+audit: .venv-audit/.installed
+	.venv-audit/bin/pip-audit --strict --no-deps --disable-pip \
+	  -r requirements-torch.txt -r requirements.txt -r requirements-dev.txt
+
+.venv-audit/.installed:
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/pip install pip-audit==2.10.1
 	@touch $@
 
 # The libraries that benchmarks measure ours beside; nothing else needs them.

@@ -17,6 +17,8 @@ from service.documents import routes as documents
 from service.documents.imports import resume_imports
 from service.documents.indexing import resume_pending
 from service.documents.schemas import DocumentIn
+from service.erasures import routes as erasures
+from service.erasures.actions import resume_erasures
 from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.http import problems
@@ -45,7 +47,7 @@ from service.web import routes as web
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
 SLICES = (
     search, recommend, documents, collections, synonyms, rules, suggestions, feedback, judging, training, models,
-    aliases, tasks, health, web,
+    aliases, erasures, tasks, health, web,
 )  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
@@ -60,6 +62,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         opened = runtime if runtime is not None else await run_in_threadpool(lambda: Runtime.open(settings))
         app.state.runtime = opened
+        await run_in_threadpool(resume_erasures, opened)  # before a training run reads its staged feedback again
         await run_in_threadpool(resume_pending, opened)
         await run_in_threadpool(resume_imports, opened)
         await run_in_threadpool(resume_training, opened)

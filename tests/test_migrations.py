@@ -10,8 +10,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, inspect
+from sqlalchemy.exc import SQLAlchemyError
 
-from service.storage.database import NEWEST_REVISION, Database, UnknownSchema, alembic_config
+from service.storage.database import NEWEST_REVISION, Database, DatabaseRead, UnknownSchema, alembic_config
 from service.storage.tables import Base
 
 
@@ -125,12 +126,50 @@ def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:
 def test_readers_cannot_write_and_the_writer_is_durable(tmp_path: Path) -> None:
     database = Database(tmp_path / "pragmas.db")
     database.migrate()
-    wanted = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+    wanted = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "secure_delete": 1}
     with database.write() as writer, database.read() as reader:
         for connection, query_only in ((writer, 0), (reader, 1)):
             found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in wanted}
             assert found == wanted
             assert connection.exec_driver_sql("PRAGMA query_only").scalar() == query_only
+    database.close()
+
+
+def test_an_error_of_a_statement_does_not_name_its_values(tmp_path: Path) -> None:
+    database = Database(tmp_path / "errors.db")
+    database.migrate()
+    with pytest.raises(SQLAlchemyError) as raised, database.write() as connection:
+        connection.exec_driver_sql("INSERT INTO queries (query_id, text) VALUES (?, ?)", ("q", "a secret query"))
+    assert "a secret query" not in str(raised.value)
+    database.close()
+
+
+def test_a_scrub_leaves_no_byte_of_deleted_rows(tmp_path: Path) -> None:
+    database = Database(tmp_path / "scrubbed.db")
+    database.migrate()
+    with database._write_lock:
+        database._outside_transactions("PRAGMA secure_delete=OFF")  # as rows of an earlier release were deleted
+    with database.write() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO tasks (id, type, status, progress_done, progress_total, created_at)"
+            " VALUES ('t', 'zqxcanary', 'failed', 0, 0, 'then')"
+        )
+        connection.exec_driver_sql("DELETE FROM tasks")
+    assert any(b"zqxcanary" in path.read_bytes() for path in tmp_path.iterdir())
+    database.scrub()
+    assert not any(b"zqxcanary" in path.read_bytes() for path in tmp_path.iterdir())
+    database.close()
+
+
+def test_a_scrub_says_when_a_reader_keeps_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.storage.database.BUSY_SECONDS", 0)
+    database = Database(tmp_path / "read.db")
+    database.migrate()
+    with database.read() as connection:
+        connection.exec_driver_sql("SELECT * FROM tasks").all()
+        with pytest.raises(DatabaseRead):
+            database.scrub()
+    database.scrub()
     database.close()
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.memory.near_queries import SealedQueries, near_queries, sealed_queries
+from index.memory.query_key import anonymous_key
 from index.records import Floats, Ints, MemoryKey
 from index.storage.growable_array import GrowableArray
 from index.storage.paged_numbers import PagedNumbers
@@ -191,12 +192,14 @@ class Memory:
     def near(self, vector: Floats, radius: float, excluded_query: str | None = None) -> tuple[Ints, Floats]:
         """Return the memory keys (m,) of the past queries within the radius of a unit vector (D,), and cosines (m,).
 
-        radius: the least cosine. excluded_query: a query key whose memory keys are left out. Memory keys are ordered by
-        query key, not by age, so forgotten past queries do not affect the order of later sums.
+        radius: the least cosine. excluded_query: a query key whose memory keys are left out, the anonymous ones too.
+        Memory keys are ordered by query key, not by age, so forgotten past queries do not affect the order of later
+        sums.
         """
         positions, cosine = near_queries(self.vectors, self._sealed, vector, radius)
         names, spans = self._names.rows[positions].tolist(), self._spans.take(positions.tolist())
-        usable = [at for at in np.flatnonzero(spans).tolist() if names[at] != excluded_query]
+        hidden = () if excluded_query is None else (excluded_query, anonymous_key(excluded_query))
+        usable = [at for at in np.flatnonzero(spans).tolist() if names[at] not in hidden]
         found = np.asarray(sorted(usable, key=names.__getitem__), np.int64)
         spans = spans[found]
         return _positions(spans), np.repeat(cosine[found], spans & (1 << COUNT_BITS) - 1)

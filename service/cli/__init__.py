@@ -17,6 +17,7 @@ from service.cli import (
     collections,
     content,
     documents,
+    erasing,
     evaluation,
     feedback,
     ingest,
@@ -58,6 +59,7 @@ app.add_typer(models.models, name="models")
 app.command()(evaluation.evaluate)
 app.command()(operating.doctor)
 app.command()(reencoding.reencode)
+app.command()(erasing.erase)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -61,7 +61,8 @@ def set_collection(
         Language | None, typer.Option(help="Language of stemming; fixed once there are documents.")
     ] = None,
     retention_days: Annotated[
-        str | None, typer.Option(metavar="DAYS|none", help="Delete events and impressions after this time.")
+        str | None,
+        typer.Option(metavar="DAYS|none", help="Delete raw queries and events after this time; none keeps them."),
     ] = None,
     keys: Annotated[
         str | None, typer.Option(help="Kinds of keys: title,passage,sentence; fixed once there are documents.")
@@ -71,6 +72,10 @@ def set_collection(
     ] = None,
     memory_max_mb: Annotated[
         str | None, typer.Option(metavar="MIB|none", help="The most MiB of past queries that searches use.")
+    ] = None,
+    memory_retention_days: Annotated[
+        str | None,
+        typer.Option(metavar="DAYS|none", help="Delete the memory of clicks, also anonymous, after this time."),
     ] = None,
     train_every_hours: Annotated[
         str | None, typer.Option(metavar="HOURS|none", help="Train by schedule, at most this often; none: never.")
@@ -103,7 +108,12 @@ def set_collection(
         body["language"] = language
     if keys is not None:
         body["keys"] = key_kinds(keys)
-    body |= number_or_null("days", retention_days=retention_days, memory_half_life_days=memory_half_life_days)
+    body |= number_or_null(
+        "days",
+        retention_days=retention_days,
+        memory_half_life_days=memory_half_life_days,
+        memory_retention_days=memory_retention_days,
+    )
     body |= number_or_null("MiB", memory_max_mb=memory_max_mb)
     body |= schedule(train_every_hours, train_min_new_queries)
     body |= {} if train_from_documents is None else {"train_from_documents": train_from_documents}
@@ -178,3 +188,12 @@ def write_collection(found: Mapping[str, Any], json_out: bool) -> None:
         facts["memory"] = f"{memory['queries']} past queries, {memory['bytes']} bytes, {memory['dropped']} dropped"
     facts |= {"keys": keys, "champion": f"model {found['champion']}", "generation": found["generation"]}
     show.table(("fact", "value"), [*facts.items(), *found["settings"].items()])
+    show.line(retention(found["settings"]))
+
+
+def retention(settings: Mapping[str, Any]) -> str:
+    """Return how long raw queries, events and memory are kept, in words."""
+    days, memory_days = settings.get("retention_days"), settings.get("memory_retention_days")
+    raw = "until they are erased (--retention-days sets a limit)" if days is None else f"{days} days"
+    memory = "without a limit (--memory-retention-days sets a limit)" if memory_days is None else f"{memory_days} days"
+    return f"Raw queries and events are kept {raw}; memory of clicks is kept {memory}."

@@ -17,7 +17,7 @@ from service.runtime.runtime import DEFAULT_COLLECTION, Runtime
 
 FIXED = ("language", "keys")
 """Settings that decide what is indexed. They cannot change while the collection has documents."""
-NULLABLE = ("retention_days", "memory_half_life_days", "memory_max_mb", "train")
+NULLABLE = ("retention_days", "memory_half_life_days", "memory_max_mb", "memory_retention_days", "train")
 """Settings for which null is a value: no limit, or never."""
 
 

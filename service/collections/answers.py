@@ -74,7 +74,9 @@ class CollectionSettings(Answer):
     language: str
     """The language of stemming, or `none`."""
     retention_days: int | None
-    """Days after which events and impressions are deleted; null keeps them."""
+    """Days after which raw queries and events are deleted; null keeps them until they are erased."""
+    memory_retention_days: int | None
+    """Days after which clicks leave memory, also anonymous memory; null keeps them."""
     keys: list[Literal["title", "passage", "sentence"]]
     """The kinds of keys that documents get."""
     attention: AttentionSettings
@@ -91,8 +93,6 @@ class CollectionSettings(Answer):
     """When training starts by itself; null for never."""
     train_from_documents: bool
     """Whether a model is made from the documents by itself, while no labelled model serves."""
-    memory_retention_days: int | None = sometimes()
-    """Days after which feedback leaves memory; null keeps it."""
 
 
 class Encoder(Answer):
@@ -145,6 +145,7 @@ class Collection(Answer):
             "filterable": ["lang", "year"],
             "language": "english",
             "retention_days": None,
+            "memory_retention_days": None,
             "keys": ["title", "passage"],
             "attention": {"form": "bilinear", "heads": 1, "normaliser": "softmax", "value_rank": 0},
             "memory_half_life_days": 365,

@@ -63,6 +63,7 @@ class CollectionIn(Strict):
     attention: AttentionIn | None = None
     memory_half_life_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     memory_max_mb: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
+    memory_retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     typos: bool | TyposIn | None = None
     stop_words: Annotated[list[Word], Field(max_length=1000)] | None = None
     train: TrainingScheduleIn | None = None

@@ -99,15 +99,19 @@ def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any
 
 
 def delete_events(
-    runtime: Runtime, state: CollectionState, query_id: str | None, client_id: str | None, before: str | None = None
+    runtime: Runtime, state: CollectionState, query_id: str | None, client_id: str | None, query: str | None
 ) -> int:
-    """Delete events and the memory made from them; return the number of events.
+    """Delete events that match all given conditions, and the memory made from them; return the number of events.
 
-    before: an RFC 3339 time; only events with an earlier timestamp are deleted.
+    query: a text, in any spelling. Its anonymous memory is deleted too, and counts like events.
     """
+    query_key = None if query is None else as_query_key(query)
     with state.lock:
         with runtime.database.write() as connection:
-            count, removed = repository.delete_events(connection, state.id, query_id, client_id, before)
+            count, removed = repository.delete_events(connection, state.id, query_id, client_id, query_key)
+            if query_key is not None:
+                anonymous = repository.delete_anonymous(connection, state.id, query_key)
+                count, removed = count + len(anonymous), removed + anonymous
             watermark = bump_watermark(connection, state.id, documents=False) if removed else 0
         if removed:
             _remember(runtime, state, watermark, [], removed)

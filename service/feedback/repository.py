@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, insert, select
 
-from index.memory.query_key import as_query_key
+from index.memory.query_key import anonymous_key, as_query_key
 from index.records import Floats, KeyKind
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.storage.database import now, rfc3339
@@ -29,6 +29,8 @@ class MemoryRow:
     weight: float
     event_id: int | None = None
     judgment_id: int | None = None
+    confirmed_on: str | None = None
+    """The day of an anonymous key, which has neither."""
 
 
 def query_texts(connection: Connection, collection_id: int, ids: Iterable[str | None]) -> dict[str, str]:
@@ -84,7 +86,12 @@ def insert_event(connection: Connection, collection_id: int, event: EventIn, tex
 
 
 def delete_events(
-    connection: Connection, collection_id: int, query_id: str | None, client_id: str | None, before: str | None
+    connection: Connection,
+    collection_id: int,
+    query_id: str | None = None,
+    client_id: str | None = None,
+    query_key: str | None = None,
+    before: str | None = None,
 ) -> tuple[int, list[int]]:
     """Delete the events that match all given conditions, and their `query` keys.
 
@@ -94,10 +101,17 @@ def delete_events(
     where = [Event.collection_id == collection_id]
     where += [Event.query_id == query_id] if query_id else []
     where += [Event.client_id == client_id] if client_id else []
+    where += [Event.query_key == query_key] if query_key is not None else []
     where += [Event.timestamp < before] if before else []
     keys = select(Key.id).where(Key.event_id.in_(select(Event.id).where(*where)))
     removed = [int(key) for key in connection.execute(keys).scalars()]
     return int(connection.execute(delete(Event).where(*where)).rowcount), removed
+
+
+def delete_anonymous(connection: Connection, collection_id: int, query_key: str) -> list[int]:
+    """Delete the anonymous memory of a query; return the ids of its keys."""
+    mine = (Key.collection_id == collection_id, Key.kind == KeyKind.QUERY, Key.query_key == anonymous_key(query_key))
+    return list(connection.execute(delete(Key).where(*mine).returning(Key.id)).scalars())
 
 
 def insert_judgment(connection: Connection, collection_id: int, judgment: JudgmentIn) -> int:
@@ -143,6 +157,7 @@ def insert_memory(connection: Connection, collection_id: int, memory: Iterable[M
             "query_key": key.query_key,
             "event_id": key.event_id,
             "judgment_id": key.judgment_id,
+            "confirmed_on": key.confirmed_on,
         }
         ids.append(int(connection.execute(insert(Key).values(values).returning(Key.id)).scalar_one()))
     return ids

@@ -47,11 +47,12 @@ async def post_events(runtime: Running, collection: str, request: Request) -> di
 
 @router.post("/events/delete", responses=answers((200, Deleted, "The number of events")))
 def delete_events(runtime: Running, collection: str, deletion: EventDeletion) -> dict[str, Any]:
-    """Delete the events of a search or of a client, and the memory made from them."""
+    """Delete the events of a search, of a client or about a query text, and the memory made from them."""
     state = runtime.collection(collection)
-    if (deletion.query_id is None) == (deletion.client_id is None):
-        raise Problem(422, "invalid_request", "give either query_id or client_id")
-    return {"deleted": actions.delete_events(runtime, state, deletion.query_id, deletion.client_id)}
+    given = (deletion.query_id, deletion.client_id, deletion.query)
+    if sum(one is not None for one in given) != 1:
+        raise Problem(422, "invalid_request", "give one of query_id, client_id and query")
+    return {"deleted": actions.delete_events(runtime, state, *given)}
 
 
 @router.post("/judgments", responses=answers((200, FeedbackOutcome, "The stored and the rejected judgments")))

@@ -157,7 +157,8 @@ class JudgmentBatch(Strict):
 
 
 class EventDeletion(Strict):
-    """The events to delete: the events of a search, or the events of a client."""
+    """The events to delete: the events of a search, of a client, or about a query text."""
 
     query_id: Annotated[str, Field(min_length=1, max_length=512)] | None = None
     client_id: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    query: Text | None = None

@@ -3,15 +3,12 @@ a new champion, deletes feedback after its retention period, and starts training
 """
 
 import threading
-from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from service.feedback.actions import delete_events
-from service.operations.repository import delete_impressions
+from service.operations.retention import forget_old_feedback
 from service.runtime.collection_repository import bump_watermark
 from service.runtime.runtime import Runtime
-from service.storage.database import rfc3339
 from service.training.actions import start_scheduled_runs
 
 SAVE_SECONDS = 30.0
@@ -82,15 +79,3 @@ def weigh_memory(runtime: Runtime) -> None:
     for state in list(runtime.collections.values()):
         while state.weigh_memory() and not runtime.closing:
             pass
-
-
-def forget_old_feedback(runtime: Runtime) -> None:
-    """Delete events and impressions older than their collection's retention period, and the memory of these events."""
-    for state in list(runtime.collections.values()):
-        days = state.settings.retention_days
-        if days is None:
-            continue
-        before = rfc3339(datetime.now(UTC) - timedelta(days=days))
-        delete_events(runtime, state, None, None, before=before)
-        with runtime.database.write() as connection:
-            delete_impressions(connection, state.id, before)

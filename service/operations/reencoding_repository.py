@@ -42,8 +42,15 @@ def memory_texts(connection: Connection, collection_id: int) -> dict[int, str]:
         .join(Event, Event.id == Key.event_id, isouter=True)
         .join(Judgment, Judgment.id == Key.judgment_id, isouter=True)
         .where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY, Key.weight != 0)
+        .where(Key.confirmed_on.is_(None))
     )
     return {int(id): str(text) for id, text in connection.execute(wanted)}
+
+
+def delete_anonymous_memory(connection: Connection, collection_id: int) -> None:
+    """Delete the anonymous memory of a collection: it has vectors of the old encoder, and no texts."""
+    mine = (Key.collection_id == collection_id, Key.kind == KeyKind.QUERY, Key.confirmed_on.is_not(None))
+    connection.execute(delete(Key).where(*mine))
 
 
 def rule_texts(connection: Connection, collection_id: int) -> dict[str, str]:
@@ -69,6 +76,7 @@ def switch(
     """
     collection_id = int(before["id"])
     after = collection_row(connection, beside)
+    delete_anonymous_memory(connection, collection_id)
     _move_memory(connection, collection_id, beside)
     _set_vectors(connection, ((id, vectors[text]) for id, text in memory.items()))
     own = and_(Key.collection_id == collection_id, Key.kind != KeyKind.QUERY)

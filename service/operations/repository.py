@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from service.storage.database import now
-from service.storage.tables import Document, IdempotentAnswer, Impression, Model
+from service.storage.tables import Document, IdempotentAnswer, Model
 
 
 def integrity(connection: Connection) -> str:
@@ -27,12 +27,6 @@ def document_count(connection: Connection, collection_id: int) -> int:
 def model_versions(connection: Connection, collection_id: int) -> list[int]:
     """Return the versions of a collection's models."""
     return list(connection.execute(select(Model.version).where(Model.collection_id == collection_id)).scalars())
-
-
-def delete_impressions(connection: Connection, collection_id: int, before: str) -> None:
-    """Delete the impressions of a collection that are older than `before`."""
-    old = (Impression.collection_id == collection_id, Impression.created_at < before)
-    connection.execute(delete(Impression).where(*old))
 
 
 def find_answer(connection: Connection, key: str, since: str) -> Row[Any] | None:

@@ -154,6 +154,16 @@ class CollectionState:
         """Publish a generation whose memory is within the limit of the settings. The caller holds the lock."""
         self._revise_memory(watermark, self.bounded_memory.limit(self.settings.memory_max_bytes))
 
+    def forget(self, watermark: int, removed: Iterable[int], added: Iterable[Confirmation], searched: set[str]) -> None:
+        """Publish a generation after feedback was deleted. The caller holds the lock.
+
+        removed, added: ids and confirmations that left and entered memory. searched: query keys of deleted impressions,
+        whose clicks are counted again.
+        """
+        touched = self.memory.change(added, removed) | searched
+        self._use_clicks(touched)
+        self.store.revise(watermark, self.memory.keys(touched))
+
     def age(self, watermark: int, clock: DecayClock) -> None:
         """Publish a generation with the same confirmations at another day or half-life. The caller holds the lock."""
         self.memory.age(clock)

@@ -186,7 +186,7 @@ def _confirmations(vector: ColumnElement[bytes] | None = None) -> Select[*tuple[
     """Return the statement that reads confirmations; `vector` replaces the stored vector."""
     event, judgment = Event.__table__.c, Judgment.__table__.c
     stored = KeyRow.vector if vector is None else vector
-    key = (KeyRow.id, KeyRow.document_row, stored, KeyRow.weight, KeyRow.query_key)
+    key = (KeyRow.id, KeyRow.document_row, stored, KeyRow.weight, KeyRow.query_key, KeyRow.confirmed_on)
     by_event = (event.client_id, event.timestamp, event.created_at, event.position)
     by_judgment = (judgment.rater, judgment.created_at.label("judged_at"))
     return (
@@ -200,7 +200,10 @@ def _confirmation(row: Any, vectors: dict[bytes, Floats]) -> Confirmation:
     """Return the confirmation of a stored key. A rater and a client of the same name count as two persons."""
     judged = row.judged_at is not None
     client = None if row.client_id is None else f"client {row.client_id}"
-    moment = row.judged_at if judged else min(row.timestamp, row.created_at)  # corrects a client's clock that is ahead
+    if row.confirmed_on is not None:  # anonymous: without an event, its client and its position
+        moment = f"{row.confirmed_on}T00:00:00Z"
+    else:
+        moment = row.judged_at if judged else min(row.timestamp, row.created_at)  # a client's clock may be ahead
     return Confirmation(
         row.id,
         row.document_row,

@@ -32,6 +32,8 @@ class CollectionSettings:
     memory_half_life_days: int | None = 365
     memory_max_mb: int | None = 6144
     """The most MiB of memory, without the dropped past queries; None for no limit."""
+    memory_retention_days: int | None = None
+    """Days after which clicks leave memory; None keeps them. Those of deleted events stay as anonymous memory."""
     typos: bool | dict[str, Any] = True
     """Whether unknown words of queries are corrected; an object changes the least lengths, and names words to leave
     and fields in which corrections do not match."""

@@ -24,8 +24,9 @@ def document_rows(connection: Connection, collection_id: int) -> dict[str, int]:
 
 
 def confirmed_count(connection: Connection, collection_id: int) -> int:
-    """Return the number of query texts with a confirmed document."""
-    wanted = select(Key.query_key).where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY, Key.weight > 0)
+    """Return the number of query texts with a confirmed document. Anonymous memory has no texts."""
+    mine = (Key.collection_id == collection_id, Key.kind == KeyKind.QUERY, Key.confirmed_on.is_(None))
+    wanted = select(Key.query_key).where(*mine, Key.weight > 0)
     return len(set(connection.execute(wanted.distinct()).scalars()))
 
 

@@ -126,6 +126,10 @@ class Runtime:
         """Return the unit vector (D,) of a query text."""
         return self._encode_query(text)
 
+    def forget_queries(self) -> None:
+        """Drop the query vectors that are kept in memory, with their texts."""
+        self._encode_query.cache_clear()
+
     def run_search(self, work: Callable[[], T]) -> "Future[T]":
         """Run a search in the pool of search threads. Raises Problem 503 `overloaded` if its queue is full."""
         if not self._search_slots.acquire(blocking=False):

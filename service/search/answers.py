@@ -68,11 +68,11 @@ class MatchedKey(Answer):
     """The first character of the part, from 0; not for a past query."""
     end: int = sometimes()
     """The character after the last; not for a past query."""
-    query: str = sometimes()
-    """The text of a past query."""
+    query: str | None = sometimes()
+    """The text of a past query; null for anonymous memory, which has no text."""
     confirmations: int = sometimes()
     """The number of merged pieces of feedback of a past query."""
-    from_: Literal["event", "judgment"] = sometimes(alias="from")
+    from_: Literal["event", "judgment", "anonymous"] = sometimes(alias="from")
     """The kind of the newest feedback of a past query."""
     query_id: str | None = sometimes()
     """The search of the newest feedback of a past query."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from index.memory.query_key import is_anonymous
 from index.ranking.explanation import KeyShare
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
@@ -28,6 +29,9 @@ def past_queries(
 
 
 def _past_query(key: KeyShare, rows: Sequence[Any]) -> dict[str, Any]:
+    if is_anonymous(key.query_key or ""):
+        found = {"query": None, "confirmations": key.confirmations, "from": "anonymous", "query_id": None}
+        return found | {"feedback": []}
     feedback = [_feedback(row) for row in rows]
     # there is no feedback if it was deleted after this generation was published
     newest = feedback[0] if feedback else {"from": "event", "query_id": None}

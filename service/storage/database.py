@@ -24,7 +24,7 @@ DATABASE_FILE = "softseek.db"
 LOCK_FILE = "owner.lock"
 ENCODERS = "encoders"
 """The folder of converted encoders, beside the database."""
-NEWEST_REVISION = "0006"
+NEWEST_REVISION = "0010"
 """The revision of the schema in the last file of `migrations/versions`."""
 BUSY_SECONDS = 30
 READERS = 16
@@ -36,6 +36,10 @@ class DirectoryOwned(Exception):
     def __init__(self, directory: Path, pid: str) -> None:
         super().__init__(f"the data directory {directory} is owned by process {pid}")
         self.pid = pid
+
+
+class DatabaseRead(Exception):
+    """A reader kept the write-ahead log from being emptied."""
 
 
 class UnknownSchema(Exception):
@@ -100,14 +104,36 @@ class Database:
                 _upgrade(connection)
             connection.commit()
 
+    def scrub(self) -> None:
+        """Rewrite the database file and empty the write-ahead log: no file holds deleted rows on return.
+
+        Writers wait meanwhile. It needs as much free space as the database has, in the data directory and in the folder
+        of SQLite's temporary files. Raises DatabaseRead if a reader keeps its snapshot for BUSY_SECONDS.
+        """
+        with self._write_lock:
+            self._outside_transactions("VACUUM")  # pages may still hold copies of rows that moved before their deletion
+            busy, _, _ = self._outside_transactions("PRAGMA wal_checkpoint(TRUNCATE)")
+        if busy:
+            raise DatabaseRead("a reader of the database kept the write-ahead log from being emptied")
+
     def close(self) -> None:
         """Checkpoint the write-ahead log and close every connection."""
         self._readers.dispose()
         with self._write_lock:
-            raw = self._writer.raw_connection()  # a checkpoint cannot run inside a transaction
-            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
-            raw.close()
+            self._outside_transactions("PRAGMA wal_checkpoint(TRUNCATE)")
         self._writer.dispose()
+
+    def _outside_transactions(self, statement: str) -> tuple[Any, ...]:
+        """Run a statement that cannot run inside a transaction; return its first row. The caller holds the lock."""
+        raw = self._writer.raw_connection()
+        try:
+            cursor = raw.cursor()
+            cursor.execute(statement)
+            row: tuple[Any, ...] = cursor.fetchone() or ()
+            cursor.close()
+            return row
+        finally:
+            raw.close()
 
 
 def _revision(connection: Connection) -> str | None:
@@ -162,6 +188,7 @@ def _engine(path: Path, writer: bool) -> Engine:
     pool = {"poolclass": StaticPool} if writer else {"poolclass": QueuePool, "pool_size": READERS}
     engine = create_engine(
         f"sqlite:///{path}",
+        hide_parameters=True,  # errors in the log name no client and no query
         connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False, "isolation_level": None},
         **pool,
     )
@@ -172,6 +199,7 @@ def _engine(path: Path, writer: bool) -> Engine:
         cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.execute("PRAGMA secure_delete=ON")  # deleted content becomes zeros; some systems have it off
         cursor.execute(f"PRAGMA query_only={0 if writer else 1}")
         cursor.execute(f"PRAGMA wal_autocheckpoint={1000 if writer else 0}")
         cursor.close()

@@ -111,6 +111,8 @@ class Key(Base):
     """The normalised query text of a `query` key."""
     event_id: Mapped[int | None] = mapped_column(ForeignKey("events.id", ondelete="CASCADE"))
     judgment_id: Mapped[int | None] = mapped_column(ForeignKey("judgments.id", ondelete="CASCADE"))
+    confirmed_on: Mapped[str | None]
+    """The day of the confirmations of an anonymous key, which has no event and no judgment. None for other keys."""
 
 
 class Value(Base):
@@ -303,3 +305,17 @@ class IdempotentAnswer(Base):
     headers: Mapped[dict[str, Any]]
     body: Mapped[bytes]
     created_at: Mapped[str]
+
+
+class Erasure(Base):
+    """An erasure of the data of one client, user or session. Its subject is stored until the rows are deleted."""
+
+    __tablename__ = "erasures"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    status: Mapped[str]
+    """`deleting` until the rows are deleted, `scrubbing` until the files are rewritten, then `done`."""
+    subject: Mapped[str | None]
+    receipt: Mapped[dict[str, Any]]
+    created_at: Mapped[str]
+    finished_at: Mapped[str | None]

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.learning.examples import Feedback
-from service.operations.housekeeping import forget_old_feedback
+from service.operations.retention import forget_old_feedback
 from service.runtime.feedback_log import gather_feedback
 from service.storage.database import rfc3339
 from tests.service.client import CollectionClient, create, event, ndjson, opened, runtime_of
@@ -151,23 +151,6 @@ def test_an_event_of_an_unknown_search_is_joined_by_its_query_text(wood: Collect
     explained = wood.search(QUERY, explain=True)["hits"]
     (key,) = [key for hit in explained for key in hit["explain"]["keys"] if key["kind"] == "query"]
     assert (key["query"], key["from"]) == (QUERY, "event")
-
-
-def test_events_past_the_retention_are_deleted_with_their_memory(wood: CollectionClient) -> None:
-    runtime = runtime_of(wood.client)
-    now = datetime.now(UTC)
-    old, fresh = (rfc3339(now - timedelta(days=days)) for days in (40, 2))
-    before = wood.ranking(QUERY)
-    wood.post("events", event("oak", user_query=QUERY) | {"timestamp": old})
-    with_memory = wood.ranking(QUERY)
-    forget_old_feedback(runtime)
-    assert wood.ranking(QUERY) == with_memory
-    wood.client.put(wood.path, json={"retention_days": 30})
-    forget_old_feedback(runtime)
-    assert wood.ranking(QUERY) == before
-    wood.post("events", event("oak", user_query=QUERY) | {"timestamp": fresh})
-    forget_old_feedback(runtime)
-    assert wood.get()["counts"]["events"] == 1
 
 
 def test_impressions_past_the_retention_are_deleted(wood: CollectionClient) -> None:

@@ -221,6 +221,8 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     client.put("/v1/aliases/forest", json={"collection": "wood"})
     client.put("/v1/aliases/forest", json={"collection": "default"})
     client.get("/v1/aliases")
+    wood.ended_task(client.post("/v1/erasures", json={"client": "c", "collection": "wood"}).json())
+    assert client.get("/v1/erasures").json()["erasures"]
     client.get("/v1/aliases/forest")
     client.delete("/v1/aliases/forest")
     client.post("/v1/collections/swap", json={"a": "default", "b": "wood"})

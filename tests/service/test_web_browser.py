@@ -251,6 +251,18 @@ def test_the_learning_page_shows_the_schedule_and_what_is_missing(site: Site, vi
     tools.client.put(tools.path, json={"train": None})
 
 
+def test_the_learning_page_says_how_long_raw_queries_are_kept(site: Site, visit: Visit) -> None:
+    tools = site.tools
+    visit.open("/learning")
+    expect(visit.page.locator("#retention")).to_contain_text("are kept until they are erased")
+    tools.client.put(tools.path, json={"retention_days": 90})
+    visit.open("/learning")
+    expect(visit.page.locator("#retention")).to_contain_text(
+        "are kept 90 days; memory of clicks is kept without a limit."
+    )
+    tools.client.put(tools.path, json={"retention_days": None})
+
+
 @pytest.mark.parametrize(
     ("chosen", "shown"), [(0.5, "Context: 0.5"), (0, "Context: none, because held-out queries did not improve")]
 )

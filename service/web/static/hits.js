@@ -75,7 +75,8 @@ function keyLine(key, text) {
   const figures = el("span", { className: "quiet" }, ` cosine ${key.cosine.toFixed(2)}, share ${percent(key.share)}`);
   if (key.kind === "query") {
     const effect = key.share < 0 ? "rejected it" : "confirmed it";
-    return [el("b", {}, "past query"), ` “${key.query ?? "?"}” ${effect} (${key.from ?? "feedback"})`, figures];
+    const query = key.from === "anonymous" ? "" : ` “${key.query ?? "?"}”`;
+    return [el("b", {}, "past query"), `${query} ${effect} (${key.from ?? "feedback"})`, figures];
   }
   const start = Array.from(text).slice(key.start, Math.min(key.end, key.start + MAX_KEY_CHARACTERS)).join("");
   const more = key.end - key.start > MAX_KEY_CHARACTERS ? "…" : "";

@@ -22,6 +22,7 @@ async function refresh() {
   $("counts").replaceChildren(
     ...shown.map(([name, count]) => el("div", {}, el("dt", {}, name), el("dd", {}, count.toLocaleString()))),
   );
+  $("retention").textContent = retention(state.settings);
   $("champion").replaceChildren("The champion is ", el("b", {}, `model ${state.champion}`), ".");
   const aliases = Object.entries(registry.aliases);
   const models = registry.models.map((model) => {
@@ -30,6 +31,13 @@ async function refresh() {
   });
   $("versions").replaceChildren(...models.reverse());
   return runs;
+}
+
+// How long raw queries, events and memory are kept, in words.
+function retention({ retention_days: days, memory_retention_days: memoryDays }) {
+  const raw = days === null ? "until they are erased" : `${days} days`;
+  const memory = memoryDays === null ? "without a limit" : `${memoryDays} days`;
+  return `Raw queries and events are kept ${raw}; memory of clicks is kept ${memory}.`;
 }
 
 // Shows when the next run starts by itself, and what is missing for it.

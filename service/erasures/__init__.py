@@ -1,0 +1,1 @@
+"""Erasures: remove everything that one client, user or session left, and keep a receipt."""

@@ -1,0 +1,148 @@
+"""Erases the data of one client, user or session: rows and memory first, then every trace in the files.
+
+An erasure has a row from its request on. If the process ends in between, the next start goes on with it: the deletion
+from a collection is one transaction, and the rewriting of the files can be repeated.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+
+from service.erasures import repository
+from service.erasures.receipts import finished, new_receipt, snapshots_since
+from service.erasures.repository import SubjectRows
+from service.erasures.schemas import ErasureIn
+from service.http.problems import Problem
+from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import bump_watermark
+from service.runtime.jobs import Progress
+from service.runtime.runtime import Runtime
+from service.storage.database import DatabaseRead, new_id
+from service.training.actions import cancel
+from service.training.follow import end
+from service.training.repository import processing_runs
+
+CANCELED_SECONDS = 60
+"""Time that a canceled training run has to end."""
+log = structlog.get_logger()
+
+
+def start(runtime: Runtime, wanted: ErasureIn) -> str:
+    """Record an erasure durably and start its task; return the id of the task. Raises Problem 404."""
+    if wanted.collection is None:
+        names = sorted(runtime.collections)
+    else:
+        names = [runtime.collection(wanted.collection).name]
+    receipt = new_receipt(new_id(), wanted.kind, wanted.subject, names)
+    with runtime.database.write() as connection:
+        repository.insert_erasure(connection, wanted.subject, receipt)
+
+    def work(progress: Progress) -> dict[str, Any]:
+        return carry_out(runtime, receipt["id"])
+
+    return runtime.jobs.start("erasure", wanted.collection, work)
+
+
+def resume_erasures(runtime: Runtime) -> None:
+    """Finish the erasures that an earlier process began. An erasure that fails is tried again at the next start."""
+    with runtime.database.read() as connection:
+        unfinished = repository.unfinished_erasures(connection)
+    for erasure_id in unfinished:
+        try:
+            carry_out(runtime, erasure_id)
+        except Exception:
+            log.exception("erasure_failed", erasure=erasure_id)
+        else:
+            log.info("erasure_finished", erasure=erasure_id)
+
+
+def carry_out(runtime: Runtime, erasure_id: str) -> dict[str, Any]:
+    """Do all steps of an erasure that are left; return its receipt."""
+    runtime.impressions.flush()
+    with runtime.database.read() as connection:
+        row = repository.find_erasure(connection, erasure_id)
+    receipt = row.receipt
+    if row.status == "deleting":
+        for name in receipt["collections"]:
+            state = runtime.collections.get(name)
+            if state is not None:
+                receipt = _erase_in(runtime, state, receipt, row.subject)
+        receipt = _end_deletion(runtime, receipt)
+    try:
+        runtime.database.scrub()
+    except DatabaseRead as error:
+        raise Problem(503, "database_busy", f"{error}; the next start finishes the erasure") from error
+    receipt = finished(receipt)
+    with runtime.database.write() as connection:
+        repository.update_erasure(connection, receipt)
+    return receipt
+
+
+def receipts(runtime: Runtime) -> dict[str, Any]:
+    """Return the newest receipts."""
+    with runtime.database.read() as connection:
+        return {"erasures": repository.newest_receipts(connection)}
+
+
+def _erase_in(runtime: Runtime, state: CollectionState, receipt: dict[str, Any], subject: str) -> dict[str, Any]:
+    """Delete the rows of the subject in a collection, and their memory; return the receipt with them."""
+    with runtime.database.read() as connection:
+        if not repository.subject_rows(connection, state.id, receipt["kind"], subject).any:
+            return receipt
+    with _without_training(runtime, state) as canceled, state.lock:
+        with runtime.database.write() as connection:
+            rows = repository.subject_rows(connection, state.id, receipt["kind"], subject)
+            removed = repository.delete_rows(connection, rows)
+            models = repository.models_since(connection, state.id, rows.first_at) if rows.first_at else []
+            receipt = _with_rows(receipt, rows, len(removed), canceled, models)
+            repository.update_erasure(connection, receipt)
+            watermark = bump_watermark(connection, state.id, documents=False)
+        state.forget(watermark, removed, [], rows.query_keys)
+    return receipt
+
+
+def _with_rows(
+    receipt: dict[str, Any], rows: SubjectRows, memory: int, canceled: list[str], models: list[dict[str, Any]]
+) -> dict[str, Any]:
+    counts = {"impressions": len(rows.impressions), "events": len(rows.events), "judgments": len(rows.judgments)}
+    counts["memory"] = memory
+    erased = {name: number + counts.get(name, 0) for name, number in receipt["erased"].items()}
+    return receipt | {
+        "erased": erased,
+        "first_at": min(filter(None, (receipt["first_at"], rows.first_at)), default=None),
+        "canceled_training_runs": [*receipt["canceled_training_runs"], *canceled],
+        "models": [*receipt["models"], *models],
+    }
+
+
+def _end_deletion(runtime: Runtime, receipt: dict[str, Any]) -> dict[str, Any]:
+    """Forget the subject itself, and what quotes it; return the receipt."""
+    runtime.forget_queries()
+    first_at = receipt["first_at"]
+    snapshots = [] if first_at is None else snapshots_since(runtime.settings.data, first_at)
+    with runtime.database.write() as connection:
+        answers = repository.delete_answers(connection) if first_at else 0
+        erased = receipt["erased"] | {"idempotent_answers": answers}
+        receipt = receipt | {"status": "scrubbing", "erased": erased, "snapshots": snapshots}
+        repository.update_erasure(connection, receipt, subject=None)
+    return receipt
+
+
+@contextmanager
+def _without_training(runtime: Runtime, state: CollectionState) -> Iterator[list[str]]:
+    """Cancel the run of a collection, whose staging folder has its feedback, and start none; give its id in a list."""
+    with runtime.database.read() as connection:
+        going = [run.id for run in processing_runs(connection) if run.collection_id == state.id]
+    for run_id in going:
+        if runtime.training.is_following(run_id):
+            cancel(runtime, state, run_id)
+        else:  # at a start, before it is resumed
+            end(runtime, run_id, {"status": "canceled", "error": None})
+    if not state.training_lock.acquire(timeout=CANCELED_SECONDS):
+        raise Problem(503, "training_not_stopped", "a training run did not stop; the next start finishes the erasure")
+    try:
+        yield going
+    finally:
+        state.training_lock.release()

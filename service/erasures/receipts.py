@@ -1,0 +1,63 @@
+"""The receipt of an erasure: what was deleted, and what may still hold it. It has a hash in place of the subject."""
+
+import hashlib
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from service.storage.database import now, rfc3339
+
+METHOD = "scrypt(n=16384, r=8, p=1)"
+COUNTS = ("impressions", "events", "judgments", "memory", "idempotent_answers")
+SNAPSHOTS = "snapshots"
+"""The folder of snapshots in the data directory."""
+
+
+def new_receipt(id: str, kind: str, subject: str, collections: list[str]) -> dict[str, Any]:
+    """Return the receipt of an erasure that begins."""
+    salt = os.urandom(16)
+    return {
+        "id": id,
+        "status": "deleting",
+        "kind": kind,
+        "subject": {"method": METHOD, "salt": salt.hex(), "hash": subject_hash(kind, subject, salt)},
+        "collections": collections,
+        "erased": dict.fromkeys(COUNTS, 0),
+        "first_at": None,
+        "canceled_training_runs": [],
+        "models": [],
+        "snapshots": [],
+        "created_at": now(),
+        "finished_at": None,
+    }
+
+
+def subject_hash(kind: str, subject: str, salt: bytes) -> str:
+    """Return the hash of a subject. It is slow on purpose, because subjects such as `b-123` are easy to enumerate."""
+    return hashlib.scrypt(f"{kind}:{subject}".encode(), salt=salt, n=16384, r=8, p=1, dklen=32).hex()
+
+
+def finished(receipt: dict[str, Any]) -> dict[str, Any]:
+    """Return the receipt of an erasure that is done, with its checksum."""
+    body = receipt | {"status": "done", "finished_at": now()}
+    return body | {"sha256": checksum(body)}
+
+
+def checksum(receipt: dict[str, Any]) -> str:
+    """Return the SHA-256 of a receipt without its `sha256`, as JSON with sorted keys and without white space."""
+    body = {name: value for name, value in receipt.items() if name != "sha256"}
+    return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def snapshots_since(data: Path, first_at: str) -> list[dict[str, Any]]:
+    """Return the files in the folder of snapshots that were changed at `first_at` or later, by name."""
+    found = []
+    for path in sorted((data / SNAPSHOTS).glob("*")):
+        facts = path.stat()
+        changed_at = rfc3339(datetime.fromtimestamp(facts.st_mtime, UTC))
+        if path.is_file() and changed_at >= first_at:
+            found.append({"file": path.name, "bytes": facts.st_size, "changed_at": changed_at})
+    return found

@@ -1,0 +1,28 @@
+"""HTTP of erasures."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from service.erasures import actions
+from service.erasures.answers import ReceiptList
+from service.erasures.schemas import ErasureIn
+from service.http.answers import TASK_ACCEPTED, answers
+from service.http.requests import StrictRoute
+from service.http.responses import accepted_task
+from service.runtime.dependency import Running
+
+router = APIRouter(prefix="/v1/erasures", tags=["privacy"], route_class=StrictRoute)
+
+
+@router.post("", status_code=202, responses=TASK_ACCEPTED)
+def post_erasure(runtime: Running, erasure: ErasureIn) -> Response:
+    """Erase the searches, events and judgments of a client, user or session from all files. The result is a receipt."""
+    return accepted_task(runtime.jobs.show(actions.start(runtime, erasure)))
+
+
+@router.get("", responses=answers((200, ReceiptList, "The receipts")))
+def list_erasures(runtime: Running) -> dict[str, Any]:
+    """List the receipts of erasures."""
+    return actions.receipts(runtime)

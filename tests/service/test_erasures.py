@@ -1,0 +1,258 @@
+"""After an erasure no file holds the client's id or its queries, and the ranking is as if the client had never come."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.erasures import repository
+from service.erasures.receipts import checksum, new_receipt, subject_hash
+from service.storage.database import Database, DatabaseRead
+from service.training.repository import insert_run
+from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
+from tests.service.test_cli import Run, run
+
+__all__ = ["run"]
+
+CLIENT = "canary-client-7f3a"
+SESSION = "canary-session-51c2"
+CANARY = "zqxcanary"
+"""A word in the queries of the erased client that no document and no other query has."""
+SHARED = "which tree is tall"
+TREES = "oak pine birch willow maple cedar larch aspen hazel alder elm yew beech rowan holly".split()
+FILLER = "fern moss heath thyme sage mint dill basil sorrel yarrow nettle rue borage arnica lovage".split()
+
+
+def visit(trees: CollectionClient, client: str, session: str, queries: list[str], document: str) -> None:
+    """Search, click the document, and like the session without naming the client."""
+    for query in queries:
+        found = trees.search(query, client_id=client, session_id=session)
+        trees.act(document, query_id=found["query_id"], client_id=client, session_id=session)
+        trees.act(document, "purchase", query_id=found["query_id"])
+    trees.search(f"{queries[0]} again", session_id=session)
+    trees.post("events", event(None, "thumbs_up", session_id=session))
+
+
+def ordinary(trees: CollectionClient) -> None:
+    """Add documents, and the feedback of other people."""
+    trees.add(*({"id": tree, "text": f"the {tree} is a tall tree of the wood"} for tree in TREES))
+    trees.add(*({"id": herb, "text": f"{herb} grows on dry soil"} for herb in FILLER))
+    ratings = [{"query": f"{name} {n}", "document_id": name, "rating": 4} for name in TREES + FILLER[:7] for n in "a"]
+    trees.post("judgments", {"judgments": ratings})
+    visit(trees, "other-client", "other-session", [SHARED, "tree with cones"], "pine")
+    for client in ("bob", "cid"):
+        visit(trees, client, f"session of {client}", [SHARED], "pine")
+
+
+def found_in(data: Path, *needles: str) -> dict[str, int]:
+    """Return path -> number of occurrences of the needles in the bytes of the file, for files with any."""
+    counts = {}
+    for path in sorted(data.rglob("*")):
+        if path.is_file():
+            content = path.read_bytes().lower()
+            counts[path.relative_to(data).as_posix()] = sum(content.count(one.lower().encode()) for one in needles)
+    return {name: count for name, count in counts.items() if count}
+
+
+def rankings(trees: CollectionClient) -> list[list[tuple[str, float, float]]]:
+    return [trees.ranking(query, model=0) for query in (SHARED, f"{CANARY} shelter", "tree with cones", "dry soil")]
+
+
+def erase(service: TestClient, **wanted: str) -> dict[str, Any]:
+    """Erase, and return the receipt."""
+    task = CollectionClient(service).ended_task(good(service.post("/v1/erasures", json=wanted)))
+    assert task["status"] == "succeeded", task
+    receipt: dict[str, Any] = task["result"]
+    return receipt
+
+
+@pytest.fixture(scope="module")
+def never(tmp_path_factory: pytest.TempPathFactory) -> list[list[tuple[str, float, float]]]:
+    """The rankings of a service that never saw the client."""
+    with opened(tmp_path_factory.mktemp("never") / "data") as client:
+        trees = create(client, "trees")
+        ordinary(trees)
+        return rankings(trees)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+    """A data directory after an erasure, its receipt, and what was seen before and while the service ran."""
+    data = tmp_path_factory.mktemp("erased") / "data"
+    with opened(data) as client:
+        trees = create(client, "trees")
+        ordinary(trees)
+        visit(trees, CLIENT, SESSION, [f"{CANARY} shelter", f"{CANARY} bark {'x' * 900}", SHARED], "larch")
+        (data / "snapshots").mkdir()
+        for name in ("before", "after"):
+            (data / "snapshots" / name).write_bytes(name.encode())
+        os.utime(data / "snapshots" / "before", (1_000_000_000, 1_000_000_000))
+        body = {"q": f"{CANARY} shelter", "explain": True, "client_id": CLIENT}
+        client.post(f"{trees.path}/search", json=body, headers={"Idempotency-Key": "once"})
+        trees.search(SHARED, client_id=CLIENT)
+        assert trees.train(promote="never", budget_seconds=1, click_reading="naive")["status"] == "succeeded"
+        facts = {"before": found_in(data, CLIENT, SESSION, CANARY), "rankings": rankings(trees)}
+        receipt = erase(client, client=CLIENT)
+        facts |= {"while open": found_in(data, CLIENT, SESSION, CANARY), "erased": rankings(trees)}
+        facts |= {"counts": trees.get()["counts"], "listed": good(client.get("/v1/erasures"))}
+        facts["suggestions"] = trees.get("suggestions", q="which")["suggestions"]
+    return data, receipt, facts
+
+
+def test_a_raw_scan_finds_the_client_before_and_nothing_after(seen: Any) -> None:
+    data, _, facts = seen
+    assert facts["before"].keys() & {"softseek.db", "softseek.db-wal"}
+    assert facts["while open"] == {}
+    assert found_in(data, CLIENT, SESSION, CANARY) == {}
+
+
+def test_the_ranking_is_as_if_the_client_had_never_come(seen: Any, never: Any) -> None:
+    data, _, facts = seen
+    assert facts["rankings"] != never
+    assert facts["erased"] == never
+    with opened(data) as client:
+        assert rankings(CollectionClient(client, "trees")) == never
+
+
+def test_the_feedback_of_other_clients_stays(seen: Any) -> None:
+    _, _, facts = seen
+    assert facts["counts"]["events"] == 4 * 2 + 3
+    assert facts["suggestions"] == [{"q": SHARED, "clicks": 6}]
+
+
+def test_the_receipt_names_counts_models_and_snapshots_but_not_the_client(seen: Any) -> None:
+    _, receipt, facts = seen
+    # searches: three with clicks, one without a client, two more; events: two for each click, one about the session
+    wanted = {"impressions": 6, "events": 7, "judgments": 0, "memory": 6, "idempotent_answers": 1}
+    assert receipt["erased"] == wanted
+    assert [(one["collection"], one["version"]) for one in receipt["models"]] == [("trees", 1)]
+    assert [one["file"] for one in receipt["snapshots"]] == ["after"]
+    assert (receipt["status"], receipt["kind"], receipt["canceled_training_runs"]) == ("done", "client", [])
+    assert facts["listed"] == {"erasures": [receipt]}
+    assert receipt["sha256"] == checksum(receipt)
+    assert CLIENT not in json.dumps(receipt)
+    subject = receipt["subject"]
+    assert subject["hash"] == subject_hash("client", CLIENT, bytes.fromhex(subject["salt"]))
+
+
+def test_the_database_is_sound_after_an_erasure(seen: Any) -> None:
+    data, _, _ = seen
+    with closing(sqlite3.connect(data / "softseek.db")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert connection.execute("SELECT status, subject FROM erasures").fetchall() == [("done", None)]
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    with opened(tmp_path / "data") as client:
+        CollectionClient(client).add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
+        yield client
+
+
+def test_a_session_and_a_user_are_erased_alone(client: TestClient) -> None:
+    trees = CollectionClient(client)
+    for session in ("s-1", "s-2"):
+        found = trees.search(SHARED, session_id=session, client_id="ada")
+        trees.act("oak", query_id=found["query_id"], session_id=session, client_id="ada")
+    assert erase(client, session="s-1")["erased"] | {"idempotent_answers": 0} == {
+        "impressions": 1, "events": 1, "judgments": 0, "memory": 1, "idempotent_answers": 0,
+    }  # fmt: skip
+    mine = trees.search("birch bark")
+    trees.post("events", event("birch", query_id=mine["query_id"]) | {"user_id": "u-9"})
+    trees.post("events", event("birch", user_query=SHARED) | {"user_id": "u-10"})
+    trees.judge(SHARED, "elm", 4, rater="u-9")
+    trees.judge(SHARED, "elm", 4, rater="u-10")
+    erased = erase(client, user="u-9")["erased"]
+    assert (erased["impressions"], erased["events"], erased["judgments"], erased["memory"]) == (1, 1, 1, 2)
+    counts = trees.get()["counts"]
+    assert (counts["events"], counts["judgments"], counts["keys"]["query"]) == (2, 1, 3)
+
+
+def test_only_the_named_collection_is_erased_and_a_second_erasure_finds_nothing(client: TestClient) -> None:
+    other = create(client, "other")
+    for one in (CollectionClient(client), other):
+        one.search(SHARED, client_id="ada")
+    assert erase(client, client="ada", collection="other")["erased"]["impressions"] == 1
+    receipt = erase(client, client="ada", collection="other")
+    assert (receipt["erased"]["impressions"], receipt["first_at"]) == (0, None)
+    assert erase(client, client="ada")["collections"] == ["default", "other"]
+
+
+@pytest.mark.parametrize(
+    "wanted", [{}, {"client": "a", "user": "b"}, {"client": ""}, {"client": "x" * 513}, {"clients": "a"}]
+)
+def test_an_erasure_names_exactly_one_subject(client: TestClient, wanted: dict[str, str]) -> None:
+    problem(client.post("/v1/erasures", json=wanted), 422, "invalid_request")
+    assert good(client.get("/v1/erasures")) == {"erasures": []}
+
+
+def test_an_erasure_in_an_unknown_collection_is_refused(client: TestClient) -> None:
+    problem(client.post("/v1/erasures", json={"client": "a", "collection": "nowhere"}), 404, "collection_not_found")
+
+
+def test_an_erasure_that_was_killed_before_it_deleted_is_done_at_the_next_start(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with opened(data) as client:
+        trees = create(client, "trees")
+        trees.add({"id": "oak", "text": "the oak is tall"})
+        trees.act("oak", user_query=f"{CANARY} shelter", client_id=CLIENT)
+        runtime = runtime_of(client)
+        wanted = {"seed": 0, "promote": "auto"}
+        with runtime.database.write() as connection:
+            insert_run(connection, trees.id, "run-1", wanted, {"champion": 0})
+            receipt = new_receipt("erasure-1", "client", CLIENT, ["trees"])
+            repository.insert_erasure(connection, CLIENT, receipt)
+        (runtime.staging / "run-1").mkdir()
+        (runtime.staging / "run-1" / "texts.json").write_text(CANARY)
+    with opened(data) as client:
+        (receipt,) = good(client.get("/v1/erasures"))["erasures"]
+        assert (receipt["status"], receipt["erased"]["events"]) == ("done", 1)
+        assert receipt["canceled_training_runs"] == ["run-1"]
+        assert CollectionClient(client, "trees").get("training-runs/run-1")["status"] == "canceled"
+        assert found_in(data, CLIENT, CANARY) == {}
+
+
+def test_an_erasure_that_failed_after_it_deleted_is_finished_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    with opened(data) as client:
+        trees = create(client, "trees")
+        trees.add({"id": "oak", "text": "the oak is tall"})
+        trees.act("oak", user_query=f"{CANARY} shelter", client_id=CLIENT)
+
+        def busy(_: Database) -> None:
+            raise DatabaseRead("a reader of the database kept the write-ahead log from being emptied")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "scrub", busy)
+            task = trees.ended_task(good(client.post("/v1/erasures", json={"client": CLIENT})))
+        assert (task["status"], task["error"]["code"]) == ("failed", "database_busy")
+        assert good(client.get("/v1/erasures"))["erasures"][0]["status"] == "scrubbing"
+    with opened(data) as client:
+        (receipt,) = good(client.get("/v1/erasures"))["erasures"]
+        assert (receipt["status"], receipt["erased"]["events"]) == ("done", 1)
+    assert found_in(data, CLIENT, CANARY) == {}
+
+
+def test_the_command_erases_in_a_data_directory(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
+    data = tmp_path / "data"
+    with opened(data) as client:
+        CollectionClient(client).search(f"{CANARY} shelter", client_id=CLIENT)
+    told = run("erase", "--client", CLIENT, "--data", data)
+    assert told.code == 0
+    assert "1 impressions" in told.out
+    assert "models that may have seen it" in told.out
+    receipt = json.loads(run("erase", "--session", "s-1", "--collection", "default", "--json", "--data", data).out)
+    assert (receipt["kind"], receipt["status"]) == ("session", "done")
+    assert found_in(data, CLIENT, CANARY) == {}
+    assert run("erase", "--data", data).code == 2
+    assert run("erase", "--client", "a", "--user", "b", "--data", data).code == 2
