@@ -27,6 +27,7 @@ from service.cli import (
     reencoding,
     rules,
     show,
+    snapshots,
     training,
 )
 from service.cli.failures import DONE, ERROR, INTERRUPTED, TERMINATED, USAGE, Failure
@@ -57,6 +58,7 @@ app.command("training-runs")(training.training_runs)
 app.add_typer(models.models, name="models")
 app.command()(evaluation.evaluate)
 app.command()(operating.doctor)
+app.add_typer(snapshots.snapshots, name="snapshot")
 app.command()(reencoding.reencode)
 
 

@@ -51,6 +51,8 @@ class Runtime:
         self.aliases: dict[str, str] = {}
         """Alias -> name of its collection. The collection may have been deleted."""
         self.collections_lock = threading.RLock()
+        self.snapshot_lock = threading.Lock()
+        """Held while a snapshot waits or is made: there is at most one."""
         self.closing = False
         """Whether the service is closing. Work that stops then is resumed at the next start."""
         self._lock = lock
