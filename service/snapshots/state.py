@@ -50,7 +50,7 @@ def state_hash(connection: Connection, proceed: Callable[[], None] = lambda: Non
             rows += 1
             if rows % ROWS_PER_CALL == 0:
                 proceed()
-        tables[table.name] = TableState(rows, f"{total % MODULUS:064x}")
+        tables[str(table.name)] = TableState(rows, f"{total % MODULUS:064x}")
     body = canonical({name: asdict(one) for name, one in tables.items()})
     return StateHash(hashlib.sha256(body).hexdigest(), tables)
 

@@ -47,8 +47,7 @@ class StoredState:
                 target = next(iter(column.foreign_keys)).column
                 named = target.table.alias(f"of_{column.name}")
                 joined = joined.outerjoin(named, column == named.c[target.name])
-                names = NAMES[target.table.name]
-                columns += [named.c[name].label(f"{column.name}.{name}") for name in names]
+                columns += [named.c[name].label(f"{column.name}.{name}") for name in NAMES[target.table.name]]
             elif column.name not in skipped and not _is_number_of_row(table, column):
                 columns.append(column)
         found = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(select(*columns).select_from(joined))
