@@ -20,6 +20,11 @@ PAUSE_SECONDS = 0.002
 """Pause after each step, so that the copy leaves time of the disk to the service."""
 
 
+def pause() -> None:
+    """Wait between two steps."""
+    time.sleep(PAUSE_SECONDS)
+
+
 def copy_database(database: Database, target: Path, advanced: Callable[[int, int], None]) -> None:
     """Copy the database to a new file that only this user can read. Writers continue meanwhile.
 
@@ -30,7 +35,7 @@ def copy_database(database: Database, target: Path, advanced: Callable[[int, int
 
     def progress(_status: int, remaining: int, total: int) -> None:
         advanced(total - remaining, total)
-        time.sleep(PAUSE_SECONDS)
+        pause()
 
     with database.read() as connection, closing(sqlite3.connect(target)) as copy:
         connection.execute(text("SELECT count(*) FROM alembic_version"))  # begins the snapshot
