@@ -17,6 +17,7 @@ from service.documents import routes as documents
 from service.documents.imports import resume_imports
 from service.documents.indexing import resume_pending
 from service.documents.schemas import DocumentIn
+from service.exports import routes as exports
 from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.http import problems
@@ -47,7 +48,7 @@ from service.web import routes as web
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
 SLICES = (
     search, recommend, documents, collections, synonyms, rules, suggestions, feedback, judging, training, models,
-    aliases, tasks, snapshots, health, web,
+    aliases, tasks, snapshots, exports, health, web,
 )  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 

@@ -22,7 +22,7 @@ FLOORS: dict[int, str] = {
     7: "service.runtime",
     8: "service.aliases service.collections service.documents service.feedback service.models service.rules"
     " service.search service.snapshots service.suggestions service.tasks service.training",
-    9: "service.judging service.operations service.recommend service.web",
+    9: "service.exports service.judging service.operations service.recommend service.web",
     10: "service.app service.demo",
     11: "service.cli",
 }
@@ -36,7 +36,7 @@ FOREIGN_TO_INDEX = {
 
 WITHOUT_SQL = (
     "service.aliases", "service.app", "service.cli", "service.collections", "service.demo", "service.documents",
-    "service.feedback", "service.http", "service.judging", "service.models", "service.operations",
+    "service.exports", "service.feedback", "service.http", "service.judging", "service.models", "service.operations",
     "service.recommend", "service.rules", "service.runtime", "service.search", "service.settings",
     "service.snapshots", "service.suggestions", "service.tasks", "service.training", "service.web",
 )  # fmt: skip

@@ -18,6 +18,7 @@ from service.cli import (
     content,
     documents,
     evaluation,
+    exports,
     feedback,
     ingest,
     judging,
@@ -59,6 +60,8 @@ app.add_typer(models.models, name="models")
 app.command()(evaluation.evaluate)
 app.command()(operating.doctor)
 app.add_typer(snapshots.snapshots, name="snapshot")
+app.command("export")(exports.export)
+app.command("import")(exports.import_export)
 app.command()(reencoding.reencode)
 
 

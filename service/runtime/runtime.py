@@ -53,6 +53,8 @@ class Runtime:
         self.collections_lock = threading.RLock()
         self.snapshot_lock = threading.Lock()
         """Held while a snapshot waits or is made: there is at most one."""
+        self.export_slots = threading.BoundedSemaphore(2)
+        """Exports that may be written at the same time. Each keeps a state of the database."""
         self.closing = False
         """Whether the service is closing. Work that stops then is resumed at the next start."""
         self._lock = lock
