@@ -71,7 +71,7 @@ class Runtime:
         threadpool_limits(1, user_api="blas")  # BLAS threads would spin between searches and occupy other cores
         lock = OwnerLock(settings.data)
         try:
-            database = Database(settings.data / DATABASE_FILE)
+            database = Database(settings.data / DATABASE_FILE, checkpoints=not settings.external_checkpoints)
             database.migrate()
             runtime = cls(settings, lock, database, encoder or _encoder_of(settings))
         except BaseException:

@@ -12,6 +12,8 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, selec
 
 NOT_CONTENT = {"alembic_version", "tasks", "idempotent_answers", "sqlite_sequence"}
 """Tables about requests and the engine. The state hash does not read them."""
+FOREIGN = "_litestream_"
+"""The beginning of the names of the tables of a replicating process."""
 NOT_HASHED = {"collections": ("watermark", "documents_watermark")}
 """Table -> columns that count changes."""
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -35,7 +37,8 @@ class StoredState:
         """Read the tables of a database."""
         metadata = MetaData()
         metadata.reflect(connection)
-        return cls([table for table in metadata.sorted_tables if table.name not in NOT_CONTENT])
+        found = [table for table in metadata.sorted_tables if not table.name.startswith(FOREIGN)]
+        return cls([table for table in found if table.name not in NOT_CONTENT])
 
     def rows(self, connection: Connection, table: Table) -> Iterator[dict[str, Any]]:
         """Yield the rows of a table, in any order: column -> value."""

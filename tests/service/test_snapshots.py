@@ -136,6 +136,7 @@ def test_snapshots_are_listed_and_deleted(client: TestClient) -> None:
     assert {name: newest[name] for name in ("bytes", "sha256", "documents")} == {
         name: made[name] for name in ("bytes", "sha256", "documents")
     }
+    assert "softseek_newest_snapshot_timestamp_seconds 1" in client.get("/metrics").text
     assert stat.S_IMODE((data / made["file"]).stat().st_mode) == 0o600
     assert client.delete(f"/v1/snapshots/{newest['id']}").status_code == 204
     assert not list(data.glob(f"{made['file']}*"))

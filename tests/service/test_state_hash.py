@@ -103,6 +103,7 @@ def test_requests_and_watermarks_are_not_content(database: Database) -> None:
             "INSERT INTO tasks (id, type, status, progress_done, progress_total, created_at)"
             " VALUES ('1', 'snapshot', 'failed', 0, 0, 't')"
         )
+        connection.exec_driver_sql("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)")
     assert hash_of(database) == before
 
 
