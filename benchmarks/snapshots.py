@@ -2,9 +2,8 @@
 
     python -m benchmarks.snapshots --documents 100000 --kills 100 --out benchmarks/results/snapshots.json
 
-Documents are made of 60 words of a vocabulary, with the `hashing` encoder, so that the database has the vectors of a
-real collection and no time goes into encoding. Times are of one run each: the service is open and idle while the
-snapshot, the export and the import are made. A write between two steps is a document that a client puts.
+Documents are made of 60 words of a vocabulary, with the `hashing` encoder, so that the database has vectors and no time
+goes into encoding. Each time is of one run. A document is written every tenth of a second during the snapshot.
 
 A kill is SIGKILL to a process that makes a snapshot, or that restores, in turn. Half of the kills come at a named step
 of the work, the other half at a random moment. After each kill the content of the data directory, of every whole

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
 
 from index.errors import SearchError
 from index.storage.files import sync_directory, write_atomically
@@ -20,8 +19,8 @@ from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
 from service.documents.indexing import resume_collection
 from service.documents.schemas import DocumentIn
 from service.exports.reading import check_export, invalid, records
-from service.exports.record_types import RecordType
-from service.exports.repository import insert_collection, insert_rows, is_unused
+from service.exports.record_repository import RecordType
+from service.exports.repository import RowRefused, insert_collection, insert_rows, is_unused
 from service.http.problems import Problem
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import (
@@ -136,7 +135,7 @@ class Importer:
             self._insert()
             for name in self.collections:
                 self._try(name)
-        except IntegrityError as error:
+        except RowRefused as error:
             raise invalid(self._line, "a record before this line has the name of another, or refers to none") from error
         except (LookupError, TypeError, ValueError, SearchError) as error:
             reason = str(error) if isinstance(error, Unfit) else "a record refers to none, or cannot be used"
@@ -150,7 +149,7 @@ class Importer:
     def _add(self, kind: RecordType, values: dict[str, Any], files: dict[str, bytes]) -> None:
         collection = values.pop("of_collection")
         if kind.name == "collection":
-            self.collections[_checked(values)] = insert_collection(self._connection, values)
+            self.collections[_named(values)] = insert_collection(self._connection, values)
             self._widths[values["name"]] = values["dim"]
             return
         if kind.has_collection:
@@ -196,7 +195,7 @@ class Unfit(ValueError):
     """A record with a value that the service does not accept."""
 
 
-def _checked(values: dict[str, Any]) -> str:
+def _named(values: dict[str, Any]) -> str:
     """Return the name of a collection whose name and settings are as the API accepts them."""
     try:
         SwapIn(a=values["name"], b=values["name"])

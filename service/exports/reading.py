@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from index.storage.files import MANIFEST
-from service.exports.record_types import END, FILES, FORMAT, HEADER, TYPES, RecordType, as_bytes
+from service.exports.record_repository import END, FILES, FORMAT, HEADER, TYPES, RecordType, as_bytes
 from service.http.problems import Problem
 from service.storage.database import NEWEST_REVISION
 

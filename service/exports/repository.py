@@ -4,12 +4,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, exists, insert, select
+from sqlalchemy.exc import IntegrityError
 
-from service.exports.record_types import RecordType
+from service.exports.record_repository import RecordType
 from service.runtime.collection_repository import TOMBSTONE
 from service.storage.tables import Collection, Document, Event, Judgment, Model, PendingDocument, Rule, TrainingRun
 
 ROWS_AT_ONCE = 500
+
+
+class RowRefused(Exception):
+    """A row has the key of another row, or refers to no row."""
 
 
 def stored_rows(connection: Connection, kind: RecordType) -> Iterator[dict[str, Any]]:
@@ -34,18 +39,27 @@ def _rows_of(kind: RecordType) -> Select[Any]:
 
 
 def insert_rows(connection: Connection, kind: RecordType, rows: Sequence[dict[str, Any]]) -> list[int]:
-    """Insert rows; return their numbers, in the same order, for a type that other records refer to."""
-    if kind.number is None:
-        connection.execute(insert(kind.table), rows)
-        return []
-    numbered = insert(kind.table).returning(kind.table.c[kind.number], sort_by_parameter_order=True)
-    return list(connection.execute(numbered, rows).scalars())
+    """Insert rows; return their numbers, in the same order, for a type that other records refer to.
+
+    Raises RowRefused.
+    """
+    statement: Any = insert(kind.table)
+    if kind.number is not None:
+        statement = statement.returning(kind.table.c[kind.number], sort_by_parameter_order=True)
+    try:
+        found = connection.execute(statement, rows)
+    except IntegrityError as error:
+        raise RowRefused from error
+    return list(found.scalars()) if kind.number is not None else []
 
 
 def insert_collection(connection: Connection, values: dict[str, Any]) -> int:
-    """Insert a collection whose first change is its import; return its number."""
+    """Insert a collection whose first change is its import; return its number. Raises RowRefused."""
     row = {**values, "watermark": 1, "documents_watermark": 1}
-    return int(connection.execute(insert(Collection).values(row).returning(Collection.id)).scalar_one())
+    try:
+        return int(connection.execute(insert(Collection).values(row).returning(Collection.id)).scalar_one())
+    except IntegrityError as error:
+        raise RowRefused from error
 
 
 def is_unused(connection: Connection, collection_id: int) -> bool:

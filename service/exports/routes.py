@@ -28,7 +28,14 @@ EXPORT: dict[int | str, dict[str, Any]] = {
         "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
     }
 }
-BODY = {"required": True, "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
+BODY = {
+    "required": True,
+    "content": {
+        MEDIA_TYPE: {"schema": {"type": "string"}},
+        # for generators of clients that know no other type of a file
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+    },
+}
 
 
 @router.get("/export", response_class=StreamingResponse, responses=EXPORT)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from index.errors import DamagedFile
 from index.storage.files import MANIFEST, read_manifest
-from service.exports.record_types import END, FILES, FORMAT, HEADER, TYPES, as_text
+from service.exports.record_repository import END, FILES, FORMAT, HEADER, TYPES, as_text
 from service.exports.repository import stored_rows
 from service.runtime.model_files import model_directory
 from service.runtime.runtime import Runtime

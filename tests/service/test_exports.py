@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.exports.importing import Importer
-from service.exports.record_types import NOT_EXPORTED, TABLES
+from service.exports.record_repository import NOT_EXPORTED, TABLES
 from service.snapshots.state import StateHash, state_hash
 from service.storage.tables import Base
 from tests.service.client import CollectionClient, ended, good, opened, problem, runtime_of
