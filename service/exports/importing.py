@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from index.errors import SearchError
+from index.generation.store import GenerationStore
 from index.storage.files import sync_directory, write_atomically
 from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
 from service.documents.indexing import resume_collection
@@ -26,12 +27,12 @@ from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import (
     collection_aliases,
     collection_row,
-    confirmations,
     delete_collection,
+    indexed_documents,
 )
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
-from service.runtime.loader import load_collection, load_serving
+from service.runtime.loader import index_directory, load_collection, load_serving, memory_keys
 from service.runtime.model_files import model_directory, models_directory
 from service.runtime.rule_repository import rules
 from service.runtime.rules import Rulebook
@@ -137,14 +138,15 @@ class Importer:
                 self._try(name)
         except RowRefused as error:
             raise invalid(self._line, "a record before this line has the name of another, or refers to none") from error
-        except (LookupError, TypeError, ValueError, SearchError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, SearchError) as error:
             reason = str(error) if isinstance(error, Unfit) else "a record refers to none, or cannot be used"
             raise invalid(self._line, reason) from error
 
     def discard_files(self) -> None:
-        """Delete the files of the imported models."""
+        """Delete the files of the imported models, and the indexes."""
         for number in self.collections.values():
-            shutil.rmtree(models_directory(self._data, number), ignore_errors=True)
+            for folder in (models_directory(self._data, number), index_directory(self._data, number)):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _add(self, kind: RecordType, values: dict[str, Any], files: dict[str, bytes]) -> None:
         collection = values.pop("of_collection")
@@ -184,11 +186,21 @@ class Importer:
             sync_directory(parent)
 
     def _try(self, name: str) -> None:
-        """Build what a start builds of the rows of a collection, so that a collection that does not open is refused."""
-        row = collection_row(self._connection, self.collections[name])
-        load_serving(self._connection, row, self._data)
-        confirmations(self._connection, row["id"])
-        Rulebook(rules(self._connection, row["id"]))
+        """Build what a start builds of a collection, and save its index. A collection that does not open is refused."""
+        connection, row = self._connection, collection_row(self._connection, self.collections[name])
+        language = row["settings"]["language"]
+        load_serving(connection, row, self._data)
+        stored = rules(connection, row["id"])
+        if any(rule.condition == "near" and rule.vector is None for rule in stored):
+            raise Unfit("a rule that is near a text lacks its vector")
+        Rulebook(stored)
+        store = GenerationStore(index_directory(self._data, row["id"]), row["dim"], language)
+        try:
+            store.apply(row["documents_watermark"], indexed_documents(connection, row["id"]))
+            store.remember(row["watermark"], memory_keys(connection, row))
+            store.save(language, row["documents_watermark"])  # the index that is opened after the commit
+        finally:
+            store.close()
 
 
 class Unfit(ValueError):

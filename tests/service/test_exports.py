@@ -141,8 +141,13 @@ UNFIT: dict[str, tuple[str, dict[str, Any]]] = {
     "a document twice": ("document", {"id": "tree-7"}),
     "a short vector": ("key", {"vector": "AAAA"}),
     "a vector with NaN": ("key", {"vector": "AADAfw=="}),
+    "an empty vector": ("key", {"vector": ""}),
+    "a short value": ("value", {"vector": "AACAPw=="}),
+    "an unknown kind of key": ("key", {"kind": 9}),
+    "a near rule without a vector": ("rule", {"vector": None}),
     "a key of no document": ("key", {"document_row": 12345}),
     "a rule without query": ("rule", {"body": {}}),
+    "a rule of another form": ("rule", {"body": {"query": 3}}),
     "a judgment of no collection": ("judgment", {"collection": ""}),
     "a strange file": ("model", {"files": {"../evil": ""}}),
 }
@@ -171,11 +176,12 @@ def test_a_record_that_does_not_fit_changes_nothing(empty: TestClient, exported:
     if kind == "collection":
         at += 1
     records[at] |= change
-    before, folders = state_of(empty), sorted(runtime_of(empty).settings.data.glob("models/*"))
+    before, data = state_of(empty), runtime_of(empty).settings.data
+    folders = sorted([*data.glob("models/*"), *data.glob("indexes/*")])
     done = imported(empty, sealed(records))
     assert (done["status"], done["error"]["code"]) == ("failed", "invalid_export"), done
     assert state_of(empty) == before
-    assert sorted(runtime_of(empty).settings.data.glob("models/*")) == folders
+    assert sorted([*data.glob("models/*"), *data.glob("indexes/*")]) == folders
     assert good(empty.get("/v1/collections"))["collections"][0]["name"] == "default"
 
 
