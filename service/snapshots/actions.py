@@ -8,13 +8,15 @@ import structlog
 from service.http.problems import Problem, not_found
 from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
-from service.snapshots.creating import Maker, bytes_needed, make_snapshot, require_space
+from service.snapshots.creating import SPARE_BYTES, Maker, bytes_needed, make_snapshot, require_space
 from service.snapshots.repository import KIND, attempts
 from service.snapshots.stored import Stored, stored_snapshots
 from service.storage.database import rfc3339
 
 MAX_SNAPSHOTS = 100
 """Snapshots in a data directory, at most."""
+MIB = 2**20
+"""The unit of a task's progress."""
 RETRY = timedelta(hours=1)
 """Time from a scheduled snapshot that failed to the next, at most."""
 log = structlog.get_logger()
@@ -89,8 +91,16 @@ def _start(runtime: Runtime, scheduled: bool) -> str:
 
 def _make(runtime: Runtime, scheduled: bool, progress: Progress) -> dict[str, Any]:
     _require_room(runtime)
-    progress.expect(bytes_needed(runtime) // 2)
-    result = make_snapshot(Maker(runtime, scheduled, progress.advance))
+    progress.expect((bytes_needed(runtime) - SPARE_BYTES) // 2 // MIB)
+    written = 0
+
+    def advance(count: int) -> None:
+        nonlocal written
+        written += count
+        progress.advance(written // MIB - progress.done)
+
+    result = make_snapshot(Maker(runtime, scheduled, advance))
+    progress.expect(progress.done)
     log.info("snapshot_made", **{name: result[name] for name in ("file", "bytes", "documents")})
     if scheduled:
         for old in _scheduled(runtime)[runtime.settings.snapshot_keep :]:

@@ -25,7 +25,7 @@ from service.snapshots.archive import ArchiveWriter, check_bytes
 from service.snapshots.state import state_hash
 from service.snapshots.state_repository import revision_of, table_count, trained_models
 from service.snapshots.stored import CHECKSUM, SUFFIX, WORKING, name_of, snapshots_directory
-from service.storage.copying import copy_database, opened_copy
+from service.storage.copying import copy_database, opened_copy, pause
 from service.storage.database import DATABASE_FILE, new_id, rfc3339
 
 SPARE_BYTES = 64 * 1024 * 1024
@@ -128,13 +128,18 @@ def _write(maker: Maker, working: Path, made_at: datetime) -> dict[str, Any]:
 
 def _facts(maker: Maker, connection: Connection, made_at: datetime) -> dict[str, Any]:
     encoder = maker.runtime.encoder
+
+    def rest() -> None:
+        maker.advance(0)
+        pause()  # searches get their turn
+
     return {
         "made_at": rfc3339(made_at),
         "softseek": version("softseek"),
         "schema": revision_of(connection),
         "encoder": {"model": Path(maker.runtime.settings.encoder).name, "precision": encoder.precision},
         "counts": {name: table_count(connection, table) for name, table in COUNTED.items()},
-        "state": state_hash(connection, lambda: maker.advance(0)).as_json(),
+        "state": state_hash(connection, rest).as_json(),
     }
 
 
