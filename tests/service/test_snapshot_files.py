@@ -18,12 +18,15 @@ from index.errors import DamagedFile
 from service.cli import main
 from service.runtime.runtime import Runtime
 from service.settings import Settings
+from service.snapshots.archive import ArchiveWriter
 from service.snapshots.creating import Maker, make_snapshot
 from service.snapshots.restoring import NotRestorable, restore, verify
 from service.snapshots.state import StateHash, state_hash
 from service.snapshots.stored import delete_unfinished, stored_snapshots
+from service.storage.copying import opened_copy
 from service.storage.database import Database
 from tests.service.test_snapshots import filled
+from tests.test_migrations_killed import made
 
 
 @contextmanager
@@ -148,6 +151,24 @@ def test_a_snapshot_of_a_newer_version_is_refused(file: Path, tmp_path: Path, ch
     newer = rebuilt(file, tmp_path / "newer.tar", lambda manifest: manifest | change)
     with pytest.raises(NotRestorable, match="newer version"):
         restore(newer, tmp_path / "data")
+
+
+def test_a_snapshot_of_an_earlier_schema_is_verified_restored_and_upgraded(file: Path, tmp_path: Path) -> None:
+    made(tmp_path / "softseek.db", "0001")
+    with opened_copy(tmp_path / "softseek.db") as connection:
+        state = state_hash(connection)
+    facts = verify(file) | {"schema": "0001", "state": state.as_json()}
+    with (tmp_path / "old.tar").open("wb") as target:
+        writer = ArchiveWriter(target, 0)
+        writer.add("softseek.db", tmp_path / "softseek.db")
+        writer.finish(facts)
+    assert verify(tmp_path / "old.tar")["state"] == state.sha256
+    restore(tmp_path / "old.tar", tmp_path / "data")
+    database = Database(tmp_path / "data" / "softseek.db")
+    database.migrate()
+    with database.read() as connection:
+        assert state_hash(connection).tables["documents"] == state.tables["documents"]
+    database.close()
 
 
 def test_a_content_that_differs_from_the_state_hash_is_refused(file: Path, tmp_path: Path) -> None:
