@@ -23,6 +23,7 @@ from benchmarks import context_tables as context
 from benchmarks import exploration_tables as exploration
 from benchmarks import quality_tables as quality
 from benchmarks import recommend_tables as recommend
+from benchmarks import snapshot_tables as snapshots
 from benchmarks import speed_tables as speed
 from benchmarks.result_file import RESULTS, load_result
 
@@ -76,6 +77,8 @@ TABLES: dict[str, Renderer] = {
     "index_choice.ways": speed.scans,
     "encoding.runtimes": speed.encoding,
     "precisions.pairs": speed.precisions,
+    "snapshots.times": snapshots.times,
+    "snapshots.kills": snapshots.kills,
 }
 PLOTS: dict[str, tuple[str, Renderer]] = {"docs/growth.svg": ("growth", speed.growth_plot)}
 """File -> result and renderer."""

@@ -19,6 +19,7 @@ from service.documents.indexing import resume_pending
 from service.documents.schemas import DocumentIn
 from service.erasures import routes as erasures
 from service.erasures.actions import resume_erasures
+from service.exports import routes as exports
 from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.http import problems
@@ -38,6 +39,8 @@ from service.rules import routes as rules
 from service.runtime.runtime import Runtime
 from service.search import routes as search
 from service.settings import Settings
+from service.snapshots import routes as snapshots
+from service.snapshots.stored import delete_unfinished
 from service.suggestions import routes as suggestions
 from service.tasks import routes as tasks
 from service.training import routes as training
@@ -47,7 +50,7 @@ from service.web import routes as web
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
 SLICES = (
     search, recommend, documents, collections, synonyms, rules, suggestions, feedback, judging, training, models,
-    aliases, erasures, tasks, health, web,
+    aliases, erasures, tasks, snapshots, exports, health, web,
 )  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
@@ -55,7 +58,7 @@ SLICES = (
 def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool = True) -> FastAPI:
     """Return the application. Without a runtime, it opens its own runtime at start and closes it at the end.
 
-    trains: whether training runs start by the schedule of their collections.
+    trains: whether training runs and snapshots start by their schedules.
     """
 
     @asynccontextmanager
@@ -63,6 +66,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
         opened = runtime if runtime is not None else await run_in_threadpool(lambda: Runtime.open(settings))
         app.state.runtime = opened
         await run_in_threadpool(resume_erasures, opened)  # before a training run reads its staged feedback again
+        await run_in_threadpool(delete_unfinished, opened.settings.data)
         await run_in_threadpool(resume_pending, opened)
         await run_in_threadpool(resume_imports, opened)
         await run_in_threadpool(resume_training, opened)

@@ -42,6 +42,15 @@ class Settings(BaseSettings):
     max_tasks: Annotated[int, Field(ge=10, le=1_000_000)] = Field(
         10_000, description="Number of tasks kept. The oldest finished tasks are deleted first."
     )
+    external_checkpoints: bool = Field(
+        False, description="Whether a replicating process checkpoints the database in place of the service."
+    )
+    snapshot_every_hours: Annotated[float, Field(ge=0.01, le=8760)] | None = Field(
+        None, description="Hours between two scheduled snapshots. Without a value there are none."
+    )
+    snapshot_keep: Annotated[int, Field(ge=1, le=50)] = Field(
+        7, description="Number of scheduled snapshots kept. The oldest are deleted first."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The lowest level of logged events."
     )

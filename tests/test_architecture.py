@@ -21,8 +21,8 @@ FLOORS: dict[int, str] = {
     6: "index.collection service.http service.settings service.storage",
     7: "service.runtime",
     8: "service.aliases service.collections service.documents service.feedback service.models service.rules"
-    " service.search service.suggestions service.tasks service.training",
-    9: "service.erasures service.judging service.operations service.recommend service.web",
+    " service.search service.snapshots service.suggestions service.tasks service.training",
+    9: "service.erasures service.exports service.judging service.operations service.recommend service.web",
     10: "service.app service.demo",
     11: "service.cli",
 }
@@ -36,9 +36,10 @@ FOREIGN_TO_INDEX = {
 
 WITHOUT_SQL = (
     "service.aliases", "service.app", "service.cli", "service.collections", "service.demo", "service.documents",
-    "service.erasures", "service.feedback", "service.http", "service.judging", "service.models", "service.operations",
+    "service.erasures", "service.exports", "service.feedback", "service.http", "service.judging", "service.models",
+    "service.operations",
     "service.recommend", "service.rules", "service.runtime", "service.search", "service.settings",
-    "service.suggestions", "service.tasks", "service.training", "service.web",
+    "service.snapshots", "service.suggestions", "service.tasks", "service.training", "service.web",
 )  # fmt: skip
 """Folders and modules of the service whose SQL stands in modules named `*repository`. `service.storage` is not here."""
 SQL_TYPES = {"sqlalchemy.Connection", "sqlalchemy.Row", "sqlalchemy.RowMapping", "sqlalchemy.exc.SQLAlchemyError"}

@@ -12,7 +12,15 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, inspect
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.storage.database import NEWEST_REVISION, Database, DatabaseRead, UnknownSchema, alembic_config
+from service.storage.database import (
+    NEWEST_REVISION,
+    Database,
+    DatabaseRead,
+    UnknownSchema,
+    UnsafeSqlite,
+    alembic_config,
+    may_share_checkpoints,
+)
 from service.storage.tables import Base
 
 
@@ -195,3 +203,32 @@ def test_judgments_of_rating_zero_become_keys_of_weight_zero(connection: Connect
     connection.rollback()
     downgrade(connection, "0005")
     assert connection.exec_driver_sql("SELECT count(*) FROM keys").scalar_one() == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "safe"),
+    [
+        *(((3, 40, 1), False), ((3, 44, 5), False), ((3, 44, 6), True), ((3, 45, 0), False), ((3, 50, 7), True)),
+        *(((3, 51, 2), False), ((3, 51, 3), True), ((3, 52, 0), True), ((4, 0, 0), True)),
+    ],
+)
+def test_versions_of_sqlite_that_lose_commits_are_known(version: tuple[int, int, int], safe: bool) -> None:
+    assert may_share_checkpoints(version) == safe
+
+
+def test_checkpoints_are_left_to_another_process_only_where_that_is_safe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 51, 2))
+    with pytest.raises(UnsafeSqlite, match=r"3\.51\.3"):
+        Database(tmp_path / "shared.db", checkpoints=False)
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 51, 3))
+    database = Database(tmp_path / "shared.db", checkpoints=False)
+    database.migrate()
+    with database.write() as writer:
+        assert writer.exec_driver_sql("PRAGMA wal_autocheckpoint").scalar() == 0
+    holder = sqlite3.connect(tmp_path / "shared.db")  # the last connection that closes checkpoints in any case
+    holder.execute("SELECT count(*) FROM alembic_version").fetchone()
+    database.close()
+    assert (tmp_path / "shared.db-wal").stat().st_size > 0
+    holder.close()

@@ -19,6 +19,7 @@ from service.cli import (
     documents,
     erasing,
     evaluation,
+    exports,
     feedback,
     ingest,
     judging,
@@ -28,6 +29,7 @@ from service.cli import (
     reencoding,
     rules,
     show,
+    snapshots,
     training,
 )
 from service.cli.failures import DONE, ERROR, INTERRUPTED, TERMINATED, USAGE, Failure
@@ -58,6 +60,9 @@ app.command("training-runs")(training.training_runs)
 app.add_typer(models.models, name="models")
 app.command()(evaluation.evaluate)
 app.command()(operating.doctor)
+app.add_typer(snapshots.snapshots, name="snapshot")
+app.command("export")(exports.export)
+app.command("import")(exports.import_export)
 app.command()(reencoding.reencode)
 app.command()(erasing.erase)
 

@@ -72,6 +72,18 @@ class Service:
         """Return the response to a streamed NDJSON body. Raises the errors of `call` and of the lines."""
         return decode(self._send("POST", path, content=lines, headers={"Content-Type": "application/x-ndjson"}))
 
+    @contextmanager
+    def download(self, path: str) -> Iterator[Iterator[bytes]]:
+        """Yield the parts of a long body. Raises the errors of `call`."""
+        try:
+            with self._client.stream("GET", path) as response:
+                if not response.is_success:
+                    response.read()
+                    decode(response)
+                yield response.iter_bytes()
+        except httpx.TransportError as error:
+            raise Failure(ERROR, f"the connection to {self._name} failed: {error}") from error
+
     def get_text(self, path: str) -> tuple[int, str]:
         """Return the status and text of a path that does not return JSON, such as /metrics."""
         response = self._send("GET", path)

@@ -45,10 +45,15 @@ def start_indexing(runtime: Runtime, state: CollectionState, accepted: Accepted)
 def resume_pending(runtime: Runtime) -> None:
     """Start indexing the documents that an earlier process accepted and did not make searchable."""
     for state in runtime.collections.values():
-        with runtime.database.read() as connection:
-            sequences = repository.pending_sequences(connection, state.id)
-        if sequences:
-            start_indexing(runtime, state, Accepted(sequences, []))
+        resume_collection(runtime, state)
+
+
+def resume_collection(runtime: Runtime, state: CollectionState) -> None:
+    """Start indexing the accepted documents of a collection that no task indexes."""
+    with runtime.database.read() as connection:
+        sequences = repository.pending_sequences(connection, state.id)
+    if sequences:
+        start_indexing(runtime, state, Accepted(sequences, []))
 
 
 def make_searchable(

@@ -25,6 +25,7 @@ TITLES = {
     422: "Unprocessable content",
     500: "Internal error",
     503: "Service unavailable",
+    507: "Insufficient storage",
 }
 
 

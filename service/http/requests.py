@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from service.http.wording import field_name, in_words
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
-STREAMED = "/documents/import"
-"""The end of the path whose body has no limit."""
+STREAMED = ("/documents/import", "/v1/import")
+"""The ends of the paths whose bodies have no limit."""
 SENT_TYPE = "softseek.content_type"
 """The key of an ASGI scope that has the Content-Type that the client sent."""
 UNLIMITED = 2**62
-"""The limit of the import body, which is streamed to the disk and read line by line."""
+"""The limit of the bodies of imports, which are streamed to the disk and read line by line."""
 
 
 class Strict(BaseModel):

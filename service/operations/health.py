@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -20,6 +21,8 @@ from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
 from service.runtime.model_files import load_version
 from service.runtime.runtime import Runtime
+from service.snapshots.state import state_hash
+from service.snapshots.stored import stored_snapshots
 
 router = APIRouter(tags=["health"])
 MIN_FREE_BYTES = 200 * 1024 * 1024
@@ -62,6 +65,10 @@ def metrics(runtime: Running) -> Response:
         f'softseek_documents{{collection="{name}"}} {state.generation.count}\n'.encode()
         for name, state in sorted(runtime.collections.items())
     ]
+    if snapshots := stored_snapshots(runtime.settings.data):
+        newest = datetime.fromisoformat(snapshots[0].made_at).timestamp()
+        lines.append(b"# TYPE softseek_newest_snapshot_timestamp_seconds gauge\n")
+        lines.append(f"softseek_newest_snapshot_timestamp_seconds {newest:.0f}\n".encode())
     return Response(b"".join(lines), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -75,6 +82,7 @@ def diagnose(runtime: Runtime) -> list[dict[str, Any]]:
     with runtime.database.read() as connection:
         integrity, orphans = repository.integrity(connection), repository.orphan_count(connection)
         checks.append(_check("database", integrity == "ok", integrity))
+        checks.append(_check("content", True, f"state hash {state_hash(connection).sha256}"))
         checks.append(_check("foreign keys", not orphans, f"{orphans} rows without the row that they refer to"))
         for name, state in sorted(runtime.collections.items()):
             checks += _collection_checks(runtime, connection, name, state)

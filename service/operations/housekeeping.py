@@ -1,5 +1,5 @@
 """The work of the housekeeping thread: it saves indexes while no documents change, ages the memory daily, weighs it for
-a new champion, deletes feedback after its retention period, and starts training runs by the schedule of collections.
+a new champion, deletes feedback after its retention period, and starts training runs and snapshots by their schedules.
 """
 
 import threading
@@ -9,6 +9,7 @@ import structlog
 from service.operations.retention import forget_old_feedback
 from service.runtime.collection_repository import bump_watermark
 from service.runtime.runtime import Runtime
+from service.snapshots.actions import make_due_snapshot
 from service.training.actions import start_scheduled_runs
 
 SAVE_SECONDS = 30.0
@@ -20,7 +21,7 @@ log = structlog.get_logger()
 class Housekeeping:
     """The housekeeping thread. It starts at once and runs until `stop`.
 
-    trains: whether it starts training runs by schedule.
+    trains: whether it starts training runs and snapshots by schedule.
     """
 
     def __init__(self, runtime: Runtime, trains: bool = True) -> None:
@@ -47,6 +48,7 @@ class Housekeeping:
                 self._save_paused(seen)
                 if self._trains:
                     start_scheduled_runs(self._runtime)
+                    make_due_snapshot(self._runtime)
             except Exception:
                 log.exception("housekeeping_failed")
             rounds += 1

@@ -50,9 +50,14 @@ def create_collection(
     return load_collection(database, row, data)
 
 
+def index_directory(data: Path, collection_id: int) -> Path:
+    """Return the folder of a collection's index."""
+    return data / "indexes" / str(collection_id)
+
+
 def load_collection(database: Database, row: RowMapping, data: Path) -> CollectionState:
     """Return the state of a stored collection. A missing, outdated or damaged index is rebuilt."""
-    directory = data / "indexes" / str(row["id"])
+    directory = index_directory(data, row["id"])
     language, watermark = row["settings"]["language"], row["documents_watermark"]
     with database.read() as connection:
         try:

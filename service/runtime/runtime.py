@@ -51,6 +51,10 @@ class Runtime:
         self.aliases: dict[str, str] = {}
         """Alias -> name of its collection. The collection may have been deleted."""
         self.collections_lock = threading.RLock()
+        self.snapshot_lock = threading.Lock()
+        """Held while a snapshot waits or is made: there is at most one."""
+        self.export_slots = threading.BoundedSemaphore(2)
+        """Exports that may be written at the same time. Each keeps a state of the database."""
         self.closing = False
         """Whether the service is closing. Work that stops then is resumed at the next start."""
         self._lock = lock
@@ -67,7 +71,7 @@ class Runtime:
         threadpool_limits(1, user_api="blas")  # BLAS threads would spin between searches and occupy other cores
         lock = OwnerLock(settings.data)
         try:
-            database = Database(settings.data / DATABASE_FILE)
+            database = Database(settings.data / DATABASE_FILE, checkpoints=not settings.external_checkpoints)
             database.migrate()
             runtime = cls(settings, lock, database, encoder or _encoder_of(settings))
         except BaseException:

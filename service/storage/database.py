@@ -6,6 +6,7 @@ writes and checkpoints, behind a lock, in the process that owns the data directo
 
 import fcntl
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.pool import QueuePool, StaticPool
+
+from index.errors import SearchError
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -28,6 +31,8 @@ NEWEST_REVISION = "0010"
 """The revision of the schema in the last file of `migrations/versions`."""
 BUSY_SECONDS = 30
 READERS = 16
+SAFE_SQLITE = ((3, 44, 6), (3, 50, 7), (3, 51, 3))
+"""The first version of each branch of SQLite in which two processes may checkpoint."""
 
 
 class DirectoryOwned(Exception):
@@ -44,6 +49,10 @@ class DatabaseRead(Exception):
 
 class UnknownSchema(Exception):
     """A later version wrote the database, with a schema that this version does not know."""
+
+
+class UnsafeSqlite(SearchError):
+    """The version of SQLite can lose a commit if another process checkpoints."""
 
 
 class OwnerLock:
@@ -67,13 +76,23 @@ class OwnerLock:
 
 
 class Database:
-    """Connections to a SQLite file. `write` runs one transaction at a time; `read` reads a snapshot."""
+    """Connections to a SQLite file. `write` runs one transaction at a time; `read` reads a snapshot.
 
-    def __init__(self, path: Path) -> None:
+    checkpoints: whether this process checkpoints. False leaves checkpoints to a replicating process, and raises
+    UnsafeSqlite for a version of SQLite in which that loses commits.
+    """
+
+    def __init__(self, path: Path, checkpoints: bool = True) -> None:
+        if not checkpoints and not may_share_checkpoints(sqlite3.sqlite_version_info):
+            raise UnsafeSqlite(
+                f"SQLite {sqlite3.sqlite_version} can lose a commit if another process checkpoints:"
+                " external_checkpoints needs SQLite 3.51.3, or 3.50.7 or 3.44.6 of the older branches"
+            )
         self.path = path
+        self._checkpoints = checkpoints
         self._write_lock = threading.RLock()
-        self._writer = _engine(path, writer=True)
-        self._readers = _engine(path, writer=False)
+        self._writer = _engine(path, writer=True, checkpoints=checkpoints)
+        self._readers = _engine(path, writer=False, checkpoints=False)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -117,10 +136,11 @@ class Database:
             raise DatabaseRead("a reader of the database kept the write-ahead log from being emptied")
 
     def close(self) -> None:
-        """Checkpoint the write-ahead log and close every connection."""
+        """Checkpoint the write-ahead log, unless another process does, and close every connection."""
         self._readers.dispose()
         with self._write_lock:
-            self._outside_transactions("PRAGMA wal_checkpoint(TRUNCATE)")
+            if self._checkpoints:
+                self._outside_transactions("PRAGMA wal_checkpoint(TRUNCATE)")
         self._writer.dispose()
 
     def _outside_transactions(self, statement: str) -> tuple[Any, ...]:
@@ -134,6 +154,11 @@ class Database:
             return row
         finally:
             raw.close()
+
+
+def may_share_checkpoints(version: tuple[int, ...]) -> bool:
+    """Return whether a version of SQLite loses no commit when two processes checkpoint."""
+    return version >= SAFE_SQLITE[-1] or any(version[:2] == safe[:2] and version >= safe for safe in SAFE_SQLITE)
 
 
 def _revision(connection: Connection) -> str | None:
@@ -184,7 +209,7 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def _engine(path: Path, writer: bool) -> Engine:
+def _engine(path: Path, writer: bool, checkpoints: bool) -> Engine:
     pool = {"poolclass": StaticPool} if writer else {"poolclass": QueuePool, "pool_size": READERS}
     engine = create_engine(
         f"sqlite:///{path}",
@@ -201,7 +226,7 @@ def _engine(path: Path, writer: bool) -> Engine:
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.execute("PRAGMA secure_delete=ON")  # deleted content becomes zeros; some systems have it off
         cursor.execute(f"PRAGMA query_only={0 if writer else 1}")
-        cursor.execute(f"PRAGMA wal_autocheckpoint={1000 if writer else 0}")
+        cursor.execute(f"PRAGMA wal_autocheckpoint={1000 if checkpoints else 0}")
         cursor.close()
 
     @event.listens_for(engine, "begin")

@@ -147,7 +147,7 @@ class Checked:
             return
         media_type = answer.headers["content-type"].split(";")[0]
         assert media_type in described["content"], operation["operationId"]
-        if media_type.endswith("json"):
+        if media_type.endswith("json") and media_type != "application/x-ndjson":
             closed(described["content"][media_type]["schema"]).validate(answer.json())
 
 
@@ -228,6 +228,11 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     client.post("/v1/collections/swap", json={"a": "default", "b": "wood"})
     client.post("/v1/collections/swap", json={"a": "default", "b": "wood"})
     client.post(f"/v1/tasks/{client.delete(wood.path).json()['id']}/cancel")
+    exported = client.get("/v1/export").content
+    wood.ended_task(client.post("/v1/import", content=exported).json())
+    wood.ended_task(client.post("/v1/snapshots").json())
+    (snapshot,) = client.get("/v1/snapshots").json()["snapshots"]
+    client.delete(f"/v1/snapshots/{snapshot['id']}")
     for path in ("/livez", "/readyz", "/metrics"):
         client.get(path)
     assert {("search", "200"), ("put_document", "201"), ("post_documents", "207")} <= checked.seen

@@ -1,0 +1,233 @@
+"""Imports an export: checks the whole file, inserts all rows in one transaction, then opens the collections.
+
+A collection of the export must be new, or have nothing in it: then it is replaced. An import that fails or is killed
+leaves no row.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from index.errors import SearchError
+from index.generation.store import GenerationStore
+from index.storage.files import sync_directory, write_atomically
+from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
+from service.documents.indexing import resume_collection
+from service.documents.schemas import DocumentIn
+from service.exports.reading import check_export, invalid, records
+from service.exports.record_repository import RecordType
+from service.exports.repository import RowRefused, insert_collection, insert_rows, is_unused
+from service.http.problems import Problem
+from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import (
+    collection_aliases,
+    collection_row,
+    delete_collection,
+    indexed_documents,
+)
+from service.runtime.collection_settings import CollectionSettings
+from service.runtime.jobs import Progress
+from service.runtime.loader import index_directory, load_collection, load_serving, memory_keys
+from service.runtime.model_files import model_directory, models_directory
+from service.runtime.rule_repository import rules
+from service.runtime.rules import Rulebook
+from service.runtime.runtime import Runtime
+
+KIND = "import"
+"""The type of the task."""
+ROWS_AT_ONCE = 500
+REFERENCES = {"document_row": "document", "event_id": "event", "judgment_id": "judgment"}
+"""Column -> the type of the record that it refers to."""
+
+
+def start_import(runtime: Runtime, path: Path) -> str:
+    """Start the task that imports a spooled export and deletes the file; return its id."""
+
+    def work(progress: Progress) -> dict[str, Any]:
+        try:
+            return import_export(runtime, path, progress)
+        finally:
+            path.unlink(missing_ok=True)
+
+    try:
+        return runtime.jobs.start(KIND, None, work)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def import_export(runtime: Runtime, path: Path, progress: Progress) -> dict[str, Any]:
+    """Import an export; return the number of records and the names of the collections.
+
+    Raises Problem 422 `invalid_export`, and 409 `collection_in_use` before anything is changed.
+    """
+    count, names = check_export(path, progress.advance)
+    with runtime.collections_lock:
+        replaced = [state for name, state in runtime.collections.items() if name in names]
+        with runtime.database.write() as connection:
+            _require_unused(connection, runtime, names, replaced)
+            for state in replaced:
+                delete_collection(connection, state.id)
+            importer = Importer(connection, runtime.settings.data)
+            try:
+                importer.read(path, progress.check)
+            except BaseException:
+                importer.discard_files()
+                raise
+        _open(runtime, importer.collections, replaced)
+    return {"records": count, "collections": sorted(names)}
+
+
+def _require_unused(connection: Connection, runtime: Runtime, names: set[str], replaced: list[CollectionState]) -> None:
+    """Raise Problem 409 if a collection of the export has content here, or an alias has its name."""
+    used = [state.name for state in replaced if not is_unused(connection, state.id)]
+    used += sorted(names & set(runtime.aliases))
+    if used:
+        detail = f"{len(used)} collections or aliases of these names have content here; delete them first"
+        raise Problem(409, "collection_in_use", detail)
+
+
+def _open(runtime: Runtime, imported: dict[str, int], replaced: list[CollectionState]) -> None:
+    """Open the imported collections in place of those that they replace."""
+    for state in replaced:
+        state.store.close()
+        shutil.rmtree(state.directory, ignore_errors=True)
+    with runtime.database.read() as connection:
+        rows = [collection_row(connection, number) for number in imported.values()]
+        runtime.aliases = collection_aliases(connection)
+    for row in rows:
+        state = load_collection(runtime.database, row, runtime.settings.data)
+        state.use_known_words(runtime.encoder.words)
+        runtime.collections[row["name"]] = state
+        resume_collection(runtime, state)
+
+
+class Importer:
+    """Inserts records, in the order of the export, and gives new numbers to rows."""
+
+    def __init__(self, connection: Connection, data: Path) -> None:
+        self._connection = connection
+        self._data = data
+        self._line = 0
+        self._waiting: list[dict[str, Any]] = []
+        self._kind: RecordType | None = None
+        self._numbers: dict[str, dict[int, int]] = {name: {} for name in REFERENCES.values()}
+        """Type -> number in the export -> number of the row."""
+        self._widths: dict[str, int] = {}
+        """Collection -> the width of its vectors."""
+        self.collections: dict[str, int] = {}
+        """Name -> number of each imported collection."""
+
+    def read(self, path: Path, proceed: Callable[[], None]) -> None:
+        """Insert every record of a file. Raises Problem 422 `invalid_export`."""
+        try:
+            for number, kind, values, files in records(path):
+                self._line = number
+                if self._kind is not kind or len(self._waiting) >= ROWS_AT_ONCE:
+                    self._insert()
+                    proceed()
+                self._kind = kind
+                self._add(kind, values, files)
+            self._insert()
+            for name in self.collections:
+                self._try(name)
+        except RowRefused as error:
+            raise invalid(self._line, "a record before this line has the name of another, or refers to none") from error
+        except (AttributeError, LookupError, TypeError, ValueError, SearchError) as error:
+            reason = str(error) if isinstance(error, Unfit) else "a record refers to none, or cannot be used"
+            raise invalid(self._line, reason) from error
+
+    def discard_files(self) -> None:
+        """Delete the files of the imported models, and the indexes."""
+        for number in self.collections.values():
+            for folder in (models_directory(self._data, number), index_directory(self._data, number)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _add(self, kind: RecordType, values: dict[str, Any], files: dict[str, bytes]) -> None:
+        collection = values.pop("of_collection")
+        if kind.name == "collection":
+            self.collections[_named(values)] = insert_collection(self._connection, values)
+            self._widths[values["name"]] = values["dim"]
+            return
+        if kind.has_collection:
+            values["collection_id"] = self.collections[collection]
+        if kind.name == "document":
+            _check_document(values)
+        for column in REFERENCES.keys() & values.keys():
+            if values[column] is not None:
+                values[column] = self._numbers[REFERENCES[column]][values[column]]
+        if "vector" in values and kind.has_collection:
+            _check_vector(values["vector"], self._widths[collection])
+        if files:
+            self._write_files(values["collection_id"], values["version"], files)
+        self._waiting.append(values)
+
+    def _insert(self) -> None:
+        """Insert the waiting rows, and keep the numbers that later records refer to."""
+        kind, rows, self._waiting = self._kind, self._waiting, []
+        if kind is None or not rows:
+            return
+        before = [row.pop(kind.number) for row in rows] if kind.number else []
+        after = insert_rows(self._connection, kind, rows)
+        if kind.name in self._numbers:
+            self._numbers[kind.name].update(zip(before, after, strict=True))
+
+    def _write_files(self, collection_id: int, version: int, files: dict[str, bytes]) -> None:
+        folder = model_directory(self._data, collection_id, version)
+        folder.mkdir(parents=True)
+        for name, body in files.items():
+            write_atomically(folder / name, body)
+        for parent in (folder.parent, folder.parent.parent):
+            sync_directory(parent)
+
+    def _try(self, name: str) -> None:
+        """Build what a start builds of a collection, and save its index. A collection that does not open is refused."""
+        connection, row = self._connection, collection_row(self._connection, self.collections[name])
+        language = row["settings"]["language"]
+        load_serving(connection, row, self._data)
+        stored = rules(connection, row["id"])
+        if any(rule.condition == "near" and rule.vector is None for rule in stored):
+            raise Unfit("a rule that is near a text lacks its vector")
+        Rulebook(stored)
+        store = GenerationStore(index_directory(self._data, row["id"]), row["dim"], language)
+        try:
+            store.apply(row["documents_watermark"], indexed_documents(connection, row["id"]))
+            store.remember(row["watermark"], memory_keys(connection, row))
+            store.save(language, row["documents_watermark"])  # the index that is opened after the commit
+        finally:
+            store.close()
+
+
+class Unfit(ValueError):
+    """A record with a value that the service does not accept."""
+
+
+def _named(values: dict[str, Any]) -> str:
+    """Return the name of a collection whose name and settings are as the API accepts them."""
+    try:
+        SwapIn(a=values["name"], b=values["name"])
+        settings = CollectionSettings(**values["settings"])
+        CollectionIn.model_validate({name: one for name, one in values["settings"].items() if name != "synonyms"})
+        settings.initial(values["dim"])
+        assert settings.reading is not None
+    except (ValidationError, TypeError, ValueError, LookupError) as error:
+        raise Unfit(f"the name or the settings of a collection are not as documented ({NAME_PATTERN})") from error
+    return str(values["name"])
+
+
+def _check_document(values: dict[str, Any]) -> None:
+    try:
+        DocumentIn.model_validate({name: values[name] for name in ("id", "title", "text", "url", "metadata")})
+    except ValidationError as error:
+        raise Unfit("a document is not as documented") from error
+
+
+def _check_vector(vector: bytes | None, width: int) -> None:
+    """Raise Unfit unless a vector is empty, or has finite numbers, as many as the vectors of its collection."""
+    if vector and (len(vector) != 4 * width or not np.isfinite(np.frombuffer(vector, "<f4")).all()):
+        raise Unfit("a vector has another width than its collection, or numbers that are not finite")

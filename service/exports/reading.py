@@ -1,0 +1,115 @@
+"""Reads an export and checks it: every line, their number, and their sha256 in the last line."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from index.storage.files import MANIFEST
+from service.exports.record_repository import END, FILES, FORMAT, HEADER, TYPES, RecordType, as_bytes
+from service.http.problems import Problem
+from service.storage.database import NEWEST_REVISION
+
+MAX_LINE_BYTES = 256 * 1024 * 1024
+"""Bytes of a line, at most."""
+MODEL_FILES = {"head.safetensors", MANIFEST}
+Record = dict[str, Any]
+
+
+def invalid(number: int, detail: str) -> Problem:
+    """Return the problem of a line that is not part of an export."""
+    return Problem(422, "invalid_export", f"line {number}: {detail}")
+
+
+def check_export(path: Path, advance: Callable[[int], None]) -> tuple[int, set[str]]:
+    """Check every line of an export; return the number of records and the names of its collections.
+
+    advance: called with the number of further lines. Raises Problem 422 `invalid_export`.
+    """
+    digest, count, names, ended = hashlib.sha256(), 0, set[str](), False
+    with path.open("rb") as file:
+        for number, line in _lines(file):
+            record = _parsed(number, line)
+            if ended:
+                raise invalid(number, "nothing may follow the last line")
+            if number == 1:
+                _check_header(record)
+            elif record["type"] == END:
+                ended = True
+                if (record.get("lines"), record.get("sha256")) != (count, digest.hexdigest()):
+                    raise invalid(number, "the lines differ from the number and the sha256 in the last line")
+                continue
+            else:
+                kind, values = decoded(number, record)
+                if kind.name == "collection":
+                    names.add(values["name"])
+            digest.update(line)
+            count += 1
+            if count % 1000 == 0:
+                advance(1000)
+    if not ended:
+        raise invalid(count + 1, "the last line is missing: the export is not whole")
+    advance(count % 1000)
+    return count - 1, names
+
+
+def records(path: Path) -> Iterator[tuple[int, RecordType, Record, dict[str, bytes]]]:
+    """Yield line number, type, values and model files of each record of an export that was checked."""
+    with path.open("rb") as file:
+        for number, line in _lines(file):
+            record = _parsed(number, line)
+            if record["type"] not in (HEADER, END):
+                kind, values = decoded(number, record)
+                files = {name: as_bytes(body) for name, body in record.get(FILES, {}).items()}
+                yield number, kind, values | {"of_collection": record.get("collection")}, files
+
+
+def decoded(number: int, record: Record) -> tuple[RecordType, Record]:
+    """Return the type and the values of a record. Raises Problem 422."""
+    kind = TYPES.get(record["type"])
+    if kind is None:
+        raise invalid(number, "the type of the record is unknown")
+    try:
+        values = kind.decoded(record)
+        if FILES in kind.members:
+            _check_files(record[FILES])
+    except ValueError as error:
+        raise invalid(number, str(error)) from error
+    return kind, values
+
+
+def _check_files(files: Any) -> None:
+    """Raise ValueError unless these are the files of a model, or none."""
+    if not isinstance(files, dict) or (files and set(files) != MODEL_FILES):
+        raise ValueError("files must be those of a model")
+    for body in files.values():
+        as_bytes(body)
+
+
+def _check_header(record: Record) -> None:
+    if record["type"] != HEADER:
+        raise invalid(1, f"the first line must have the type {HEADER}")
+    if record.get("format") != FORMAT or record.get("schema") != NEWEST_REVISION:
+        detail = f"this version reads exports of format {FORMAT} with schema {NEWEST_REVISION}"
+        raise invalid(1, f"{detail}: import with the version of Softseek that made the export")
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise invalid(number, f"a line has at most {MAX_LINE_BYTES} bytes")
+        yield number, line
+
+
+def _parsed(number: int, line: bytes) -> Record:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise invalid(number, "this is not JSON") from error
+    if not isinstance(record, dict) or not isinstance(record.get("type"), str):
+        raise invalid(number, "a record must be an object with a type")
+    return record

@@ -1,0 +1,72 @@
+"""SQL of exports and imports: reads all rows in their order, and inserts rows. The caller commits."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, exists, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from service.exports.record_repository import RecordType
+from service.runtime.collection_repository import TOMBSTONE
+from service.storage.tables import Collection, Document, Event, Judgment, Model, PendingDocument, Rule, TrainingRun
+
+ROWS_AT_ONCE = 500
+
+
+class RowRefused(Exception):
+    """A row has the key of another row, or refers to no row."""
+
+
+def stored_rows(connection: Connection, kind: RecordType) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a type in the order of their keys, without the collections that are being deleted."""
+    found = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(_rows_of(kind))
+    yield from (dict(row) for row in found.mappings())
+
+
+def _rows_of(kind: RecordType) -> Select[Any]:
+    table, name = kind.table, Collection.name.label("of_collection")
+    columns = [column.label(label) for label, column in kind.columns.items()]
+    if kind.has_collection:
+        extra = [table.c.collection_id] if kind.name == "model" else []
+        wanted = select(name, *columns, *extra).join(Collection, Collection.id == table.c.collection_id)
+    elif kind.name == "value":
+        wanted = select(*columns).join(Document, Document.row == table.c.document_row).join(Collection)
+    else:
+        wanted = select(*columns)
+    if kind.name != "alias":
+        wanted = wanted.where(~Collection.name.startswith(TOMBSTONE))
+    return wanted.order_by(*table.primary_key)
+
+
+def insert_rows(connection: Connection, kind: RecordType, rows: Sequence[dict[str, Any]]) -> list[int]:
+    """Insert rows; return their numbers, in the same order, for a type that other records refer to.
+
+    Raises RowRefused.
+    """
+    statement: Any = insert(kind.table)
+    if kind.number is not None:
+        statement = statement.returning(kind.table.c[kind.number], sort_by_parameter_order=True)
+    try:
+        found = connection.execute(statement, rows)
+    except IntegrityError as error:
+        raise RowRefused from error
+    return list(found.scalars()) if kind.number is not None else []
+
+
+def insert_collection(connection: Connection, values: dict[str, Any]) -> int:
+    """Insert a collection whose first change is its import; return its number. Raises RowRefused."""
+    row = {**values, "watermark": 1, "documents_watermark": 1}
+    try:
+        return int(connection.execute(insert(Collection).values(row).returning(Collection.id)).scalar_one())
+    except IntegrityError as error:
+        raise RowRefused from error
+
+
+def is_unused(connection: Connection, collection_id: int) -> bool:
+    """Return whether a collection has no documents, feedback, rules, training runs and trained models."""
+    trained = exists().where(Model.collection_id == collection_id, Model.version > 0)
+    used = [exists().where(one.collection_id == collection_id) for one in _CONTENT]
+    return not any(connection.execute(select(one)).scalar_one() for one in (trained, *used))
+
+
+_CONTENT: tuple[Any, ...] = (Document, PendingDocument, Event, Judgment, Rule, TrainingRun)

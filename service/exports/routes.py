@@ -1,0 +1,87 @@
+"""HTTP routes of the export of everything, and of its import."""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from service.exports.importing import start_import
+from service.exports.writing import export_parts
+from service.http.answers import TASK_ACCEPTED
+from service.http.problems import Problem
+from service.http.requests import UNLIMITED, StrictRoute
+from service.http.responses import accepted_task
+from service.runtime.dependency import Running
+from service.runtime.runtime import Runtime
+
+router = APIRouter(prefix="/v1", tags=["exports"], route_class=StrictRoute)
+MEDIA_TYPE = "application/x-ndjson"
+EXPORT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "A header, a record on each line, and a last line with their number and sha256",
+        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+    }
+}
+BODY = {
+    "required": True,
+    "content": {
+        MEDIA_TYPE: {"schema": {"type": "string"}},
+        # for generators of clients that know no other type of a file
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+    },
+}
+
+
+@router.get("/export", response_class=StreamingResponse, responses=EXPORT)
+def export_everything(runtime: Running) -> StreamingResponse:
+    """Stream all content as lines of JSON: documents with their vectors, feedback, models, rules, settings."""
+    parts = _parts(runtime)
+    next(parts)  # takes a slot, or refuses
+    return StreamingResponse(parts, media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
+
+
+@router.post(
+    "/import",
+    status_code=202,
+    max_body_size=UNLIMITED,
+    responses=TASK_ACCEPTED,
+    openapi_extra={"requestBody": BODY},
+)
+async def import_everything(runtime: Running, request: Request) -> Response:
+    """Import an export of any size, as a stream. Its collections must be new here, or have nothing in them."""
+    path = await _spooled(runtime.imports, request)
+    task_id = await run_in_threadpool(start_import, runtime, path)
+    return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
+
+
+def _parts(runtime: Runtime) -> Iterator[bytes]:
+    """Yield nothing once a slot is taken, then the parts of an export. The slot is free again at the end."""
+    if not runtime.export_slots.acquire(blocking=False):
+        raise Problem(503, "overloaded", "too many exports are being written", headers={"Retry-After": "10"})
+    try:
+        yield b""
+        yield from export_parts(runtime)
+    finally:
+        runtime.export_slots.release()
+
+
+async def _spooled(folder: Path, request: Request) -> Path:
+    """Stream the body of a request to a file; the next start deletes it. Raises Problem 507 if the disk is full."""
+    descriptor, name = tempfile.mkstemp(prefix="everything-", suffix=".part", dir=folder)
+    path = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            async for part in request.stream():
+                await run_in_threadpool(file.write, part)
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise Problem(507, "insufficient_storage", "the disk is full") from error
+        raise
+    return path

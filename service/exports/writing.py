@@ -1,0 +1,59 @@
+"""Writes all content as lines of JSON: a header, records, and a last line with their number and sha256."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection
+
+from index.errors import DamagedFile
+from index.storage.files import MANIFEST, read_manifest
+from service.exports.record_repository import END, FILES, FORMAT, HEADER, TYPES, as_text
+from service.exports.repository import stored_rows
+from service.runtime.model_files import model_directory
+from service.runtime.runtime import Runtime
+from service.storage.database import NEWEST_REVISION, now
+
+PART_BYTES = 256 * 1024
+
+
+def export_parts(runtime: Runtime) -> Iterator[bytes]:
+    """Yield the lines of an export in parts of about PART_BYTES. All lines are of one state of the database."""
+    digest, count, part = hashlib.sha256(), 0, bytearray()
+    with runtime.database.read() as connection:
+        for record in _records(runtime, connection):
+            line = orjson.dumps(record) + b"\n"
+            digest.update(line)
+            count += 1
+            part += line
+            if len(part) >= PART_BYTES:
+                yield bytes(part)
+                part.clear()
+    end = {"type": END, "lines": count, "sha256": digest.hexdigest()}
+    yield bytes(part) + orjson.dumps(end) + b"\n"
+
+
+def _records(runtime: Runtime, connection: Connection) -> Iterator[dict[str, Any]]:
+    """Yield the header and every record. A record refers to earlier records only."""
+    encoder = {"model": Path(runtime.settings.encoder).name, "fingerprint": runtime.encoder.fingerprint}
+    header = {"format": FORMAT, "softseek": version("softseek"), "schema": NEWEST_REVISION, "made_at": now()}
+    yield {"type": HEADER, **header, "encoder": encoder}
+    for kind in TYPES.values():
+        for row in stored_rows(connection, kind):
+            record = kind.encoded(row)
+            yield record | {FILES: _files(runtime.settings.data, row)} if kind.name == "model" else record
+
+
+def _files(data: Path, row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files of a model in base64; none for version 0, and for a model whose files are damaged."""
+    if row["version"] == 0:
+        return {}
+    folder = model_directory(data, row["collection_id"], row["version"])
+    try:
+        names = [*read_manifest(folder)["files"], MANIFEST]
+        return {name: as_text((folder / name).read_bytes()) for name in names}
+    except (DamagedFile, OSError):
+        return {}

@@ -1,0 +1,1 @@
+"""Snapshots: one file with the database and the models, made while the service runs, verified, and restored."""

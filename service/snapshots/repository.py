@@ -1,0 +1,23 @@
+"""SQL of the tasks that made snapshots, and the integrity check of a copy."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from service.storage.tables import Task
+
+KIND = "snapshot"
+"""The type of the tasks."""
+ATTEMPTS = 20
+
+
+def attempts(connection: Connection) -> Sequence[Row[Any]]:
+    """Return the latest tasks that made snapshots, newest first."""
+    wanted = select(Task.__table__).where(Task.type == KIND).order_by(Task.id.desc()).limit(ATTEMPTS)
+    return connection.execute(wanted).all()
+
+
+def integrity(connection: Connection) -> str:
+    """Return the result of SQLite's integrity check: `ok` for a sound database."""
+    return str(connection.exec_driver_sql("PRAGMA integrity_check").scalar_one())

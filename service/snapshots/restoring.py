@@ -1,0 +1,126 @@
+"""Verifies snapshots, and restores them into an empty data directory. No service runs on the directory meanwhile.
+
+A restore unpacks into a folder beside the target, verifies there, and renames the folder in one step: a process that is
+killed leaves nothing, or the whole directory. The next restore deletes what a killed process left.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from index.errors import DamagedFile, SearchError
+from index.storage.files import sync_directory
+from service.snapshots.archive import FORMAT, Advance, check_bytes, ignore, read_manifest, unpack
+from service.snapshots.repository import integrity
+from service.snapshots.state import state_hash
+from service.storage.copying import opened_copy
+from service.storage.database import DATABASE_FILE, LOCK_FILE, NEWEST_REVISION, OwnerLock
+
+UNPACKED = ".restoring"
+"""Suffix of the folder beside the target."""
+SPARE_BYTES = 64 * 1024 * 1024
+
+
+class NotRestorable(SearchError):
+    """The snapshot cannot be restored here: the target, the disk or the version of the snapshot is unsuitable."""
+
+
+def verify(path: Path, scratch: Path | None = None, advance: Advance = ignore) -> dict[str, Any]:
+    """Return what a snapshot contains, after every check. It is unpacked into a temporary folder in `scratch`.
+
+    Raises DamagedFile if a byte differs, and NotRestorable if the disk lacks space or a newer version made the file.
+    """
+    sha256 = check_bytes(path, advance)
+    with tempfile.TemporaryDirectory(prefix="softseek-", dir=scratch) as folder:
+        manifest = _unpack_checked(path, Path(folder), advance)
+    return _result(manifest) | {"bytes": path.stat().st_size, "sha256": sha256}
+
+
+def restore(
+    path: Path, data: Path, advance: Advance = ignore, reached: Callable[[str], None] = lambda _step: None
+) -> dict[str, Any]:
+    """Make a data directory of a snapshot; return what it contains. Raises DamagedFile, NotRestorable, DirectoryOwned.
+
+    data: a path where nothing is, or an empty directory.
+    """
+    data = data.absolute()
+    _require_empty(data)
+    sha256 = check_bytes(path, advance)
+    unpacked = data.with_name(data.name + UNPACKED)
+    data.parent.mkdir(parents=True, exist_ok=True)
+    lock = OwnerLock(unpacked)  # no second restore and no service uses the folder
+    try:
+        _empty(unpacked)
+        reached("prepared")
+        manifest = _unpack_checked(path, unpacked, advance)
+        reached("unpacked")
+        for folder in (*(one for one in unpacked.rglob("*") if one.is_dir()), unpacked):
+            sync_directory(folder)
+        _require_empty(data)
+        try:
+            os.rename(unpacked, data)
+        except OSError as error:
+            raise NotRestorable(f"the unpacked directory cannot be moved into place: {error.strerror}") from error
+        reached("renamed")
+        sync_directory(data.parent)
+    except BaseException:
+        shutil.rmtree(unpacked, ignore_errors=True)
+        raise
+    finally:
+        lock.release()
+    return _result(manifest) | {"bytes": path.stat().st_size, "sha256": sha256}
+
+
+def _unpack_checked(path: Path, folder: Path, advance: Advance) -> dict[str, Any]:
+    """Unpack a snapshot whose bytes are as written, and check the database; return the manifest."""
+    _require_known_version(read_manifest(path))
+    needed, free = path.stat().st_size + SPARE_BYTES, shutil.disk_usage(folder).free
+    if free < needed:
+        raise NotRestorable(f"the disk has {free // 2**20} MiB free, and the snapshot needs {needed // 2**20} MiB")
+    manifest = unpack(path, folder, advance)
+    try:
+        with opened_copy(folder / DATABASE_FILE) as connection:
+            found = integrity(connection)
+            if found != "ok":
+                raise DamagedFile("the database of the snapshot does not pass SQLite's integrity check")
+            state = state_hash(connection, lambda: advance(0)).sha256
+            expected = manifest["state"]["sha256"]
+    except (SQLAlchemyError, LookupError) as error:
+        raise DamagedFile("the database of the snapshot is not readable") from error
+    if state != expected:
+        raise DamagedFile("the content of the database differs from the state hash of the snapshot")
+    return manifest
+
+
+def _require_known_version(manifest: dict[str, Any]) -> None:
+    schema = str(manifest.get("schema", ""))
+    if manifest["format"] != FORMAT or schema > NEWEST_REVISION:
+        maker = str(manifest.get("softseek", "unknown"))
+        raise NotRestorable(f"a newer version of Softseek ({maker}) made the snapshot; use that version")
+
+
+def _require_empty(data: Path) -> None:
+    if data.is_symlink() or (data.exists() and (not data.is_dir() or any(data.iterdir()))):
+        raise NotRestorable(f"{data} is not an empty directory; restore into a new one")
+
+
+def _empty(folder: Path) -> None:
+    """Delete what an earlier restore left in a folder."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != LOCK_FILE:
+            path.unlink()
+
+
+def _result(manifest: dict[str, Any]) -> dict[str, Any]:
+    names = ("made_at", "softseek", "schema", "encoder", "counts", "damaged_models")
+    return {name: manifest[name] for name in names} | {
+        "documents": manifest["counts"]["documents"],
+        "state": manifest["state"]["sha256"],
+    }

@@ -1,0 +1,232 @@
+"""Everything is exported as lines of JSON, and imported with equal content."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from fastapi.testclient import TestClient
+
+from service.exports.importing import Importer
+from service.exports.record_repository import NOT_EXPORTED, TABLES
+from service.snapshots.state import StateHash, state_hash
+from service.storage.tables import Base
+from tests.service.client import CollectionClient, ended, good, opened, problem, runtime_of
+from tests.service.test_snapshot_files import command
+from tests.service.test_snapshots import NIGHT, filled
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tmp_path_factory.mktemp("exports") / "data"
+    filled(data)
+    return data
+
+
+@pytest.fixture(scope="module")
+def client(data: Path) -> Iterator[TestClient]:
+    with opened(data) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def exported(client: TestClient) -> bytes:
+    answer = client.get("/v1/export")
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    return answer.content
+
+
+def state_of(client: TestClient) -> StateHash:
+    with runtime_of(client).database.read() as connection:
+        return state_hash(connection)
+
+
+def imported(client: TestClient, body: bytes) -> dict[str, Any]:
+    """Import an export; return the task when it has ended."""
+    task = good(client.post("/v1/import", content=body, headers={"Content-Type": "application/x-ndjson"}))
+    return ended(lambda: good(client.get(f"/v1/tasks/{task['id']}")))  # type: ignore[no-any-return]
+
+
+def sealed(records: list[dict[str, Any]]) -> bytes:
+    """Return records as an export with a right last line."""
+    body = b"".join(orjson.dumps(record) + b"\n" for record in records)
+    end = {"type": "end", "lines": len(records), "sha256": hashlib.sha256(body).hexdigest()}
+    return body + orjson.dumps(end) + b"\n"
+
+
+def records_of(exported: bytes) -> list[dict[str, Any]]:
+    """Return the header and the records of an export."""
+    return [json.loads(line) for line in exported.splitlines()][:-1]
+
+
+def test_every_table_is_exported_or_named_as_not_exported() -> None:
+    assert set(TABLES.values()) | NOT_EXPORTED == set(Base.metadata.tables)
+
+
+def test_an_imported_export_has_equal_content_and_the_same_ranking(
+    client: TestClient, exported: bytes, tmp_path: Path
+) -> None:
+    wood = CollectionClient(client, "wood")
+    with opened(tmp_path / "copy") as other:
+        done = imported(other, exported)
+        assert done["status"] == "succeeded", done
+        assert done["result"] == {"records": len(records_of(exported)) - 1, "collections": ["default", "wood"]}
+        assert state_of(other) == state_of(client)
+        copy = CollectionClient(other, "wood")
+        assert copy.ranking(NIGHT) == wood.ranking(NIGHT)
+        assert good(other.get("/v1/collections/forest"))["champion"] == 1
+        assert copy.ids("oak")[0] == "tree-1"
+        copy.add({"id": "new", "text": "a new document"})
+        copy.act("new", user_query="brand new")
+        again = other.get("/v1/export").content
+    with opened(tmp_path / "copy") as other:
+        assert CollectionClient(other, "wood").ids("brand new")[0] == "new"
+        assert other.get("/v1/export").content.splitlines()[1:-1] == again.splitlines()[1:-1]
+
+
+def test_an_import_gives_new_numbers_beside_other_collections(
+    exported: bytes, client: TestClient, tmp_path: Path
+) -> None:
+    with opened(tmp_path / "other") as other:
+        first = CollectionClient(other, "default")
+        first.add({"id": "mine", "text": "an own document"})
+        first.act("mine", user_query="own")
+        assert imported(other, exported)["error"]["code"] == "collection_in_use"
+        rest = [one for one in records_of(exported) if "default" not in (one.get("collection"), one.get("name"))]
+        assert imported(other, sealed(rest))["status"] == "succeeded"
+        assert first.ids("own") == ["mine"]
+        assert CollectionClient(other, "wood").ranking(NIGHT) == CollectionClient(client, "wood").ranking(NIGHT)
+        assert imported(other, sealed(rest))["error"]["code"] == "collection_in_use"
+
+
+def test_an_export_is_readable_by_type(exported: bytes) -> None:
+    header, *records = records_of(exported)
+    assert (header["type"], header["format"]) == ("softseek_export", 1)
+    types = [record["type"] for record in records]
+    assert types == sorted(types, key=list(TABLES).index)
+    assert {"collection", "document", "key", "value", "event", "judgment", "impression", "model", "rule"} <= set(types)
+    (document,) = [one for one in records if one["type"] == "document" and one["id"] == "tree-7"]
+    assert (document["collection"], document["title"], document["metadata"]) == ("wood", "Tree 7", {"n": 7})
+    (model,) = [one for one in records if one["type"] == "model" and one["version"] == 1]
+    assert set(model["files"]) == {"head.safetensors", "manifest.json"}
+
+
+BAD: dict[str, Any] = {
+    "nothing": lambda records: b"",
+    "not JSON": lambda records: sealed(records) + b"{",
+    "the last line is missing": lambda records: sealed(records)[:-100],
+    "a line is missing": lambda records: sealed(records).replace(orjson.dumps(records[5]) + b"\n", b""),
+    "a byte differs": lambda records: sealed(records).replace(b"Tree 7", b"Tree 8"),
+    "a later line": lambda records: sealed(records) + b'{"type": "end"}\n',
+    "no header": lambda records: sealed(records[1:]),
+    "another schema": lambda records: sealed([records[0] | {"schema": "9999"}, *records[1:]]),
+    "an unknown type": lambda records: sealed([*records, {"type": "secret"}]),
+    "an unknown member": lambda records: sealed([*records[:-1], records[-1] | {"secret": 1}]),
+    "a missing member": lambda records: sealed([*records, {"type": "alias", "name": "a"}]),
+    "a wrong type": lambda records: sealed(
+        [*records, {"type": "alias", "name": "a", "collection": 3, "created_at": ""}]
+    ),
+    "no object": lambda records: sealed(records)[:-1] + b"\n[]\n",
+}  # fmt: skip
+UNFIT: dict[str, tuple[str, dict[str, Any]]] = {
+    "a bad name": ("collection", {"name": "../etc"}),
+    "a bad setting": ("collection", {"settings": {"keys": ["passage"], "secret": 1}}),
+    "a bad value of a setting": ("collection", {"settings": {"keys": "passage"}}),
+    "a document without id": ("document", {"id": ""}),
+    "a document of no collection": ("document", {"collection": "elsewhere"}),
+    "a document twice": ("document", {"id": "tree-7"}),
+    "a short vector": ("key", {"vector": "AAAA"}),
+    "a vector with NaN": ("key", {"vector": "AADAfw=="}),
+    "an empty vector": ("key", {"vector": ""}),
+    "a short value": ("value", {"vector": "AACAPw=="}),
+    "an unknown kind of key": ("key", {"kind": 9}),
+    "a near rule without a vector": ("rule", {"vector": None}),
+    "a key of no document": ("key", {"document_row": 12345}),
+    "a rule without query": ("rule", {"body": {}}),
+    "a rule of another form": ("rule", {"body": {"query": 3}}),
+    "a judgment of no collection": ("judgment", {"collection": ""}),
+    "a strange file": ("model", {"files": {"../evil": ""}}),
+}
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("empty") / "data") as client:
+        yield client
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_that_is_no_whole_export_changes_nothing(empty: TestClient, exported: bytes, name: str) -> None:
+    before = state_of(empty)
+    done = imported(empty, BAD[name](records_of(exported)))
+    assert (done["status"], done["error"]["code"]) == ("failed", "invalid_export"), done
+    assert "secret" not in done["error"]["detail"]
+    assert state_of(empty) == before
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_a_record_that_does_not_fit_changes_nothing(empty: TestClient, exported: bytes, name: str) -> None:
+    kind, change = UNFIT[name]
+    records = records_of(exported)
+    at = next(at for at, one in enumerate(records) if one["type"] == kind and one.get("id") != "tree-7")
+    if kind == "collection":
+        at += 1
+    records[at] |= change
+    before, data = state_of(empty), runtime_of(empty).settings.data
+    folders = sorted([*data.glob("models/*"), *data.glob("indexes/*")])
+    done = imported(empty, sealed(records))
+    assert (done["status"], done["error"]["code"]) == ("failed", "invalid_export"), done
+    assert state_of(empty) == before
+    assert sorted([*data.glob("models/*"), *data.glob("indexes/*")]) == folders
+    assert good(empty.get("/v1/collections"))["collections"][0]["name"] == "default"
+
+
+def test_an_import_that_is_killed_leaves_what_was_there(
+    exported: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files before the commit are what a kill leaves. The next start deletes the files of models."""
+
+    def kill(importer: Importer, name: str) -> None:
+        if name == "wood":
+            shutil.copytree(tmp_path / "data", tmp_path / "killed")
+
+    monkeypatch.setattr(Importer, "_try", kill)
+    with opened(tmp_path / "data") as client:
+        before = state_of(client)
+        assert imported(client, exported)["status"] == "succeeded"
+    assert list((tmp_path / "killed").glob("models/*/*/head.safetensors"))
+    with opened(tmp_path / "killed") as client:
+        assert state_of(client) == before
+        data = runtime_of(client).settings.data
+        assert [*data.glob("models/*"), *data.glob("imports/*")] == []
+
+
+def test_the_number_of_exports_at_a_time_is_bounded(client: TestClient) -> None:
+    slots = runtime_of(client).export_slots
+    with slots, slots:
+        problem(client.get("/v1/export"), 503, "overloaded")
+    assert client.get("/v1/export").status_code == 200
+    assert slots.acquire(blocking=False)
+    slots.release()
+
+
+def test_the_command_line_exports_and_imports(
+    exported: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any
+) -> None:
+    monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
+    file, copy = tmp_path / "all.ndjson", ["--data", str(tmp_path / "copy")]
+    file.write_bytes(exported)
+    assert command("import", str(file), *copy, "--json") == 0
+    assert json.loads(capfdbinary.readouterr().out)["collections"] == ["default", "wood"]
+    assert command("export", str(tmp_path / "again.ndjson"), *copy, "--json") == 0
+    assert json.loads(capfdbinary.readouterr().out)["lines"] == len(exported.splitlines())
+    again = (tmp_path / "again.ndjson").read_bytes()
+    assert len(again.splitlines()) == len(exported.splitlines())
+    assert command("export", "-", *copy) == 0
+    assert capfdbinary.readouterr().out.splitlines()[1:-1] == again.splitlines()[1:-1]
+    assert command("import", str(file), *copy) == 1
+    assert b"collection_in_use" in capfdbinary.readouterr().err
