@@ -33,6 +33,7 @@ ROWS = {
     " decision, created_at) VALUES ('1', {c}, 'failed', 0, 'never', 0, 0, '[]', '{}', '{}', '{}', 't')",
     "rules": "(collection_id, id, body, created_at) VALUES ({c}, 'r', '{}', 't')",
     "collection_aliases": "(name, collection, created_at) VALUES ('a', 'c', 't')",
+    "erasures": "(id, status, receipt, created_at) VALUES ('1', 'done', '{}', 't')",
 }
 """Table -> a row; {c}, {d}, {e}, {j} are numbers of rows."""
 CHANGES = {
@@ -50,6 +51,7 @@ CHANGES = {
     "training_runs": "seed = 1",
     "rules": "id = 's'",
     "collection_aliases": "collection = 'd'",
+    "erasures": "status = 'deleting'",
 }
 
 
