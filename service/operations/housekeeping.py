@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from service.feedback.actions import delete_events
+from service.keys.actions import store_last_uses
 from service.operations.repository import delete_impressions
 from service.runtime.collection_repository import bump_watermark
 from service.runtime.runtime import Runtime
@@ -47,6 +48,7 @@ class Housekeeping:
                     forget_old_feedback(self._runtime)
                 age_memory(self._runtime)
                 weigh_memory(self._runtime)
+                store_last_uses(self._runtime)
                 self._save_paused(seen)
                 if self._trains:
                     start_scheduled_runs(self._runtime)

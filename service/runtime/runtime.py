@@ -23,6 +23,8 @@ from service.runtime.collection_repository import collection_aliases, collection
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.impressions import ImpressionLog
 from service.runtime.jobs import Jobs
+from service.runtime.key_repository import known_keys
+from service.runtime.keyring import Keyring
 from service.runtime.leftovers import delete_leftovers
 from service.runtime.loader import create_collection, load_collection
 from service.runtime.training_supervisor import TrainingSupervisor
@@ -51,6 +53,7 @@ class Runtime:
         self.aliases: dict[str, str] = {}
         """Alias -> name of its collection. The collection may have been deleted."""
         self.collections_lock = threading.RLock()
+        self.keyring = Keyring()
         self.closing = False
         """Whether the service is closing. Work that stops then is resumed at the next start."""
         self._lock = lock
@@ -157,6 +160,7 @@ class Runtime:
         with self.database.read() as connection:
             rows = collection_rows(connection)
             self.aliases = collection_aliases(connection)
+            self.keyring.load(known_keys(connection))
         for row in rows:
             state = load_collection(self.database, row, self.settings.data)
             state.use_known_words(self.encoder.words)
