@@ -134,5 +134,5 @@ def configure_logging(level: str) -> None:
 def _openapi(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI schema, made at the first request."""
     if app.openapi_schema is None:
-        app.openapi_schema = openapi(app, (DocumentIn, EventIn, JudgmentIn))
+        app.openapi_schema = openapi(app, (DocumentIn, EventIn, JudgmentIn), ACCESS)
     return app.openapi_schema
