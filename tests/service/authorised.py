@@ -5,7 +5,9 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from tests.service.client import good
+from service.keys.actions import reload
+from service.keys.repository import change_key
+from tests.service.client import good, runtime_of
 
 REFUSALS = ("unauthorized", "scope_missing", "key_is_filtered", "origin_not_allowed", "keys_needed", "rate_limited")
 """The codes with which the middleware refuses a request."""
@@ -38,6 +40,13 @@ class Keys:
     def headers(self, *scopes: str, **more: Any) -> dict[str, str]:
         """Return the header of a new key."""
         return bearer(self.make(*scopes, **more)["key"])
+
+    def expire(self, key: dict[str, Any]) -> None:
+        """Let a key have expired."""
+        runtime = runtime_of(self.client)
+        with runtime.database.write() as connection:
+            change_key(connection, key["id"], {"expires_at": "2026-01-01T00:00:00.000Z"})
+        reload(runtime)
 
     def act(self, method: str, path: str, body: Any = None) -> Any:
         """Return the response to a request with the first key."""
