@@ -23,6 +23,8 @@ from service.http.rate_limits import RateLimits
 FORWARDED = (b"forwarded", b"x-real-ip")
 """Headers that a proxy adds, besides all that begin with FORWARDED_PREFIX."""
 FORWARDED_PREFIX = b"x-forwarded-"
+DECIDING = frozenset({b"authorization", b"origin", b"access-control-request-method", *FORWARDED})
+"""Headers that decide about the access of a request."""
 
 
 class Authority(Protocol):
@@ -52,14 +54,20 @@ class Head:
         self.origin = ""
         self.is_forwarded = self.is_preflight = False
         for name, value in scope["headers"]:
-            if name == b"authorization":
-                self.authorisations.append(value)
-            elif name == b"origin":
-                self.origin = value.decode("latin-1")
-            elif name == b"access-control-request-method":
-                self.is_preflight = True
-            elif name in FORWARDED or name.startswith(FORWARDED_PREFIX):
+            if name in DECIDING:
+                self._add(name, value)
+            elif name[:2] == b"x-" and name.startswith(FORWARDED_PREFIX):
                 self.is_forwarded = True
+
+    def _add(self, name: bytes, value: bytes) -> None:
+        if name == b"authorization":
+            self.authorisations.append(value)
+        elif name == b"origin":
+            self.origin = value.decode("latin-1")
+        elif name == b"access-control-request-method":
+            self.is_preflight = True
+        else:
+            self.is_forwarded = True
 
     @property
     def token(self) -> bytes | None:

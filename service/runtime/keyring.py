@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from service.http.access import Caller
 
-PREFIX = "sk"
+PREFIX = b"sk"
 SECRET_BYTES = 32
 NEVER = float("inf")
 
@@ -37,7 +37,7 @@ class Keyring:
     """The keys that the service knows. `load` replaces them as a whole, so that a request sees one state."""
 
     def __init__(self) -> None:
-        self._keys: Mapping[str, KnownKey] = {}
+        self._keys: Mapping[bytes, KnownKey] = {}
         self._unnamed = UNKNOWN
         self._origins: frozenset[str] = frozenset()
         self._used: dict[str, float] = {}
@@ -47,7 +47,7 @@ class Keyring:
 
     def load(self, keys: Iterable[KnownKey]) -> None:
         """Use these keys and no others."""
-        known = {key.caller.key_id or "": key for key in keys}
+        known = {(key.caller.key_id or "").encode(): key for key in keys}
         self._unnamed = next((key for key in known.values() if key.from_environment), UNKNOWN)
         self._origins = frozenset(origin for key in known.values() for origin in key.caller.origins)
         self._keys = known
@@ -73,22 +73,26 @@ class Keyring:
     def has_admin_beside(self, key_id: str) -> bool:
         """Return whether another key with `admin` is valid now."""
         now = time.time()
-        return any(key.caller.is_admin and now < key.expires_at for other, key in self._keys.items() if other != key_id)
+        return any(
+            key.caller.is_admin and now < key.expires_at
+            for other, key in self._keys.items()
+            if other != key_id.encode()
+        )
 
     def last_uses(self) -> dict[str, float]:
         """Return id of a key -> time of its last use since the start, in seconds since 1970."""
         return dict(self._used)
 
 
-def id_in(token: bytes) -> str:
+def id_in(token: bytes) -> bytes:
     """Return the public id in a key; empty for a text of another form."""
     parts = token.split(b"_", 2)
-    return parts[1].decode("latin-1") if len(parts) == 3 and parts[0] == PREFIX.encode() else ""
+    return parts[1] if len(parts) == 3 and parts[0] == PREFIX else b""
 
 
 def new_token(key_id: str) -> str:
     """Return a new key with this id. The id has letters, digits and hyphens."""
-    return f"{PREFIX}_{key_id}_{secrets.token_urlsafe(SECRET_BYTES)}"
+    return f"{PREFIX.decode()}_{key_id}_{secrets.token_urlsafe(SECRET_BYTES)}"
 
 
 def digest_of(token: bytes) -> bytes:

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.routing import iter_route_contexts
 from fastapi.testclient import TestClient
 
+from service.access import ACCESS
 from service.app import create_app
 from service.settings import Settings
 from tests.service.authorised import REFUSALS, Keys, bearer
@@ -304,3 +306,15 @@ def test_the_schema_names_the_scopes_of_every_operation(client: TestClient) -> N
             assert described.get("x-softseek-scopes") == (
                 None if scopes == OPEN else sorted({*scopes.split(), "admin"})
             )
+
+
+def test_the_documented_table_of_scopes_is_the_table_of_the_code() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:`\w+`(?: or )?)+) \| ((?:`\w+`(?: \(f\))?,? ?)+)\|$", text, re.MULTILINE)
+    documented = {
+        name: (frozenset(re.findall(r"\w+", scopes.replace(" or ", " "))), bool(filtered))
+        for scopes, names in rows
+        for name, filtered in re.findall(r"`(\w+)`( \(f\))?", names)
+    }
+    declared = {name: (one.scopes, one.filtered) for name, one in ACCESS.items() if one.scopes is not None}
+    assert documented == declared
