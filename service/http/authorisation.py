@@ -110,7 +110,10 @@ class Authorisation:
             await send({"type": "websocket.close", "code": 1008})
             return
         head = Head(scope)
-        authority: Authority = scope["app"].state.authority
+        authority: Authority | None = getattr(scope["app"].state, "authority", None)
+        if authority is None:
+            await answer(Problem(503, "starting", "the service is starting"), scope["path"])(scope, receive, send)
+            return
         if scope["method"] == "OPTIONS":
             allowed = head.is_preflight and head.origin in self._cors_origins | authority.origins()
             await Response(status_code=204, headers=preflight_headers(head.origin, allowed))(scope, receive, send)

@@ -11,9 +11,10 @@ from fastapi.testclient import TestClient
 
 from service.access import ACCESS
 from service.app import create_app
+from service.runtime import keyring
 from service.settings import Settings
 from tests.service.authorised import REFUSALS, Keys, bearer
-from tests.service.client import opened
+from tests.service.client import opened, runtime_of
 
 C = "/v1/collections/{collection}"
 OPEN = "open"
@@ -318,3 +319,25 @@ def test_the_documented_table_of_scopes_is_the_table_of_the_code() -> None:
     }
     declared = {name: (one.scopes, one.filtered) for name, one in ACCESS.items() if one.scopes is not None}
     assert documented == declared
+
+
+def test_a_route_without_a_declared_access_is_refused_to_all_keys(tmp_path: Path) -> None:
+    app = create_app(Settings(encoder="hashing", data=tmp_path / "data", log_level="warning"))
+
+    @app.get("/forgotten")
+    def forgotten() -> dict[str, str]:
+        return {}
+
+    with TestClient(app) as client:
+        keys = Keys.first(client)
+        assert client.get("/forgotten").status_code == 401
+        assert code_of(client.get("/forgotten", headers=bearer(keys.admin))) == "scope_missing"
+
+
+def test_a_wrong_key_is_compared_as_often_as_a_right_key(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[bytes] = []
+    monkeypatch.setattr(keyring.hmac, "compare_digest", lambda a, b: compared.append(a) or a == b)
+    for token in (keys.admin, f"{keys.admin}x", "sk_unknown_x", "x"):
+        compared.clear()
+        runtime_of(keys.client).keyring.caller(token.encode())
+        assert [len(one) for one in compared] == [32]

@@ -144,7 +144,12 @@ def test_several_searches_are_filtered_too(tenants: Tenants) -> None:
 
 
 def test_recommendations_know_no_other_documents(tenants: Tenants) -> None:
-    found = good(tenants.as_tenant("recommend", {"like": ["apples"], "explain": True}))
+    body = {"like": ["apples"], "explain": True}
+    found = good(tenants.as_tenant("recommend", body))
+    owner = tenants.client.post(
+        f"{tenants.shop.path}/recommend", json={**body, "filter": FILTER}, headers=tenants.owner
+    )
+    assert stable(found) == stable(good(owner))
     assert {hit["id"] for hit in found["hits"]} == {"pears", "roads", "boats"}
     assert reveals("", found) == []
     for named in ({"like": ["{}"]}, {"like": ["apples"], "dislike": ["{}"]}):
@@ -175,6 +180,14 @@ def test_a_search_of_another_tenant_is_unknown_to_events(tenants: Tenants) -> No
     for other in (logged(yours), logged(tenants.owner), "0" * 36):
         answer = tenants.as_tenant("events", event("pears", query_id=other)).json()
         assert [one["code"] for one in answer["rejected"]] == ["unknown_query"]
+    kept = tenants.as_tenant("events", event("pears", query_id=logged(yours), user_query="by its text")).json()
+    assert kept["accepted"] == 1
+    runtime = runtime_of(tenants.client)
+    with runtime.database.read() as connection:
+        found = connection.exec_driver_sql(
+            "SELECT query_id, position FROM events WHERE query_text = 'by its text'"
+        ).all()
+    assert found == [(None, None)]
     renewed = tenants.keys.headers("events", filter=FILTER)  # the filter is the tenant, not the key
     assert tenants.as_tenant("events", event("pears", query_id=own), renewed).json()["accepted"] == 1
 
