@@ -106,6 +106,8 @@ def decode(response: httpx.Response) -> Any:
         return body
     if not response.is_success and isinstance(body, dict) and "code" in body:
         errors = [f"  {error.get('pointer', '')}: {error.get('detail', '')}" for error in body.get("errors") or []]
+        if response.status_code == 401:
+            errors.append("  give the API key by SOFTSEEK_KEY or --key")
         raise Refused(response.status_code, str(body["code"]), str(body.get("detail", "")), errors)
     raise Failure(ERROR, f"status {response.status_code} without JSON: the response is not from a Softseek server")
 

@@ -119,7 +119,7 @@ def test_commands_send_the_key_of_the_option_or_of_the_setting(
     with opened(tmp_path / "served") as client, served(client) as url:
         keys = Keys.first(client)
         code, _, err = softseek("collections", "list", "--url", url)
-        assert (code, "unauthorized" in err) == (1, True)
+        assert (code, "unauthorized" in err, "SOFTSEEK_KEY" in err) == (1, True, True)
         code, out, _ = softseek("collections", "list", "--url", url, "--key", keys.admin, "--json")
         assert (code, '"default"' in out) == (0, True)
         monkeypatch.setenv("SOFTSEEK_KEY", keys.admin)
