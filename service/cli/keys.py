@@ -15,35 +15,33 @@ KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the ke
 
 @keys.command("create")
 def create_key(
-    name: Annotated[str, typer.Option(help="What the key is for.")],
     scopes: Annotated[
-        str, typer.Option("--scopes", "--scope", help="What the key may do: search, events, write, train, admin.")
+        list[str], typer.Option("--scopes", "--scope", help="What the key may do: search, events, write, train, admin.")
     ],
+    name: Annotated[str, typer.Option(help="What the key is for.")] = "command line",
     collections: Annotated[
-        str | None, typer.Option("--collections", "--collection", help="The collections; by default all.")
+        list[str] | None, typer.Option("--collections", "--collection", help="The collections; by default all.")
     ] = None,
     filter: Annotated[str | None, typer.Option(help='A filter that every use is restricted to: tenant = "a".')] = None,
     origins: Annotated[
-        str | None, typer.Option("--origins", "--origin", help="The origins of the web pages that may use the key.")
+        list[str] | None, typer.Option("--origins", "--origin", help="The origins of the web pages that may use it.")
     ] = None,
     expires_at: Annotated[str | None, typer.Option(help="The time from which the key is not valid.")] = None,
     rate_per_minute: Annotated[
-        int | None, typer.Option(min=1, help="Requests a minute; by default any number.")
+        int | None, typer.Option(min=1, help="Requests a minute; without it, any number.")
     ] = None,
     data: DataOption = None,
     url: UrlOption = None,
     json_out: JsonOption = False,
 ) -> None:
-    """Make a key and show it, this once. Lists are separated by commas; the first key needs the scope admin."""
-    body = {
+    """Make a key and show it, this once. The first key needs the scope admin. Lists: by comma, or repeated options."""
+    body: dict[str, Any] = {
         "name": name,
-        "scopes": comma_separated(scopes),
-        "collections": comma_separated(collections) or None,
         "filter": filter,
-        "origins": comma_separated(origins),
         "expires_at": expires_at,
         "rate_per_minute": rate_per_minute,
     }
+    body |= {"scopes": parts(scopes), "collections": parts(collections) or None, "origins": parts(origins)}
     with connect(data, url) as service:
         show_new(service.call("POST", "/v1/keys", body), json_out)
 
@@ -118,6 +116,11 @@ def audit(
     show.table(("time", "key", "act", "target", "outcome"), rows)
     if answer["cursor"]:
         show.notice(f"more: --cursor {answer['cursor']}")
+
+
+def parts(given: list[str] | None) -> list[str]:
+    """Return the values of an option that is repeated, or has several values by comma."""
+    return [part for one in given or [] for part in comma_separated(one)]
 
 
 def show_new(key: dict[str, Any], json_out: bool) -> None:

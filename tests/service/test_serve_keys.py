@@ -125,7 +125,18 @@ def test_commands_send_the_key_of_the_option_or_of_the_setting(
         monkeypatch.setenv("SOFTSEEK_KEY", keys.admin)
         assert softseek("keys", "list", "--url", url, "--json")[0] == 0
         assert softseek("keys", "list", "--url", url, "--key", "wrong")[0] == 1
-        key = ["--name", "box", "--scope", "search,events", "--collection", "default", "--filter", 'tenant = "a"']
+        key = [
+            "--name",
+            "box",
+            "--scope",
+            "search",
+            "--scope",
+            "events",
+            "--collection",
+            "default",
+            "--filter",
+            'tenant = "a"',
+        ]
         limits = ["--origin", "https://shop.example", "--rate-per-minute", "60", "--expires-at", "2999-01-01T00:00:00Z"]
         code, out, _ = softseek("keys", "create", *key, *limits, "--url", url, "--json")
         assert code == 0
