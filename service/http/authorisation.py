@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as RequestScope
 
-from service.http.access import ANYONE, ASKED, OWNER, Access, Asked, Caller
+from service.http.access import ANYONE, ASKED, OWNER, PUBLIC, Access, Asked, Caller
 from service.http.cors import allow_reading, preflight_headers, readable_by
 from service.http.declared_routes import DeclaredRoute, route_of
 from service.http.metrics import REQUESTS
@@ -180,7 +180,7 @@ class Authorisation:
         authority: Authority,
     ) -> None:
         REQUESTS.labels(status="4xx").inc()
-        if asked.act is not None and asked.caller.key_id is not None:
+        if asked.act is not None and not asked.caller.scopes <= PUBLIC:  # public keys could fill the log
             await run_in_threadpool(authority.record, asked.caller.key_id, asked.act, asked.target, problem.status)
         problem.headers["Vary"] = "Accept-Encoding"  # as the application's own answers
         if self._may_read(head.origin, asked.caller, authority):
