@@ -34,4 +34,5 @@ EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/readyz', timeout=4)"]
 
-CMD ["softseek", "serve", "--data", "/data", "--host", "0.0.0.0", "--port", "8080"]
+# The first admin key comes from SOFTSEEK_ADMIN_KEY; without it, the start makes one in /data/admin.key.
+CMD ["softseek", "serve", "--data", "/data", "--host", "0.0.0.0", "--port", "8080", "--make-admin-key"]

@@ -10,7 +10,9 @@ import structlog
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
+from service.access import ACCESS
 from service.aliases import routes as aliases
+from service.audit import routes as audit
 from service.collections import routes as collections
 from service.collections import synonyms
 from service.documents import routes as documents
@@ -23,22 +25,27 @@ from service.exports import routes as exports
 from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.http import problems
+from service.http.authorisation import Authorisation
 from service.http.body_limit import BodyLimit
 from service.http.compression import Compression
+from service.http.declared_routes import declared_routes
 from service.http.openapi import openapi, operation_id
 from service.http.request_counter import RequestCounter
 from service.http.requests import MAX_BODY_BYTES
 from service.http.same_origin import SameOrigin
 from service.judging import routes as judging
+from service.keys import actions as key_actions
+from service.keys import routes as keys
 from service.models import routes as models
 from service.operations import health
+from service.operations.authority import KeyAuthority
 from service.operations.housekeeping import Housekeeping
 from service.operations.idempotency import Idempotency
 from service.recommend import routes as recommend
 from service.rules import routes as rules
 from service.runtime.runtime import Runtime
 from service.search import routes as search
-from service.settings import Settings
+from service.settings import Settings, origins_in
 from service.snapshots import routes as snapshots
 from service.snapshots.stored import delete_unfinished
 from service.suggestions import routes as suggestions
@@ -50,15 +57,16 @@ from service.web import routes as web
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
 SLICES = (
     search, recommend, documents, collections, synonyms, rules, suggestions, feedback, judging, training, models,
-    aliases, erasures, tasks, snapshots, exports, health, web,
+    aliases, erasures, tasks, keys, audit, snapshots, exports, health, web,
 )  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
 
-def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool = True) -> FastAPI:
+def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool = True, owner: bool = False) -> FastAPI:
     """Return the application. Without a runtime, it opens its own runtime at start and closes it at the end.
 
-    trains: whether training runs and snapshots start by their schedules.
+    trains: whether training runs and snapshots start by their schedules. owner: whether every request is of the owner
+    and needs no key, because only the owner reaches the server.
     """
 
     @asynccontextmanager
@@ -67,6 +75,9 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
         app.state.runtime = opened
         await run_in_threadpool(resume_erasures, opened)  # before a training run reads its staged feedback again
         await run_in_threadpool(delete_unfinished, opened.settings.data)
+        app.state.authority = KeyAuthority(opened)
+        if not owner:
+            await run_in_threadpool(key_actions.adopt_admin_key, opened)
         await run_in_threadpool(resume_pending, opened)
         await run_in_threadpool(resume_imports, opened)
         await run_in_threadpool(resume_training, opened)
@@ -75,6 +86,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
             yield
         finally:
             await run_in_threadpool(housekeeping.stop)
+            await run_in_threadpool(key_actions.store_last_uses, opened, 0)
             if runtime is None:
                 await run_in_threadpool(opened.close)
 
@@ -98,6 +110,13 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
     app.add_middleware(BodyLimit)
     app.add_middleware(SameOrigin)
     app.add_middleware(RequestCounter)
+    app.add_middleware(
+        Authorisation,
+        routes=lambda: declared_routes(app, ACCESS),
+        owner=owner,
+        insecure=settings.insecure,
+        cors_origins=origins_in(settings.cors_origins),
+    )  # the last that is added is the first that sees a request
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
@@ -122,5 +141,5 @@ def configure_logging(level: str) -> None:
 def _openapi(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI schema, made at the first request."""
     if app.openapi_schema is None:
-        app.openapi_schema = openapi(app, (DocumentIn, EventIn, JudgmentIn))
+        app.openapi_schema = openapi(app, (DocumentIn, EventIn, JudgmentIn), ACCESS)
     return app.openapi_schema

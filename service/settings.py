@@ -5,17 +5,21 @@ misspelled name does not silently leave the default. A test compares docs/settin
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from dotenv import dotenv_values
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from index.encoding.model_files import DEFAULT_MODEL
 from index.encoding.precision import Precision
 
 PREFIX = "SOFTSEEK_"
+LEAST_KEY = 22
+"""Characters of the admin key at least: so many random characters of base64 have 128 bits."""
+ORIGIN = re.compile(r"https?://([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
 
 
 class Settings(BaseSettings):
@@ -51,9 +55,38 @@ class Settings(BaseSettings):
     snapshot_keep: Annotated[int, Field(ge=1, le=50)] = Field(
         7, description="Number of scheduled snapshots kept. The oldest are deleted first."
     )
+    admin_key: Annotated[SecretStr, Field(min_length=LEAST_KEY, max_length=512)] | None = Field(
+        None, description="An API key that may do everything, made at the start of the server."
+    )
+    key: SecretStr | None = Field(None, description="The API key that commands send to a server.")
+    insecure: bool = Field(
+        False, description="Whether a server without API keys listens beyond this machine and behind a proxy."
+    )
+    cors_origins: str | None = Field(
+        None, description="Origins whose web pages may read every answer, separated by commas."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The lowest level of logged events."
     )
+
+    @field_validator("admin_key")
+    @classmethod
+    def _fits_a_header(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key.get_secret_value()):
+            raise ValueError("must consist of visible ASCII characters without spaces")
+        return key
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, origins: str | None) -> str | None:
+        if any(not ORIGIN.fullmatch(origin) for origin in origins_in(origins)):
+            raise ValueError("must be origins such as https://example.org, separated by commas")
+        return origins
+
+
+def origins_in(text: str | None) -> list[str]:
+    """Return the origins of a list that commas separate."""
+    return [origin.strip() for origin in (text or "").split(",") if origin.strip()]
 
 
 class UnknownSetting(ValueError):

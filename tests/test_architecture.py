@@ -19,9 +19,10 @@ FLOORS: dict[int, str] = {
     4: "index.ranking",
     5: "index.learning",
     6: "index.collection service.http service.settings service.storage",
-    7: "service.runtime",
-    8: "service.aliases service.collections service.documents service.feedback service.models service.rules"
-    " service.search service.snapshots service.suggestions service.tasks service.training",
+    7: "service.access service.runtime",
+    8: "service.aliases service.audit service.collections service.documents service.feedback service.keys"
+    " service.models service.rules service.search service.snapshots service.suggestions service.tasks"
+    " service.training",
     9: "service.erasures service.exports service.judging service.operations service.recommend service.web",
     10: "service.app service.demo",
     11: "service.cli",
@@ -35,9 +36,9 @@ FOREIGN_TO_INDEX = {
 """Packages for HTTP, SQL and configuration, which the library does not import."""
 
 WITHOUT_SQL = (
-    "service.aliases", "service.app", "service.cli", "service.collections", "service.demo", "service.documents",
-    "service.erasures", "service.exports", "service.feedback", "service.http", "service.judging", "service.models",
-    "service.operations",
+    "service.access", "service.aliases", "service.app", "service.audit", "service.cli", "service.collections",
+    "service.demo", "service.documents", "service.erasures", "service.exports", "service.feedback", "service.http",
+    "service.judging", "service.keys", "service.models", "service.operations",
     "service.recommend", "service.rules", "service.runtime", "service.search", "service.settings",
     "service.snapshots", "service.suggestions", "service.tasks", "service.training", "service.web",
 )  # fmt: skip

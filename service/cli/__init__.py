@@ -23,6 +23,7 @@ from service.cli import (
     feedback,
     ingest,
     judging,
+    keys,
     models,
     operating,
     recommending,
@@ -32,6 +33,7 @@ from service.cli import (
     snapshots,
     training,
 )
+from service.cli.credentials import take_keys
 from service.cli.failures import DONE, ERROR, INTERRUPTED, TERMINATED, USAGE, Failure
 
 app = typer.Typer(
@@ -59,6 +61,8 @@ app.command()(training.train)
 app.command("training-runs")(training.training_runs)
 app.add_typer(models.models, name="models")
 app.command()(evaluation.evaluate)
+app.add_typer(keys.keys, name="keys")
+app.command()(keys.audit)
 app.command()(operating.doctor)
 app.add_typer(snapshots.snapshots, name="snapshot")
 app.command("export")(exports.export)
@@ -86,7 +90,7 @@ def run(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
     try:
         refuse_surrogates(arguments)
-        app(arguments, prog_name="softseek")
+        take_keys(typer.main.get_command(app))(arguments, prog_name="softseek")
     except Failure as failure:
         for line in failure.lines:
             show.notice(line)

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import httpx
 import orjson
 
+from service.cli.credentials import given_key
 from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ def decode(response: httpx.Response) -> Any:
         return body
     if not response.is_success and isinstance(body, dict) and "code" in body:
         errors = [f"  {error.get('pointer', '')}: {error.get('detail', '')}" for error in body.get("errors") or []]
+        if response.status_code == 401:
+            errors.append("  give the API key by SOFTSEEK_KEY or --key")
         raise Refused(response.status_code, str(body["code"]), str(body.get("detail", "")), errors)
     raise Failure(ERROR, f"status {response.status_code} without JSON: the response is not from a Softseek server")
 
@@ -135,22 +138,29 @@ def connect(data: Path | None, url: str | None) -> Iterator[Service]:
     elif data is not None:
         raise Failure(USAGE, "--data and --url exclude each other: a server has its own data directory")
     else:
-        with client_for(url) as client:
+        key = given_key() or (settings.key.get_secret_value() if settings.key else None)
+        with client_for(url, key) as client:
             yield Service(client, url, local=False)
 
 
-def client_for(url: str) -> httpx.Client:
-    """Return a client of the server at this address. Raises Failure USAGE for an invalid HTTP address."""
+def client_for(url: str, key: str | None = None) -> httpx.Client:
+    """Return a client of the server at this address, with this API key.
+
+    Raises Failure USAGE for an invalid HTTP address, and for a key that no header can have.
+    """
+    if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
+        raise Failure(USAGE, "the API key has characters that no key has")
     try:
         address = httpx.URL(url)
     except httpx.InvalidURL as error:
         raise Failure(USAGE, f"--url: invalid address: {error}") from error
     if address.scheme not in ("http", "https") or not address.host:
         raise Failure(USAGE, "--url: expected an address such as http://127.0.0.1:8080")
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     direct = dict.fromkeys(
         ["all://127.0.0.1", "all://localhost", "all://[::1]"]
     )  # local servers are reached without a proxy
-    return httpx.Client(base_url=address, timeout=TIMEOUT, limits=LIMITS, mounts=direct)
+    return httpx.Client(base_url=address, timeout=TIMEOUT, limits=LIMITS, mounts=direct, headers=headers)
 
 
 def settings_from(**flags: object) -> "Settings":
@@ -216,7 +226,8 @@ def serve_in_thread(settings: "Settings", runtime: "Runtime") -> Iterator[httpx.
 
     with socket_path() as path:
         config = uvicorn.Config(
-            create_app(settings, runtime, trains=False),  # a command is over before a scheduled run would be
+            # a command is over before a scheduled run would be, and only the owner reaches the socket
+            create_app(settings, runtime, trains=False, owner=True),
             uds=path,
             loop="uvloop",
             http="httptools",

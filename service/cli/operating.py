@@ -14,6 +14,7 @@ from service.cli import show
 from service.cli.connection import Service, connect, open_runtime, quiet, ready_to_open, settings_from
 from service.cli.failures import ERROR, OWNED, Failure, Refused
 from service.cli.options import DataOption, JsonOption, UrlOption
+from service.cli.protection import protect
 
 if TYPE_CHECKING:
     import uvicorn
@@ -66,16 +67,23 @@ def serve(
         int | None,
         typer.Option(min=0, max=65535, help="The port; by default 8080. 0 selects a free port.", show_default=False),
     ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen beyond this machine, or behind a proxy, without API keys.")
+    ] = False,
+    make_admin_key: Annotated[
+        bool, typer.Option("--make-admin-key", help="If there is no API key, make one in the file DATA/admin.key.")
+    ] = False,
     json_out: JsonOption = False,
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C."""
     stop = StopSignal()
-    settings = settings_from(data=data, host=host, port=port)
+    settings = settings_from(data=data, host=host, port=port, insecure=insecure or None)
     with bind(settings.host, settings.port) as listening, open_runtime(settings) as runtime:
         import uvicorn
 
         from service.app import create_app
 
+        protect(runtime, listening, make_admin_key)
         config = uvicorn.Config(
             create_app(settings, runtime),
             loop="uvloop",

@@ -21,15 +21,18 @@ NULLABLE = ("retention_days", "memory_half_life_days", "memory_max_mb", "memory_
 """Settings for which null is a value: no limit, or never."""
 
 
-def put(runtime: Runtime, name: str, wanted: CollectionIn) -> tuple[dict[str, Any], bool]:
+def put(runtime: Runtime, name: str, wanted: CollectionIn, may_create: bool = True) -> tuple[dict[str, Any], bool]:
     """Create a collection or change its settings; return its body, and whether it was created.
 
-    Raises Problem 409 if an alias whose collection was deleted has the name.
+    may_create: whether the caller may create collections. Raises Problem 403 if the collection would be new and the
+    caller may not, and 409 if an alias whose collection was deleted has the name.
     """
     given = wanted.model_dump(exclude_unset=True)
     changes = {key: value for key, value in given.items() if value is not None or key in NULLABLE}
     with runtime.collections_lock:  # so that simultaneous requests create the collection once
         state = runtime.find_collection(name)
+        if state is None and not may_create:
+            raise Problem(403, "scope_missing", "only a key with the scope admin creates collections")
         if state is None and name in runtime.aliases:
             raise Problem(
                 409, "name_is_taken", "an alias of a deleted collection has this name; delete the alias first"

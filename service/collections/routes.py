@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse, Response
 from service.collections import actions
 from service.collections.answers import Collection, CollectionList
 from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
+from service.http.access import Asking
 from service.http.answers import TASK_ACCEPTED, answers
 from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
@@ -19,10 +20,10 @@ Name = Annotated[str, Path(pattern=NAME_PATTERN)]
 
 @router.put("/{collection}", responses=answers((200, Collection, "Changed"), (201, Collection, "Created")))
 def put_collection(
-    runtime: Running, collection: Name, settings: Annotated[CollectionIn | None, Body()] = None
+    runtime: Running, asking: Asking, collection: Name, settings: Annotated[CollectionIn | None, Body()] = None
 ) -> Response:
-    """Create a collection, or change the settings of an existing collection."""
-    body, created = actions.put(runtime, collection, settings or CollectionIn())
+    """Create a collection, or change the settings of an existing collection. Only `admin` creates collections."""
+    body, created = actions.put(runtime, collection, settings or CollectionIn(), asking.caller.is_admin)
     return JSONResponse(body, 201 if created else 200)
 
 
@@ -33,9 +34,10 @@ def swap_collections(runtime: Running, names: SwapIn) -> dict[str, Any]:
 
 
 @router.get("", responses=answers((200, CollectionList, "The collections")))
-def list_collections(runtime: Running) -> dict[str, Any]:
-    """List the collections with their counts."""
-    return {"collections": [actions.show(runtime, state) for _, state in sorted(runtime.collections.items())]}
+def list_collections(runtime: Running, asking: Asking) -> dict[str, Any]:
+    """List the collections that the key covers, with their counts."""
+    covered = [state for name, state in sorted(runtime.collections.items()) if asking.caller.covers(name)]
+    return {"collections": [actions.show(runtime, state) for state in covered]}
 
 
 @router.get("/{collection}", responses=answers((200, Collection, "The collection")))

@@ -21,6 +21,7 @@ from service.documents.schemas import (
     DocumentPatch,
     ImportParameters,
 )
+from service.http.access import Asking
 from service.http.answers import TASK_ACCEPTED, answers
 from service.http.problems import Problem
 from service.http.requests import SENT_TYPE, UNLIMITED, StrictRoute
@@ -69,13 +70,14 @@ async def import_documents(
 
 
 @router.post("/delete", status_code=202, responses=TASK_ACCEPTED)
-def delete_documents(runtime: Running, collection: str, deletion: Deletion) -> Response:
+def delete_documents(runtime: Running, asking: Asking, collection: str, deletion: Deletion) -> Response:
     """Delete documents by id or by filter. Searches after the response do not return them."""
     state = runtime.collection(collection)
     if (deletion.ids is None) == (deletion.filter is None):
         raise Problem(422, "invalid_request", "give either ids or filter")
     ids = deletion.ids
     if ids is None:
+        asking.act = "delete_by_filter"
         ids = actions.matching_ids(runtime, state, deletion.filter or "")
     deleted = actions.delete_documents(runtime, state, ids)
     task_id = runtime.jobs.finished("documents_deletion", state.name, {"deleted": deleted}, deleted)

@@ -14,6 +14,7 @@ from index.records import Floats
 from service.feedback import repository
 from service.feedback.repository import MemoryRow
 from service.feedback.schemas import MAX_ITEMS, EventIn, JudgmentIn
+from service.http.access import OWNER, Caller
 from service.http.problems import Problem
 from service.http.requests import first_error
 from service.runtime.collection import CollectionState
@@ -50,13 +51,20 @@ def _line(line: bytes) -> Any:
         return None
 
 
-def take_events(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> dict[str, Any]:
-    """Store the valid events, add them to memory, and return the reasons for rejecting the others."""
+def take_events(
+    runtime: Runtime, state: CollectionState, items: Sequence[Any], caller: Caller = OWNER
+) -> dict[str, Any]:
+    """Store the valid events, add them to memory, and return the reasons for rejecting the others.
+
+    caller: if its key has a filter, documents that do not pass it and searches with another filter are unknown.
+    """
     events, rejected = _checked(EventIn, items, "invalid_event")
     runtime.impressions.flush()
     with runtime.database.read() as connection:
-        queries = repository.query_texts(connection, state.id, [event.query_id for _, event in events])
-        rows = repository.document_rows(connection, state.id, [event.document_id for _, event in events])
+        queries = repository.query_texts(connection, state.id, [event.query_id for _, event in events], caller.filter)
+        ids = [event.document_id for _, event in events]
+        rows = repository.document_rows(connection, state.id, ids, caller.condition)
+        events = [(index, _joined(event, queries, caller)) for index, event in events]
         positions = repository.shown_positions(connection, state.id, [event for _, event in events])
     accepted: list[tuple[EventIn, str]] = []
     for index, event in events:
@@ -73,6 +81,18 @@ def take_events(runtime: Runtime, state: CollectionState, items: Sequence[Any]) 
         if added:
             _remember(runtime, state, watermark, added, [])
     return _outcome(len(accepted), rejected)
+
+
+def _joined(event: EventIn, queries: Mapping[str, str], caller: Caller) -> EventIn:
+    """Return the event; of a key with a filter, without the id of a search that the key does not know.
+
+    It would otherwise be stored as feedback on the search of another tenant. An event that is refused for its unknown
+    search keeps the id.
+    """
+    is_refused = event.grade is not None and not event.user_query
+    if caller.filter is None or event.query_id in queries or is_refused:
+        return event
+    return event.model_copy(update={"query_id": None})
 
 
 def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> dict[str, Any]:

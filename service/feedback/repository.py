@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, insert, select
 
+from index.filters.conditions import FilterNode
 from index.memory.query_key import anonymous_key, as_query_key
 from index.records import Floats, KeyKind
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.storage.database import now, rfc3339
+from service.storage.filter_sql import to_sql
 from service.storage.tables import Document, Event, Impression, Judgment, Key
 from service.storage.vector_codec import as_blob
 
@@ -33,19 +35,27 @@ class MemoryRow:
     """The day of an anonymous key, which has neither."""
 
 
-def query_texts(connection: Connection, collection_id: int, ids: Iterable[str | None]) -> dict[str, str]:
-    """Return query id -> text of the logged searches among these ids."""
+def query_texts(
+    connection: Connection, collection_id: int, ids: Iterable[str | None], key_filter: str | None = None
+) -> dict[str, str]:
+    """Return query id -> text of the logged searches among these ids. key_filter: only searches with this filter."""
     wanted = sorted({id for id in ids if id})
     found = select(Impression.query_id, Impression.text).where(
         Impression.collection_id == collection_id, Impression.query_id.in_(wanted)
     )
+    if key_filter is not None:
+        found = found.where(Impression.request["key_filter"].as_string() == key_filter)
     return {row.query_id: row.text for row in connection.execute(found)}
 
 
-def document_rows(connection: Connection, collection_id: int, ids: Iterable[str | None]) -> dict[str, int]:
-    """Return document id -> row of the searchable documents among these ids."""
+def document_rows(
+    connection: Connection, collection_id: int, ids: Iterable[str | None], forced: FilterNode | None = None
+) -> dict[str, int]:
+    """Return document id -> row of the searchable documents among these ids that pass the filter `forced`."""
     wanted = sorted({id for id in ids if id})
     found = select(Document.id, Document.row).where(Document.collection_id == collection_id, Document.id.in_(wanted))
+    if forced is not None:
+        found = found.where(to_sql(forced, Document.__table__.c.metadata))
     return {row.id: row.row for row in connection.execute(found)}
 
 

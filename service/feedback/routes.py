@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from service.feedback import actions
 from service.feedback.answers import FeedbackOutcome
 from service.feedback.schemas import EventDeletion, JudgmentBatch
+from service.http.access import Asking
 from service.http.answers import Deleted, answers
 from service.http.problems import Problem
 from service.http.requests import StrictRoute
@@ -38,11 +39,11 @@ EVENTS_BODY = {
     openapi_extra=EVENTS_BODY,
     responses=answers((202, FeedbackOutcome, "The stored and the rejected events")),
 )
-async def post_events(runtime: Running, collection: str, request: Request) -> dict[str, Any]:
+async def post_events(runtime: Running, asking: Asking, collection: str, request: Request) -> dict[str, Any]:
     """Store UBI 1.3.0 events: an object, an array, or newline-delimited JSON. The next search uses them."""
     state = runtime.collection(collection)
     items = actions.read_events(await request.body())
-    return await run_in_threadpool(actions.take_events, runtime, state, items)
+    return await run_in_threadpool(actions.take_events, runtime, state, items, asking.caller)
 
 
 @router.post("/events/delete", responses=answers((200, Deleted, "The number of events")))

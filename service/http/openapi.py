@@ -1,6 +1,6 @@
 """The OpenAPI schema of FastAPI, with problems as errors, and with the schemas of batch items."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -10,12 +10,15 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode
 
+from service.http.access import Access
 from service.http.answers import PROBLEM_TYPE, Answer, Problem
 
 REFERENCE = "#/components/schemas/{model}"
 OWN_ERRORS = ("HTTPValidationError", "ValidationError")
 """FastAPI's schemas of errors. No answer has them."""
 PROBLEM = {"schema": {"$ref": REFERENCE.format(model="Problem")}}
+SCHEME = "ApiKey"
+"""The name of the security scheme: `Authorization: Bearer KEY`."""
 STATUSES = {
     "422": "The request is not as documented",
     "default": "Any other error; `code` names it",
@@ -27,10 +30,11 @@ def operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def openapi(app: FastAPI, items: Iterable[type[BaseModel]]) -> dict[str, Any]:
+def openapi(app: FastAPI, items: Iterable[type[BaseModel]], accesses: Mapping[str, Access]) -> dict[str, Any]:
     """Return the OpenAPI schema of an application.
 
     items: models of requests that no route declares, because each item of a batch is validated by itself.
+    accesses: operation id -> access.
     """
     schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     known = schema.setdefault("components", {}).setdefault("schemas", {})
@@ -41,9 +45,11 @@ def openapi(app: FastAPI, items: Iterable[type[BaseModel]]) -> dict[str, Any]:
     for path in schema["paths"].values():
         for operation in path.values():
             _describe_errors(operation)
+            _describe_access(operation, accesses.get(operation["operationId"]))
             _keep_references_alone(operation)
     for name in OWN_ERRORS:
         known.pop(name, None)
+    schema["components"]["securitySchemes"] = {SCHEME: {"type": "http", "scheme": "bearer"}}
     schema["components"]["schemas"] = dict(sorted(known.items()))
     return schema
 
@@ -56,10 +62,17 @@ def _add(known: dict[str, Any], model: type[BaseModel], mode: JsonSchemaMode) ->
 
 def _add_examples(known: dict[str, Any]) -> None:
     """Add the examples of answers as they are written: FastAPI removes their fields that are null."""
-    for model in Answer.__subclasses__():
+    for model in _subclasses(Answer):
         extra = model.model_config.get("json_schema_extra")
         if isinstance(extra, dict) and model.__name__ in known:
             known[model.__name__].update(deepcopy(extra))
+
+
+def _subclasses(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yield the classes below a class."""
+    for below in model.__subclasses__():
+        yield below
+        yield from _subclasses(below)
 
 
 def _describe_errors(operation: dict[str, Any]) -> None:
@@ -71,6 +84,15 @@ def _describe_errors(operation: dict[str, Any]) -> None:
     for status, response in operation["responses"].items():
         if status[0] in "45":
             response["content"] = {PROBLEM_TYPE: PROBLEM}
+
+
+def _describe_access(operation: dict[str, Any], access: Access | None) -> None:
+    """Declare whether an operation needs a key, and the scopes of which each suffices."""
+    if access is None or access.scopes is None:
+        operation["security"] = []
+    else:
+        operation["security"] = [{SCHEME: []}]
+        operation["x-softseek-scopes"] = sorted({*access.scopes, "admin"})
 
 
 def _keep_references_alone(operation: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFe
 
 TITLES = {
     400: "Bad request",
+    401: "Unauthorized",
     403: "Forbidden",
     404: "Not found",
     405: "Method not allowed",
@@ -23,6 +24,7 @@ TITLES = {
     413: "Payload too large",
     415: "Unsupported media type",
     422: "Unprocessable content",
+    429: "Too many requests",
     500: "Internal error",
     503: "Service unavailable",
     507: "Insufficient storage",

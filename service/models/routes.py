@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
+from service.http.access import Asking
 from service.http.answers import TASK_ACCEPTED, answers
 from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
@@ -36,8 +37,10 @@ def get_model(runtime: Running, collection: str, version: Annotated[int, Path(ge
 
 
 @router.put("/models/aliases/champion", responses=answers((200, Aliases, "The aliases")))
-def put_champion(runtime: Running, collection: str, promotion: Promotion) -> dict[str, Any]:
+def put_champion(runtime: Running, asking: Asking, collection: str, promotion: Promotion) -> dict[str, Any]:
     """Make a version the champion. Without force, a version that failed the gate gets 409 with the failed checks."""
+    if promotion.force:
+        asking.act = "force_promotion"
     return actions.set_champion(runtime, runtime.collection(collection), promotion)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from service.http.answers import Answer, example
+from service.http.answers import Answer, example, sometimes
 
 
 class Liveness(Answer):
@@ -21,5 +21,5 @@ class Readiness(Answer):
 
     status: Literal["ready"]
     """Always `ready`; a service that is not ready answers 503."""
-    degraded: dict[str, list[str]]
-    """Collections whose answers are less than they should be, with the reasons."""
+    degraded: dict[str, list[str]] = sometimes()
+    """For `admin`, and without API keys: collections whose answers are less than they should be, with the reasons."""

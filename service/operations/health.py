@@ -12,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import Connection
 
 from index.errors import DamagedFile, DamagedKeys
+from service.http.access import Asking
 from service.http.answers import answers
 from service.http.metrics import REGISTRY
 from service.http.problems import Problem
@@ -48,11 +49,13 @@ async def livez() -> dict[str, str]:
     "/readyz",
     responses={**answers((200, Readiness, "Searches are answered")), 503: {"description": "Not ready"}},
 )
-async def readyz(request: Request) -> dict[str, Any]:
-    """Report whether the service can answer searches, and which collections are degraded."""
+async def readyz(request: Request, asking: Asking) -> dict[str, Any]:
+    """Report whether the service can answer searches, and to `admin` which collections are degraded."""
     runtime: Runtime | None = getattr(request.app.state, "runtime", None)
     if runtime is None:
         raise Problem(503, "starting", "the service is starting")
+    if not asking.caller.is_admin:
+        return {"status": "ready"}
     degraded = {name: list(state.serving.degraded) for name, state in list(runtime.collections.items())}
     return {"status": "ready", "degraded": {name: reasons for name, reasons in degraded.items() if reasons}}
 

@@ -6,6 +6,7 @@ import threading
 
 import structlog
 
+from service.keys.actions import store_last_uses
 from service.operations.retention import forget_old_feedback
 from service.runtime.collection_repository import bump_watermark
 from service.runtime.runtime import Runtime
@@ -45,6 +46,7 @@ class Housekeeping:
                     forget_old_feedback(self._runtime)
                 age_memory(self._runtime)
                 weigh_memory(self._runtime)
+                store_last_uses(self._runtime)
                 self._save_paused(seen)
                 if self._trains:
                     start_scheduled_runs(self._runtime)

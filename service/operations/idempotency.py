@@ -1,6 +1,7 @@
 """Middleware: a POST repeated with the same Idempotency-Key within 24 hours gets the first answer again.
 
 Streamed imports are not covered: their body is not held in memory, and a repeated import replaces the same documents.
+Answers with API keys are not kept. Each API key has its own Idempotency-Keys.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.http.access import ASKED
 from service.http.problems import Problem, answer
 from service.http.requests import MAX_BODY_BYTES, STREAMED
 from service.operations.repository import find_answer, replace_answer
@@ -21,6 +23,8 @@ from service.storage.database import rfc3339
 HEADER = "idempotency-key"
 MAX_KEY = 255
 KEPT = timedelta(hours=24)
+WITH_SECRETS = "/v1/keys"
+"""The beginning of the paths whose answers are never kept."""
 
 
 class Idempotency:
@@ -36,7 +40,7 @@ class Idempotency:
             return
         request = Request(scope, receive)
         key = request.headers.get(HEADER)
-        if key is None:
+        if key is None or scope["path"].startswith(WITH_SECRETS):
             await self.app(scope, receive, send)
             return
         try:
@@ -50,6 +54,9 @@ class Idempotency:
         runtime: Runtime = request.app.state.runtime
         body = await _limited_body(request)
         digest = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
+        asked = request.scope.get(ASKED)
+        if asked is not None and asked.caller.key_id is not None:
+            key = f"{asked.caller.key_id}:{key}"
         if key in self._in_flight:
             detail = "the first request with this Idempotency-Key is still being processed"
             raise Problem(409, "idempotency_in_flight", detail)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from index.candidates.base import MISSING
+from index.filters.conditions import FilterNode
 from index.generation.generation import Generation
 from index.ranking.recommendation import PARTS, Taste, explain_taste, recommend
 from index.ranking.search import Ranked
@@ -48,8 +49,15 @@ class _Outdated(Exception):
     """A document of the request is stored and not in the generation, or a document of the page is deleted."""
 
 
-def answer(runtime: Runtime, state: CollectionState, request: RecommendIn, arrived: float) -> dict[str, Any]:
-    """Return the response body. arrived: the arrival of the request, by `time.perf_counter`.
+def answer(
+    runtime: Runtime,
+    state: CollectionState,
+    request: RecommendIn,
+    arrived: float,
+    forced: FilterNode | None = None,
+) -> dict[str, Any]:
+    """Return the response body. arrived: the arrival of the request, by `time.perf_counter`. forced: the filter of the
+    caller's key.
 
     Raises Problem 404 for an unknown document, 422 for a document that is both liked and disliked. If the index is
     damaged, it is rebuilt and the recommendation is computed again.
@@ -57,29 +65,37 @@ def answer(runtime: Runtime, state: CollectionState, request: RecommendIn, arriv
     stopwatch = Stopwatch(arrived)
     stopwatch.lap("queue")
     _require_one_opinion(request)
-    return with_sound_index(runtime.database, state, lambda: _current(runtime, state, request, stopwatch))
+    return with_sound_index(runtime.database, state, lambda: _current(runtime, state, request, stopwatch, forced))
 
 
-def _current(runtime: Runtime, state: CollectionState, request: RecommendIn, stopwatch: Stopwatch) -> dict[str, Any]:
+def _current(
+    runtime: Runtime, state: CollectionState, request: RecommendIn, stopwatch: Stopwatch, forced: FilterNode | None
+) -> dict[str, Any]:
     """Return the response body. Where a writer changed a document meanwhile, wait for its generation and try again."""
     try:
-        return _answer(runtime, state, request, stopwatch)
+        return _answer(runtime, state, request, stopwatch, forced)
     except _Outdated:
         with state.lock:  # the writer holds the lock until its generation is published
-            return _answer(runtime, state, request, stopwatch, is_locked=True)
+            return _answer(runtime, state, request, stopwatch, forced, is_locked=True)
 
 
 def _answer(
-    runtime: Runtime, state: CollectionState, request: RecommendIn, stopwatch: Stopwatch, is_locked: bool = False
+    runtime: Runtime,
+    state: CollectionState,
+    request: RecommendIn,
+    stopwatch: Stopwatch,
+    forced: FilterNode | None,
+    is_locked: bool = False,
 ) -> dict[str, Any]:
     generation, serving = state.generation, state.serving
-    doc_index_of = stored_doc_indices(runtime.database, state, generation, [*request.like, *request.dislike])
-    if any(id not in doc_index_of for id in (*request.like, *request.dislike)):  # also no later generation has it
+    named = [*request.like, *request.dislike]
+    doc_index_of = stored_doc_indices(runtime.database, state, generation, named, forced)
+    if any(id not in doc_index_of for id in named):  # also no later generation has it
         raise _unknown_documents(request, doc_index_of)
     if MISSING in doc_index_of.values():
         raise _unknown_documents(request, _searchable(doc_index_of)) if is_locked else _Outdated
     taste = Taste(*(_distinct(doc_index_of[id] for id in ids) for ids in (request.like, request.dislike)))
-    allowed = allowed_documents(runtime, state, generation, request.filter, WHOLE)
+    allowed = allowed_documents(runtime, state, generation, request.filter, WHOLE, forced)
     stopwatch.lap("filter")
     window = request.offset + request.limit
     found = recommend(generation, serving.head, taste, max(CANDIDATES, window + 1), allowed)

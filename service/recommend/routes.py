@@ -7,6 +7,7 @@ import orjson
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+from service.http.access import Asking
 from service.http.answers import answers
 from service.http.metrics import SEARCH_SECONDS
 from service.http.requests import StrictRoute
@@ -19,11 +20,12 @@ router = APIRouter(prefix="/v1/collections/{collection}", tags=["search"], route
 
 
 @router.post("/recommend", responses=answers((200, SearchAnswer, "The recommended documents")))
-async def recommend(runtime: Running, collection: str, request: RecommendIn) -> Response:
+async def recommend(runtime: Running, asking: Asking, collection: str, request: RecommendIn) -> Response:
     """Recommend documents by attention over documents that a user liked and disliked."""
     arrived = time.perf_counter()
     state = runtime.collection(collection)
+    forced = asking.caller.condition
     with SEARCH_SECONDS.labels(mode="recommend").time():
-        work = runtime.run_search(lambda: orjson.dumps(actions.answer(runtime, state, request, arrived)))
+        work = runtime.run_search(lambda: orjson.dumps(actions.answer(runtime, state, request, arrived, forced)))
         body = await asyncio.wrap_future(work)
     return Response(body, media_type="application/json")

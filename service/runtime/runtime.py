@@ -23,6 +23,8 @@ from service.runtime.collection_repository import collection_aliases, collection
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.impressions import ImpressionLog
 from service.runtime.jobs import Jobs
+from service.runtime.key_repository import known_keys
+from service.runtime.keyring import Keyring
 from service.runtime.leftovers import delete_leftovers
 from service.runtime.loader import create_collection, load_collection
 from service.runtime.training_supervisor import TrainingSupervisor
@@ -55,6 +57,7 @@ class Runtime:
         """Held while a snapshot waits or is made: there is at most one."""
         self.export_slots = threading.BoundedSemaphore(2)
         """Exports that may be written at the same time. Each keeps a state of the database."""
+        self.keyring = Keyring()
         self.closing = False
         """Whether the service is closing. Work that stops then is resumed at the next start."""
         self._lock = lock
@@ -165,6 +168,7 @@ class Runtime:
         with self.database.read() as connection:
             rows = collection_rows(connection)
             self.aliases = collection_aliases(connection)
+            self.keyring.load(known_keys(connection))
         for row in rows:
             state = load_collection(self.database, row, self.settings.data)
             state.use_known_words(self.encoder.words)

@@ -16,6 +16,7 @@ from index.records import Mask
 from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
+from service.http.access import OWNER, Caller
 from service.runtime.collection import CollectionState
 from service.runtime.loader import with_sound_index
 from service.runtime.runtime import Runtime
@@ -39,23 +40,32 @@ VECTORS_PENDING = "vectors_pending"
 """Some documents are searchable by words only, because their vectors are still being made."""
 
 
-def answer(runtime: Runtime, state: CollectionState, request: SearchIn, arrived: float | None = None) -> dict[str, Any]:
+def answer(
+    runtime: Runtime,
+    state: CollectionState,
+    request: SearchIn,
+    arrived: float | None = None,
+    caller: Caller = OWNER,
+) -> dict[str, Any]:
     """Return the response body of a search, and queue its impression for the log.
 
     If the index is damaged, it is rebuilt and the search runs again.
     arrived: the arrival of the request, by `time.perf_counter`; the reported time includes the wait since then.
+    caller: the filter of its key comes before all other parts of the search.
     """
     stopwatch = Stopwatch(time.perf_counter() if arrived is None else arrived)
     stopwatch.lap("queue")
-    return with_sound_index(runtime.database, state, lambda: _answer(runtime, state, request, stopwatch))
+    return with_sound_index(runtime.database, state, lambda: _answer(runtime, state, request, stopwatch, caller))
 
 
-def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch) -> dict[str, Any]:
-    searched = _find(runtime, state, request, stopwatch)
+def _answer(
+    runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch, caller: Caller
+) -> dict[str, Any]:
+    searched = _find(runtime, state, request, stopwatch, caller)
     hits = page_of_hits(runtime, state, request, searched)
     if len(hits) < len(searched.page):
         with state.lock:  # a writer deleted documents and holds the lock until the generation without them is published
-            searched = _find(runtime, state, request, stopwatch)
+            searched = _find(runtime, state, request, stopwatch, caller)
             hits = page_of_hits(runtime, state, request, searched)
     body = _body(runtime, request, searched, hits)
     stopwatch.lap("fields")
@@ -73,18 +83,20 @@ def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
     return body
 
 
-def _find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch) -> Searched:
+def _find(
+    runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch, caller: Caller
+) -> Searched:
     """Return the ranking of a search, its page, and all that its answer reports."""
     selection.require_filterable(state, request)
     generation = state.generation
     serving = serving_model(runtime, state, request)
     parsed = parse_query(request.q, state.settings.filterable) if request.operators else ParsedQuery(request.q)
-    allowed = allowed_documents(runtime, state, generation, request.filter, parsed)
+    allowed = allowed_documents(runtime, state, generation, request.filter, parsed, caller.condition)
     everything = parsed.text.strip() in ("", EVERYTHING)
     state.require_encoder(runtime.encoder)
     stopwatch.lap("filter")
-    query, reading = _query(runtime, generation, request, parsed.text, allowed, everything)
-    query = in_context(runtime.database, state, generation, query, serving.head, request.context)
+    query, reading = _query(runtime, generation, _without_leaks(request, caller), parsed.text, allowed, everything)
+    query = in_context(runtime.database, state, generation, query, serving.head, request.context, caller.condition)
     query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading, bool(request.sort))
     stopwatch.lap("encode")
     selected = selection.select(runtime.database, state, generation, request, reading, query.allowed)
@@ -113,7 +125,13 @@ def _find(runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch
         facets=selected.facets(),
         pinned_by=pins.rules,
         exploration=exploration,
+        caller=caller,
     )
+
+
+def _without_leaks(request: SearchIn, caller: Caller) -> SearchIn:
+    """Return the search without corrections if the key has a filter: they show words of documents beyond it."""
+    return request if caller.condition is None else request.model_copy(update={"typos": False})
 
 
 def _query(

@@ -15,6 +15,7 @@ from index.ranking.search import Ranking
 from index.records import Ints, KeyKind
 from index.words.query_syntax import ParsedQuery
 from index.words.query_words import Field
+from service.http.access import Caller
 from service.runtime.collection import CollectionState, Serving
 from service.runtime.runtime import Runtime
 from service.search import repository
@@ -40,6 +41,7 @@ class Searched:
     the first BEST hits, whatever the page. facets: None unless they are requested. everything: whether the query has no
     words, so that all documents are hits. pinned_by: doc index of each pinned document -> id of the rule that pins it.
     exploration: the drawn order of all hits, None if the search is not explored; `page` has this order already.
+    caller: past queries are explained to callers that may read the log.
     """
 
     generation: Generation
@@ -55,6 +57,7 @@ class Searched:
     facets: dict[str, Any] | None
     pinned_by: Mapping[int, str]
     exploration: Exploration | None
+    caller: Caller
 
 
 def page_of_hits(
@@ -130,6 +133,8 @@ def _highlighted(searched: Searched) -> dict[str, frozenset[str]]:
 
 def _explanation(runtime: Runtime, state: CollectionState, searched: Searched, rank: int) -> dict[str, Any]:
     keys = explain_keys(searched.generation, searched.serving.head, searched.query, searched.ranking, rank)
+    if not searched.caller.reads_log:
+        keys = [key for key in keys if key.kind is not KeyKind.QUERY]
     row = int(searched.generation.rows[searched.ranking.doc_indices[rank]])
     past = past_queries(runtime, state, row, [key for key in keys if key.query_key is not None])
     shown = []

@@ -27,6 +27,8 @@ def impression(state: CollectionState, request: SearchIn, searched: Searched, bo
     """Return the stored record of a search with this answer."""
     shown = [{name: hit[name] for name in SHOWN if name in hit} for hit in body["hits"]]
     wanted = request.model_dump(include=SELECTING | ({"context"} if request.context else set()))
+    if searched.caller.filter is not None:
+        wanted["key_filter"] = searched.caller.filter
     if request.explore:
         wanted |= request.model_dump(include=ALSO_SELECTING, exclude_defaults=True)
         _add_selection(shown, searched)

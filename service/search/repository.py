@@ -48,6 +48,14 @@ def rows_of(database: Database, collection_id: int, ids: Sequence[str]) -> dict[
     return dict(database.fetch(ROWS_OF_IDS, [collection_id, orjson.dumps(ids).decode()]))
 
 
+def passing_rows_of(database: Database, collection_id: int, ids: Sequence[str], node: FilterNode) -> dict[str, int]:
+    """Return id -> row of the stored documents among these ids that match a filter."""
+    condition = to_sql(node, Document.__table__.c.metadata)
+    mine = (Document.collection_id == collection_id, Document.id.in_(ids), condition)
+    with database.read() as connection:
+        return {row.id: row.row for row in connection.execute(select(Document.id, Document.row).where(*mine))}
+
+
 def matching_rows(connection: Connection, collection_id: int, node: FilterNode) -> Ints:
     """Return the rows (n,) of the documents that match a filter."""
     condition = to_sql(node, Document.__table__.c.metadata)

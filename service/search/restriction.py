@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from index.filters.conditions import And, In
+from index.filters.conditions import And, FilterNode, In
 from index.filters.parser import parse_filter, value_of
 from index.generation.generation import Generation
 from index.records import Mask
@@ -16,10 +16,18 @@ from service.search import repository
 
 
 def allowed_documents(
-    runtime: Runtime, state: CollectionState, generation: Generation, condition: str | None, parsed: ParsedQuery
+    runtime: Runtime,
+    state: CollectionState,
+    generation: Generation,
+    condition: str | None,
+    parsed: ParsedQuery,
+    forced: FilterNode | None = None,
 ) -> Mask | None:
-    """Return (N,) bool by doc index, True for documents that pass the filter and the operators; None for all."""
-    nodes: list[Any] = []
+    """Return (N,) bool by doc index, True for documents that pass the filter and the operators; None for all.
+
+    forced: the filter of the caller's key, which every document must pass too.
+    """
+    nodes: list[Any] = [] if forced is None else [forced]
     if condition and condition.strip():
         nodes.append(parse_filter(condition, state.settings.filterable))
     nodes += [In(field, (value_of(value),)) for field, value in parsed.conditions]

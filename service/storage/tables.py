@@ -319,3 +319,42 @@ class Erasure(Base):
     receipt: Mapped[dict[str, Any]]
     created_at: Mapped[str]
     finished_at: Mapped[str | None]
+
+
+class ApiKey(Base):
+    """An API key with its rights. Of its text only a digest is stored."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    scopes: Mapped[list[Any]]
+    collections: Mapped[list[Any] | None]
+    filter: Mapped[str | None]
+    origins: Mapped[list[Any]]
+    rate_per_minute: Mapped[int | None]
+    digest: Mapped[bytes]
+    """The SHA-256 of the key."""
+    old_digest: Mapped[bytes | None]
+    """The digest of the key before the last rotation, valid until `old_until`."""
+    old_until: Mapped[str | None]
+    from_environment: Mapped[bool] = mapped_column(server_default="0")
+    """Whether the setting `admin_key` gives the key."""
+    created_at: Mapped[str]
+    expires_at: Mapped[str | None]
+    rotated_at: Mapped[str | None]
+    last_used_at: Mapped[str | None]
+
+
+class AdminAct(Base):
+    """An act in the audit log. It names keys and addresses, and has neither keys nor texts of requests."""
+
+    __tablename__ = "audit"
+    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012  # ids are cursors
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[str]
+    key_id: Mapped[str | None]
+    act: Mapped[str]
+    target: Mapped[str]
+    status: Mapped[int]

@@ -5,23 +5,35 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+from service.http.access import Asking, Caller
 from service.http.answers import TASK_ACCEPTED, Task, answers
+from service.http.problems import not_found
 from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
 from service.runtime.dependency import Running
+from service.runtime.runtime import Runtime
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=StrictRoute)
 
 
 @router.get("/{task_id}", responses=answers((200, Task, "The task")))
-def get_task(runtime: Running, task_id: str) -> dict[str, Any]:
+def get_task(runtime: Running, asking: Asking, task_id: str) -> dict[str, Any]:
     """Show a task: its status, progress, result or error."""
-    return runtime.jobs.show(task_id)
+    return _shown(runtime, asking.caller, task_id)
 
 
 @router.post("/{task_id}/cancel", status_code=202, responses=TASK_ACCEPTED)
-def cancel_task(runtime: Running, task_id: str) -> Response:
+def cancel_task(runtime: Running, asking: Asking, task_id: str) -> Response:
     """Stop a task at its next step. Completed steps are kept."""
-    runtime.jobs.show(task_id)
+    _shown(runtime, asking.caller, task_id)
     runtime.jobs.cancel(task_id)
     return accepted_task(runtime.jobs.show(task_id))
+
+
+def _shown(runtime: Runtime, caller: Caller, task_id: str) -> dict[str, Any]:
+    """Return a task. Raises Problem 404 also for a task of a collection that the caller does not cover."""
+    task = runtime.jobs.show(task_id)
+    collection = task["collection"]
+    if not caller.is_admin and (collection is None or not caller.covers(collection)):
+        raise not_found("task")
+    return task

@@ -85,12 +85,14 @@ async def favicon(request: Request) -> Response:
 
 
 def _page(request: Request, runtime: Runtime, template: str, name: str, **more: Any) -> Response:
-    state = runtime.find_collection(name)
+    is_locked = len(runtime.keyring) > 0  # pages are open to all, so pages of a service with keys have no data
+    state = None if is_locked else runtime.find_collection(name)
     context = {
+        "locked": is_locked,
         "collection": name,
-        "collections": sorted(runtime.collections),
+        "collections": [] if is_locked else sorted(runtime.collections),
         "documents": state.generation.count if state else None,
         **more,
     }
     headers = SECURITY | {"Cache-Control": "no-store"}
-    return templates.TemplateResponse(request, template, context, 200 if state else 404, headers)
+    return templates.TemplateResponse(request, template, context, 200 if state or is_locked else 404, headers)

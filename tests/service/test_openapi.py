@@ -163,6 +163,18 @@ def client(tmp_path_factory: pytest.TempPathFactory, checked: Checked) -> Iterat
         yield client
 
 
+def use_keys(client: TestClient) -> None:
+    """Call the operations about keys. Afterwards every request needs a key."""
+    made = client.post("/v1/keys", json={"name": "first", "scopes": ["admin"]}).json()
+    client.headers["Authorization"] = f"Bearer {made['key']}"
+    more = client.post("/v1/keys", json={"name": "second", "scopes": ["search"], "filter": 'tenant = "a"'}).json()
+    client.get("/v1/keys")
+    client.post(f"/v1/keys/{more['id']}/rotate")
+    client.delete(f"/v1/keys/{more['id']}")
+    client.delete(f"/v1/keys/{made['id']}")
+    client.get("/v1/audit", params={"limit": 1})
+
+
 def tree(n: int) -> dict[str, Any]:
     return {
         "id": f"tree-{n}",
@@ -270,5 +282,6 @@ def test_answers_about_training_and_models_match_the_schema(client: TestClient, 
     client.put(f"{wood.path}/models/aliases/champion", json={"version": 1, "force": True})
     wood.post("models/aliases/champion/rollback")
     wood.ended_task(wood.post("evaluations", {"models": [0], "qrels": {"tall": {"tree-1": 1}}}))
+    use_keys(client)
     missing = {operation["operationId"] for _, _, operation in OPERATIONS} - {name for name, _ in checked.seen}
     assert missing == set(), "every operation is called by a test of this file"

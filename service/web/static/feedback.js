@@ -3,7 +3,7 @@
 
 import { $, Problem, attempt, call, el } from "./page.js";
 
-const PRIVATE = "softseek-do-not-learn"; // key in localStorage; the page stores nothing else
+const PRIVATE = "softseek-do-not-learn"; // key in localStorage; login.js has the key of the service in sessionStorage
 
 export function mayLearn() {
   try {

@@ -1,10 +1,11 @@
 // The learning page: the counts of the collection, the progress of training, and the models with their reports.
 
 import { $, Problem, attempt, call, collection, el, showError } from "./page.js";
+import { follow as followEvents } from "./stream.js";
 
 const MEASURE = "nDCG@10";
 const SVG = "http://www.w3.org/2000/svg";
-let stream = null; // the event stream of the run that is shown
+let endStream = null; // ends the event stream of the run that is shown
 const UNTRAINED = ["birth", "initial"]; // stored names of the untrained model, as a kind of model and as a recipe
 const shownName = (name) => (UNTRAINED.includes(name) ? "untrained" : name);
 const time = (text) => new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
@@ -143,34 +144,33 @@ function changeChampion(work) {
 function follow(run) {
   let steps = [];
   const runs = `/v1/collections/${encodeURIComponent(collection)}/training-runs`;
-  stream?.close();
-  const mine = (stream = new EventSource(`${runs}/${run.id}/stream`));
+  endStream?.();
   working(true);
   $("cancel").onclick = () => attempt(() => call("POST", `/training-runs/${run.id}/cancel`));
-  mine.onopen = () => (steps = []);
-  mine.addEventListener("step", ({ data }) => {
-    const step = JSON.parse(data);
-    steps.push(step);
-    const figures = Object.entries(step).filter(([name]) => !["phase", "done", "total", "trial"].includes(name));
+  const opened = () => (steps = []);
+  const step = (data) => {
+    const newest = JSON.parse(data);
+    steps.push(newest);
+    const figures = Object.entries(newest).filter(([name]) => !["phase", "done", "total", "trial"].includes(name));
     const shown = figures.map(([name, value]) => {
       const text = typeof value === "number" ? +value.toFixed(4) : value;
       return `${name} ${name === "recipe" ? shownName(text) : text}`;
     });
-    $("status").textContent = [`${step.phase ?? ""} ${step.done ?? ""}/${step.total ?? ""}`, ...shown].join(" · ");
-    $("progress").value = step.total ? step.done / step.total : 0;
+    $("status").textContent = [`${newest.phase ?? ""} ${newest.done ?? ""}/${newest.total ?? ""}`, ...shown].join(" · ");
+    $("progress").value = newest.total ? newest.done / newest.total : 0;
     drawCharts(steps);
-  });
-  mine.addEventListener("end", ({ data }) => {
-    mine.close();
+  };
+  const end = (data) => {
+    mine();
     working(false);
     showOutcome(JSON.parse(data));
     attempt(refresh);
-  });
-  mine.onerror = () => {
-    if (mine.readyState !== EventSource.CLOSED) return; // the browser connects again
+  };
+  const lost = () => {
     working(false);
     showError("The connection to the training run is lost. Load the page again.");
   };
+  const mine = (endStream = followEvents(`${runs}/${run.id}/stream`, { opened, step, end, lost }));
 }
 
 function working(on) {

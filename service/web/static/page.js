@@ -1,22 +1,29 @@
 // Functions of both pages: calls to the /v1 API, and elements made from data.
 // Text enters a page only as text nodes. No code here reads HTML from a response.
 
+import { fetchWithKey } from "./login.js";
+
 export const collection = document.body.dataset.collection;
 export const $ = (id) => document.getElementById(id);
 
 // A failed request. The message is one line; `code` is the stable code of the API.
 export class Problem extends Error {
-  constructor({ detail, title, errors = [], code } = {}) {
+  constructor({ detail, title, errors = [], code, status } = {}) {
     const more = errors.map((error) => [error.pointer, error.detail].filter(Boolean).join(": "));
     super([detail || title || "The response of the service has no content.", ...more].join(" · "));
     this.code = code;
+    this.status = status;
   }
 }
 
-export async function call(method, path, body, options = {}) {
+export function call(method, path, body, options = {}) {
+  return callService(method, `/v1/collections/${encodeURIComponent(collection)}${path}`, body, options);
+}
+
+async function callService(method, address, body, options = {}) {
   let response;
   try {
-    response = await fetch(`/v1/collections/${encodeURIComponent(collection)}${path}`, {
+    response = await fetchWithKey(address, {
       method,
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
       body: body === undefined ? undefined : JSON.stringify(body),
@@ -43,6 +50,11 @@ export async function attempt(work) {
   }
 }
 
+// Shows an error, except the refusal of something that the key may not do: the page then works without it.
+export function unlessForbidden(error) {
+  if (error.status !== 403) showError(error.message);
+}
+
 export function showError(text) {
   $("error").textContent = text;
   $("error").hidden = !text;
@@ -59,6 +71,16 @@ export function percent(share) {
   const size = Math.abs(share);
   if (size > 0 && size < 0.0005) return "< 0.1 %";
   return `${share < 0 ? "−" : ""}${(100 * size).toFixed(size < 0.0995 ? 1 : 0)} %`;
+}
+
+// A page of a service with keys has no data: the collections are asked for with the key.
+if (document.body.dataset.locked) {
+  callService("GET", "/v1/collections")
+    .then(({ collections }) => {
+      const others = collections.map(({ name }) => name).filter((name) => name !== collection);
+      $("collection").append(...others.map((name) => new Option(name)));
+    })
+    .catch(unlessForbidden);
 }
 
 // A change of the collection loads a new page.

@@ -1,7 +1,7 @@
 // The search page: searches while the user types, and shows hits, filters, and how the query was read.
 // A search is logged when the user has come to rest: by Enter, by a click on a hit, or after a pause.
 
-import { $, call, collection, percent, showError } from "./page.js";
+import { $, call, collection, percent, showError, unlessForbidden } from "./page.js";
 import { List, connectSwitch, mayLearn } from "./feedback.js";
 import { showFacets } from "./facets.js";
 import { hitElement } from "./hits.js";
@@ -247,8 +247,8 @@ connectSwitch();
 if ($("q").value !== $("q").defaultValue) typed(); // text that was typed before this script was loaded
 showWish();
 if (collection && !$("error").textContent.trim()) {
-  loadModels().catch((error) => showError(error.message));
-  await loadFields().catch((error) => showError(error.message));
+  loadModels().catch(unlessForbidden);
+  await loadFields().catch(unlessForbidden);
   showSelects();
   const [arrival] = performance.getEntriesByType("navigation");
   if (wish.q && arrival.type === "navigate") changed();

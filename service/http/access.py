@@ -1,0 +1,92 @@
+"""Who may do what: the access that an operation declares, and the caller of a request.
+
+`service.access` declares the access of every operation. `service.http.authorisation` compares it with the caller.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, get_args
+
+from fastapi import Depends, Request
+
+from index.filters.conditions import FilterNode
+
+Scope = Literal["search", "events", "write", "train", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""The scopes of API keys. `admin` implies the others; the others imply nothing."""
+PUBLIC: frozenset[Scope] = frozenset({"search", "events"})
+"""The scopes of keys with a filter or with origins."""
+ASKED = "softseek.asked"
+"""The key of an ASGI scope that has the `Asked` of the request."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What an operation needs.
+
+    scopes: each of them suffices, and so does `admin`. None: the operation is open to all. filtered: whether keys with
+    a filter may use the operation. act: the name of the operation in the audit log, None if it is not recorded there.
+    """
+
+    scopes: frozenset[Scope] | None
+    filtered: bool = False
+    act: str | None = None
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The rights of a request. The default has no rights.
+
+    key_id: None without a key. collections: the names that the key covers, None for all. filter, condition: the filter
+    that the key forces, as text and as a tree; None without a filter. origins: the origins of web pages that may use
+    the key; empty for a key that is not for browsers.
+    """
+
+    key_id: str | None = None
+    scopes: frozenset[Scope] = frozenset()
+    collections: frozenset[str] | None = None
+    filter: str | None = None
+    condition: FilterNode | None = None
+    origins: frozenset[str] = frozenset()
+    rate_per_minute: int | None = None
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the caller may do everything."""
+        return "admin" in self.scopes
+
+    @property
+    def reads_log(self) -> bool:
+        """Whether the caller may read the searches of others."""
+        return self.is_admin or "train" in self.scopes
+
+    def has_scope(self, access: Access) -> bool:
+        """Return whether a scope of the caller suffices."""
+        return access.scopes is None or self.is_admin or not access.scopes.isdisjoint(self.scopes)
+
+    def covers(self, *names: str | None) -> bool:
+        """Return whether the caller may use a collection with one of these names."""
+        return self.collections is None or not self.collections.isdisjoint(names)
+
+
+OWNER = Caller(scopes=frozenset({"admin"}))
+"""The caller of a service without keys, and of the command line on a data directory."""
+ANYONE = Caller()
+"""The caller without a valid key."""
+
+
+@dataclass
+class Asked:
+    """A request: its caller, and what the audit log says about it. An operation may change act and target."""
+
+    caller: Caller = field(default_factory=Caller)
+    act: str | None = None
+    target: str = ""
+
+
+async def asked_of(request: Request) -> Asked:
+    """Return what the middleware found out about a request. Without the middleware no operation runs: KeyError."""
+    asked: Asked = request.scope[ASKED]
+    return asked
+
+
+Asking = Annotated[Asked, Depends(asked_of)]

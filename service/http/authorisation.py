@@ -1,0 +1,224 @@
+"""Middleware before all other parts: refuses every request that no declaration and no API key allows.
+
+It knows the declared access of the routes and an `Authority`, and neither tables nor collections. Requests without a
+key get 401, requests beyond the scopes of their key 403, requests about a collection that the key does not cover 404,
+before anything of the request but its head is read.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as RequestScope
+
+from service.http.access import ANYONE, ASKED, OWNER, PUBLIC, Access, Asked, Caller
+from service.http.cors import allow_reading, preflight_headers, readable_by
+from service.http.declared_routes import DeclaredRoute, route_of
+from service.http.metrics import REQUESTS
+from service.http.problems import Problem, answer, not_found
+from service.http.rate_limits import RateLimits
+
+FORWARDED = (b"forwarded", b"x-real-ip")
+"""Headers that a proxy adds, besides all that begin with FORWARDED_PREFIX."""
+FORWARDED_PREFIX = b"x-forwarded-"
+DECIDING = frozenset({b"authorization", b"origin", b"access-control-request-method", *FORWARDED})
+"""Headers that decide about the access of a request."""
+
+
+class Authority(Protocol):
+    """The keys of the service. `app.state.authority` has it as soon as the service has started."""
+
+    def has_keys(self) -> bool:
+        """Return whether a key was made."""
+
+    def caller(self, token: bytes) -> Caller | None:
+        """Return the caller with this key; None for a wrong or expired key."""
+
+    def origins(self) -> frozenset[str]:
+        """Return the origins of all keys."""
+
+    def collection_named(self, name: str) -> str:
+        """Return the name of the collection that an alias names; other names are returned as they are."""
+
+    def record(self, key_id: str | None, act: str, target: str, status: int) -> None:
+        """Store an act in the audit log, durably."""
+
+
+class Head:
+    """The parts of the head of a request that decide about its access."""
+
+    def __init__(self, scope: RequestScope) -> None:
+        self.authorisations: list[bytes] = []
+        self.origin = ""
+        self.is_forwarded = self.is_preflight = False
+        for name, value in scope["headers"]:
+            if name in DECIDING:
+                self._add(name, value)
+            elif name[:2] == b"x-" and name.startswith(FORWARDED_PREFIX):
+                self.is_forwarded = True
+
+    def _add(self, name: bytes, value: bytes) -> None:
+        if name == b"authorization":
+            self.authorisations.append(value)
+        elif name == b"origin":
+            self.origin = value.decode("latin-1")
+        elif name == b"access-control-request-method":
+            self.is_preflight = True
+        else:
+            self.is_forwarded = True
+
+    @property
+    def token(self) -> bytes | None:
+        """The key of `Authorization: Bearer KEY`, or None."""
+        if len(self.authorisations) != 1:
+            return None
+        scheme, _, token = self.authorisations[0].partition(b" ")
+        return token.strip() or None if scheme.lower() == b"bearer" else None
+
+
+class Authorisation:
+    """Lets a request through to the application if its caller may make it.
+
+    routes: returns the routes of the application. owner: every request is the owner's, because only the owner reaches
+    the socket. insecure: a service without keys answers requests that a proxy forwards. cors_origins: origins whose
+    pages may read every answer, besides the origins of a key.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        routes: Callable[[], tuple[DeclaredRoute, ...]],
+        owner: bool = False,
+        insecure: bool = False,
+        cors_origins: Sequence[str] = (),
+    ) -> None:
+        self.app = app
+        self._make_routes = routes
+        self._routes: tuple[DeclaredRoute, ...] | None = None
+        self._owner = owner
+        self._insecure = insecure
+        self._cors_origins = frozenset(cors_origins)
+        self._rates = RateLimits()
+
+    async def __call__(self, scope: RequestScope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        head = Head(scope)
+        authority: Authority | None = getattr(scope["app"].state, "authority", None)
+        if authority is None:
+            await answer(Problem(503, "starting", "the service is starting"), scope["path"])(scope, receive, send)
+            return
+        if scope["method"] == "OPTIONS":
+            allowed = head.is_preflight and head.origin in self._cors_origins | authority.origins()
+            await Response(status_code=204, headers=preflight_headers(head.origin, allowed))(scope, receive, send)
+            return
+        asked = Asked()
+        try:
+            self._admit(asked, scope, head, authority)
+        except Problem as problem:
+            await self._refuse(problem, asked, scope, receive, send, head, authority)
+            return
+        scope[ASKED] = asked
+        await self.app(scope, receive, self._sender(send, asked, head, authority))
+
+    def _admit(self, asked: Asked, scope: RequestScope, head: Head, authority: Authority) -> None:
+        """Find the caller of a request. Raises Problem if the caller may not make it."""
+        if self._routes is None:
+            self._routes = self._make_routes()
+        route, collection = route_of(self._routes, scope)
+        access = route.access if route else None
+        asked.target = scope["path"]
+        if access is not None:
+            asked.act = access.act
+        if self._owner or not authority.has_keys():
+            if head.is_forwarded and not self._owner and not self._insecure:
+                raise _forwarded()
+            asked.caller = OWNER
+            return
+        caller = None if head.token is None else authority.caller(head.token)
+        if access is not None and access.scopes is None:
+            asked.caller = caller or ANYONE
+            return
+        if caller is None:
+            raise _unauthorized()
+        asked.caller = caller
+        self._require_use(caller, head)
+        if route is not None:
+            _require_access(caller, access)
+        if collection is not None and not caller.covers(collection, authority.collection_named(collection)):
+            raise not_found("collection")
+
+    def _require_use(self, caller: Caller, head: Head) -> None:
+        """Raise Problem if the key is used by another page than its origins, or too often."""
+        if caller.origins and head.origin not in caller.origins:
+            raise Problem(403, "origin_not_allowed", "this key works only on the web pages of its origins")
+        if caller.rate_per_minute is not None and caller.key_id is not None:
+            seconds = self._rates.retry_after_seconds(caller.key_id, caller.rate_per_minute)
+            if seconds is not None:
+                detail = f"this key may make {caller.rate_per_minute} requests a minute"
+                raise Problem(429, "rate_limited", detail, headers={"Retry-After": str(seconds)})
+
+    def _may_read(self, origin: str, caller: Caller, authority: Authority) -> bool:
+        """Return whether the pages of an origin may read the answer to this caller."""
+        known = caller.origins if caller.key_id is not None else authority.origins()
+        return bool(origin) and (origin in known or origin in self._cors_origins)
+
+    async def _refuse(
+        self,
+        problem: Problem,
+        asked: Asked,
+        scope: RequestScope,
+        receive: Receive,
+        send: Send,
+        head: Head,
+        authority: Authority,
+    ) -> None:
+        REQUESTS.labels(status="4xx").inc()
+        if asked.act is not None and not asked.caller.scopes <= PUBLIC:  # public keys could fill the log
+            await run_in_threadpool(authority.record, asked.caller.key_id, asked.act, asked.target, problem.status)
+        problem.headers["Vary"] = "Accept-Encoding"  # as the application's own answers
+        if self._may_read(head.origin, asked.caller, authority):
+            problem.headers |= {**readable_by(head.origin), "Vary": "Accept-Encoding, Origin"}
+        await answer(problem, scope["path"])(scope, receive, send)
+
+    def _sender(self, send: Send, asked: Asked, head: Head, authority: Authority) -> Send:
+        """Return the function that sends the answer. It records the act before the client hears of it."""
+        readable = bool(head.origin) and self._may_read(head.origin, asked.caller, authority)
+
+        async def recorded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                if asked.act is not None:
+                    status = int(message["status"])
+                    await run_in_threadpool(authority.record, asked.caller.key_id, asked.act, asked.target, status)
+                if readable:
+                    allow_reading(message, head.origin)
+            await send(message)
+
+        return recorded
+
+
+def _require_access(caller: Caller, access: Access | None) -> None:
+    """Raise Problem 403 unless the caller has the access. Access that is not declared is nobody's."""
+    if access is None or not caller.has_scope(access):
+        raise Problem(403, "scope_missing", "this key does not have a scope for this operation")
+    if caller.condition is not None and not access.filtered:
+        raise Problem(403, "key_is_filtered", "a key with a filter may search, recommend and send events only")
+
+
+def _unauthorized() -> Problem:
+    detail = "the request needs a valid key, as Authorization: Bearer KEY"
+    return Problem(401, "unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _forwarded() -> Problem:
+    detail = (
+        "a service without API keys does not answer requests that a proxy forwards: make a key with "
+        "`softseek keys create`, or start the service with --insecure"
+    )
+    return Problem(403, "keys_needed", detail)

@@ -1,0 +1,47 @@
+"""Finds the declared access of a request: the routes of an application in the order in which its router tries them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from starlette._utils import get_route_path  # the path that the router matches
+from starlette.routing import compile_path
+from starlette.types import Scope
+
+from service.http.access import Access
+
+
+@dataclass(frozen=True)
+class DeclaredRoute:
+    """A route with its access; None: the access of the route is not declared, and nobody has it."""
+
+    name: str
+    path: re.Pattern[str]
+    methods: frozenset[str]
+    access: Access | None
+
+
+def declared_routes(app: FastAPI, accesses: Mapping[str, Access]) -> tuple[DeclaredRoute, ...]:
+    """Return every route of an application, also those that are in no schema. accesses: name of the route -> access."""
+    return tuple(
+        DeclaredRoute(
+            context.name or "",
+            compile_path(context.path or "")[0],
+            frozenset(context.methods or ()),
+            accesses.get(context.name or ""),
+        )
+        for context in iter_route_contexts(app.routes)
+    )
+
+
+def route_of(routes: tuple[DeclaredRoute, ...], scope: Scope) -> tuple[DeclaredRoute | None, str | None]:
+    """Return the route that answers a request, and the collection in its address. Both may be None."""
+    path, method = get_route_path(scope), scope["method"]
+    for route in routes:
+        if method in route.methods:
+            match = route.path.match(path)
+            if match:
+                return route, match.groupdict().get("collection")
+    return None, None

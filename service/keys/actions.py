@@ -1,0 +1,179 @@
+"""Makes, lists, rotates and deletes API keys. The next request sees the change."""
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from service.http.problems import Problem, not_found
+from service.keys import repository
+from service.keys.schemas import MAX_KEYS, KeyIn
+from service.runtime.key_repository import key_rows, known_keys
+from service.runtime.keyring import digest_of, new_token
+from service.runtime.runtime import Runtime
+from service.storage.database import new_id, now, rfc3339
+
+ADMIN_KEY_FILE = "admin.key"
+"""The file of the data directory with the first admin key, where the start made one."""
+WRITTEN_SECONDS = 60
+"""The last use of a key is stored at most this often."""
+HIDDEN = ("digest", "old_digest", "old_until", "from_environment")
+"""Columns that no answer has."""
+
+
+def create_key(runtime: Runtime, wanted: KeyIn) -> dict[str, Any]:
+    """Make a key and return it with its text. Raises Problem 422 if the first key has no `admin`."""
+    values = wanted.model_dump(exclude={"expires_at"})
+    values["scopes"] = sorted(set(wanted.scopes))
+    values["expires_at"] = None if wanted.expires_at is None else rfc3339(wanted.expires_at)
+    with runtime.database.write() as connection:
+        count = repository.key_count(connection)
+        if not count and "admin" not in wanted.scopes:
+            detail = "the first key needs the scope admin: without it no further key could be made"
+            raise Problem(422, "first_key_needs_admin", detail, [{"pointer": "/scopes", "detail": detail}])
+        if count >= MAX_KEYS:
+            raise Problem(422, "too_many_keys", f"there are at most {MAX_KEYS} keys")
+        token, row = _insert(connection, values)
+    reload(runtime)
+    return {**shown(row, {}), "key": token}
+
+
+def list_keys(runtime: Runtime) -> dict[str, Any]:
+    """Return all keys without their texts, the oldest first."""
+    used = runtime.keyring.last_uses()
+    with runtime.database.read() as connection:
+        return {"keys": [shown(row._asdict(), used) for row in key_rows(connection)]}
+
+
+def delete_key(runtime: Runtime, key_id: str) -> None:
+    """Delete a key. Raises Problem 404, and 409 for the last valid key with `admin`."""
+    with runtime.database.write() as connection:
+        row = repository.find_key(connection, key_id)
+        if row is None:
+            raise not_found("key")
+        if "admin" in row.scopes and not runtime.keyring.has_admin_beside(key_id):
+            raise Problem(409, "last_admin_key", "this is the last key with the scope admin; make another key first")
+        repository.delete_key(connection, key_id)
+        runtime.keyring.load(
+            known_keys(connection)
+        )  # in the transaction: two deletions cannot both be the last but one
+
+
+def rotate_key(runtime: Runtime, key_id: str, grace_seconds: int) -> dict[str, Any]:
+    """Give a key a new text, and return the key with it. The old text stays valid for a time.
+
+    Raises Problem 404, and 409 for the key of the environment.
+    """
+    token = new_token(key_id)
+    with runtime.database.write() as connection:
+        row = repository.find_key(connection, key_id)
+        if row is None:
+            raise not_found("key")
+        if row.from_environment:
+            detail = "the setting SOFTSEEK_ADMIN_KEY gives this key: change the setting and start the service again"
+            raise Problem(409, "key_of_environment", detail)
+        until = rfc3339(datetime.now(UTC) + timedelta(seconds=grace_seconds)) if grace_seconds else None
+        changed = {"digest": digest_of(token.encode()), "rotated_at": now(), "old_until": until}
+        changed["old_digest"] = row.digest if grace_seconds else None
+        repository.change_key(connection, key_id, changed)
+    reload(runtime)
+    return {**shown({**row._asdict(), **changed}, runtime.keyring.last_uses()), "key": token}
+
+
+def adopt_admin_key(runtime: Runtime) -> None:
+    """Make the key of the setting `admin_key` valid, and the key that it named before invalid."""
+    if runtime.settings.admin_key is None:
+        return
+    digest = digest_of(runtime.settings.admin_key.get_secret_value().encode())
+    with runtime.database.write() as connection:
+        row = repository.key_of_environment(connection)
+        if row is None:
+            _insert(connection, admin("SOFTSEEK_ADMIN_KEY"), digest)
+        elif row.digest != digest:
+            repository.change_key(connection, row.id, {"digest": digest, "rotated_at": now()})
+    reload(runtime)
+
+
+def make_admin_key_file(runtime: Runtime) -> Path | None:
+    """Make an admin key in a file that only this user can read, if there is no key; return the path of a new file."""
+    path = runtime.settings.data / ADMIN_KEY_FILE
+    with runtime.database.write() as connection:
+        if repository.key_count(connection):
+            return None
+        token, _ = _insert(connection, admin(ADMIN_KEY_FILE))
+        _write_private(path, token)  # before the commit: a stored key that nobody knows would lock the service
+    reload(runtime)
+    return path
+
+
+def store_last_uses(runtime: Runtime, least_seconds: float = WRITTEN_SECONDS) -> None:
+    """Store the last use of the keys whose stored last use is older by more than `least_seconds`."""
+    used = runtime.keyring.last_uses()
+    if not used:
+        return
+    with runtime.database.read() as connection:
+        stored = {row.id: row.last_used_at for row in key_rows(connection)}
+    moments = {key_id: datetime.fromtimestamp(used[key_id], UTC) for key_id in used if key_id in stored}
+    changed = {
+        key_id: rfc3339(moment)
+        for key_id, moment in moments.items()
+        if (stored[key_id] or "") < rfc3339(moment - timedelta(seconds=least_seconds))
+    }
+    if changed:
+        with runtime.database.write() as connection:
+            for key_id, moment in changed.items():
+                repository.change_key(connection, key_id, {"last_used_at": moment})
+
+
+def reload(runtime: Runtime) -> None:
+    """Use the stored keys from the next request on."""
+    with runtime.database.write() as connection:  # the writer's turn, so that an older state cannot replace a newer one
+        runtime.keyring.load(known_keys(connection))
+
+
+def admin(name: str) -> dict[str, Any]:
+    """Return the columns of a key that may do everything."""
+    unlimited = dict.fromkeys(("collections", "filter", "rate_per_minute", "expires_at"))
+    return {"name": name, "scopes": ["admin"], "origins": [], **unlimited}
+
+
+def shown(row: Mapping[str, Any], used: Mapping[str, float]) -> dict[str, Any]:
+    """Return a key without its text. used: id -> time of the last use, in seconds since 1970."""
+    body = {name: value for name, value in row.items() if name not in HIDDEN}
+    if row["id"] in used:
+        body["last_used_at"] = rfc3339(datetime.fromtimestamp(used[row["id"]], UTC))
+    return body
+
+
+def _insert(
+    connection: Connection, rights: Mapping[str, Any], digest: bytes | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Store a key; return its text and its row. digest: of the key of the environment, whose text is known."""
+    key_id = new_id()
+    token = new_token(key_id)
+    row = {
+        "id": key_id,
+        **rights,
+        "digest": digest or digest_of(token.encode()),
+        "from_environment": digest is not None,
+        "created_at": now(),
+        "rotated_at": None,
+        "last_used_at": None,
+    }
+    repository.insert_key(connection, row)
+    return token, row
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a file that only this user can read and write, durably and as a whole."""
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w", encoding="ascii") as opened:
+        opened.write(f"{text}\n")
+        opened.flush()
+        os.fsync(opened.fileno())
+    draft.replace(path)

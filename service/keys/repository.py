@@ -1,0 +1,38 @@
+"""SQL that writes API keys. The caller commits."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from service.storage.tables import ApiKey
+
+
+def find_key(connection: Connection, key_id: str) -> Row[Any] | None:
+    """Return the row of a key, or None."""
+    return connection.execute(select(ApiKey.__table__).where(ApiKey.id == key_id)).one_or_none()
+
+
+def key_of_environment(connection: Connection) -> Row[Any] | None:
+    """Return the row of the key that the setting `admin_key` gave, or None."""
+    return connection.execute(select(ApiKey.__table__).where(ApiKey.from_environment)).one_or_none()
+
+
+def key_count(connection: Connection) -> int:
+    """Return the number of keys."""
+    return int(connection.execute(select(func.count()).select_from(ApiKey)).scalar_one())
+
+
+def insert_key(connection: Connection, values: Mapping[str, Any]) -> None:
+    """Store a new key."""
+    connection.execute(insert(ApiKey).values(dict(values)))
+
+
+def change_key(connection: Connection, key_id: str, values: Mapping[str, Any]) -> None:
+    """Change columns of a key."""
+    connection.execute(update(ApiKey).where(ApiKey.id == key_id).values(dict(values)))
+
+
+def delete_key(connection: Connection, key_id: str) -> bool:
+    """Delete a key; return whether it existed."""
+    return connection.execute(delete(ApiKey).where(ApiKey.id == key_id)).rowcount > 0

@@ -1,0 +1,224 @@
+"""Keys with a filter, as tenants have: they see the documents of their filter, and nothing of the others."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.service.authorised import Keys, bearer
+from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
+
+FILTER = 'tenant = "mine"'
+HIDDEN = ("zanzibar", "hidden", "yours")
+"""Words that only the documents of the other tenant have; their ids have one too."""
+MINE = [
+    ("apples", "Apple pie with cinnamon. The oven is hot.", "food", 3),
+    ("pears", "Pears and apples keep in a cold cellar.", "food", 5),
+    ("roads", "A road leads to the harbour and the market.", "travel", 7),
+    ("boats", "Boats in the harbour carry apples to market.", "travel", 9),
+]
+YOURS = [
+    ("hidden-1", "Zanzibar apples are a hidden secret of the harbour market.", "food", 1),
+    ("hidden-2", "The road to Zanzibar has a hidden oven for apple pie.", "travel", 2),
+    ("hidden-3", "Hidden apples of zanzibar, cinnamon and pears in the cellar.", "zanzibar", 99),
+]
+QUERIES = ("apple pie", "harbour market", "the road", "zanzibar", "hidden apples", "*", "cold oven cinnamon", "boats")
+PARAMETERS: tuple[dict[str, Any], ...] = (
+    {},
+    {"mode": "words"},
+    {"mode": "dense", "limit": 2, "offset": 1},
+    {"facets": ["kind", "price"]},
+    {"sort": ["price:desc"], "distinct": "kind"},
+    {"snippet": True, "answer": True, "prefix": "last"},
+    {"filter": "price > 2", "operators": True},
+    {"pooled": True, "predict": ["kind"]},
+    {"context": ["hidden-1", "apples"]},
+    {"explain": "matrix"},
+)
+VOLATILE = ("query_id", "took_ms", "timings_ms")
+
+
+def document(tenant: str, id: str, text: str, kind: str, price: int) -> dict[str, Any]:
+    metadata = {"tenant": tenant, "kind": kind, "price": price}
+    return {"id": id, "title": f"About {kind}", "text": text, "metadata": metadata}
+
+
+class Tenants:
+    """A collection of two tenants with feedback of both, the owner's key, and a key of the first tenant."""
+
+    def __init__(self, client: TestClient) -> None:
+        self.shop = create(client, "shop", filterable=["tenant", "kind", "price"])
+        self.shop.add(*(document("mine", *one) for one in MINE), *(document("yours", *one) for one in YOURS))
+        rule = {
+            "query": {"contains": "apple pie"},
+            "pin": [{"id": "hidden-2", "position": 1}, {"id": "boats", "position": 2}],
+        }
+        good(client.put(f"{self.shop.path}/rules/pins", json=rule))
+        self.shop.judge("the way to zanzibar", "apples", 4)
+        self.shop.judge("hidden harbour", "roads", 3)
+        self.shop.judge("zanzibar pie", "hidden-1", 4)
+        self.keys = Keys.first(client)
+        self.client = client
+        self.tenant = self.keys.headers("search", "events", filter=FILTER)
+        self.owner = bearer(self.keys.admin)
+
+    def search(self, q: str, more: dict[str, Any], headers: dict[str, str]) -> Any:
+        body = {"q": q, "log": False, "typos": False, **more}
+        return good(self.client.post(f"{self.shop.path}/search", json=body, headers=headers))
+
+    def as_tenant(self, path: str, body: Any, tenant: dict[str, str] | None = None) -> Any:
+        return self.client.post(f"{self.shop.path}/{path}", json=body, headers=tenant or self.tenant)
+
+
+@pytest.fixture(scope="module")
+def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
+    with opened(tmp_path_factory.mktemp("filters") / "data") as client:
+        yield Tenants(client)
+
+
+def stable(body: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer without what differs between equal searches, and without past queries."""
+    body = {name: value for name, value in body.items() if name not in VOLATILE}
+    for hit in body["hits"]:
+        if "explain" in hit:
+            hit["explain"]["keys"] = [key for key in hit["explain"]["keys"] if key["kind"] != "query"]
+    return body
+
+
+def reveals(q: str, body: Any) -> list[str]:
+    """Return the hidden words in an answer that its request did not have."""
+    text = json.dumps(body).lower()
+    return [word for word in HIDDEN if word in text and word not in q.lower()]
+
+
+@pytest.mark.parametrize("more", PARAMETERS, ids=lambda more: "-".join(more) or "plain")
+@pytest.mark.parametrize("q", QUERIES)
+def test_a_search_is_as_the_owners_with_the_filter_and_reveals_no_hidden_word(
+    tenants: Tenants, q: str, more: dict[str, Any]
+) -> None:
+    filtered = f"({FILTER}) AND ({more['filter']})" if "filter" in more else FILTER
+    mine = [id for id, *_ in MINE]
+    context = {"context": [id for id in more["context"] if id in mine]} if "context" in more else {}
+    wanted = tenants.search(q, {**more, **context, "filter": filtered}, tenants.owner)
+    found = tenants.search(q, more, tenants.tenant)
+    assert stable(found) == stable(wanted)
+    assert {hit["id"] for hit in found["hits"]} <= set(mine)
+    assert reveals(q, found) == []
+
+
+def test_the_owner_sees_what_the_tenant_does_not(tenants: Tenants) -> None:
+    seen = tenants.search("apple pie", {"explain": True, "facets": ["kind"]}, tenants.owner)
+    assert reveals("", seen) == list(HIDDEN)
+
+
+def test_a_filter_of_the_search_cannot_widen_the_filter_of_the_key(tenants: Tenants) -> None:
+    for condition in (
+        'tenant = "yours"',
+        'tenant = "yours" OR price > 0',
+        "NOT tenant EXISTS",
+        "price > 0) OR (price > 0",
+    ):
+        answer = tenants.as_tenant("search", {"q": "apples", "filter": condition})
+        assert answer.status_code in (200, 422)
+        assert reveals(condition, answer.json()) == []
+    params = {"q": "tenant:yours apples", "operators": "true", "filter": 'tenant = "yours"'}
+    found = good(tenants.client.get(f"{tenants.shop.path}/search", params=params, headers=tenants.tenant))
+    assert found["hits"] == []
+
+
+def test_no_word_of_another_document_corrects_a_query(tenants: Tenants) -> None:
+    owner = tenants.search("zanzibra", {"typos": True}, tenants.owner)
+    assert owner["corrections"] == [{"from": "zanzibra", "to": "zanzibar"}]
+    found = tenants.search("zanzibra", {"typos": True}, tenants.tenant)
+    assert found["corrections"] == []
+    assert reveals("", found) == []
+
+
+def test_several_searches_are_filtered_too(tenants: Tenants) -> None:
+    searches = [{"collection": "shop", "q": q, "explain": True} for q in ("apple pie", "harbour", "*")]
+    answer = good(tenants.client.post("/v1/multi-search", json={"searches": searches}, headers=tenants.tenant))
+    assert all(one["hits"] for one in answer["results"])
+    assert reveals("", answer) == []
+
+
+def test_recommendations_know_no_other_documents(tenants: Tenants) -> None:
+    body = {"like": ["apples"], "explain": True}
+    found = good(tenants.as_tenant("recommend", body))
+    owner = tenants.client.post(
+        f"{tenants.shop.path}/recommend", json={**body, "filter": FILTER}, headers=tenants.owner
+    )
+    assert stable(found) == stable(good(owner))
+    assert {hit["id"] for hit in found["hits"]} == {"pears", "roads", "boats"}
+    assert reveals("", found) == []
+    for named in ({"like": ["{}"]}, {"like": ["apples"], "dislike": ["{}"]}):
+        bodies = []
+        for id in ("hidden-1", "no-such"):
+            answer = tenants.as_tenant("recommend", json.loads(json.dumps(named).replace("{}", id)))
+            bodies.append(problem(answer, 404, "document_not_found"))
+        assert bodies[0] == bodies[1]
+
+
+@pytest.mark.parametrize("action", ["click", "impression", "thumbs_down", "own_action"])
+def test_an_event_for_another_document_is_as_for_a_document_that_does_not_exist(tenants: Tenants, action: str) -> None:
+    answers = [
+        tenants.as_tenant("events", event(id, action, user_query="apples")).json() for id in ("hidden-1", "no-such")
+    ]
+    assert answers[0] == answers[1]
+    assert tenants.as_tenant("events", event("pears", action, user_query="apples")).json()["accepted"] == 1
+
+
+def test_a_search_of_another_tenant_is_unknown_to_events(tenants: Tenants) -> None:
+    def logged(headers: dict[str, str]) -> str:
+        body = {"q": "apples"}
+        return str(good(tenants.client.post(f"{tenants.shop.path}/search", json=body, headers=headers))["query_id"])
+
+    yours = tenants.keys.headers("search", "events", filter='tenant = "yours"')
+    own = logged(tenants.tenant)
+    assert tenants.as_tenant("events", event("pears", query_id=own)).json()["accepted"] == 1
+    for other in (logged(yours), logged(tenants.owner), "0" * 36):
+        answer = tenants.as_tenant("events", event("pears", query_id=other)).json()
+        assert [one["code"] for one in answer["rejected"]] == ["unknown_query"]
+    kept = tenants.as_tenant("events", event("pears", query_id=logged(yours), user_query="by its text")).json()
+    assert kept["accepted"] == 1
+    runtime = runtime_of(tenants.client)
+    with runtime.database.read() as connection:
+        found = connection.exec_driver_sql(
+            "SELECT query_id, position FROM events WHERE query_text = 'by its text'"
+        ).all()
+    assert found == [(None, None)]
+    renewed = tenants.keys.headers("events", filter=FILTER)  # the filter is the tenant, not the key
+    assert tenants.as_tenant("events", event("pears", query_id=own), renewed).json()["accepted"] == 1
+
+
+def test_past_queries_are_explained_to_keys_that_may_read_the_log_only(tenants: Tenants) -> None:
+    q, more = "the way to zanzibar", {"explain": True}
+
+    def kinds(headers: dict[str, str]) -> set[str]:
+        hits = tenants.search(q, more, headers)["hits"]
+        return {key["kind"] for hit in hits for key in hit["explain"]["keys"]}
+
+    assert "query" in kinds(tenants.owner)
+    assert "query" not in kinds(tenants.tenant)
+    assert "query" not in kinds(tenants.keys.headers("search"))
+    assert "query" in kinds(tenants.keys.headers("search", "train"))
+    hits = tenants.search(q, more, tenants.tenant)["hits"]
+    assert any(hit["explain"]["parts"]["memory"] > 0 for hit in hits)
+    for hit in hits:
+        assert sum(hit["explain"]["parts"].values()) == pytest.approx(hit["logit"], abs=1e-4)
+
+
+def test_a_filter_needs_no_filterable_field(tenants: Tenants) -> None:
+    plain = CollectionClient(tenants.client)
+    body = {"documents": [document("mine", *MINE[0]), document("yours", *YOURS[0])]}
+    good(tenants.client.post(f"{plain.path}/documents?wait=60", json=body, headers=tenants.owner))
+    found = tenants.client.post(f"{plain.path}/search", json={"q": "apple"}, headers=tenants.tenant).json()
+    assert [hit["id"] for hit in found["hits"]] == ["apples"]
+
+
+def test_a_search_of_a_key_with_a_filter_teaches_as_a_filtered_search(tenants: Tenants) -> None:
+    answer = good(tenants.as_tenant("search", {"q": "roads"}))
+    shown = good(tenants.keys.act("GET", f"{tenants.shop.path}/queries/{answer['query_id']}"))
+    assert shown["request"]["key_filter"] == FILTER
+    assert runtime_of(tenants.client).keyring.last_uses()
