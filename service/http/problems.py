@@ -13,6 +13,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFeedback
+from service.http.json_bounds import TooComplex
 
 TITLES = {
     400: "Bad request",
@@ -81,6 +82,8 @@ def problem_of(error: Exception) -> Problem:
             return Problem(409, "encoder_mismatch", str(error))
         case DamagedFile():
             return Problem(409, "model_damaged", str(error))
+        case TooComplex():
+            return Problem(422, "body_too_complex", error.detail)
         case RequestValidationError():
             return _validation_problem(error)
         case HTTPException():
