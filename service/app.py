@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Scope
 
 from service.aliases import routes as aliases
 from service.collections import routes as collections
@@ -23,6 +24,7 @@ from service.http import problems
 from service.http.body_limit import BodyLimit
 from service.http.compression import Compression
 from service.http.openapi import openapi, operation_id
+from service.http.overload import Overload
 from service.http.request_counter import RequestCounter
 from service.http.requests import MAX_BODY_BYTES
 from service.http.same_origin import SameOrigin
@@ -89,10 +91,17 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
     app.add_middleware(Idempotency)
     app.add_middleware(Compression)
     app.add_middleware(BodyLimit)
+    app.add_middleware(Overload, is_full=_is_full)
     app.add_middleware(SameOrigin)
     app.add_middleware(RequestCounter)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+def _is_full(scope: Scope) -> bool:
+    """Return whether the queue of searches has no place."""
+    runtime: Runtime | None = getattr(scope["app"].state, "runtime", None)
+    return runtime is not None and runtime.search_pool.is_full
 
 
 def configure_logging(level: str) -> None:

@@ -39,6 +39,9 @@ class Settings(BaseSettings):
     search_queue: Annotated[int, Field(ge=1, le=10_000)] = Field(
         64, description="Searches that may wait for a thread. Further searches get 503 with Retry-After."
     )
+    max_connections: Annotated[int, Field(ge=10, le=100_000)] = Field(
+        1_000, description="Connections that are open at the same time. Further connections get 503 with Retry-After."
+    )
     max_tasks: Annotated[int, Field(ge=10, le=1_000_000)] = Field(
         10_000, description="Number of tasks kept. The oldest finished tasks are deleted first."
     )

@@ -75,11 +75,12 @@ def serve(
         import uvicorn
 
         from service.app import create_app
+        from service.http.connection import Patience, bounded
 
         config = uvicorn.Config(
             create_app(settings, runtime),
             loop="uvloop",
-            http="httptools",
+            http=bounded(Patience(settings.max_connections), lambda: runtime.search_pool.is_full),
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=DRAIN_SECONDS,

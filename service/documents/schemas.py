@@ -25,7 +25,9 @@ class DocumentIn(Strict):
     title: Annotated[str, Field(max_length=2000)] | None = None
     text: Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]
     url: Annotated[str, Field(max_length=4096)] | None = None
-    metadata: Annotated[dict[FieldName, FieldValue], Field(max_length=256, fail_fast=True)] = Field(default_factory=dict)
+    metadata: Annotated[dict[FieldName, FieldValue], Field(max_length=256, fail_fast=True)] = Field(
+        default_factory=dict
+    )
 
 
 class DocumentBody(DocumentIn):

@@ -20,10 +20,13 @@ TITLES = {
     403: "Forbidden",
     404: "Not found",
     405: "Method not allowed",
+    408: "Request timeout",
     409: "Conflict",
     413: "Payload too large",
     415: "Unsupported media type",
+    421: "Misdirected request",
     422: "Unprocessable content",
+    431: "Request header fields too large",
     500: "Internal error",
     503: "Service unavailable",
 }
@@ -49,11 +52,16 @@ class Problem(Exception):
         self.headers = headers or {}
         self.more = more
 
+    @property
+    def title(self) -> str:
+        """The name of the status."""
+        return TITLES.get(self.status, "Error")
+
     def body(self, instance: str) -> dict[str, Any]:
         """Return the problem object; instance is the path of the request."""
         return {
             "type": f"urn:softseek:problem:{self.code}",
-            "title": TITLES.get(self.status, "Error"),
+            "title": self.title,
             "status": self.status,
             "detail": self.detail,
             "code": self.code,
