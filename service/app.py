@@ -21,6 +21,7 @@ from service.documents.schemas import DocumentIn
 from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.http import problems
+from service.http.allowed_hosts import AllowedHosts
 from service.http.body_limit import BodyLimit
 from service.http.compression import Compression
 from service.http.openapi import openapi, operation_id
@@ -28,6 +29,7 @@ from service.http.overload import Overload
 from service.http.request_counter import RequestCounter
 from service.http.requests import MAX_BODY_BYTES
 from service.http.same_origin import SameOrigin
+from service.http.security_headers import SecurityHeaders
 from service.judging import routes as judging
 from service.models import routes as models
 from service.operations import health
@@ -93,6 +95,8 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
     app.add_middleware(BodyLimit)
     app.add_middleware(Overload, is_full=_is_full)
     app.add_middleware(SameOrigin)
+    app.add_middleware(AllowedHosts, names=(settings.host, *settings.host_names))
+    app.add_middleware(SecurityHeaders)
     app.add_middleware(RequestCounter)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

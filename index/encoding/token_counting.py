@@ -1,7 +1,7 @@
 """Counts the tokens of texts for the passage cutter, which counts each part of a text some twenty times.
 
 A BERT tokenizer splits at white space, at ASCII punctuation and around Chinese characters before it looks for tokens.
-The number of tokens of a text is therefore the sum over its words, and a word is tokenised once and remembered. Texts of
+The number of tokens of a text is therefore the sum over its words. A word is tokenised once and remembered. Texts of
 other tokenizers are tokenised whole.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tokenizers import Tokenizer
 
 PIECE = re.compile(r"[^ \t\n\r!-/:-@\[-`{-~\u4e00-\u9fff]+|[!-/:-@\[-`{-~\u4e00-\u9fff]")
-"""A word, a character of punctuation, or a Chinese character. The tokenizer itself splits rarer characters of a word."""
+"""A word, a character of punctuation, or a Chinese character. The tokenizer itself splits words further."""
 CONTROL = re.compile(r"[\x0b\x0c\x1c-\x1f]")
 """Characters that separate words in Python, and that the tokenizer removes."""
 MAX_REMEMBERED_WORDS = 100_000

@@ -1,7 +1,7 @@
 """The HTTP connection of the server, with bounds: bytes of a head, time without progress, number of connections.
 
-The server's own class has none of them. A search is also refused here while the queue of searches is full: before a task
-and the middleware of the application exist, a refusal takes a few dozen microseconds, and overload costs little.
+The server's own class has none of them. A search is also refused here while the queue of searches is full. A refusal
+before the task and the middleware of the application takes a few dozen microseconds, so overload costs little.
 """
 
 import asyncio
@@ -63,6 +63,8 @@ def raw_answer(problem: Problem, path: str = "/", close: bool = True) -> bytes:
     head = {
         "content-type": "application/problem+json",
         "content-length": str(len(body)),
+        "x-content-type-options": "nosniff",
+        "cache-control": "no-store",
         **problem.headers,
         **({"connection": "close"} if close else {}),
     }

@@ -89,7 +89,8 @@ def test_requests_that_follow_each_other_have_a_bound_each(client: socket.socket
     client.sendall(padded(MAX_HEAD_BYTES // 2 + 1) * 4)
     read = b""
     while read.count(b"HTTP/1.1 200 ") < 4:
-        assert (part := client.recv(65_536))
+        part = client.recv(65_536)
+        assert part
         read += part
 
 
