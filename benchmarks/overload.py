@@ -4,7 +4,7 @@
 
 A service with a small collection runs in a process of its own. Each load comes from another process. Capacity is the
 rate of answers in a closed loop of as many clients as searches may run and wait. Then searches arrive at a rate of
-ten times the capacity, whether earlier ones are answered or not. Goodput is the rate of answers with status 200. At last,
+ten times the capacity, whether earlier ones are answered or not. Goodput is the rate of answers with status 200. Then
 impatient clients close their connection after a tenth of a second and try again at once; an answer counts if it came
 before. `/livez` is asked ten times a second during each load.
 """

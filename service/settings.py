@@ -26,7 +26,7 @@ class Settings(BaseSettings):
     data: Path = Field(Path("./data"), description="The data directory. It belongs to a single process at a time.")
     host: str = Field("127.0.0.1", description="The address to listen on.")
     allowed_hosts: str = Field(
-        "", description="Further names that clients may use for this service, by comma; `*` is every name."
+        "localhost", description="Further names that clients may use for this service, by comma; `*` is every name."
     )
     port: Annotated[int, Field(ge=0, le=65535)] = Field(8080, description="The port to listen on; 0 is any free port.")
     encoder: str = Field(

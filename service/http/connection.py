@@ -109,7 +109,7 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         super().data_received(data[:allowed])
         if len(data) <= allowed or self.transport.is_closing():
             return
-        if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
+        if self._head_bytes > MAX_HEAD_BYTES:  # no head ended: its end sets the number to 0
             self._refuse(HEAD_TOO_LARGE)
         else:
             self.data_received(data[allowed:])
@@ -120,6 +120,7 @@ class BoundedConnection(HttpToolsProtocol, Presence):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        self._head_bytes = 0
         self._framing_bytes = self._discarded = self._moved = 0
         self._moved_since = self.loop.time()
         if type(self).is_full() and self._is_a_search() and self._is_free():
@@ -151,7 +152,8 @@ class BoundedConnection(HttpToolsProtocol, Presence):
 
     def _is_free(self) -> bool:
         """Return whether no request of this connection waits for its answer."""
-        return self.cycle is None or self.cycle.response_complete
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete
 
     def _is_a_search(self) -> bool:
         return self.url.partition(b"?")[0].endswith(SEARCH_ENDS)
