@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -218,3 +219,18 @@ def until(true: Callable[[], bool]) -> None:
             return
         threading.Event().wait(0.01)
     raise AssertionError("it did not happen")
+
+
+def test_a_search_in_flight_is_answered_when_the_server_stops(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as opened:
+        server = opened.enter_context(server_of(tmp_path / "data", search_threads=1))
+        client = connected(server)
+        pool = runtime(server).search_pool
+        gate = hold(server, 1)
+        client.sendall(SEARCH + b'{"q": "x"}')
+        until(lambda: pool.taken == 2)
+        threading.Timer(0.3, gate.set).start()
+    with client:
+        status, head, _ = answer(client)
+    assert status == 200
+    assert b"connection: close" in head
