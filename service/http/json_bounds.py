@@ -13,7 +13,7 @@ import orjson
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
-MAX_VALUES = 250_000
+MAX_VALUES = 150_000
 """Values of a body: members of objects and entries of arrays."""
 BLOCK_BYTES = 64 * 1024
 """Bytes that are checked at once."""
