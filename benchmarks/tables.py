@@ -21,6 +21,7 @@ from typing import Any
 
 from benchmarks import context_tables as context
 from benchmarks import exploration_tables as exploration
+from benchmarks import overload_tables as overload
 from benchmarks import quality_tables as quality
 from benchmarks import recommend_tables as recommend
 from benchmarks import snapshot_tables as snapshots
@@ -67,6 +68,7 @@ TABLES: dict[str, Renderer] = {
     "serving.search": speed.serving_search,
     "serving.load": speed.serving_load,
     "microseconds.parts": speed.microseconds,
+    "overload.loads": overload.loads,
     "servers.readme": speed.servers_readme,
     "servers.systems": speed.servers,
     "servers.goals": speed.servers_goals,

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Scope
 
 from service.access import ACCESS
 from service.aliases import routes as aliases
@@ -25,14 +26,17 @@ from service.exports import routes as exports
 from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.http import problems
+from service.http.allowed_hosts import AllowedHosts
 from service.http.authorisation import Authorisation
 from service.http.body_limit import BodyLimit
 from service.http.compression import Compression
 from service.http.declared_routes import declared_routes
 from service.http.openapi import openapi, operation_id
+from service.http.overload import Overload
 from service.http.request_counter import RequestCounter
 from service.http.requests import MAX_BODY_BYTES
 from service.http.same_origin import SameOrigin
+from service.http.security_headers import SecurityHeaders
 from service.judging import routes as judging
 from service.keys import actions as key_actions
 from service.keys import routes as keys
@@ -108,7 +112,9 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
     app.add_middleware(Idempotency)
     app.add_middleware(Compression)
     app.add_middleware(BodyLimit)
+    app.add_middleware(Overload, is_full=_is_full)
     app.add_middleware(SameOrigin)
+    app.add_middleware(AllowedHosts, names=(settings.host, *settings.host_names))
     app.add_middleware(RequestCounter)
     app.add_middleware(
         Authorisation,
@@ -116,9 +122,16 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
         owner=owner,
         insecure=settings.insecure,
         cors_origins=origins_in(settings.cors_origins),
-    )  # the last that is added is the first that sees a request
+    )
+    app.add_middleware(SecurityHeaders)  # the last that is added is the first that sees a request
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+def _is_full(scope: Scope) -> bool:
+    """Return whether the queue of searches has no place."""
+    runtime: Runtime | None = getattr(scope["app"].state, "runtime", None)
+    return runtime is not None and runtime.search_pool.is_full
 
 
 def configure_logging(level: str) -> None:

@@ -29,6 +29,9 @@ class Settings(BaseSettings):
 
     data: Path = Field(Path("./data"), description="The data directory. It belongs to a single process at a time.")
     host: str = Field("127.0.0.1", description="The address to listen on.")
+    allowed_hosts: str = Field(
+        "localhost", description="Further names that clients may use for this service, by comma; `*` is every name."
+    )
     port: Annotated[int, Field(ge=0, le=65535)] = Field(8080, description="The port to listen on; 0 is any free port.")
     encoder: str = Field(
         DEFAULT_MODEL,
@@ -42,6 +45,9 @@ class Settings(BaseSettings):
     )
     search_queue: Annotated[int, Field(ge=1, le=10_000)] = Field(
         64, description="Searches that may wait for a thread. Further searches get 503 with Retry-After."
+    )
+    max_connections: Annotated[int, Field(ge=10, le=100_000)] = Field(
+        1_000, description="Connections that are open at the same time. Further connections get 503 with Retry-After."
     )
     max_tasks: Annotated[int, Field(ge=10, le=1_000_000)] = Field(
         10_000, description="Number of tasks kept. The oldest finished tasks are deleted first."
@@ -82,6 +88,11 @@ class Settings(BaseSettings):
         if any(not ORIGIN.fullmatch(origin) for origin in origins_in(origins)):
             raise ValueError("must be origins such as https://example.org, separated by commas")
         return origins
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The names of `allowed_hosts`."""
+        return tuple(name.strip() for name in self.allowed_hosts.split(",") if name.strip())
 
 
 def origins_in(text: str | None) -> list[str]:

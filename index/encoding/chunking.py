@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from semantic_text_splitter import TextSplitter
 
+from index.encoding.windows import cut_in_windows
+
 OVERLAP_TOKENS = 32
 """Tokens that neighbouring passages share, so that a sentence at the cut is whole in one of the two passages."""
 
@@ -20,10 +22,6 @@ SPECIAL_TOKENS = 4
 
 MAX_TITLE_SHARE = 0.25
 """The largest share of a passage's window that the title takes. A longer title is cut."""
-
-
-WINDOW_CHARACTERS = 50_000
-"""Characters that the splitter gets at a time. Its time grows with the square of them: a million at once take 25 s."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +77,4 @@ class PassageCutter:
         # a callback: passing the tokenizer itself would copy its vocabulary for every document
         overlap = min(overlap, capacity // 2)  # in a small window every passage must add new text
         splitter = TextSplitter.from_callback(self._count, capacity, overlap=overlap)
-        found: list[tuple[int, str]] = []
-        start = 0
-        while start < len(text):
-            chunks = splitter.chunk_indices(text[start : start + WINDOW_CHARACTERS])
-            ended = start + WINDOW_CHARACTERS >= len(text)
-            if len(chunks) < 2 or ended:
-                found += [(start + at, chunk) for at, chunk in chunks]
-                start += WINDOW_CHARACTERS
-            else:  # the end of the window cuts the last chunk: the next window begins with it
-                found += [(start + at, chunk) for at, chunk in chunks[:-1]]
-                start += chunks[-1][0]
-        return found
+        return cut_in_windows(splitter.chunk_indices, text, capacity)

@@ -21,6 +21,7 @@ from index.encoding.conversion import FP32, INT8, TOKENIZER, padded, read_facts
 from index.encoding.known_words import known_words
 from index.encoding.precision import Precision, Precisions, choose_precisions, processor_flags
 from index.encoding.sessions import Session, Tokens, onnx_session, openvino_session
+from index.encoding.token_counting import TokenCounter
 from index.records import Floats
 from index.storage.priority import lower_priority
 
@@ -53,7 +54,7 @@ class ConvertedEncoder:
         self._batch_texts, self._multiple = (1, 1) if chosen.documents == "int8" else (BATCH_TEXTS, MULTIPLE)
         self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))  # immutable, so threads may share it
         self.words = known_words(self._tokenizer.get_vocab(with_added_tokens=False))
-        self.cutter = PassageCutter(_TokenCounter(folder), int(facts["window"]))
+        self.cutter = PassageCutter(TokenCounter(Tokenizer.from_file(str(folder / TOKENIZER))), int(facts["window"]))
         self._query_session = onnx_session(folder / (INT8 if chosen.queries == "int8" else FP32), threads=1)
         self._document_thread = ThreadPoolExecutor(1, "encode", initializer=lower_priority)
         if chosen.documents != "int8" and find_spec("openvino") is None:
@@ -91,17 +92,6 @@ class ConvertedEncoder:
         for at, text in enumerate(texts):
             vectors[at] = self._query_session(*padded([self._tokenizer.encode(text).ids], self._pad_id))[0]
         return vectors
-
-
-class _TokenCounter:
-    """Counts the tokens of a text, without truncation and without special tokens."""
-
-    def __init__(self, folder: Path) -> None:
-        self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-        self._tokenizer.no_truncation()
-
-    def __call__(self, text: str) -> int:
-        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def batches(lengths: Sequence[int], texts: int) -> Iterator[list[int]]:

@@ -11,6 +11,7 @@ from index.encoding.chunking import PassageCutter
 from index.encoding.known_words import known_words
 from index.encoding.model_files import DEFAULT_MODEL, fingerprint_of, locate_model
 from index.encoding.precision import BFLOAT16, Precision, processor_flags
+from index.encoding.token_counting import TokenCounter
 from index.records import Floats
 
 BATCH_TEXTS = 16
@@ -88,6 +89,4 @@ def _token_counter(folder: Path) -> Callable[[str], int]:
         from transformers import AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(str(folder)).backend_tokenizer
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+    return TokenCounter(tokenizer)

@@ -82,12 +82,13 @@ def serve(
         import uvicorn
 
         from service.app import create_app
+        from service.http.connection import Patience, bounded
 
         protect(runtime, listening, make_admin_key)
         config = uvicorn.Config(
             create_app(settings, runtime),
             loop="uvloop",
-            http="httptools",
+            http=bounded(Patience(settings.max_connections), lambda: runtime.search_pool.is_full),
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=DRAIN_SECONDS,

@@ -106,10 +106,15 @@ def remove(runtime: Runtime, name: str) -> str:
         if state.name == DEFAULT_COLLECTION:
             detail = "the default collection cannot be deleted; delete its documents"
             raise Problem(409, "collection_is_default", detail)
-        name = state.name  # also where an alias was given
-        with runtime.database.write() as connection:
-            mark_deleted(connection, state.id)
-        runtime.collections.pop(name)
+        with runtime.jobs.reserved():  # a deletion that is refused deletes nothing
+            return _removed(runtime, state)
+
+
+def _removed(runtime: Runtime, state: CollectionState) -> str:
+    name = state.name
+    with runtime.database.write() as connection:
+        mark_deleted(connection, state.id)
+    runtime.collections.pop(name)
 
     def work(progress: Progress) -> dict[str, Any]:
         with state.lock:

@@ -36,7 +36,7 @@ def check_document(item: Any) -> DocumentIn | Wrong:
         return Wrong("record", "must be an object")
     first = errors[0]
     location = first["loc"]
-    if location[0] != "metadata" or len(location) < 3:
+    if len(location) < 3 or location[0] != "metadata":
         return Wrong(field_name(location), in_words(dict(first)))
     if location[-1] == "[key]":
         return Wrong("metadata", f"a name {in_words(dict(first))}")

@@ -65,7 +65,7 @@ async def import_documents(
     media_type, encoding = request.scope.get(SENT_TYPE, ""), request.headers.get("content-encoding", "")
     fields = spooling.mapping_of(parameters)
     body = await spooling.spool(runtime.imports, str(state.id), request.stream(), fields, media_type, encoding)
-    task_id = await run_in_threadpool(imports.start_import, runtime, state, body)
+    task_id = await run_in_threadpool(_start_import, runtime, state, body)
     return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
 
 
@@ -79,8 +79,9 @@ def delete_documents(runtime: Running, asking: Asking, collection: str, deletion
     if ids is None:
         asking.act = "delete_by_filter"
         ids = actions.matching_ids(runtime, state, deletion.filter or "")
-    deleted = actions.delete_documents(runtime, state, ids)
-    task_id = runtime.jobs.finished("documents_deletion", state.name, {"deleted": deleted}, deleted)
+    with runtime.jobs.reserved():  # a deletion that is refused deletes nothing
+        deleted = actions.delete_documents(runtime, state, ids)
+        task_id = runtime.jobs.finished("documents_deletion", state.name, {"deleted": deleted}, deleted)
     return accepted_task(runtime.jobs.show(task_id))
 
 
@@ -172,5 +173,14 @@ def _require_same_id(document: DocumentBody | DocumentPatch, document_id: str) -
         raise Problem(422, "invalid_request", detail, [{"pointer": "/id", "detail": detail}])
 
 
+def _start_import(runtime: Runtime, state: CollectionState, body: spooling.Spooled) -> str:
+    try:
+        return imports.start_import(runtime, state, body)
+    except Problem:  # no place for a task: the body would be imported at the next start
+        body.remove()
+        raise
+
+
 def _start(runtime: Runtime, state: CollectionState, documents: Sequence[Any]) -> str:
-    return indexing.start_indexing(runtime, state, acceptance.accept(runtime, state, documents))
+    with runtime.jobs.reserved():  # a batch that is refused is not stored
+        return indexing.start_indexing(runtime, state, acceptance.accept(runtime, state, documents))

@@ -15,7 +15,7 @@ FieldName = Annotated[str, Field(min_length=1, max_length=128, pattern=r'^[^"\x0
 Text = Annotated[StrictStr, Field(max_length=10_000)]
 Integer = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1)]
 Number = Annotated[StrictFloat, Field(allow_inf_nan=False)]
-FieldValue = Text | Integer | Number | StrictBool | Annotated[list[Text], Field(max_length=1000)]
+FieldValue = Text | Integer | Number | StrictBool | Annotated[list[Text], Field(max_length=1000, fail_fast=True)]
 
 
 class DocumentIn(Strict):
@@ -25,7 +25,9 @@ class DocumentIn(Strict):
     title: Annotated[str, Field(max_length=2000)] | None = None
     text: Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]
     url: Annotated[str, Field(max_length=4096)] | None = None
-    metadata: Annotated[dict[FieldName, FieldValue], Field(max_length=256)] = Field(default_factory=dict)
+    metadata: Annotated[dict[FieldName, FieldValue], Field(max_length=256, fail_fast=True)] = Field(
+        default_factory=dict
+    )
 
 
 class DocumentBody(DocumentIn):
@@ -44,7 +46,7 @@ class DocumentPatch(Strict):
     title: Annotated[str, Field(max_length=2000)] | None = None
     text: Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)] = Field(default_factory=str)
     url: Annotated[str, Field(max_length=4096)] | None = None
-    metadata: Annotated[dict[FieldName, FieldValue | None], Field(max_length=512)] | None = None
+    metadata: Annotated[dict[FieldName, FieldValue | None], Field(max_length=512, fail_fast=True)] | None = None
 
 
 class DocumentBatch(Strict):

@@ -13,8 +13,9 @@ from index.memory.query_key import as_query_key
 from index.records import Floats
 from service.feedback import repository
 from service.feedback.repository import MemoryRow
-from service.feedback.schemas import MAX_ITEMS, EventIn, JudgmentIn
+from service.feedback.schemas import MAX_ITEMS, MAX_LINES, EventIn, JudgmentIn
 from service.http.access import OWNER, Caller
+from service.http.json_bounds import parse
 from service.http.problems import Problem
 from service.http.requests import first_error
 from service.runtime.collection import CollectionState
@@ -25,13 +26,10 @@ from service.runtime.runtime import Runtime
 def read_events(body: bytes) -> list[Any]:
     """Return the items of a body: an object, an array, or newline-delimited JSON. An invalid line becomes None."""
     try:
-        parsed = orjson.loads(body)
+        parsed = parse(body)
         items = parsed if isinstance(parsed, list) else [parsed]
     except orjson.JSONDecodeError:
-        lines = [line for line in body.split(b"\n") if line.strip()]
-        if len(lines) < 2:
-            raise Problem(400, "invalid_json", "the body is neither JSON nor newline-delimited JSON") from None
-        items = [_line(line) for line in lines]
+        items = [_line(line) for line in _lines(body)]
     if not items:
         raise Problem(422, "invalid_request", "the body contains no event")
     too_many(items, "events")
@@ -44,11 +42,27 @@ def too_many(items: Sequence[Any], name: str) -> None:
         raise Problem(422, f"too_many_{name}", f"a request has at most {MAX_ITEMS} {name}")
 
 
+def _lines(body: bytes) -> list[bytes]:
+    """Return the lines that are not blank. Raises Problem 422 for too many, 400 for fewer than two."""
+    if body.count(b"\n") > MAX_LINES:
+        raise Problem(422, "too_many_events", f"a request has at most {MAX_LINES} lines, with the blank ones")
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    if len(lines) < 2:
+        raise Problem(400, "invalid_json", "the body is neither JSON nor newline-delimited JSON")
+    too_many(lines, "events")
+    return lines
+
+
 def _line(line: bytes) -> Any:
     try:
-        return orjson.loads(line)
+        return parse(line)
     except orjson.JSONDecodeError:
         return None
+
+
+def take_body(runtime: Runtime, state: CollectionState, body: bytes, caller: Caller) -> dict[str, Any]:
+    """Read and take the events of a body."""
+    return take_events(runtime, state, read_events(body), caller)
 
 
 def take_events(

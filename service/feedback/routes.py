@@ -42,8 +42,7 @@ EVENTS_BODY = {
 async def post_events(runtime: Running, asking: Asking, collection: str, request: Request) -> dict[str, Any]:
     """Store UBI 1.3.0 events: an object, an array, or newline-delimited JSON. The next search uses them."""
     state = runtime.collection(collection)
-    items = actions.read_events(await request.body())
-    return await run_in_threadpool(actions.take_events, runtime, state, items, asking.caller)
+    return await run_in_threadpool(actions.take_body, runtime, state, await request.body(), asking.caller)
 
 
 @router.post("/events/delete", responses=answers((200, Deleted, "The number of events")))

@@ -20,6 +20,8 @@ from pydantic import (
 from service.http.requests import Strict
 
 MAX_ITEMS = 1000
+MAX_LINES = 2 * MAX_ITEMS
+"""Lines of newline-delimited JSON, with the blank ones."""
 MAX_DEPTH = 32
 """Nesting depth of an event. Fields that the schema does not name are stored unchanged."""
 GRADES = {

@@ -13,6 +13,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFeedback
+from service.http.json_bounds import TooComplex
 
 TITLES = {
     400: "Bad request",
@@ -20,11 +21,14 @@ TITLES = {
     403: "Forbidden",
     404: "Not found",
     405: "Method not allowed",
+    408: "Request timeout",
     409: "Conflict",
     413: "Payload too large",
     415: "Unsupported media type",
+    421: "Misdirected request",
     422: "Unprocessable content",
     429: "Too many requests",
+    431: "Request header fields too large",
     500: "Internal error",
     503: "Service unavailable",
     507: "Insufficient storage",
@@ -51,11 +55,16 @@ class Problem(Exception):
         self.headers = headers or {}
         self.more = more
 
+    @property
+    def title(self) -> str:
+        """The name of the status."""
+        return TITLES.get(self.status, "Error")
+
     def body(self, instance: str) -> dict[str, Any]:
         """Return the problem object; instance is the path of the request."""
         return {
             "type": f"urn:softseek:problem:{self.code}",
-            "title": TITLES.get(self.status, "Error"),
+            "title": self.title,
             "status": self.status,
             "detail": self.detail,
             "code": self.code,
@@ -84,6 +93,8 @@ def problem_of(error: Exception) -> Problem:
             return Problem(409, "encoder_mismatch", str(error))
         case DamagedFile():
             return Problem(409, "model_damaged", str(error))
+        case TooComplex():
+            return Problem(422, "body_too_complex", error.detail)
         case RequestValidationError():
             return _validation_problem(error)
         case HTTPException():

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-import orjson
 from fastapi import Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from starlette.concurrency import run_in_threadpool
 
+from service.http.json_bounds import parse
 from service.http.wording import field_name, in_words
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -14,6 +15,10 @@ STREAMED = ("/documents/import", "/v1/import")
 """The ends of the paths whose bodies have no limit."""
 SENT_TYPE = "softseek.content_type"
 """The key of an ASGI scope that has the Content-Type that the client sent."""
+INLINE_BYTES = 64 * 1024
+"""A longer body is parsed in a thread, so that other requests do not wait."""
+MAX_UNKNOWN_FIELDS = 20
+"""Unknown fields of an object that are named one by one."""
 UNLIMITED = 2**62
 """The limit of the bodies of imports, which are streamed to the disk and read line by line."""
 
@@ -23,12 +28,24 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, given: Any) -> Any:
+        """Refuse an object with very many unknown fields as a whole: an error for each field takes seconds."""
+        if isinstance(given, dict) and len(given) > len(cls.model_fields) + MAX_UNKNOWN_FIELDS:
+            raise ValueError(f"has more than {MAX_UNKNOWN_FIELDS} unknown fields")
+        return given
+
 
 class StrictRequest(Request):
-    """Reads JSON with orjson, which refuses NaN, Infinity and lone surrogates. The standard library accepts them."""
+    """Reads JSON with orjson, which refuses NaN, Infinity and lone surrogates. The standard library accepts them.
+
+    Raises TooComplex for a body over the bounds of `service.http.json_bounds`.
+    """
 
     async def json(self) -> Any:
-        return orjson.loads(await self.body())
+        body = await self.body()
+        return parse(body) if len(body) <= INLINE_BYTES else await run_in_threadpool(parse, body)
 
 
 class StrictRoute(APIRoute):

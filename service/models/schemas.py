@@ -39,9 +39,12 @@ class EvaluationIn(Strict):
         Annotated[
             dict[
                 Annotated[str, Field(min_length=1, max_length=2048)],
-                Annotated[dict[Annotated[str, Field(min_length=1, max_length=512)], Grade], Field(max_length=10_000)],
+                Annotated[
+                    dict[Annotated[str, Field(min_length=1, max_length=512)], Grade],
+                    Field(max_length=10_000, fail_fast=True),
+                ],
             ],
-            Field(min_length=1, max_length=10_000),
+            Field(min_length=1, max_length=10_000, fail_fast=True),
         ]
         | None
     ) = None

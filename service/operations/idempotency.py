@@ -93,9 +93,11 @@ class Idempotency:
 
 async def _limited_body(request: Request) -> bytes:
     parts: list[bytes] = []
+    read = 0
     async for part in request.stream():
         parts.append(part)
-        if sum(map(len, parts)) > MAX_BODY_BYTES:
+        read += len(part)
+        if read > MAX_BODY_BYTES:
             raise Problem(413, "payload_too_large", f"a request body must not exceed {MAX_BODY_BYTES} bytes")
     return b"".join(parts)
 

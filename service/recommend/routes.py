@@ -1,15 +1,15 @@
 """HTTP of recommendations."""
 
-import asyncio
 import time
 
 import orjson
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from service.http.access import Asking
 from service.http.answers import answers
 from service.http.metrics import SEARCH_SECONDS
+from service.http.presence import result_for
 from service.http.requests import StrictRoute
 from service.recommend import actions
 from service.recommend.schemas import RecommendIn
@@ -20,12 +20,12 @@ router = APIRouter(prefix="/v1/collections/{collection}", tags=["search"], route
 
 
 @router.post("/recommend", responses=answers((200, SearchAnswer, "The recommended documents")))
-async def recommend(runtime: Running, asking: Asking, collection: str, request: RecommendIn) -> Response:
+async def recommend(runtime: Running, asking: Asking, collection: str, request: RecommendIn, http: Request) -> Response:
     """Recommend documents by attention over documents that a user liked and disliked."""
     arrived = time.perf_counter()
     state = runtime.collection(collection)
     forced = asking.caller.condition
     with SEARCH_SECONDS.labels(mode="recommend").time():
         work = runtime.run_search(lambda: orjson.dumps(actions.answer(runtime, state, request, arrived, forced)))
-        body = await asyncio.wrap_future(work)
+        body = await result_for(http.scope, work)
     return Response(body, media_type="application/json")

@@ -2,8 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import structlog
@@ -103,12 +104,34 @@ class Jobs:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
         self._running: dict[str, Progress] = {}
         self._finished = threading.Condition()
+        self._places = threading.Lock()
+        self._reserved = 0
+        """Places of tasks whose data is being stored."""
         self._closing = False
 
     def abandon_unfinished(self) -> None:
         """Mark the unfinished tasks of an earlier process as failed. Accepted documents are resumed in a new task."""
         with self._database.write() as connection:
             fail_unfinished_tasks(connection, INTERRUPTED)
+
+    @contextmanager
+    def reserved(self) -> Iterator[None]:
+        """Keep a place for a task that is started in the block, after its data is stored.
+
+        Raises Problem 503 `too_many_tasks` before the block if `max_tasks` tasks are unfinished.
+        """
+        with self._places:
+            with self._database.read() as connection:
+                statuses = task_statuses(connection)
+            unfinished = sum(status in UNFINISHED for status in statuses.values())
+            if unfinished + self._reserved >= self._most_kept:
+                raise too_many_tasks()
+            self._reserved += 1
+        try:
+            yield
+        finally:
+            with self._places:
+                self._reserved -= 1
 
     def start(self, kind: str, collection: str | None, work: Work) -> str:
         """Enqueue work and return the id of its task, which is durable on return.
@@ -194,8 +217,13 @@ class Jobs:
             return
         finished = [task_id for task_id, status in statuses.items() if status not in UNFINISHED][:surplus]
         if not finished:
-            raise Problem(503, "too_many_tasks", "too many tasks are waiting", headers={"Retry-After": "5"})
+            raise too_many_tasks()
         delete_tasks(connection, finished)
+
+
+def too_many_tasks() -> Problem:
+    """Return the problem of a task for which there is no place."""
+    return Problem(503, "too_many_tasks", "too many tasks are waiting", headers={"Retry-After": "5"})
 
 
 def _body(row: Any, passages: dict[str, int] | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ every collection.
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from index.encoding.encoder import Encoder, load_encoder
 from index.records import Floats
-from service.http.problems import Problem, not_found
+from service.http.problems import not_found
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import collection_aliases, collection_rows
 from service.runtime.collection_settings import CollectionSettings
@@ -27,6 +27,7 @@ from service.runtime.key_repository import known_keys
 from service.runtime.keyring import Keyring
 from service.runtime.leftovers import delete_leftovers
 from service.runtime.loader import create_collection, load_collection
+from service.runtime.search_pool import SearchPool
 from service.runtime.training_supervisor import TrainingSupervisor
 from service.settings import Settings
 from service.storage.database import DATABASE_FILE, ENCODERS, Database, OwnerLock
@@ -61,8 +62,7 @@ class Runtime:
         self.closing = False
         """Whether the service is closing. Work that stops then is resumed at the next start."""
         self._lock = lock
-        self._search_pool = ThreadPoolExecutor(settings.search_threads, "search", initializer=_one_native_thread)
-        self._search_slots = threading.BoundedSemaphore(settings.search_threads + settings.search_queue)
+        self.search_pool = SearchPool(settings.search_threads, settings.search_queue, _one_native_thread)
         self._encode_query = lru_cache(CACHED_QUERIES)(self._encode_one)
 
     @classmethod
@@ -90,7 +90,7 @@ class Runtime:
     def close(self) -> None:
         """Stop all work, save the indexes, checkpoint the database and unlock the data directory."""
         self.closing = True
-        self._search_pool.shutdown(wait=True, cancel_futures=True)
+        self.search_pool.close()
         self.training.close()
         self.jobs.close()
         self.impressions.close()
@@ -139,11 +139,7 @@ class Runtime:
 
     def run_search(self, work: Callable[[], T]) -> "Future[T]":
         """Run a search in the pool of search threads. Raises Problem 503 `overloaded` if its queue is full."""
-        if not self._search_slots.acquire(blocking=False):
-            raise Problem(503, "overloaded", "too many searches are waiting", headers={"Retry-After": "1"})
-        future = self._search_pool.submit(work)
-        future.add_done_callback(lambda _: self._search_slots.release())
-        return future
+        return self.search_pool.submit(work)
 
     @property
     def staging(self) -> Path:

@@ -1,6 +1,5 @@
 """HTTP of searches and of logged searches."""
 
-import asyncio
 import hashlib
 import time
 from collections.abc import Callable
@@ -10,10 +9,12 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
+from starlette.types import Scope
 
 from service.http.access import Asking, Caller
 from service.http.answers import answers
 from service.http.metrics import SEARCH_SECONDS
+from service.http.presence import result_for
 from service.http.problems import Problem, not_found, problem_of
 from service.http.requests import Strict, StrictRoute
 from service.runtime.dependency import Running
@@ -49,9 +50,9 @@ class MultiSearchIn(Strict):
 
 
 @router.post("/search", responses=answers((200, SearchAnswer, "The hits")))
-async def search(runtime: Running, asking: Asking, collection: str, request: SearchIn) -> Response:
+async def search(runtime: Running, asking: Asking, collection: str, request: SearchIn, http: Request) -> Response:
     """Search a collection by soft attention over its documents."""
-    body = await _answered(runtime, asking.caller, collection, request, orjson.dumps)
+    body = await _answered(runtime, asking.caller, collection, request, orjson.dumps, http.scope)
     return Response(body, media_type="application/json", headers=LOGGED if request.log else None)
 
 
@@ -63,7 +64,7 @@ async def search(runtime: Running, asking: Asking, collection: str, request: Sea
 async def get_search(runtime: Running, asking: Asking, collection: str, request: Request) -> Response:
     """Search a collection by a query string. The search is not logged unless `log` is true."""
     wanted = search_of(request.query_params)
-    body, etag = await _answered(runtime, asking.caller, collection, wanted, _tagged)
+    body, etag = await _answered(runtime, asking.caller, collection, wanted, _tagged, request.scope)
     if wanted.log:
         return Response(body, media_type="application/json", headers=LOGGED)
     headers = UNLOGGED | {"ETag": etag}
@@ -74,9 +75,9 @@ async def get_search(runtime: Running, asking: Asking, collection: str, request:
 
 
 @several.post("/multi-search", responses=answers((200, MultiSearchAnswer, "The answers, in order")))
-async def multi_search(runtime: Running, asking: Asking, searches: MultiSearchIn) -> Response:
+async def multi_search(runtime: Running, asking: Asking, searches: MultiSearchIn, http: Request) -> Response:
     """Answer several searches. A search that fails has the problem in its place, and does not stop the others."""
-    results = [await _result(runtime, asking.caller, one) for one in searches.searches]
+    results = [await _result(runtime, asking.caller, one, http.scope) for one in searches.searches]
     headers = LOGGED if any(one.log for one in searches.searches) else None
     return Response(orjson.dumps({"results": results}), media_type="application/json", headers=headers)
 
@@ -94,23 +95,30 @@ def _tagged(body: dict[str, Any]) -> tuple[bytes, str]:
 
 
 async def _answered(
-    runtime: Runtime, caller: Caller, collection: str, request: SearchIn, converted: Callable[[dict[str, Any]], T]
+    runtime: Runtime,
+    caller: Caller,
+    collection: str,
+    request: SearchIn,
+    converted: Callable[[dict[str, Any]], T],
+    scope: Scope,
 ) -> T:
-    """Return the converted answer of a search, which a thread of the search pool computes."""
+    """Return the converted answer of a search, which a thread of the search pool computes.
+
+    scope: the ASGI scope of the request. A search whose client leaves before a thread begins is not computed.
+    """
     arrived = time.perf_counter()
     state = runtime.collection(collection)
     with SEARCH_SECONDS.labels(mode=request.mode).time():
-        return await asyncio.wrap_future(
-            runtime.run_search(lambda: converted(actions.answer(runtime, state, request, arrived, caller)))
-        )
+        work = runtime.run_search(lambda: converted(actions.answer(runtime, state, request, arrived, caller)))
+        return await result_for(scope, work)
 
 
-async def _result(runtime: Runtime, caller: Caller, one: CollectionSearchIn) -> dict[str, Any]:
+async def _result(runtime: Runtime, caller: Caller, one: CollectionSearchIn, scope: Scope) -> dict[str, Any]:
     request = SearchIn.model_construct(**{name: getattr(one, name) for name in SearchIn.model_fields})
     try:
         if not caller.covers(one.collection, runtime.aliases.get(one.collection)):
             raise not_found("collection")
-        return await _answered(runtime, caller, one.collection, request, dict)
+        return await _answered(runtime, caller, one.collection, request, dict, scope)
     except Exception as error:
         problem: Problem = problem_of(error)
         if problem.status >= 500:

@@ -6,21 +6,32 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from service.app import create_app
+from service.http.connection import Patience, bounded
 from service.settings import Settings
 from tests.service.client import DEADLINE_SECONDS
 
 
 @contextmanager
-def served(data: Path) -> Iterator[int]:
+def served(data: Path, patience: Patience | None = None, **settings: Any) -> Iterator[int]:
     """Yield the port of a server on this data directory, with the hashing encoder."""
+    with server_of(data, patience, **settings) as (port, _):
+        yield port
+
+
+@contextmanager
+def server_of(data: Path, patience: Patience | None = None, **settings: Any) -> Iterator[tuple[int, FastAPI]]:
+    """Yield the port and the application of a server."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        app = create_app(Settings(encoder="hashing", data=data, log_level="warning"))
-        server = uvicorn.Server(uvicorn.Config(app, loop="uvloop", http="httptools", log_config=None, access_log=False))
+        app = create_app(Settings(encoder="hashing", data=data, log_level="warning", **settings))
+        protocol = bounded(patience or Patience(), lambda: app.state.runtime.search_pool.is_full)
+        server = uvicorn.Server(uvicorn.Config(app, loop="uvloop", http=protocol, log_config=None, access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         until = time.monotonic() + DEADLINE_SECONDS
@@ -29,7 +40,7 @@ def served(data: Path) -> Iterator[int]:
             assert time.monotonic() < until, "the server did not start"
             time.sleep(0.01)
         try:
-            yield listening.getsockname()[1]
+            yield listening.getsockname()[1], app
         finally:
             server.should_exit = True
             thread.join()

@@ -181,3 +181,12 @@ def test_an_import_without_parameters_beside_it_has_strict_lines(tmp_path: Path)
         shelf = CollectionClient(client)
         shelf.ended_task(good(client.get(f"/v1/tasks/{_newest(client)}")))
         assert shelf.get("documents/a")["text"] == "x"
+
+
+def test_a_compressed_body_is_read_up_to_its_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "FREE_BYTES", 1000)
+    compression.require_ratio(10, compression.MAX_RATIO * 10)
+    compression.require_ratio(1, 1000)
+    for read, made in ((10, compression.MAX_RATIO * 10 + 1), (1, 1001)):
+        with pytest.raises(compression.CompressionBomb):
+            compression.require_ratio(read, made)

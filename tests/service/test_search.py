@@ -1,5 +1,6 @@
 """Searches: filters, modes, pages, weights, explanations, highlights, and logged impressions."""
 
+import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.records import LEXICAL
-from tests.service.client import CollectionClient, create, good, opened, runtime_of
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, opened, runtime_of
 
 COLOURS = ("red", "green", "blue", "white")
 COUNT = 120
@@ -177,13 +178,14 @@ def test_query_ids_sort_by_time(shop: CollectionClient) -> None:
 
 def test_a_search_beyond_the_queue_is_refused_with_retry_after(client: TestClient, shop: CollectionClient) -> None:
     runtime = runtime_of(client)
-    taken = 0
-    while runtime._search_slots.acquire(blocking=False):
-        taken += 1
-    assert taken == runtime.settings.search_threads + runtime.settings.search_queue
+    gate = threading.Event()
+    waiting = []
+    while not runtime.search_pool.is_full:
+        waiting.append(runtime.run_search(gate.wait))
+    assert len(waiting) == runtime.settings.search_threads + runtime.settings.search_queue
     refused = client.post(f"{shop.path}/search", json={"q": "bowl"})
-    for _ in range(taken):
-        runtime._search_slots.release()
+    gate.set()
+    assert all(one.result(DEADLINE_SECONDS) for one in waiting)
     assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "overloaded", "1")
     assert good(client.post(f"{shop.path}/search", json={"q": "bowl"}))["hits"]
 

@@ -1,10 +1,12 @@
 """Passages fit the window, overlap, have correct offsets, and end at sentence boundaries."""
 
+import random
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
 
-from index.encoding import chunking
+from index.encoding import windows
 from index.encoding.chunking import (
     MAX_TITLE_SHARE,
     OVERLAP_TOKENS,
@@ -139,16 +141,74 @@ def test_a_text_of_emoji_is_cut() -> None:
     assert all(span.encoded_text == "🎉\n" + text[span.start : span.end] for span in spans)
 
 
-@pytest.mark.parametrize("text", [LONG, "\n\n".join(SENTENCES), WORDS])
-def test_a_long_text_is_cut_in_parts_as_it_is_cut_whole(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    passages, sentences = CUTTER.passages(text, "Title"), CUTTER.sentences(text)
-    monkeypatch.setattr(chunking, "WINDOW_CHARACTERS", 1500)
-    assert len(text) > 1500
-    assert CUTTER.passages(text, "Title") == passages
-    assert CUTTER.sentences(text) == sentences
+def written(generator: random.Random, words: Sequence[str], length: int, end: str) -> str:
+    """Return sentences of random words: of different lengths, with paragraphs, numbers and abbreviations."""
+    text = ""
+    while len(text) < length:
+        sentence = end.join(generator.choice(words) for _ in range(generator.randrange(3, 40)))
+        text += sentence.capitalize() + generator.choice([". ", ". ", ".\n", ".\n\n", "? ", "。", "!\r\n", ".\n\n\n"])
+    return text
 
 
-def test_white_space_longer_than_a_part_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunking, "WINDOW_CHARACTERS", 100)
+ENGLISH = ["a", "search", "engine", "reads", "words", "e.g.", "Mr.", "Smith", "3.14", "(see", "1.2)", "U.S.", "naïve,"]
+CHINESE = ["漢", "字", "学", "。", "，", "の", "は", "中文"]
+THAI = ["กขค", "งจฉ", "ชซ", " "]
+MARKDOWN = ["# Title\n\n", "- item\n", "`code`", "word", "two words", "|a|b|\n", "\n\n\n"]
+
+
+@pytest.mark.parametrize(("words", "end"), [(ENGLISH, " "), (CHINESE, ""), (THAI, ""), (MARKDOWN, " "), (WORDS, "")])
+@pytest.mark.parametrize("count", [count_words, len])
+def test_a_long_text_is_cut_in_windows_as_it_is_cut_whole(
+    words: Sequence[str], end: str, count: Callable[[str], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = random.Random(1)
+    cutter = PassageCutter(count, WINDOW)
+    texts = [written(generator, words, 6_000, end) for _ in range(4)]
+    in_windows = [(cutter.passages(text, "Title"), cutter.sentences(text)) for text in texts]
+    monkeypatch.setattr(windows, "CHUNKS", 10_000)  # the first window contains the whole text
+    assert [(cutter.passages(text, "Title"), cutter.sentences(text)) for text in texts] == in_windows
+
+
+@pytest.mark.parametrize("text", ["a a a " * 8_000, "漢字" * 5_000, "a b.\n" * 4_000, "x" * 60_000, " \n" * 4_000])
+def test_cutting_reads_a_number_of_characters_that_grows_with_the_text(text: str) -> None:
+    """The cost is counted in the characters whose tokens are counted, over all calls."""
+    read: list[int] = []
+
+    def count(part: str) -> int:
+        read.append(len(part))
+        return len(part.split()) + len(part) // 10
+
+    def cost(length: int) -> int:
+        read.clear()
+        PassageCutter(count, WINDOW).passages(text[:length], None)
+        return sum(read)
+
+    assert cost(len(text)) <= 4.5 * cost(len(text) // 4) + 200_000
+
+
+def test_windows_are_short_where_chunks_are_short() -> None:
+    lengths: list[int] = []
+
+    def cut(text: str) -> list[tuple[int, str]]:
+        lengths.append(len(text))
+        return [(at, text[at : at + 10]) for at in range(0, len(text), 10)]
+
+    text = "x" * 100_000
+    assert "".join(chunk for _, chunk in windows.cut_in_windows(cut, text, 10)) == text
+    assert max(lengths) <= 200
+    assert sum(lengths) <= 3 * len(text)
+
+
+def test_windows_that_do_not_agree_end_a_run_and_lose_no_text() -> None:
+    def cut(text: str) -> list[tuple[int, str]]:
+        size = 7 + text.count("a") % 5  # cuts that depend on the whole window never repeat
+        return [(at, text[at : at + size]) for at in range(0, len(text), size)]
+
+    text = "ab" * 3_000
+    assert "".join(chunk for _, chunk in windows.cut_in_windows(cut, text, 8)) == text
+
+
+def test_white_space_longer_than_a_window_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "MAX_CHARACTERS", 100)
     spans = CUTTER.passages("one two" + " " * 500 + "three", None)
     assert [span.encoded_text for span in spans] == ["one two", "three"]

@@ -1,0 +1,220 @@
+"""The HTTP connection of the server, with bounds: bytes of a head, time without progress, number of connections.
+
+The server's own class has none of them. A search is also refused here while the queue of searches is full. A refusal
+before the task and the middleware of the application takes a few dozen microseconds, so overload costs little.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import orjson
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from service.http.metrics import REQUESTS
+from service.http.presence import CONNECTION, Presence
+from service.http.problems import Problem
+
+SEARCH_ENDS = (b"/search", b"/multi-search", b"/recommend")
+"""The ends of the paths whose requests take a place in the queue of searches."""
+MAX_HEAD_BYTES = 64 * 1024
+MAX_DISCARDED_BYTES = 64 * 1024 * 1024
+"""Bytes of a body that are read after its answer was sent."""
+MAX_FRAMING_BYTES = 1024 * 1024
+"""Bytes between two parts of a body: chunk extensions and trailers."""
+LOOKS = 4
+"""How often a connection is looked at in the shortest of its times."""
+
+HEAD_TOO_LARGE = Problem(431, "head_too_large", f"the head of a request must not exceed {MAX_HEAD_BYTES} bytes")
+TOO_SLOW = Problem(408, "request_timeout", "the request arrived too slowly")
+TOO_MANY = Problem(503, "too_many_connections", "too many connections are open", headers={"Retry-After": "1"})
+OVERLOADED = Problem(503, "overloaded", "too many searches are waiting", headers={"Retry-After": "1"})
+
+
+@dataclass(frozen=True)
+class Patience:
+    """The bounds of a connection."""
+
+    connections: int = 1000
+    head_seconds: float = 10.0
+    """From the first byte of a head, or from the connection, to the end of the head."""
+    body_seconds: float = 30.0
+    """The time in which at least body_bytes of a body arrive, or of an answer leave."""
+    body_bytes: int = 1024
+
+
+class _Answered:
+    """The place of a request cycle that is complete: the rest of its request is read and discarded."""
+
+    response_complete = True
+    response_started = True
+    disconnected = False
+    keep_alive = True
+    more_body = False
+
+    def __init__(self) -> None:
+        self.message_event = asyncio.Event()
+
+
+def raw_answer(problem: Problem, path: str = "/", close: bool = True) -> bytes:
+    """Return a problem as the bytes of an HTTP/1.1 response."""
+    body = orjson.dumps(problem.body(path))
+    head = {
+        "content-type": "application/problem+json",
+        "content-length": str(len(body)),
+        "x-content-type-options": "nosniff",
+        "cache-control": "no-store",
+        **problem.headers,
+        **({"connection": "close"} if close else {}),
+    }
+    lines = "".join(f"{name.lower()}: {value}\r\n" for name, value in head.items())
+    return f"HTTP/1.1 {problem.status} {problem.title}\r\n{lines}\r\n".encode() + body
+
+
+class BoundedConnection(HttpToolsProtocol, Presence):
+    """A connection with bounds. `bounded` sets them."""
+
+    patience: ClassVar[Patience] = Patience()
+    is_full: ClassVar[Callable[[], bool]] = staticmethod(lambda: False)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._in_head = True
+        self._head_bytes = self._framing_bytes = self._discarded = self._moved = 0
+        self._since = self._moved_since = self.loop.time()
+        self._unsent = 0
+        self._was_paused = False
+        self._timer = self.loop.call_later(self._look_seconds, self._look)
+        if len(self.connections) > self.patience.connections and not self._close_an_idle_one():
+            self._refuse(TOO_MANY)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        self.leave()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._moved += len(data)
+        if not self._in_head:
+            self._framing_bytes += len(data)
+            super().data_received(data)
+            if self._framing_bytes > MAX_FRAMING_BYTES:
+                self._refuse(HEAD_TOO_LARGE)
+            return
+        if not self._head_bytes:
+            self._since = self.loop.time()
+        allowed = MAX_HEAD_BYTES - self._head_bytes
+        self._head_bytes += len(data)
+        super().data_received(data[:allowed])
+        if len(data) <= allowed or self.transport.is_closing():
+            return
+        if self._head_bytes > MAX_HEAD_BYTES:  # no head ended: its end sets the number to 0
+            self._refuse(HEAD_TOO_LARGE)
+        else:
+            self.data_received(data[allowed:])
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        cast(dict[str, Any], self.scope)[CONNECTION] = self
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._head_bytes = 0
+        self._framing_bytes = self._discarded = self._moved = 0
+        self._moved_since = self.loop.time()
+        if type(self).is_full() and self._is_a_search() and self._is_free():
+            self._refuse_search()
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._framing_bytes = 0
+        super().on_body(body)
+        self._was_paused = self._was_paused or self.flow.read_paused
+        if self.cycle.response_complete:
+            self._discarded += len(body)
+            if self._discarded > MAX_DISCARDED_BYTES:
+                self.transport.close()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_head = True
+        self._head_bytes = 0
+        self._since = self.loop.time()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(Problem(400, "bad_request", "the request is not valid HTTP"))
+
+    @property
+    def _look_seconds(self) -> float:
+        return min(self.patience.head_seconds, self.patience.body_seconds) / LOOKS
+
+    def _is_free(self) -> bool:
+        """Return whether no request of this connection waits for its answer."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete
+
+    def _is_a_search(self) -> bool:
+        return self.url.partition(b"?")[0].endswith(SEARCH_ENDS)
+
+    def _refuse_search(self) -> None:
+        """Answer 503 before the application sees the request. The connection stays open."""
+        closes = self.expect_100_continue or not self.parser.should_keep_alive()
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        self.cycle = cast(RequestResponseCycle, _Answered())
+        self.transport.write(raw_answer(OVERLOADED, path, closes))
+        REQUESTS.labels(status="5xx").inc()
+        if closes:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer a problem, if no answer has begun, and close the connection."""
+        if self.transport.is_closing():
+            return
+        if not self._is_free():
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self._is_free() or not self.cycle.response_started:
+            self.transport.write(raw_answer(problem))
+            REQUESTS.labels(status=f"{problem.status // 100}xx").inc()
+        self.transport.close()
+
+    def _close_an_idle_one(self) -> bool:
+        """Close a connection that waits for its next request; return whether there was one."""
+        for other in self.connections:
+            if getattr(other, "timeout_keep_alive_task", None) is not None:
+                cast(HttpToolsProtocol, other).transport.close()
+                return True
+        return False
+
+    def _look(self) -> None:
+        """Close the connection if it makes too little progress."""
+        now = self.loop.time()
+        unsent = self.transport.get_write_buffer_size()
+        if self.transport.is_closing():
+            if now - self._moved_since > self.patience.body_seconds:
+                self.transport.abort()  # the client does not read the last answer
+                return
+        elif self._in_head and self._is_free() and not unsent:
+            if self.timeout_keep_alive_task is None and now - self._since > self.patience.head_seconds:
+                self._refuse(TOO_SLOW)
+        elif now - self._moved_since >= self.patience.body_seconds:
+            self._require_progress(unsent)
+            self._moved, self._moved_since, self._unsent = 0, now, self.transport.get_write_buffer_size()
+            self._was_paused = self.flow.read_paused
+        self._timer = self.loop.call_later(self._look_seconds, self._look)
+
+    def _require_progress(self, unsent: int) -> None:
+        """Close the connection if too little of the body arrived, or of the answer left, since the last time."""
+        waits_for_body = not self._in_head and not self._was_paused and not self.flow.read_paused
+        if unsent and self._unsent and self._unsent - unsent < self.patience.body_bytes and self.flow.write_paused:
+            self.transport.abort()
+        elif waits_for_body and not unsent and self._moved < self.patience.body_bytes:
+            self._refuse(TOO_SLOW)
+
+
+def bounded(patience: Patience, is_full: Callable[[], bool]) -> type[BoundedConnection]:
+    """Return the class of connections with these bounds. is_full: whether the queue of searches has no place."""
+    return type("Connection", (BoundedConnection,), {"patience": patience, "is_full": staticmethod(is_full)})

@@ -1,0 +1,236 @@
+"""Heads, silent and slow clients, and connections are bounded; refused and abandoned searches cost no work."""
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from service.http import connection as connections
+from service.http.connection import MAX_HEAD_BYTES, Patience
+from service.runtime.runtime import Runtime
+from tests.service.client import DEADLINE_SECONDS, DEFAULT
+from tests.service.server import server_of
+
+PATIENCE = Patience(connections=8, head_seconds=0.4, body_seconds=0.4)
+HEAD = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
+SEARCH = f"POST {DEFAULT}/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n".encode()
+
+Server = tuple[int, FastAPI]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with server_of(tmp_path_factory.mktemp("edge") / "data", PATIENCE, search_threads=1, search_queue=2) as served:
+        yield served
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[socket.socket]:
+    with connected(server) as one:
+        yield one
+
+
+def connected(server: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server[0]), DEADLINE_SECONDS)
+
+
+def answer(client: socket.socket) -> tuple[int, bytes, Any]:
+    """Return status, head and JSON of the next answer; the status is 0 when the server closed without an answer."""
+    read = b""
+    while b"\r\n\r\n" not in read:
+        if not (part := client.recv(65_536)):
+            return 0, b"", None
+        read += part
+    head, _, body = read.partition(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    while len(body) < length:
+        body += client.recv(65_536)
+    return int(head[9:12]), head.lower(), json.loads(body)
+
+
+def closed(client: socket.socket) -> bool:
+    """Return whether the server closes the connection without another byte."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def padded(length: int) -> bytes:
+    """Return a head of this length."""
+    return HEAD + b"X: " + b"x" * (length - len(HEAD) - 7) + b"\r\n\r\n"
+
+
+def test_a_head_at_the_bound_is_read_and_a_longer_one_is_refused(client: socket.socket, server: Server) -> None:
+    assert len(padded(MAX_HEAD_BYTES)) == MAX_HEAD_BYTES
+    client.sendall(padded(MAX_HEAD_BYTES))
+    assert answer(client)[0] == 200
+    client.sendall(padded(MAX_HEAD_BYTES + 1))
+    status, head, body = answer(client)
+    assert (status, body["code"]) == (431, "head_too_large")
+    assert b"connection: close" in head
+    assert closed(client)
+
+
+def test_a_header_without_end_is_refused(client: socket.socket) -> None:
+    client.sendall(HEAD + b"X: ")
+    for _ in range(MAX_HEAD_BYTES // 1024):
+        client.sendall(b"x" * 1024)
+    with contextlib.suppress(ConnectionError):  # the answer is lost where bytes are left unread
+        assert answer(client)[2]["code"] == "head_too_large"
+
+
+def test_requests_that_follow_each_other_have_a_bound_each(client: socket.socket) -> None:
+    client.sendall(padded(MAX_HEAD_BYTES // 2 + 1) * 4)
+    read = b""
+    while read.count(b"HTTP/1.1 200 ") < 4:
+        part = client.recv(65_536)
+        assert part
+        read += part
+
+
+def test_what_is_not_http_gets_a_problem(client: socket.socket) -> None:
+    client.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
+    status, _, body = answer(client)
+    assert (status, body["code"]) == (400, "bad_request")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET", HEAD, b"\r\n"])
+def test_a_head_that_does_not_end_is_refused_after_its_time(client: socket.socket, sent: bytes) -> None:
+    client.sendall(sent)
+    status, _, body = answer(client)
+    assert (status, body["code"]) == (408, "request_timeout")
+    assert closed(client)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [SEARCH, SEARCH + b'{"q"', SEARCH.replace(b"Content-Length: 10", b"Expect: 1\r\nTransfer-Encoding: chunked")],
+)
+def test_a_body_that_does_not_arrive_is_refused_after_its_time(client: socket.socket, sent: bytes) -> None:
+    client.sendall(sent)
+    status, _, body = answer(client)
+    assert (status, body["code"]) == (408, "request_timeout")
+    assert closed(client)
+
+
+def test_a_slow_search_is_not_cut_off(client: socket.socket, server: Server) -> None:
+    gate = hold(server, 1)
+    client.sendall(SEARCH + b'{"q": "x"}')
+    threading.Timer(3 * PATIENCE.body_seconds, gate.set).start()
+    assert answer(client)[0] == 200
+
+
+def test_trailers_without_end_are_refused(client: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_FRAMING_BYTES", 10_000)
+    client.sendall(SEARCH.replace(b"Content-Length: 10", b"Transfer-Encoding: chunked") + b"2\r\n{}\r\n0\r\nX: ")
+    with contextlib.suppress(ConnectionError):
+        for _ in range(100):
+            client.sendall(b"x" * 20_000)
+    with contextlib.suppress(ConnectionError):  # the answer is lost where bytes are left unread
+        assert answer(client)[2]["code"] == "head_too_large"
+
+
+def test_further_connections_close_an_idle_one_or_are_refused(server: Server) -> None:
+    opened = [connected(server) for _ in range(PATIENCE.connections)]
+    try:
+        for one in opened:
+            one.sendall(HEAD + b"\r\n")
+            assert answer(one)[0] == 200  # idle now: kept alive
+        opened.append(connected(server))
+        opened[-1].sendall(HEAD + b"\r\n")
+        assert answer(opened[-1])[0] == 200
+        gate = hold(server, 3)
+        for one in opened:  # none is idle any more
+            try:
+                one.sendall(HEAD)
+            except ConnectionError:
+                continue
+        opened.append(connected(server))
+        assert answer(opened[-1])[0] in (200, 503, 408)
+        gate.set()
+    finally:
+        for one in opened:
+            one.close()
+
+
+def runtime(server: Server) -> Runtime:
+    running: Runtime = server[1].state.runtime
+    return running
+
+
+def hold(server: Server, places: int) -> threading.Event:
+    """Occupy places of the queue of searches until the event is set."""
+    gate = threading.Event()
+    pool = runtime(server).search_pool
+    while pool.taken:
+        pass
+    for _ in range(places):
+        runtime(server).run_search(lambda: gate.wait(DEADLINE_SECONDS))
+    return gate
+
+
+def test_a_search_past_the_queue_is_refused_before_the_application(
+    client: socket.socket, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = hold(server, 3)
+    called = []
+    stack = server[1].middleware_stack
+    monkeypatch.setattr(server[1], "middleware_stack", lambda *given: called.append(given))
+    for _ in range(2):  # the body of the first is read, and the connection serves the second
+        client.sendall(SEARCH + b'{"q": "x"}')
+        status, head, body = answer(client)
+        assert (status, body["code"], body["instance"]) == (503, "overloaded", f"{DEFAULT}/search")
+        assert b"retry-after: 1" in head
+        assert b"connection: close" not in head
+    assert called == []
+    monkeypatch.setattr(server[1], "middleware_stack", stack)
+    client.sendall(HEAD + b"\r\n")
+    assert answer(client)[0] == 200
+    gate.set()
+    until(lambda: not runtime(server).search_pool.taken)
+    client.sendall(SEARCH + b'{"q": "x"}')
+    assert answer(client)[0] == 200
+
+
+def test_the_search_of_a_client_that_left_is_not_computed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = hold(server, 1)
+    pool = runtime(server).search_pool
+    searched = []
+    monkeypatch.setattr("service.search.routes.actions.answer", lambda *given: searched.append(given) or {})
+    with connected(server) as impatient:
+        impatient.sendall(SEARCH + b'{"q": "x"}')
+        until(lambda: pool.taken == 2)
+    until(lambda: pool.taken == 1)
+    gate.set()
+    until(lambda: pool.taken == 0)
+    assert searched == []
+
+
+def until(true: Callable[[], bool]) -> None:
+    for _ in range(DEADLINE_SECONDS * 100):
+        if true():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it did not happen")
+
+
+def test_a_search_in_flight_is_answered_when_the_server_stops(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as opened:
+        server = opened.enter_context(server_of(tmp_path / "data", search_threads=1))
+        client = connected(server)
+        pool = runtime(server).search_pool
+        gate = hold(server, 1)
+        client.sendall(SEARCH + b'{"q": "x"}')
+        until(lambda: pool.taken == 2)
+        threading.Timer(0.3, gate.set).start()
+    with client:
+        status, head, _ = answer(client)
+    assert status == 200
+    assert b"connection: close" in head
