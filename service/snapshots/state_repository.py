@@ -10,8 +10,10 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, select, text
 
-NOT_CONTENT = {"alembic_version", "tasks", "idempotent_answers", "sqlite_sequence"}
-"""Tables about requests and the engine. The state hash does not read them."""
+NOT_CONTENT = {
+    "alembic_version", "tasks", "idempotent_answers", "sqlite_sequence", "api_keys", "audit", "erasures"
+}  # fmt: skip
+"""Tables about requests, the engine and the administration of an installation. The state hash does not read them."""
 FOREIGN = "_litestream_"
 """The beginning of the names of the tables of a replicating process."""
 NOT_HASHED = {"collections": ("watermark", "documents_watermark")}

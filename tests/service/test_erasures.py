@@ -89,7 +89,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
         trees = create(client, "trees")
         ordinary(trees)
         visit(trees, CLIENT, SESSION, [f"{CANARY} shelter", f"{CANARY} bark {'x' * 900}", SHARED], "larch")
-        (data / "snapshots").mkdir()
+        (data / "snapshots").mkdir(exist_ok=True)
         for name in ("before", "after"):
             (data / "snapshots" / name).write_bytes(name.encode())
         os.utime(data / "snapshots" / "before", (1_000_000_000, 1_000_000_000))

@@ -33,9 +33,6 @@ ROWS = {
     " decision, created_at) VALUES ('1', {c}, 'failed', 0, 'never', 0, 0, '[]', '{}', '{}', '{}', 't')",
     "rules": "(collection_id, id, body, created_at) VALUES ({c}, 'r', '{}', 't')",
     "collection_aliases": "(name, collection, created_at) VALUES ('a', 'c', 't')",
-    "api_keys": "(id, name, scopes, origins, digest, created_at) VALUES ('1', 'n', '[]', '[]', x'05', 't')",
-    "audit": "(at, act, target, status) VALUES ('t', 'create_key', '/v1/keys', 201)",
-    "erasures": "(id, status, receipt, created_at) VALUES ('1', 'done', '{}', 't')",
 }
 """Table -> a row; {c}, {d}, {e}, {j} are numbers of rows."""
 CHANGES = {
@@ -53,9 +50,6 @@ CHANGES = {
     "training_runs": "seed = 1",
     "rules": "id = 's'",
     "collection_aliases": "collection = 'd'",
-    "api_keys": "name = 'm'",
-    "audit": "status = 403",
-    "erasures": "status = 'deleting'",
 }
 
 
