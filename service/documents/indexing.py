@@ -137,7 +137,7 @@ def _write_rows(
             repository.move_memory(connection, replaced[record.id], row)
     repository.insert_vectors(connection, state.id, rows, [vectors for _, vectors in documents])
     added = [
-        IndexedDocument(row, words_of(record), vectors.keys, vectors.value, record.title or "")
+        IndexedDocument(row, words_of(record), vectors.keys, vectors.value, record.title or "", record.id)
         for row, (record, vectors) in zip(rows, documents, strict=True)
     ]
     return added, list(replaced.values())

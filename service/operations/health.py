@@ -50,7 +50,7 @@ async def readyz(request: Request) -> dict[str, Any]:
     runtime: Runtime | None = getattr(request.app.state, "runtime", None)
     if runtime is None:
         raise Problem(503, "starting", "the service is starting")
-    degraded = {name: list(state.serving.degraded) for name, state in list(runtime.collections.items())}
+    degraded = {name: list(state.degraded) for name, state in list(runtime.collections.items())}
     return {"status": "ready", "degraded": {name: reasons for name, reasons in degraded.items() if reasons}}
 
 

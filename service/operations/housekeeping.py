@@ -1,5 +1,6 @@
-"""The work of the housekeeping thread: it saves indexes while no documents change, ages the memory daily, weighs it for
-a new champion, deletes feedback after its retention period, and starts training runs by the schedule of collections.
+"""The work of the housekeeping thread: it heals indexes, saves them while no documents change, ages the memory daily,
+weighs it for a new champion, deletes feedback after its retention period, and starts training runs by the schedule of
+collections.
 """
 
 import threading
@@ -47,6 +48,7 @@ class Housekeeping:
                     forget_old_feedback(self._runtime)
                 age_memory(self._runtime)
                 weigh_memory(self._runtime)
+                heal_indexes(self._runtime)
                 self._save_paused(seen)
                 if self._trains:
                     start_scheduled_runs(self._runtime)
@@ -62,6 +64,12 @@ class Housekeeping:
             if seen.get(name) == state.documents_watermark:
                 state.save()
             seen[name] = state.documents_watermark
+
+
+def heal_indexes(runtime: Runtime) -> None:
+    """Heal the index of every collection that lacks committed changes, or lost its files."""
+    for state in list(runtime.collections.values()):
+        state.heal()
 
 
 def age_memory(runtime: Runtime, day: int | None = None) -> None:

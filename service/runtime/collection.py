@@ -5,11 +5,14 @@ All of it is derived from the tables; `service.runtime.loader` builds it from th
 
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+import structlog
 from sqlalchemy import RowMapping
 
 from index.encoding.encoder import Encoder
@@ -27,9 +30,14 @@ from service.runtime.collection_settings import CollectionSettings
 from service.runtime.rules import Rulebook
 
 BOUNDS = Bounds()
+HEAL_SECONDS = 30.0
+"""Least time between two attempts of writes to heal an index; a rebuild takes longer than a write should."""
+INDEX_BEHIND = "index_behind"
+"""The index lacks committed changes, because it could not be written."""
 WEIGHED = 2000
 """Past queries that are merged again at once after another model became the champion. Clicks wait in the meantime."""
 
+log = structlog.get_logger()
 ClickCounter = Callable[[Mapping[str, Sequence[int]]], Mapping[str, Mapping[int, ClickCount]]]
 """Query key -> rows to query key -> row -> count of clicks. It sees what is committed."""
 
@@ -76,6 +84,10 @@ class CollectionState:
         self.saved_watermark = -1
         self.behind = False
         """Whether the index lacks a change that is committed to the database."""
+        self.reindex: Callable[[], None] = lambda: None
+        """Brings the index up to the database; `service.runtime.loader` sets it."""
+        self._healed_at = 0.0
+        """The moment of the last attempt to heal the index, by `time.monotonic`."""
 
     @property
     def initial(self) -> HeadConfig:
@@ -122,17 +134,56 @@ class CollectionState:
     ) -> None:
         """Publish a generation with committed changes of documents and memory. The caller holds the lock.
 
-        If publishing fails, the index lacks committed changes. It is not saved again, so the next start rebuilds it.
+        The change is committed, so an index that cannot be written is no error of the request: the collection is
+        `behind` until `heal` has succeeded, removed documents are hidden at once, and the index is not saved.
         """
+        if self.behind or not self._applied(watermark, added, removed):
+            self.behind = True
+            self.store.hide(removed)
+            self.heal(HEAL_SECONDS)
+        self.remember(watermark, remembered, forgotten)
+        self.without_vectors.difference_update(removed)
+        self.without_vectors.update(document.row for document in added if document.value is None)
+        self.documents_watermark = watermark
+
+    def _applied(self, watermark: int, added: Sequence[IndexedDocument], removed: Sequence[int]) -> bool:
+        """Publish the documents; return False where the index cannot be written."""
         try:
             self.store.apply(watermark, added, removed)
-            self.remember(watermark, remembered, forgotten)
-            self.without_vectors.difference_update(removed)
-            self.without_vectors.update(document.row for document in added if document.value is None)
+        except Exception as error:
+            log.warning("index_behind", collection=self.name, reason=str(error))
+            return False
         except BaseException:
             self.behind = True
             raise
-        self.documents_watermark = watermark
+        return True
+
+    def heal(self, pause_seconds: float = 0.0) -> bool:
+        """Bring an index that lacks committed changes, or lost its files, up to the database; False if that fails.
+
+        pause_seconds: the least time since the last attempt that failed; before that, nothing is tried.
+        """
+        with self.lock:
+            if not self.store.is_on_disk:
+                self.behind = True
+            if not self.behind:
+                return True
+            if pause_seconds and time.monotonic() < self._healed_at + pause_seconds:
+                return False
+            try:
+                self.reindex()
+            except Exception as error:
+                self._healed_at = time.monotonic()
+                log.warning("index_not_healed", collection=self.name, reason=str(error))
+                return False
+            self.behind, self._healed_at = False, 0.0
+            log.warning("index_healed", collection=self.name)
+            return True
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """Why answers of this collection are less than they should be."""
+        return (*self.serving.degraded, *((INDEX_BEHIND,) if self.behind else ()))
 
     def remember(self, watermark: int, added: Iterable[Confirmation], removed: Iterable[int] = ()) -> None:
         """Publish a generation with confirmations added and removed. The caller holds the lock.
@@ -178,17 +229,26 @@ class CollectionState:
 
     def reset_index(self) -> None:
         """Replace the index with an empty index in the language of the settings. There are no documents."""
-        self.store = self.discard_index()
+        self.behind = True
+        try:
+            self.store = self.discard_index()
+        except Exception as error:
+            log.warning("index_behind", collection=self.name, reason=str(error))
+        else:
+            self.behind = False
 
     def discard_index(self) -> GenerationStore:
         """Close the index, delete its files and return an empty index; the caller replaces `store` with it."""
-        self.store.close()
+        with suppress(Exception):  # a store whose files are gone cannot end its merges
+            self.store.close()
         shutil.rmtree(self.directory, ignore_errors=True)
         self.saved_watermark = -1
         return GenerationStore(self.directory, self.dim, self.settings.language, self.reading)
 
     def save(self) -> None:
         """Write the index to the directory if it changed since the last save."""
+        if self.behind:
+            return
         self.store.seal_tail()  # before the lock is taken, so that no writer waits for it
         with self.lock:
             if self.behind or self.saved_watermark == self.documents_watermark:

@@ -129,9 +129,16 @@ def indexed_documents(
             keys.get(row, []),
             _value(vector),
             title or "",
+            id,
         )
         for row, id, title, text, vector in found
     ]
+
+
+def document_rows(connection: Connection, collection_id: int) -> list[int]:
+    """Return the rows of the documents of a collection, in ascending order."""
+    wanted = select(Document.row).where(Document.collection_id == collection_id).order_by(Document.row)
+    return list(connection.execute(wanted).scalars())
 
 
 def rows_without_vectors(connection: Connection, collection_id: int) -> set[int]:

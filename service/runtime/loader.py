@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import structlog
 from sqlalchemy import Connection, RowMapping
 
@@ -19,7 +20,10 @@ from index.records import MemoryKey
 from service.runtime.click_repository import click_counts
 from service.runtime.collection import CollectionState, Serving, empty_memory
 from service.runtime.collection_repository import (
+    PART_SIZE,
+    collection_row,
     confirmations,
+    document_rows,
     indexed_documents,
     insert_collection,
     rows_without_vectors,
@@ -63,6 +67,7 @@ def load_collection(database: Database, row: RowMapping, data: Path) -> Collecti
         state = CollectionState(row, directory, store, load_serving(connection, row, data))
         state.saved_watermark = saved
         state.without_vectors = rows_without_vectors(connection, row["id"])
+        state.reindex = partial(reindex, database, state)
         state.count_clicks = partial(click_counts, database, row["id"])
         state.load_memory(confirmations(connection, row["id"]), row["watermark"])
         state.rules = Rulebook(rules(connection, row["id"]))
@@ -94,15 +99,53 @@ def with_sound_index(database: Database, state: CollectionState, work: Callable[
 def rebuild_index(database: Database, state: CollectionState, damaged: Generation) -> None:
     """Rebuild the index from the database, unless another thread has rebuilt it since `damaged` was current."""
     with state.lock:
-        before = state.generation
-        if before.key_guard is not damaged.key_guard:
+        if state.generation.key_guard is not damaged.key_guard:
             return
         log.warning("index_rebuilt", collection=state.name, reason="a key differs from its checksum")
-        store = state.discard_index()
+        state.behind = True  # until the rebuild has succeeded
         with database.read() as connection:
-            store.apply(before.watermark, indexed_documents(connection, state.id))
-        store.remember(before.watermark, before.memory.keys)
-        state.store = store
+            _rebuild(connection, state)
+        state.behind = False
+
+
+def reindex(database: Database, state: CollectionState) -> None:
+    """Bring the index of a collection up to the database: by what it lacks, or else as a whole. The caller locks."""
+    with database.read() as connection:
+        watermark = collection_row(connection, state.id)["documents_watermark"]
+        try:
+            _catch_up(connection, state, watermark)
+        except Exception as error:  # the files are gone, or hold something else than they should
+            log.warning("index_rebuilt", collection=state.name, reason=str(error))
+            _rebuild(connection, state)
+        state.without_vectors = rows_without_vectors(connection, state.id)
+    state.documents_watermark = watermark
+
+
+def _catch_up(connection: Connection, state: CollectionState, watermark: int) -> None:
+    """Add the documents that the index lacks, and remove those that are not stored. Raises what the index raises."""
+    if not state.store.is_on_disk:
+        raise DamagedFile("the files are missing")
+    stored = np.asarray(document_rows(connection, state.id), np.int64)
+    generation = state.generation
+    missing = np.setdiff1d(stored, generation.rows[generation.alive])
+    gone = np.setdiff1d(generation.rows, stored).tolist()
+    for start in range(0, max(1, len(missing)), PART_SIZE):
+        part = missing[start : start + PART_SIZE].tolist()
+        added = indexed_documents(connection, state.id, part) if part else []
+        state.store.apply(max(watermark, generation.watermark), added, gone)
+
+
+def _rebuild(connection: Connection, state: CollectionState) -> None:
+    """Replace the index by an index of the stored documents with the same memory."""
+    before = state.generation
+    store = state.discard_index()
+    try:
+        store.apply(before.watermark, indexed_documents(connection, state.id))
+    except BaseException:
+        store.close()
+        raise
+    store.remember(before.watermark, before.memory.keys)
+    state.store = store
 
 
 def memory_keys(connection: Connection, row: RowMapping) -> list[MemoryKey]:

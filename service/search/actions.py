@@ -16,7 +16,7 @@ from index.records import Mask
 from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
-from service.runtime.collection import CollectionState
+from service.runtime.collection import INDEX_BEHIND, CollectionState
 from service.runtime.loader import with_sound_index
 from service.runtime.runtime import Runtime
 from service.search import exploring, pinning, selection
@@ -67,6 +67,7 @@ def _answer(runtime: Runtime, state: CollectionState, request: SearchIn, stopwat
         body["answer"] = None if unanswered else closest_sentence(runtime, searched)
         stopwatch.lap("answer")
     body |= stopwatch.report()
+    body["degraded"] += [INDEX_BEHIND] if state.behind else []
     body["degraded"] += [VECTORS_PENDING] if state.without_vectors and request.mode != "words" else []
     if request.log and not searched.everything:
         runtime.impressions.add(impression(state, request, searched, body))
