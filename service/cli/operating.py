@@ -66,12 +66,15 @@ def serve(
         int | None,
         typer.Option(min=0, max=65535, help="The port; by default 8080. 0 selects a free port.", show_default=False),
     ] = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Start anew where the database is gone; what is there is moved aside.")
+    ] = False,
     json_out: JsonOption = False,
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C."""
     stop = StopSignal()
     settings = settings_from(data=data, host=host, port=port)
-    with bind(settings.host, settings.port) as listening, open_runtime(settings) as runtime:
+    with bind(settings.host, settings.port) as listening, open_runtime(settings, new) as runtime:
         import uvicorn
 
         from service.app import create_app

@@ -247,8 +247,6 @@ class CollectionState:
 
     def save(self) -> None:
         """Write the index to the directory if it changed since the last save."""
-        if self.behind:
-            return
         self.store.seal_tail()  # before the lock is taken, so that no writer waits for it
         with self.lock:
             if self.behind or self.saved_watermark == self.documents_watermark:

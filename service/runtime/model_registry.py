@@ -4,7 +4,6 @@ A promotion and a rollback are the same operation: an alias row and a reference 
 """
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from service.runtime.model_repository import (
     point_alias,
 )
 from service.runtime.runtime import Runtime
+from service.storage.database import new_id
 
 
 def register(
@@ -39,7 +39,8 @@ def register(
     """
     target = model_directory(runtime.settings.data, state.id, version)
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(target, ignore_errors=True)  # left by a process that ended before it committed the row
+    if target.exists():  # of a process that ended before it committed the row, or of a newer state of the database
+        os.replace(target, target.with_name(f"{target.name}-unknown-{new_id()}"))
     os.replace(staged, target)
     sync_directory(target.parent)
     insert_model(connection, state.id, version, facts)

@@ -21,6 +21,7 @@ from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import collection_aliases, collection_rows
 from service.runtime.collection_settings import CollectionSettings
+from service.runtime.first_start import require_database, start_anew
 from service.runtime.impressions import ImpressionLog
 from service.runtime.jobs import Jobs
 from service.runtime.leftovers import delete_leftovers
@@ -59,14 +60,18 @@ class Runtime:
         self._encode_query = lru_cache(CACHED_QUERIES)(self._encode_one)
 
     @classmethod
-    def open(cls, settings: Settings, encoder: Encoder | None = None) -> "Runtime":
+    def open(cls, settings: Settings, encoder: Encoder | None = None, new: bool = False) -> "Runtime":
         """Start the service on its data directory; the default encoder is the encoder of the settings.
 
-        Raises DirectoryOwned, ModelNotFound, DamagedFile (weights), and SQLite's errors for a damaged database file.
+        new: move the contents of a directory without a database aside. Raises DirectoryOwned, DatabaseLost,
+        DatabasePresent, ModelNotFound, DamagedFile (weights), and SQLite's errors for a damaged database file.
         """
         threadpool_limits(1, user_api="blas")  # BLAS threads would spin between searches and occupy other cores
         lock = OwnerLock(settings.data)
         try:
+            if new:
+                log.warning("started_anew", aside=str(start_anew(settings.data)))
+            require_database(settings.data)
             database = Database(settings.data / DATABASE_FILE)
             database.migrate()
             runtime = cls(settings, lock, database, encoder or _encoder_of(settings))
