@@ -33,7 +33,7 @@ from service.operations.housekeeping import Housekeeping
 from service.operations.idempotency import Idempotency
 from service.recommend import routes as recommend
 from service.rules import routes as rules
-from service.runtime.runtime import Runtime
+from service.runtime.runtime import Runtime, going_on_a_full_disk
 from service.search import routes as search
 from service.settings import Settings
 from service.suggestions import routes as suggestions
@@ -60,9 +60,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         opened = runtime if runtime is not None else await run_in_threadpool(lambda: Runtime.open(settings))
         app.state.runtime = opened
-        await run_in_threadpool(resume_pending, opened)
-        await run_in_threadpool(resume_imports, opened)
-        await run_in_threadpool(resume_training, opened)
+        await run_in_threadpool(_resume, opened)
         housekeeping = Housekeeping(opened, trains)
         try:
             yield
@@ -93,6 +91,13 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
     app.add_middleware(RequestCounter)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+def _resume(runtime: Runtime) -> None:
+    """Resume the work of an earlier process. On a full disk it waits for the next start."""
+    for resume in (resume_pending, resume_imports, resume_training):
+        with going_on_a_full_disk():
+            resume(runtime)
 
 
 def configure_logging(level: str) -> None:

@@ -77,8 +77,7 @@ def delete_documents(runtime: Running, collection: str, deletion: Deletion) -> R
     ids = deletion.ids
     if ids is None:
         ids = actions.matching_ids(runtime, state, deletion.filter or "")
-    deleted = actions.delete_documents(runtime, state, ids)
-    task_id = runtime.jobs.finished("documents_deletion", state.name, {"deleted": deleted}, deleted)
+    task_id = actions.delete_documents(runtime, state, ids)
     return accepted_task(runtime.jobs.show(task_id))
 
 
@@ -137,7 +136,7 @@ def put_document(runtime: Running, collection: str, document_id: str, document: 
     if outcome["code"]:
         raise Problem(422, outcome["code"], outcome["detail"])
     indexing.make_searchable(runtime, state, accepted.sequences)
-    body = actions.show_document(runtime, state, document_id)
+    body = {"id": document_id, **document.model_dump(exclude={"id"})}  # not read again: it may be deleted by now
     return Response(orjson.dumps(body), outcome["status"], media_type="application/json")
 
 
@@ -159,8 +158,7 @@ def get_document(runtime: Running, collection: str, document_id: str) -> dict[st
 def delete_document(runtime: Running, collection: str, document_id: str) -> Response:
     """Delete a document. Searches after the response do not return it."""
     state = runtime.collection(collection)
-    actions.show_document(runtime, state, document_id)
-    actions.delete_documents(runtime, state, [document_id])
+    actions.delete_document(runtime, state, document_id)
     return Response(status_code=204)
 
 

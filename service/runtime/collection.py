@@ -4,6 +4,7 @@ All of it is derived from the tables; `service.runtime.loader` builds it from th
 """
 
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,6 +38,7 @@ INDEX_BEHIND = "index_behind"
 WEIGHED = 2000
 """Past queries that are merged again at once after another model became the champion. Clicks wait in the meantime."""
 
+Shelter = tempfile.TemporaryDirectory[str]
 log = structlog.get_logger()
 ClickCounter = Callable[[Mapping[str, Sequence[int]]], Mapping[str, Mapping[int, ClickCount]]]
 """Query key -> rows to query key -> row -> count of clicks. It sees what is committed."""
@@ -84,6 +86,8 @@ class CollectionState:
         self.saved_watermark = -1
         self.behind = False
         """Whether the index lacks a change that is committed to the database."""
+        self.shelter: Shelter | None = None
+        """The temporary folder of an index that the full disk of the data directory had no place for."""
         self.reindex: Callable[[], None] = lambda: None
         """Brings the index up to the database; `service.runtime.loader` sets it."""
         self._healed_at = 0.0

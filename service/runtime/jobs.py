@@ -123,13 +123,12 @@ class Jobs:
         self._pool.submit(self._run, task_id, work, progress)
         return task_id
 
-    def finished(self, kind: str, collection: str, result: dict[str, Any], count: int) -> str:
-        """Record work that is already complete as a succeeded task; return its id."""
+    def finished(self, connection: Connection, kind: str, collection: str, result: dict[str, Any], count: int) -> str:
+        """Record work as a succeeded task in the transaction of the work; return its id. The caller commits."""
         task_id = new_id()
-        with self._database.write() as connection:
-            self._delete_oldest(connection)
-            row = {"id": task_id, "type": kind, "collection": collection, "status": "succeeded", "result": result}
-            insert_task(connection, **row, progress_done=count, progress_total=count, finished_at=now())
+        self._delete_oldest(connection)
+        row = {"id": task_id, "type": kind, "collection": collection, "status": "succeeded", "result": result}
+        insert_task(connection, **row, progress_done=count, progress_total=count, finished_at=now())
         return task_id
 
     def is_running(self, task_id: str) -> bool:

@@ -17,8 +17,9 @@ from index.generation.generation import Generation
 from index.generation.store import GenerationStore
 from index.ranking.attention import AttentionHead
 from index.records import MemoryKey
+from index.storage.full_disk import is_full
 from service.runtime.click_repository import click_counts
-from service.runtime.collection import CollectionState, Serving, empty_memory
+from service.runtime.collection import CollectionState, Serving, Shelter, empty_memory
 from service.runtime.collection_repository import (
     PART_SIZE,
     collection_row,
@@ -42,18 +43,47 @@ log = structlog.get_logger()
 def create_collection(
     database: Database, data: Path, name: str, settings: CollectionSettings, encoder_name: str, encoder: Encoder
 ) -> CollectionState:
-    """Create an empty collection with the untrained model as champion, durably, and return its state."""
-    with database.write() as connection:
-        row = insert_collection(connection, name, vars(settings), encoder_name, encoder.fingerprint, encoder.dim)
-        insert_model(connection, row["id"], 0, {"lineage": {"kind": "initial"}, "report": {}, "decision": {}})
-        point_alias(connection, row["id"], "champion", 0)
-    return load_collection(database, row, data)
+    """Create an empty collection with the untrained model as champion, durably, and return its state.
+
+    The index is made before the commit: after an error there is neither the row nor the folder.
+    """
+    state = None
+    try:
+        with database.write() as connection:
+            state = _inserted(database, connection, data, name, settings, encoder_name, encoder)
+    except BaseException:
+        if state is not None:
+            state.store.close()
+            shutil.rmtree(state.directory, ignore_errors=True)
+        raise
+    return state
+
+
+def _inserted(
+    database: Database,
+    connection: Connection,
+    data: Path,
+    name: str,
+    settings: CollectionSettings,
+    encoder_name: str,
+    encoder: Encoder,
+) -> CollectionState:
+    """Insert a collection and make its index; the caller commits."""
+    row = insert_collection(connection, name, vars(settings), encoder_name, encoder.fingerprint, encoder.dim)
+    insert_model(connection, row["id"], 0, {"lineage": {"kind": "initial"}, "report": {}, "decision": {}})
+    point_alias(connection, row["id"], "champion", 0)
+    try:
+        return load_collection(database, row, data)
+    except BaseException:
+        shutil.rmtree(data / "indexes" / str(row["id"]), ignore_errors=True)
+        raise
 
 
 def load_collection(database: Database, row: RowMapping, data: Path) -> CollectionState:
     """Return the state of a stored collection. A missing, outdated or damaged index is rebuilt."""
     directory = data / "indexes" / str(row["id"])
     language, watermark = row["settings"]["language"], row["documents_watermark"]
+    shelter: Shelter | None = None
     with database.read() as connection:
         try:
             store = GenerationStore.open(directory, row["dim"], language, watermark)
@@ -61,17 +91,40 @@ def load_collection(database: Database, row: RowMapping, data: Path) -> Collecti
         except DamagedFile as damage:
             if watermark:
                 log.warning("index_rebuilt", collection=row["name"], reason=str(damage))
-            shutil.rmtree(directory, ignore_errors=True)
-            store, saved = GenerationStore(directory, row["dim"], language), -1
-            store.apply(watermark, indexed_documents(connection, row["id"]))
+            shelter, store = _rebuilt(connection, row, directory)
+            saved = -1
         state = CollectionState(row, directory, store, load_serving(connection, row, data))
-        state.saved_watermark = saved
+        state.saved_watermark, state.shelter, state.behind = saved, shelter, shelter is not None
         state.without_vectors = rows_without_vectors(connection, row["id"])
         state.reindex = partial(reindex, database, state)
         state.count_clicks = partial(click_counts, database, row["id"])
         state.load_memory(confirmations(connection, row["id"]), row["watermark"])
         state.rules = Rulebook(rules(connection, row["id"]))
     return state
+
+
+def _rebuilt(connection: Connection, row: RowMapping, directory: Path) -> tuple[Shelter | None, GenerationStore]:
+    """Return an index of the stored documents: on a full disk in a temporary folder, so that the service can search."""
+    shutil.rmtree(directory, ignore_errors=True)
+    try:
+        return None, _filled(connection, row, directory)
+    except Exception as error:
+        shutil.rmtree(directory, ignore_errors=True)
+        if not is_full(error):
+            raise
+        log.warning("index_behind", collection=row["name"], reason=str(error))
+    shelter = Shelter(prefix="softseek-index-")
+    return shelter, _filled(connection, row, Path(shelter.name) / directory.name)
+
+
+def _filled(connection: Connection, row: RowMapping, directory: Path) -> GenerationStore:
+    store = GenerationStore(directory, row["dim"], row["settings"]["language"])
+    try:
+        store.apply(row["documents_watermark"], indexed_documents(connection, row["id"]))
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def load_serving(connection: Connection, row: RowMapping, data: Path) -> Serving:
@@ -123,7 +176,7 @@ def reindex(database: Database, state: CollectionState) -> None:
 
 def _catch_up(connection: Connection, state: CollectionState, watermark: int) -> None:
     """Add the documents that the index lacks, and remove those that are not stored. Raises what the index raises."""
-    if not state.store.is_on_disk:
+    if not state.store.is_on_disk or state.shelter is not None:
         raise DamagedFile("the files are missing")
     stored = np.asarray(document_rows(connection, state.id), np.int64)
     generation = state.generation
@@ -146,6 +199,9 @@ def _rebuild(connection: Connection, state: CollectionState) -> None:
         raise
     store.remember(before.watermark, before.memory.keys)
     state.store = store
+    if state.shelter is not None:
+        state.shelter.cleanup()
+        state.shelter = None
 
 
 def memory_keys(connection: Connection, row: RowMapping) -> list[MemoryKey]:

@@ -5,8 +5,9 @@ every collection.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from index.encoding.encoder import Encoder, load_encoder
 from index.records import Floats
+from index.storage.full_disk import is_full
 from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import collection_aliases, collection_rows
@@ -156,9 +158,12 @@ class Runtime:
 
     def _load(self) -> None:
         for folder in (self.staging, self.imports):
-            folder.mkdir(parents=True, exist_ok=True)
-        self.jobs.abandon_unfinished()
-        delete_leftovers(self.database, self.settings.data, self.staging)
+            with going_on_a_full_disk():
+                folder.mkdir(parents=True, exist_ok=True)
+        with going_on_a_full_disk():
+            self.jobs.abandon_unfinished()
+        with going_on_a_full_disk():
+            delete_leftovers(self.database, self.settings.data, self.staging)
         with self.database.read() as connection:
             rows = collection_rows(connection)
             self.aliases = collection_aliases(connection)
@@ -168,6 +173,17 @@ class Runtime:
             self.collections[row["name"]] = state
         if DEFAULT_COLLECTION not in self.collections:
             self.create_collection(DEFAULT_COLLECTION, CollectionSettings())
+
+
+@contextmanager
+def going_on_a_full_disk() -> Iterator[None]:
+    """Log the error of a full disk instead of raising it: the service starts, and searches and reads."""
+    try:
+        yield
+    except Exception as error:
+        if not is_full(error):
+            raise
+        log.warning("disk_full", reason=str(error))
 
 
 def _encoder_of(settings: Settings) -> Encoder:
