@@ -169,4 +169,4 @@ def _require_same_id(document: DocumentBody | DocumentPatch, document_id: str) -
 
 
 def _start(runtime: Runtime, state: CollectionState, documents: Sequence[Any]) -> str:
-    return indexing.start_indexing(runtime, state, acceptance.accept(runtime, state, documents))
+    return indexing.start_batch(runtime, state, documents)

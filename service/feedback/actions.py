@@ -19,6 +19,7 @@ from service.http.requests import first_error
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, confirmations
 from service.runtime.runtime import Runtime
+from service.storage.reservations import note_answer
 
 
 def read_events(body: bytes) -> list[Any]:
@@ -70,6 +71,7 @@ def take_events(runtime: Runtime, state: CollectionState, items: Sequence[Any]) 
         with runtime.database.write() as connection:
             added = _store_events(connection, state, accepted, vectors, positions)
             watermark = bump_watermark(connection, state.id, documents=False) if added else 0
+            note_answer(202, _outcome(len(accepted), rejected))
         if added:
             _remember(runtime, state, watermark, added, [])
     return _outcome(len(accepted), rejected)
@@ -92,9 +94,12 @@ def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any
             accepted = [judgment for index, judgment in judgments if index not in unknown]
             added, removed = _store_judgments(connection, state, accepted, rows, vectors)
             watermark = bump_watermark(connection, state.id, documents=False) if added or removed else 0
+            rejected += [
+                {"index": index, "code": "unknown_document", "detail": "no such document"} for index in unknown
+            ]
+            note_answer(200, _outcome(len(accepted), rejected))
         if added or removed:
             _remember(runtime, state, watermark, added, removed)
-    rejected += [{"index": index, "code": "unknown_document", "detail": "no such document"} for index in unknown]
     return _outcome(len(accepted), rejected)
 
 
@@ -109,6 +114,7 @@ def delete_events(
         with runtime.database.write() as connection:
             count, removed = repository.delete_events(connection, state.id, query_id, client_id, before)
             watermark = bump_watermark(connection, state.id, documents=False) if removed else 0
+            note_answer(200, {"deleted": count})
         if removed:
             _remember(runtime, state, watermark, [], removed)
     return count

@@ -21,6 +21,7 @@ from service.runtime.task_repository import (
     update_task,
 )
 from service.storage.database import Database, new_id, now
+from service.storage.reservations import note_answer
 
 INTERRUPTED = {"code": "interrupted", "detail": "the service stopped before this task ended"}
 WRITE_SECONDS = 0.5
@@ -115,20 +116,34 @@ class Jobs:
 
         Raises Problem 503 `too_many_tasks` if the setting `max_tasks` of tasks are unfinished.
         """
-        task_id = new_id()
         with self._database.write() as connection:
-            self._delete_oldest(connection)
-            insert_task(connection, id=task_id, type=kind, collection=collection, status="enqueued")
+            task_id = self.enqueued(connection, kind, collection)
+        self.run(task_id, work)
+        return task_id
+
+    def enqueued(self, connection: Connection, kind: str, collection: str | None) -> str:
+        """Record a task in the transaction of the work that it goes on with; return its id. The caller calls `run`.
+
+        Raises Problem 503 `too_many_tasks`.
+        """
+        return self._recorded(connection, type=kind, collection=collection, status="enqueued")
+
+    def run(self, task_id: str, work: Work) -> None:
+        """Start the work of an enqueued task whose record is committed."""
         progress = self._running[task_id] = Progress(self._database, task_id)
         self._pool.submit(self._run, task_id, work, progress)
-        return task_id
 
     def finished(self, connection: Connection, kind: str, collection: str, result: dict[str, Any], count: int) -> str:
         """Record work as a succeeded task in the transaction of the work; return its id. The caller commits."""
+        done = {"progress_done": count, "progress_total": count, "finished_at": now()}
+        return self._recorded(connection, type=kind, collection=collection, status="succeeded", result=result, **done)
+
+    def _recorded(self, connection: Connection, **values: Any) -> str:
+        """Insert a task, and note it as the answer of the request that starts it; return its id."""
         task_id = new_id()
         self._delete_oldest(connection)
-        row = {"id": task_id, "type": kind, "collection": collection, "status": "succeeded", "result": result}
-        insert_task(connection, **row, progress_done=count, progress_total=count, finished_at=now())
+        insert_task(connection, id=task_id, **values)
+        note_answer(202, _body(find_task(connection, task_id), None), f"/v1/tasks/{task_id}")
         return task_id
 
     def is_running(self, task_id: str) -> bool:

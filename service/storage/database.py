@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from service.storage.reservations import storing_reservation
+
 if TYPE_CHECKING:
     from alembic.config import Config
 
@@ -75,8 +77,9 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Give the writing connection inside BEGIN IMMEDIATE. The commit is durable when the context ends."""
-        with self._write_lock, self._writer.begin() as connection:
+        with self._write_lock, storing_reservation() as store, self._writer.begin() as connection:
             yield connection
+            store(connection)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
