@@ -12,7 +12,7 @@ import typer
 
 from service.cli import show
 from service.cli.connection import Service, connect, open_runtime, quiet, ready_to_open, settings_from
-from service.cli.failures import ERROR, OWNED, Failure, Refused
+from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
 from service.cli.options import DataOption, JsonOption, UrlOption
 
 if TYPE_CHECKING:
@@ -131,10 +131,19 @@ def demo(data: DataOption = None, json_out: JsonOption = False) -> None:
         raise typer.Exit(ERROR)
 
 
-def doctor(data: DataOption = None, url: UrlOption = None, json_out: JsonOption = False) -> None:
+def doctor(
+    data: DataOption = None,
+    url: UrlOption = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Rebuild damaged indexes, and accept that missing changes are lost.")
+    ] = False,
+    json_out: JsonOption = False,
+) -> None:
     """Check the installation and the data directory, or a running server."""
+    if repair and url is not None:
+        raise Failure(USAGE, "--repair opens the data directory itself: stop the server and leave out --url")
     if url is None:
-        checks = check_directory(data)
+        checks = check_directory(data, repair)
     else:
         with connect(data, url) as service:
             checks = check_server(service)
@@ -166,7 +175,7 @@ def check(name: str, ok: bool, detail: str) -> dict[str, Any]:
     return {"name": name, "ok": ok, "detail": detail}
 
 
-def check_directory(data: Path | None) -> list[dict[str, Any]]:
+def check_directory(data: Path | None, repair: bool = False) -> list[dict[str, Any]]:
     """Open the data directory; return the checks of the installation and of the directory.
 
     Raises Failure if another process owns the directory, or a setting is invalid.
@@ -176,7 +185,7 @@ def check_directory(data: Path | None) -> list[dict[str, Any]]:
         from service.operations.health import diagnose
 
         with open_runtime(settings) as runtime:
-            return list(diagnose(runtime))
+            return list(diagnose(runtime, repair))
     except ImportError as error:
         return [versions(), check("installation", False, f"a library does not load: {error}")]
     except Failure as failure:

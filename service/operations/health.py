@@ -65,8 +65,11 @@ def metrics(runtime: Running) -> Response:
     return Response(b"".join(lines), media_type=CONTENT_TYPE_LATEST)
 
 
-def diagnose(runtime: Runtime) -> list[dict[str, Any]]:
-    """Return the checks of an installation and its data: name, ok, detail."""
+def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
+    """Return the checks of an installation and its data: name, ok, detail.
+
+    repair: after the checks, rebuild damaged indexes from the database and accept missing changes.
+    """
     checks = [_check("python", sys.version_info[:2] == (3, 11), sys.version.split()[0])]
     checks += [_check(name, True, version(name)) for name in LIBRARIES]
     encoder = runtime.encoder
@@ -77,7 +80,10 @@ def diagnose(runtime: Runtime) -> list[dict[str, Any]]:
         checks.append(_check("database", integrity == "ok", integrity))
         checks.append(_check("foreign keys", not orphans, f"{orphans} rows without the row that they refer to"))
         for name, state in sorted(runtime.collections.items()):
-            checks += _collection_checks(runtime, connection, name, state)
+            found = _collection_checks(runtime, connection, name, state)
+            checks += found
+            if repair:
+                checks += _repaired(runtime, state, found)
     free = shutil.disk_usage(runtime.settings.data).free
     checks.append(_check("free disk", free > MIN_FREE_BYTES, f"{free // 2**20} MiB"))
     return checks
@@ -95,10 +101,30 @@ def _collection_checks(
     counts = f"{rows} documents, {indexed} indexed, {words} in words"
     return [
         _check(f"index of {name}", rows == indexed == words, counts),
+        _check(
+            f"changes of {name}",
+            not state.missing_changes,
+            f"{state.missing_changes} committed changes are missing" if state.missing_changes else "complete",
+        ),
         _check(f"keys of {name}", intact, "as saved" if intact else "differ from their checksums"),
         _check(f"encoder of {name}", same_encoder, state.fingerprint[:12]),
         _check(f"models of {name}", not damaged, f"{len(versions)} versions, damaged: {damaged}"),
     ]
+
+
+def _repaired(runtime: Runtime, state: CollectionState, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Mend what can be mended of a collection; return a check of each repair."""
+    mended = []
+    failed = {check["name"] for check in found if not check["ok"]}
+    if failed & {f"index of {state.name}", f"keys of {state.name}"}:
+        state.behind = True
+        healed = state.heal(rebuild=True)
+        mended.append(_check(f"repair of the index of {state.name}", healed, "rebuilt from the database"))
+    if state.missing_changes:
+        detail = f"{state.missing_changes} changes are lost; they are reported no longer"
+        runtime.accept_missing_changes(state)
+        mended.append(_check(f"repair of the changes of {state.name}", True, detail))
+    return mended
 
 
 def _check(name: str, ok: bool, detail: str) -> dict[str, Any]:

@@ -33,6 +33,8 @@ from service.runtime.rules import Rulebook
 BOUNDS = Bounds()
 HEAL_SECONDS = 30.0
 """Least time between two attempts of writes to heal an index; a rebuild takes longer than a write should."""
+COMMITS_MISSING = "commits_missing"
+"""The database lacks changes that an earlier process committed."""
 INDEX_BEHIND = "index_behind"
 """The index lacks committed changes, because it could not be written."""
 WEIGHED = 2000
@@ -86,10 +88,14 @@ class CollectionState:
         self.saved_watermark = -1
         self.behind = False
         """Whether the index lacks a change that is committed to the database."""
+        self.missing_changes = 0
+        """The number of changes that an earlier process committed and the database lacks."""
+        self.mark: Callable[[int], None] = lambda _: None
+        """Writes the watermark of a committed change beside the database; `service.runtime.runtime` sets it."""
         self.shelter: Shelter | None = None
         """The temporary folder of an index that the full disk of the data directory had no place for."""
-        self.reindex: Callable[[], None] = lambda: None
-        """Brings the index up to the database; `service.runtime.loader` sets it."""
+        self.reindex: Callable[[bool], None] = lambda _: None
+        """Brings the index up to the database, or makes it again as a whole; `service.runtime.loader` sets it."""
         self._healed_at = 0.0
         """The moment of the last attempt to heal the index, by `time.monotonic`."""
 
@@ -141,6 +147,7 @@ class CollectionState:
         The change is committed, so an index that cannot be written is no error of the request: the collection is
         `behind` until `heal` has succeeded, removed documents are hidden at once, and the index is not saved.
         """
+        self.mark(watermark)
         if self.behind or not self._applied(watermark, added, removed):
             self.behind = True
             self.store.hide(removed)
@@ -162,10 +169,11 @@ class CollectionState:
             raise
         return True
 
-    def heal(self, pause_seconds: float = 0.0) -> bool:
+    def heal(self, pause_seconds: float = 0.0, rebuild: bool = False) -> bool:
         """Bring an index that lacks committed changes, or lost its files, up to the database; False if that fails.
 
-        pause_seconds: the least time since the last attempt that failed; before that, nothing is tried.
+        rebuild: whether the index is made again as a whole. pause_seconds: the least time since the last attempt that
+        failed; before that, nothing is tried.
         """
         with self.lock:
             if not self.store.is_on_disk:
@@ -175,7 +183,7 @@ class CollectionState:
             if pause_seconds and time.monotonic() < self._healed_at + pause_seconds:
                 return False
             try:
-                self.reindex()
+                self.reindex(rebuild)
             except Exception as error:
                 self._healed_at = time.monotonic()
                 log.warning("index_not_healed", collection=self.name, reason=str(error))
@@ -187,7 +195,8 @@ class CollectionState:
     @property
     def degraded(self) -> tuple[str, ...]:
         """Why answers of this collection are less than they should be."""
-        return (*self.serving.degraded, *((INDEX_BEHIND,) if self.behind else ()))
+        missing = (COMMITS_MISSING,) if self.missing_changes else ()
+        return (*self.serving.degraded, *missing, *((INDEX_BEHIND,) if self.behind else ()))
 
     def remember(self, watermark: int, added: Iterable[Confirmation], removed: Iterable[int] = ()) -> None:
         """Publish a generation with confirmations added and removed. The caller holds the lock.
@@ -195,6 +204,7 @@ class CollectionState:
         The day of the memory stays the same, so that a click does not wait until all confirmations are aged:
         `service.operations.housekeeping` ages them.
         """
+        self.mark(watermark)
         touched = self.memory.change(added, removed)
         self._use_clicks(touched)
         self.store.revise(watermark, self.memory.keys(touched))

@@ -73,14 +73,17 @@ def _inserted(
     insert_model(connection, row["id"], 0, {"lineage": {"kind": "initial"}, "report": {}, "decision": {}})
     point_alias(connection, row["id"], "champion", 0)
     try:
-        return load_collection(database, row, data)
+        return load_collection(database, row, data, sheltered=False)
     except BaseException:
         shutil.rmtree(data / "indexes" / str(row["id"]), ignore_errors=True)
         raise
 
 
-def load_collection(database: Database, row: RowMapping, data: Path) -> CollectionState:
-    """Return the state of a stored collection. A missing, outdated or damaged index is rebuilt."""
+def load_collection(database: Database, row: RowMapping, data: Path, sheltered: bool = True) -> CollectionState:
+    """Return the state of a stored collection. A missing, outdated or damaged index is rebuilt.
+
+    sheltered: whether a full disk lets the index lie in a temporary folder.
+    """
     directory = data / "indexes" / str(row["id"])
     language, watermark = row["settings"]["language"], row["documents_watermark"]
     shelter: Shelter | None = None
@@ -91,7 +94,7 @@ def load_collection(database: Database, row: RowMapping, data: Path) -> Collecti
         except DamagedFile as damage:
             if watermark:
                 log.warning("index_rebuilt", collection=row["name"], reason=str(damage))
-            shelter, store = _rebuilt(connection, row, directory)
+            shelter, store = _rebuilt(connection, row, directory, sheltered)
             saved = -1
         state = CollectionState(row, directory, store, load_serving(connection, row, data))
         state.saved_watermark, state.shelter, state.behind = saved, shelter, shelter is not None
@@ -103,14 +106,16 @@ def load_collection(database: Database, row: RowMapping, data: Path) -> Collecti
     return state
 
 
-def _rebuilt(connection: Connection, row: RowMapping, directory: Path) -> tuple[Shelter | None, GenerationStore]:
+def _rebuilt(
+    connection: Connection, row: RowMapping, directory: Path, sheltered: bool
+) -> tuple[Shelter | None, GenerationStore]:
     """Return an index of the stored documents: on a full disk in a temporary folder, so that the service can search."""
     shutil.rmtree(directory, ignore_errors=True)
     try:
         return None, _filled(connection, row, directory)
     except Exception as error:
         shutil.rmtree(directory, ignore_errors=True)
-        if not is_full(error):
+        if not sheltered or not is_full(error):
             raise
         log.warning("index_behind", collection=row["name"], reason=str(error))
     shelter = Shelter(prefix="softseek-index-")
@@ -161,11 +166,13 @@ def rebuild_index(database: Database, state: CollectionState, damaged: Generatio
         state.behind = False
 
 
-def reindex(database: Database, state: CollectionState) -> None:
+def reindex(database: Database, state: CollectionState, rebuild: bool) -> None:
     """Bring the index of a collection up to the database: by what it lacks, or else as a whole. The caller locks."""
     with database.read() as connection:
         watermark = collection_row(connection, state.id)["documents_watermark"]
         try:
+            if rebuild:
+                raise DamagedFile("a rebuild is asked for")
             _catch_up(connection, state, watermark)
         except Exception as error:  # the files are gone, or hold something else than they should
             log.warning("index_rebuilt", collection=state.name, reason=str(error))

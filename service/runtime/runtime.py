@@ -31,6 +31,7 @@ from service.runtime.loader import create_collection, load_collection
 from service.runtime.training_supervisor import TrainingSupervisor
 from service.settings import Settings
 from service.storage.database import DATABASE_FILE, ENCODERS, Database, OwnerLock
+from service.storage.watermarks import Watermarks
 
 DEFAULT_COLLECTION = "default"
 CACHED_QUERIES = 4096
@@ -57,6 +58,7 @@ class Runtime:
         self.closing = False
         """Whether the service is closing. Work that stops then is resumed at the next start."""
         self._lock = lock
+        self._watermarks = Watermarks(settings.data)
         self._search_pool = ThreadPoolExecutor(settings.search_threads, "search", initializer=_one_native_thread)
         self._search_slots = threading.BoundedSemaphore(settings.search_threads + settings.search_queue)
         self._encode_query = lru_cache(CACHED_QUERIES)(self._encode_one)
@@ -98,6 +100,7 @@ class Runtime:
         for state in self.collections.values():
             state.store.close()
         self.database.close()
+        self._watermarks.close()
         self._lock.release()
 
     def save(self) -> None:
@@ -126,6 +129,7 @@ class Runtime:
             own = self.settings
             state = create_collection(self.database, own.data, name, settings, own.encoder, self.encoder)
             state.use_known_words(self.encoder.words)
+            self._watch(state)
             self.collections[name] = state
         return state
 
@@ -151,6 +155,18 @@ class Runtime:
         """The folder of streamed request bodies that wait to be imported."""
         return self.settings.data / "imports"
 
+    def _watch(self, state: CollectionState) -> None:
+        """Compare the watermark of a collection with the file of watermarks, and write it there from now on."""
+        state.missing_changes = max(0, self._watermarks.read(state.id) - state.generation.watermark)
+        if state.missing_changes:
+            log.error("commits_missing", collection=state.name, changes=state.missing_changes)
+        state.mark = lambda watermark: self._watermarks.write(state.id, watermark + state.missing_changes)
+
+    def accept_missing_changes(self, state: CollectionState) -> None:
+        """Report the missing changes of a collection no longer: they are lost, and the owner knows it."""
+        state.missing_changes = 0
+        state.mark(state.generation.watermark)
+
     def _encode_one(self, text: str) -> Floats:
         vector: Floats = self.encoder.encode_queries([text])[0]
         vector.setflags(write=False)
@@ -170,6 +186,7 @@ class Runtime:
         for row in rows:
             state = load_collection(self.database, row, self.settings.data)
             state.use_known_words(self.encoder.words)
+            self._watch(state)
             self.collections[row["name"]] = state
         if DEFAULT_COLLECTION not in self.collections:
             self.create_collection(DEFAULT_COLLECTION, CollectionSettings())

@@ -6,6 +6,7 @@ writes and checkpoints, behind a lock, in the process that owns the data directo
 
 import fcntl
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -109,7 +110,8 @@ class Database:
         self._readers.dispose()
         with self._write_lock:
             raw = self._writer.raw_connection()  # a checkpoint cannot run inside a transaction
-            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+            with suppress(sqlite3.OperationalError):  # on a full disk the log stays, and the next start reads it
+                raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
             raw.close()
         self._writer.dispose()
 
