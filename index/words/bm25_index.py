@@ -11,6 +11,7 @@ from pathlib import Path
 
 import tantivy
 
+from index.storage.files import make_durable_directory
 from index.words.analyzers import analyzer_for
 from index.words.query_words import Words, number_words
 from index.words.tokens import spaced
@@ -28,7 +29,7 @@ class WordIndex:
     """The writable index, in its own folder. One writer. Each commit publishes a new WordSearcher."""
 
     def __init__(self, directory: Path, language: str) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_durable_directory(directory)
         self._directory = directory
         self._schema = _schema()
         self._analyzer = analyzer_for(language)

@@ -1,5 +1,6 @@
 """`serve` runs the server, `demo` demonstrates learning, `doctor` checks the installation."""
 
+import os
 import platform
 import signal
 import socket
@@ -72,6 +73,7 @@ def serve(
     json_out: JsonOption = False,
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C."""
+    os.umask(0o077)  # the files of the data directory are for their owner alone
     stop = StopSignal()
     settings = settings_from(data=data, host=host, port=port)
     with bind(settings.host, settings.port) as listening, open_runtime(settings, new) as runtime:

@@ -3,6 +3,7 @@
 import shutil
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -84,6 +85,7 @@ def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
             checks += found
             if repair:
                 checks += _repaired(runtime, state, found)
+    checks.append(_rights(runtime.settings.data))
     free = shutil.disk_usage(runtime.settings.data).free
     checks.append(_check("free disk", free > MIN_FREE_BYTES, f"{free // 2**20} MiB"))
     return checks
@@ -110,6 +112,13 @@ def _collection_checks(
         _check(f"encoder of {name}", same_encoder, state.fingerprint[:12]),
         _check(f"models of {name}", not damaged, f"{len(versions)} versions, damaged: {damaged}"),
     ]
+
+
+def _rights(directory: Path) -> dict[str, Any]:
+    """Return the check of the rights on the data directory. Wider rights are named, and are no failure."""
+    mode = directory.stat().st_mode & 0o777
+    advice = f"; other users have rights, which chmod 700 {directory} takes away" if mode & 0o077 else ""
+    return _check("rights", True, f"{mode:o}{advice}")
 
 
 def _repaired(runtime: Runtime, state: CollectionState, found: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -6,11 +6,10 @@ collections.
 import threading
 from datetime import UTC, datetime, timedelta
 
-import structlog
-
 from service.feedback.actions import delete_events
 from service.operations.repository import delete_impressions
 from service.runtime.collection_repository import bump_watermark
+from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.runtime import Runtime
 from service.storage.database import rfc3339
 from service.training.actions import start_scheduled_runs
@@ -18,7 +17,6 @@ from service.training.actions import start_scheduled_runs
 SAVE_SECONDS = 30.0
 RETENTION_ROUNDS = 120
 """Rounds of SAVE_SECONDS between two checks of retention: an hour."""
-log = structlog.get_logger()
 
 
 class Housekeeping:
@@ -31,6 +29,7 @@ class Housekeeping:
         self._runtime = runtime
         self._trains = trains
         self._stopped = threading.Event()
+        self._failures = RepeatedFailures("housekeeping_failed")
         self._thread = threading.Thread(target=self._rounds, name="housekeeping", daemon=True)
         self._thread.start()
 
@@ -44,16 +43,17 @@ class Housekeeping:
         seen: dict[str, int] = {}
         while True:
             try:
+                heal_indexes(self._runtime)  # first: it needs no write, and a full disk may stop the steps below
                 if rounds % RETENTION_ROUNDS == 0:
                     forget_old_feedback(self._runtime)
                 age_memory(self._runtime)
                 weigh_memory(self._runtime)
-                heal_indexes(self._runtime)
                 self._save_paused(seen)
                 if self._trains:
                     start_scheduled_runs(self._runtime)
-            except Exception:
-                log.exception("housekeeping_failed")
+                self._failures.succeeded()
+            except Exception as error:
+                self._failures.failed(error)
             rounds += 1
             if self._stopped.wait(SAVE_SECONDS):
                 return

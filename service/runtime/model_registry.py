@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from index.errors import EncoderMismatch
-from index.storage.files import sync_directory
+from index.storage.files import make_durable_directory, sync_directory
 from service.runtime.collection import CollectionState, Serving
 from service.runtime.model_files import load_version, model_directory
 from service.runtime.model_repository import (
@@ -38,7 +38,7 @@ def register(
     facts: lineage, report and decision.
     """
     target = model_directory(runtime.settings.data, state.id, version)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_durable_directory(target.parent)
     if target.exists():  # of a process that ended before it committed the row, or of a newer state of the database
         os.replace(target, target.with_name(f"{target.name}-unknown-{new_id()}"))
     os.replace(staged, target)

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from index.encoding.encoder import Encoder, load_encoder
 from index.records import Floats
+from index.storage.files import make_durable_directory
 from index.storage.full_disk import is_full
 from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
@@ -175,7 +176,7 @@ class Runtime:
     def _load(self) -> None:
         for folder in (self.staging, self.imports):
             with going_on_a_full_disk():
-                folder.mkdir(parents=True, exist_ok=True)
+                make_durable_directory(folder)
         with going_on_a_full_disk():
             self.jobs.abandon_unfinished()
         with going_on_a_full_disk():

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from index.storage.files import sync_directory
 from service.storage.reservations import storing_reservation
 
 if TYPE_CHECKING:
@@ -49,8 +50,10 @@ class OwnerLock:
     """Exclusive ownership of a data directory until the process ends. The lock file contains the owner's PID."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # an existing directory keeps its rights
+            sync_directory(directory.parent)
+        self._file = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
