@@ -17,6 +17,7 @@ from service.http.metrics import REGISTRY
 from service.http.problems import Problem
 from service.operations import repository
 from service.operations.answers import Liveness, Readiness
+from service.operations.comparison import differing_documents
 from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
 from service.runtime.model_files import load_version
@@ -24,6 +25,8 @@ from service.runtime.runtime import Runtime
 
 router = APIRouter(tags=["health"])
 MIN_FREE_BYTES = 200 * 1024 * 1024
+MOST_NAMED = 20
+"""Damaged documents that a check names."""
 LIBRARIES = (
     "torch",
     "faiss-cpu",
@@ -109,9 +112,17 @@ def _collection_checks(
             f"{state.missing_changes} committed changes are missing" if state.missing_changes else "complete",
         ),
         _check(f"keys of {name}", intact, "as saved" if intact else "differ from their checksums"),
+        _stored_check(connection, state, intact),
         _check(f"encoder of {name}", same_encoder, state.fingerprint[:12]),
         _check(f"models of {name}", not damaged, f"{len(versions)} versions, damaged: {damaged}"),
     ]
+
+
+def _stored_check(connection: Connection, state: CollectionState, keys_are_intact: bool) -> dict[str, Any]:
+    """Return the check of the stored texts and vectors against the index, which must be intact for it."""
+    differing = differing_documents(connection, state) if keys_are_intact else []
+    named = f"differ from the index: {', '.join(differing[:MOST_NAMED])}; {len(differing)} in all"
+    return _check(f"documents of {state.name}", not differing, named if differing else "as indexed")
 
 
 def _rights(directory: Path) -> dict[str, Any]:
