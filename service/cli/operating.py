@@ -68,7 +68,7 @@ def serve(
         typer.Option(min=0, max=65535, help="The port; by default 8080. 0 selects a free port.", show_default=False),
     ] = None,
     new: Annotated[
-        bool, typer.Option("--new", help="Start anew where the database is gone; what is there is moved aside.")
+        bool, typer.Option("--new", help="Start anew where the database is gone; the contents are moved aside.")
     ] = False,
     json_out: JsonOption = False,
 ) -> None:
