@@ -51,7 +51,7 @@ from index.storage.checksum_guard import ChecksumGuard
 from index.words.query_words import QueryWords
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.term_matching import Matches
-from index.words.word_search import Reading, WordSearcher
+from index.words.word_search import IdOrder, Reading, WordSearcher
 from service.settings import Settings
 
 WHOLE = "the whole"
@@ -89,7 +89,12 @@ class NoWords(WordSearcher):
         return self._wrapped.count
 
     def find(
-        self, reading: Reading, k: int, allowed: Ints | None = None, corrected: Ints | None = None
+        self,
+        reading: Reading,
+        k: int,
+        allowed: Ints | None = None,
+        corrected: Ints | None = None,
+        id_order: IdOrder | None = None,
     ) -> tuple[Ints, Floats]:
         """Return no rows."""
         return np.empty(0, np.int64), np.empty(0, np.float32)

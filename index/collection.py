@@ -103,7 +103,8 @@ class Collection:
         added = []
         for document, vectors in zip(latest, encoded, strict=True):
             row = next(self._numbers)
-            added.append(IndexedDocument(row, words_of(document), vectors.keys, vectors.value, document.title or ""))
+            title = document.title or ""
+            added.append(IndexedDocument(row, words_of(document), vectors.keys, vectors.value, title, document.id))
             self._documents.pop(self._rows.get(document.id, -1), None)
             self._documents[row], self._rows[document.id] = document, row
         self._store.apply(self._tick(), added, removed)

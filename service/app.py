@@ -47,7 +47,7 @@ from service.operations.housekeeping import Housekeeping
 from service.operations.idempotency import Idempotency
 from service.recommend import routes as recommend
 from service.rules import routes as rules
-from service.runtime.runtime import Runtime
+from service.runtime.runtime import Runtime, going_on_a_full_disk
 from service.search import routes as search
 from service.settings import Settings, origins_in
 from service.snapshots import routes as snapshots
@@ -77,14 +77,10 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         opened = runtime if runtime is not None else await run_in_threadpool(lambda: Runtime.open(settings))
         app.state.runtime = opened
-        await run_in_threadpool(resume_erasures, opened)  # before a training run reads its staged feedback again
-        await run_in_threadpool(delete_unfinished, opened.settings.data)
         app.state.authority = KeyAuthority(opened)
         if not owner:
             await run_in_threadpool(key_actions.adopt_admin_key, opened)
-        await run_in_threadpool(resume_pending, opened)
-        await run_in_threadpool(resume_imports, opened)
-        await run_in_threadpool(resume_training, opened)
+        await run_in_threadpool(_resume, opened)
         housekeeping = Housekeeping(opened, trains)
         try:
             yield
@@ -132,6 +128,17 @@ def _is_full(scope: Scope) -> bool:
     """Return whether the queue of searches has no place."""
     runtime: Runtime | None = getattr(scope["app"].state, "runtime", None)
     return runtime is not None and runtime.search_pool.is_full
+
+
+def _resume(runtime: Runtime) -> None:
+    """Resume the work of an earlier process. On a full disk it waits for the next start.
+
+    An erasure goes first, before a training run reads its staged feedback again.
+    """
+    delete_unfinished(runtime.settings.data)
+    for resume in (resume_erasures, resume_pending, resume_imports, resume_training):
+        with going_on_a_full_disk():
+            resume(runtime)
 
 
 def configure_logging(level: str) -> None:

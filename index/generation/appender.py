@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from index.encoding.documents import document_value
-from index.generation.columns import ColumnBuffers, Columns
+from index.generation.columns import ColumnBuffers, Columns, id_order
 from index.generation.generation import Generation, IndexedDocument
 from index.records import Floats, Mask
 from index.storage.checksum_guard import checksums
@@ -49,6 +49,7 @@ class Block:
             first_token=np.cumsum([0, *map(len, tokens)]),
             tokens=np.concatenate([np.empty(0, np.uint32), *tokens]),
             title_words=np.asarray(title_words, np.int64),
+            id_order=id_order(document.id for document in documents),
         )
         return cls(columns, vectors, values, np.ones(len(documents), np.bool_))
 

@@ -1,6 +1,8 @@
 """The columns of a generation: numbers per document, key and word; the vectors are stored separately."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,19 @@ from index.storage.checksum_guard import Checksums
 from index.storage.growable_array import GrowableArray
 from index.words.query_words import Words
 
+ID_BYTES, HASH_BYTES = 16, 8
+ID_ORDER = np.dtype(f"S{ID_BYTES + HASH_BYTES}")
+"""The first bytes of an id in UTF-8, then a hash of the id, which orders ids with the same beginning."""
+
+
+def id_order(ids: Iterable[str]) -> NDArray[np.bytes_]:
+    """Return bytes (n,) by which documents with equal scores are ordered: the same in every history of a collection."""
+    texts = (id.encode("utf-8", "replace") for id in ids)
+    ordered = [
+        text[:ID_BYTES].ljust(ID_BYTES, b"\0") + blake2b(text, digest_size=HASH_BYTES).digest() for text in texts
+    ]
+    return np.asarray(ordered, ID_ORDER)
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -19,7 +34,8 @@ class Columns:
     rows (N,), ascending, and value_checksums (N,) are per document. Document n has the keys first_key[n]:first_key[n +
     1] and the words first_token[n]:first_token[n + 1]; first_key and first_token are (N + 1,) and begin with 0.
     key_kind, key_start, key_end (character offsets in the text) and key_checksums are (K,); tokens (T,) are word
-    numbers; the first title_words[n] words of document n are those of its title, and title_words is (N,).
+    numbers; the first title_words[n] words of document n are those of its title, and title_words is (N,). id_order (N,)
+    bytes sorts as the ids of the documents do (`id_order`).
     """
 
     rows: Ints
@@ -32,12 +48,14 @@ class Columns:
     first_token: Ints
     tokens: Words
     title_words: Ints
+    id_order: NDArray[np.bytes_]
 
     @classmethod
     def empty(cls) -> "Columns":
         """Return the columns of no documents."""
         none, checksums, start = np.empty(0, np.int64), np.empty(0, np.uint64), np.zeros(1, np.int64)
-        return cls(none, checksums, start, none, none, none, checksums, start, np.empty(0, np.uint32), none)
+        words, ids = np.empty(0, np.uint32), np.empty(0, ID_ORDER)
+        return cls(none, checksums, start, none, none, none, checksums, start, words, none, ids)
 
     def by_name(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by their names."""
@@ -61,6 +79,7 @@ class Columns:
             first_token=_offsets(self.first_token, doc_indices),
             tokens=self.tokens[tokens],
             title_words=self.title_words[doc_indices],
+            id_order=self.id_order[doc_indices],
         )
 
 

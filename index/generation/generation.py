@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from index.candidates.base import MISSING, SealedIndex
 from index.candidates.exact import ExactIndex
@@ -27,10 +28,10 @@ from index.words.word_search import WordSearcher
 
 @dataclass(frozen=True)
 class IndexedDocument:
-    """A document of the index: its row, the text for term matching, its own keys, its value (V,), and its title.
+    """A document of the index: its row, the text for term matching, its own keys, its value (V,), its title and its id.
 
-    Without a value, the document gets the `document_value` of its keys. The text for term matching begins with the
-    title.
+    The id orders documents with equal scores. Without a value, the document gets the `document_value` of its keys. The
+    text for term matching begins with the title.
     """
 
     row: int
@@ -38,6 +39,7 @@ class IndexedDocument:
     keys: Sequence[Key]
     value: Floats | None = None
     title: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,19 @@ class Generation:
     def value_vectors(self, doc_indices: Ints) -> Floats:
         """Return the values (n, V) of these documents. Raises DamagedKeys if a value differs from its checksum."""
         return self.value_guard.read(self.values, doc_indices)
+
+    def best_first(self, doc_indices: Ints, scores: Floats) -> Ints:
+        """Return the order (n,) of these documents by their scores (n,), best first; equal scores by document id."""
+        order: Ints = np.argsort(-scores, kind="stable")
+        ordered = scores[order]
+        if len(order) > 1 and (ordered[1:] == ordered[:-1]).any():
+            order = np.lexsort((doc_indices, self.columns.id_order.take(doc_indices), -scores))
+        return order
+
+    def id_order_of(self, rows: Ints) -> NDArray[np.bytes_]:
+        """Return bytes (n,) that sort as the ids of these rows do; a neighbour stands for a row that is absent."""
+        doc_index = np.searchsorted(self.rows, rows).clip(0, len(self.rows) - 1)
+        return self.columns.id_order.take(doc_index)
 
     def doc_indices(self, rows: Ints) -> Ints:
         """Return the doc indices of these rows, MISSING for a row that is absent or not alive."""

@@ -22,7 +22,7 @@ from index.generation.columns import NAMES, ColumnBuffers, Columns
 from index.generation.compaction import carried_over, compact, is_sparse
 from index.generation.generation import Generation, IndexedDocument
 from index.memory.memory import Memory
-from index.records import MemoryKey
+from index.records import Mask, MemoryKey
 from index.storage.background import Background
 from index.storage.checksum_guard import ChecksumGuard
 from index.storage.files import MANIFEST, read_manifest, sync_directory, write_manifest
@@ -42,10 +42,10 @@ WAITING_TAIL = 4
 """A write waits for the background task, or seals by itself, when the tail has this many times its allowed length."""
 LAST_CARRIED = 1000
 """Maximum number of documents that are carried over to a compacted copy while writes wait, which takes milliseconds."""
-FORMAT = 7
+FORMAT = 8
 """Version of the saved format; a folder of another version is rebuilt from the documents. Version 1 had no tokens, 2 no
 checksums, 3 scanned small sets in half precision, 4 had no values, 5 had no vocabulary, 6 had no title_words and kept
-halfwidth Katakana."""
+halfwidth Katakana, 7 had no id_order."""
 DENSE_FILE = "dense.faiss"
 WORDS_FOLDER = "words"
 
@@ -155,27 +155,36 @@ class GenerationStore:
         """Publish a generation with these documents added and these rows removed.
 
         The rows of `added` must be ascending and above all earlier rows. Waits for the background task only if the tail
-        would become too long.
+        would become too long. After an error the current generation is as before, and the words of the failed change
+        are forgotten; the caller brings the index up to its documents before the next change.
         """
         new_keys = sum(len(document.keys) for document in added)
         if _tail(self.current) + new_keys > WAITING_TAIL * _allowed_tail(self.current):
             self._background.wait()
         with self._lock:
             self._mark_written()
-            self._words.replace([document.row for document in added], [document.words for document in added])
-            self._words.remove(removed)
-            state = self._appended(self.current, added)
-            alive = state.alive.copy()
-            gone = state.doc_indices(np.asarray(removed, np.int64))
-            alive[gone[gone != MISSING]] = False
-            state = replace(state, watermark=watermark, alive=alive, words=self._words.commit())
-            state, appender = self._maintained_inline(state)
+            try:
+                state, appender = self._changed(watermark, added, removed)
+            except BaseException:
+                self._words.roll_back()
+                raise
             self.current = state
             if appender is not None and appender is not self._appender:
                 self._replace_appender(appender)
         if is_sparse(state) or _is_tail_long(state):
             self._background.start(self._maintain)
         return state
+
+    def hide(self, removed: Sequence[int]) -> None:
+        """Publish a generation without these rows, whose words stay in the index: it needs no disk."""
+        with self._lock:
+            self.current = replace(self.current, alive=_alive_without(self.current, removed))
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether the files that the next change is written to exist."""
+        files = [] if self._appender is None else self._appender.paths
+        return self._words.is_on_disk and all(path.is_file() for path in files)
 
     def remember(self, watermark: int, keys: Iterable[MemoryKey]) -> Generation:
         """Publish a generation with exactly these memory keys."""
@@ -229,6 +238,24 @@ class GenerationStore:
         if manifest.exists():
             manifest.unlink()
             sync_directory(self._directory)
+
+    def _changed(
+        self, watermark: int, added: Sequence[IndexedDocument], removed: Sequence[int]
+    ) -> tuple[Generation, Appender | None]:
+        """Return the current generation with these documents added and these rows removed, and its appender.
+
+        The words are committed last: an error before leaves them as they are. Raises DamagedFile if they are not of
+        exactly the living documents.
+        """
+        self._words.replace([document.row for document in added], [document.words for document in added])
+        self._words.remove(removed)
+        state = self._appended(self.current, added)
+        state = replace(state, watermark=watermark, alive=_alive_without(state, removed))
+        state, appender = self._maintained_inline(state)
+        words = self._words.commit()
+        if words.count != state.count:
+            raise DamagedFile(f"{self._directory.name}/{WORDS_FOLDER}: {words.count} of {state.count} documents")
+        return replace(state, words=words), appender
 
     def _appended(self, state: Generation, added: Sequence[IndexedDocument]) -> Generation:
         if not added:
@@ -301,6 +328,14 @@ class GenerationStore:
         finally:
             if self._appender is not files:
                 files.remove_files()
+
+
+def _alive_without(state: Generation, removed: Sequence[int]) -> Mask:
+    """Return the mask (N,) of the living documents without these rows."""
+    alive = state.alive.copy()
+    gone = state.doc_indices(np.asarray(removed, np.int64))
+    alive[gone[gone != MISSING]] = False
+    return alive
 
 
 def _tail(state: Generation) -> int:

@@ -17,10 +17,11 @@ EXACT_MARGIN = np.float32(1.0)
 def exact_boost(logits: Floats, candidates: CandidateSet) -> Floats | None:
     """Return what is added to the logits (N,) so that the best exact ratings come first, None if nothing is.
 
-    The order is the rating, then the logit, then the doc index. From the last document to the first, each is raised to
-    at least EXACT_MARGIN above the logits after it; a document that is already there keeps its logit.
+    The order is the rating, then the logit, then the order of the candidates, by document id. From the last document to
+    the first, each is raised to at least EXACT_MARGIN above the logits after it; a document that is already there keeps
+    its logit.
     """
-    best = sorted(candidates.exact, key=lambda pair: (-pair[1], -logits[pair[0]], pair[0]))[:MOST_EXACT]
+    best = sorted(candidates.exact, key=lambda pair: (-pair[1], -logits[pair[0]]))[:MOST_EXACT]
     if not best:
         return None
     boost = np.zeros_like(logits)

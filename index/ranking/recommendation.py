@@ -93,7 +93,7 @@ def recommend(
     factor = np.exp(head.log_inverse_temperature)
     parts = factor * np.column_stack([like, np.float32(-aversion) * nearer])
     logits, weights = head.weighed(parts.sum(axis=1)[None], np.ones((1, len(found)), np.bool_))
-    order = np.lexsort((found, -logits[0, :-1]))
+    order = generation.best_first(found, logits[0, :-1])
     return Ranked(
         doc_indices=found[order],
         logits=logits[0, :-1][order],

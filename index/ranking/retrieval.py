@@ -126,7 +126,7 @@ def _best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
     corrected = None
     if reading.corrected_terms:
         corrected = generation.rows[allowed & generation.documents_with_corrections(reading.words)]
-    rows, _ = generation.words.find(reading, count, rows, corrected)
+    rows, _ = generation.words.find(reading, count, rows, corrected, generation.id_order_of)
     found = generation.doc_indices(rows)
     doc_indices: Ints = found[found != MISSING]
     return doc_indices
@@ -145,6 +145,8 @@ def _near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[I
 def _exact_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats]:
     """Return the doc indices (m,) of allowed documents that come first for exactly this query, and their ratings (m,).
 
+    The best rating is first; equal ratings are in the order of the document ids.
+
     The lookup is by query key, so that it does not depend on the cosine of two spellings.
     """
     query_key = as_query_key(query.text if query.typed is None else query.typed)
@@ -152,7 +154,9 @@ def _exact_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[
         return _NONE, np.empty(0, np.float32)
     rows, ratings = generation.memory.exact_of(query_key)
     doc_indices, usable = _usable(generation, rows, allowed)
-    return doc_indices[usable], ratings[usable]
+    doc_indices, ratings = doc_indices[usable], ratings[usable]
+    order = generation.best_first(doc_indices, ratings)
+    return doc_indices[order], ratings[order]
 
 
 def _usable(generation: Generation, rows: Ints, allowed: Mask) -> tuple[Ints, Mask]:

@@ -17,7 +17,7 @@ from index.records import FACTS, LEXICAL, Floats, Ints
 
 @dataclass(frozen=True)
 class Ranked:
-    """All candidates, best first; the lower doc index comes first among equal logits.
+    """All candidates, best first; equal logits are in the order of the document ids.
 
     doc_indices, logits, weights (N,); parts (N, E) add up to the logits; the weights and null_weight sum to 1.
     """
@@ -86,7 +86,7 @@ def search(generation: Generation, head: AttentionHead, query: Query, required: 
     if boost is not None:
         attention = head.raised(attention, "memory", boost[None], inputs.mask)
     logits = attention.logits[0]
-    order = np.lexsort((candidates.doc_indices, -logits[:-1]))
+    order = generation.best_first(candidates.doc_indices, logits[:-1])
     return Ranking(
         doc_indices=candidates.doc_indices[order],
         logits=logits[:-1][order],

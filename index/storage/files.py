@@ -31,6 +31,15 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def make_durable_directory(path: Path) -> None:
+    """Make a directory with its parents, where they are missing, and make their entries durable."""
+    if path.is_dir():
+        return
+    make_durable_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_directory(path.parent)
+
+
 def sync_file(path: Path) -> None:
     """Make the bytes of the file durable."""
     with path.open("rb") as file:

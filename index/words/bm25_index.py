@@ -5,17 +5,21 @@ that BM25 scores; the field `surface` has the words without stemming, for correc
 and Zaragoza 2009 (BM25, k1 1.2, b .75).
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import tantivy
 
+from index.storage.files import make_durable_directory
 from index.words.analyzers import analyzer_for
 from index.words.query_words import Words, number_words
 from index.words.tokens import spaced
 from index.words.vocabulary import Vocabulary
 from index.words.word_search import WordSearcher
 
+META = "meta.json"
+"""The file of the library that lists the segments of the last commit."""
 WRITER_HEAP_BYTES = 32_000_000
 ANALYZER = "words"
 SURFACE_ANALYZER = "surface"
@@ -25,7 +29,8 @@ class WordIndex:
     """The writable index, in its own folder. One writer. Each commit publishes a new WordSearcher."""
 
     def __init__(self, directory: Path, language: str) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_durable_directory(directory)
+        self._directory = directory
         self._schema = _schema()
         self._analyzer = analyzer_for(language)
         self._surface_analyzer = analyzer_for("none")
@@ -59,11 +64,27 @@ class WordIndex:
         self._live_writer.commit()
         return self.searcher()
 
+    def roll_back(self) -> None:
+        """Forget the changes since the last commit, and the writer: a writer that failed loses later changes too."""
+        self._writer = None
+
     def searcher(self) -> WordSearcher:
         """Return a searcher over the last commit."""
+        deleted = self._deleted_count()  # before the reload: a merge in between can only lower it
         self._index.reload()
         searcher = self._index.searcher()
-        return WordSearcher(searcher, self._schema, Vocabulary(searcher, self._surface_analyzer, self._analyzer))
+        vocabulary = Vocabulary(searcher, self._schema, self._surface_analyzer, self._analyzer, deleted)
+        return WordSearcher(searcher, self._schema, vocabulary)
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether the files of the index exist."""
+        return (self._directory / META).is_file()
+
+    def _deleted_count(self) -> int:
+        """Return the number of deleted documents that the files still hold, and the library's statistics count."""
+        segments = json.loads((self._directory / META).read_bytes())["segments"]
+        return sum(segment["deletes"]["num_deleted_docs"] for segment in segments if segment.get("deletes"))
 
     def close(self) -> None:
         """Wait for merges to end and release the lock of the folder. The files do not change until the next write."""

@@ -5,12 +5,13 @@ may be unfinished; the owner of a collection may declare synonyms and stop words
 a query parser, so no character of a query is an operator.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 import tantivy
+from numpy.typing import NDArray
 
 from index.records import Floats, Ints
 from index.words.alternatives import Alternatives, Substitute, Word, alternatives, split_compounds
@@ -23,6 +24,8 @@ CACHED_TEXTS = 1024
 """Query texts whose reading a searcher caches."""
 Factors = Sequence[tuple[str, float]]
 """Terms of the index, and how much each counts."""
+IdOrder = Callable[[Ints], NDArray[np.bytes_]]
+"""Returns bytes (n,) that sort as the ids of the documents with these rows (n,) do."""
 NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -93,11 +96,17 @@ class WordSearcher:
         return self.find(self.read(text, options), k, allowed)
 
     def find(
-        self, reading: Reading, k: int, allowed: Ints | None = None, corrected: Ints | None = None
+        self,
+        reading: Reading,
+        k: int,
+        allowed: Ints | None = None,
+        corrected: Ints | None = None,
+        id_order: IdOrder | None = None,
     ) -> tuple[Ints, Floats]:
         """Return the rows and scores of a reading, as `search` does.
 
-        corrected (m,): the rows that `Reading.corrected_terms` may match; None for no row.
+        corrected (m,): the rows that `Reading.corrected_terms` may match; None for no row. id_order: what orders rows
+        with equal scores instead of the row.
         """
         if k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
             return NOTHING
@@ -106,7 +115,8 @@ class WordSearcher:
             query = self._with_corrections(query, reading.corrected_terms, corrected)
         if query is None:
             return NOTHING
-        return self._collect(query if allowed is None else self._restricted(query, allowed), min(k, self.count))
+        query = query if allowed is None else self._restricted(query, allowed)
+        return self._collect(query, min(k, self.count), id_order)
 
     def _with_corrections(
         self, query: tantivy.Query | None, corrected_terms: Factors, rows: Ints
@@ -127,24 +137,34 @@ class WordSearcher:
         terms = []
         for token, count in sorted(counts.items()):
             term = tantivy.Query.term_query(self._schema, "words", token, "freq")
-            terms.append((tantivy.Occur.Should, tantivy.Query.boost_query(term, float(count))))
+            boost = float(count) * self._correction(token)
+            terms.append((tantivy.Occur.Should, tantivy.Query.boost_query(term, boost)))
         return tantivy.Query.boolean_query(terms)
+
+    def _correction(self, term: str) -> float:
+        """Return the idf of a term among living documents over the idf that the library scores it with."""
+        vocabulary = self.vocabulary
+        if not vocabulary.deleted:
+            return 1.0
+        return vocabulary.idf(vocabulary.term_count(term)) / vocabulary.library_idf(term)
 
     def _restricted(self, query: tantivy.Query, allowed: Ints) -> tantivy.Query:
         member = tantivy.Query.term_set_query(self._schema, "row", allowed.tolist())
         without_score = tantivy.Query.const_score_query(member, 0.0)
         return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, without_score)])
 
-    def _collect(self, query: tantivy.Query, k: int) -> tuple[Ints, Floats]:
+    def _collect(self, query: tantivy.Query, k: int, id_order: IdOrder | None) -> tuple[Ints, Floats]:
         limit = min(k + 1, self.count)
         hits = self._searcher.search(query, limit=limit, count=False).hits
-        while len(hits) == limit < self.count and hits[-1][0] == hits[k - 1][0]:  # a tie at the cut: the lower rows win
+        while len(hits) == limit < self.count and hits[-1][0] == hits[k - 1][0]:  # a tie at the cut
             limit = min(4 * limit, self.count)
             hits = self._searcher.search(query, limit=limit, count=False).hits
         addresses = [address for _, address in hits]
         rows = np.asarray(self._searcher.fast_field_values("row", addresses), np.int64)
         scores = np.asarray([score for score, _ in hits], np.float32)
-        order = np.lexsort((rows, -scores))[:k]
+        tied = len(scores) > k and scores[k] == scores[k - 1]
+        ids = () if id_order is None or not tied else (id_order(rows),)
+        order = np.lexsort((rows, *ids, -scores))[:k]
         return rows[order], scores[order]
 
 

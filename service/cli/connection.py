@@ -184,12 +184,15 @@ def quiet(settings: "Settings") -> "Settings":
 
 
 @contextmanager
-def open_runtime(settings: "Settings") -> Iterator["Runtime"]:
-    """Yield the opened data directory, then save and release it. Raises Failure if it cannot be opened."""
+def open_runtime(settings: "Settings", new: bool = False) -> Iterator["Runtime"]:
+    """Yield the opened data directory, then save and release it. Raises Failure if it cannot be opened.
+
+    new: move the contents of a directory without a database aside.
+    """
     with ready_to_open(settings):
         from service.runtime.runtime import Runtime
 
-        runtime = Runtime.open(settings)
+        runtime = Runtime.open(settings, new=new)
     try:
         yield runtime
     finally:
@@ -203,6 +206,7 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
 
     from index.errors import SearchError
     from service.app import configure_logging
+    from service.runtime.first_start import DatabaseLost, DatabasePresent
     from service.storage.database import DirectoryOwned, UnknownSchema
 
     configure_logging(settings.log_level)
@@ -210,7 +214,7 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
         yield
     except DirectoryOwned as error:
         raise Failure(OWNED, f"{error}; use --url to connect to its server") from error
-    except SearchError as error:
+    except (SearchError, DatabaseLost, DatabasePresent) as error:
         raise Failure(ERROR, str(error)) from error
     except (SQLAlchemyError, UnknownSchema, OSError) as error:
         reason = getattr(error, "orig", None) or error

@@ -1,5 +1,6 @@
 """`serve` runs the server, `demo` demonstrates learning, `doctor` checks the installation."""
 
+import os
 import platform
 import signal
 import socket
@@ -12,7 +13,7 @@ import typer
 
 from service.cli import show
 from service.cli.connection import Service, connect, open_runtime, quiet, ready_to_open, settings_from
-from service.cli.failures import ERROR, OWNED, Failure, Refused
+from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
 from service.cli.options import DataOption, JsonOption, UrlOption
 from service.cli.protection import protect
 
@@ -73,12 +74,16 @@ def serve(
     make_admin_key: Annotated[
         bool, typer.Option("--make-admin-key", help="If there is no API key, make one in the file DATA/admin.key.")
     ] = False,
+    new: Annotated[
+        bool, typer.Option("--new", help="Start anew where the database is gone; the contents are moved aside.")
+    ] = False,
     json_out: JsonOption = False,
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C."""
+    os.umask(0o077)  # the files of the data directory are for their owner alone
     stop = StopSignal()
     settings = settings_from(data=data, host=host, port=port, insecure=insecure or None)
-    with bind(settings.host, settings.port) as listening, open_runtime(settings) as runtime:
+    with bind(settings.host, settings.port) as listening, open_runtime(settings, new) as runtime:
         import uvicorn
 
         from service.app import create_app
@@ -137,10 +142,19 @@ def demo(data: DataOption = None, json_out: JsonOption = False) -> None:
         raise typer.Exit(ERROR)
 
 
-def doctor(data: DataOption = None, url: UrlOption = None, json_out: JsonOption = False) -> None:
+def doctor(
+    data: DataOption = None,
+    url: UrlOption = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Rebuild damaged indexes, and accept that missing changes are lost.")
+    ] = False,
+    json_out: JsonOption = False,
+) -> None:
     """Check the installation and the data directory, or a running server."""
+    if repair and url is not None:
+        raise Failure(USAGE, "--repair opens the data directory itself: stop the server and leave out --url")
     if url is None:
-        checks = check_directory(data)
+        checks = check_directory(data, repair)
     else:
         with connect(data, url) as service:
             checks = check_server(service)
@@ -172,7 +186,7 @@ def check(name: str, ok: bool, detail: str) -> dict[str, Any]:
     return {"name": name, "ok": ok, "detail": detail}
 
 
-def check_directory(data: Path | None) -> list[dict[str, Any]]:
+def check_directory(data: Path | None, repair: bool = False) -> list[dict[str, Any]]:
     """Open the data directory; return the checks of the installation and of the directory.
 
     Raises Failure if another process owns the directory, or a setting is invalid.
@@ -182,7 +196,7 @@ def check_directory(data: Path | None) -> list[dict[str, Any]]:
         from service.operations.health import diagnose
 
         with open_runtime(settings) as runtime:
-            return list(diagnose(runtime))
+            return list(diagnose(runtime, repair))
     except ImportError as error:
         return [versions(), check("installation", False, f"a library does not load: {error}")]
     except Failure as failure:

@@ -106,14 +106,14 @@ def remove(runtime: Runtime, name: str) -> str:
         if state.name == DEFAULT_COLLECTION:
             detail = "the default collection cannot be deleted; delete its documents"
             raise Problem(409, "collection_is_default", detail)
-        with runtime.jobs.reserved():  # a deletion that is refused deletes nothing
-            return _removed(runtime, state)
+        return _removed(runtime, state)
 
 
 def _removed(runtime: Runtime, state: CollectionState) -> str:
     name = state.name
-    with runtime.database.write() as connection:
+    with runtime.database.write() as connection:  # a deletion for whose task there is no place is undone
         mark_deleted(connection, state.id)
+        task_id = runtime.jobs.enqueued(connection, "collection_deletion", name)
     runtime.collections.pop(name)
 
     def work(progress: Progress) -> dict[str, Any]:
@@ -125,4 +125,5 @@ def _removed(runtime: Runtime, state: CollectionState) -> str:
             shutil.rmtree(models_directory(runtime.settings.data, state.id), ignore_errors=True)
         return {"deleted": name}
 
-    return runtime.jobs.start("collection_deletion", name, work)
+    runtime.jobs.run(task_id, work)
+    return task_id

@@ -1,6 +1,6 @@
 """Validates documents and stores them as pending, durably."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,15 @@ class Accepted:
     """The number of documents that were stored already with the same content. They are not encoded again."""
 
 
-def accept(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> Accepted:
+def accept(
+    runtime: Runtime,
+    state: CollectionState,
+    items: Sequence[Any],
+    in_transaction: Callable[[Connection], None] = lambda _: None,
+) -> Accepted:
     """Check each item and store the valid documents as pending, in one transaction.
 
+    in_transaction: what is written with the documents.
     If an id occurs more than once, the last document with this id is stored.
     """
     state.require_encoder(runtime.encoder)
@@ -42,6 +48,7 @@ def accept(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> Ac
         unchanged = _unchanged(connection, state, bodies, stored)
         changed = {id: body for id, body in bodies.items() if id not in unchanged}
         sequences = repository.insert_pending(connection, state.id, changed)
+        in_transaction(connection)
     for outcome in outcomes:
         if outcome["code"] is None and outcome["id"] in stored:
             outcome["status"] = 200

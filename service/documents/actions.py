@@ -52,11 +52,26 @@ def matching_ids(runtime: Runtime, state: CollectionState, condition: str) -> li
         return repository.matching_ids(connection, state.id, node)
 
 
-def delete_documents(runtime: Runtime, state: CollectionState, ids: Sequence[str]) -> int:
-    """Delete documents with their keys and memory; return their number. Later searches do not return them."""
+def delete_documents(runtime: Runtime, state: CollectionState, ids: Sequence[str]) -> str:
+    """Delete documents with their keys and memory; return the id of a task that has ended, with their number.
+
+    Later searches do not return them.
+    """
     with state.lock:
         with runtime.database.write() as connection:
             rows, memory, count = repository.delete_documents(connection, state.id, ids)
             watermark = bump_watermark(connection, state.id, documents=True)
+            task_id = runtime.jobs.finished(connection, "documents_deletion", state.name, {"deleted": count}, count)
         state.publish(watermark, [], rows, [], memory)
-    return count
+    return task_id
+
+
+def delete_document(runtime: Runtime, state: CollectionState, document_id: str) -> None:
+    """Delete a document with its keys and memory. Raises Problem 404. Later searches do not return it."""
+    with state.lock:
+        with runtime.database.write() as connection:
+            rows, memory, count = repository.delete_documents(connection, state.id, [document_id])
+            if not count:
+                raise not_found("document")
+            watermark = bump_watermark(connection, state.id, documents=True)
+        state.publish(watermark, [], rows, [], memory)

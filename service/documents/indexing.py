@@ -14,11 +14,11 @@ from index.generation.generation import IndexedDocument
 from index.memory.confirmation import Confirmation
 from index.records import Document as DocumentRecord
 from service.documents import repository
-from service.documents.acceptance import Accepted, summary
+from service.documents.acceptance import Accepted, accept, summary
 from service.documents.words_first import publish_words, withdrawn_if_canceled
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, confirmations
-from service.runtime.jobs import Progress
+from service.runtime.jobs import Progress, Work
 from service.runtime.runtime import Runtime
 
 CHUNK = 128
@@ -26,11 +26,29 @@ CHUNK = 128
 AHEAD = 2
 """Chunks being encoded while another is published: the tokenisation of one overlaps with the encoding of the other."""
 
+KIND = "documents"
+"""The type of the task that makes documents searchable."""
 Encoded = tuple[DocumentRecord, EncodedDocument]
 
 
+def start_batch(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> str:
+    """Accept documents, and start the task that makes them searchable; both are durable together. Return its id."""
+    tasks: list[str] = []
+    accepted = accept(
+        runtime, state, items, lambda connection: tasks.append(runtime.jobs.enqueued(connection, KIND, state.name))
+    )
+    (task_id,) = tasks
+    runtime.jobs.run(task_id, _work(runtime, state, accepted))
+    return task_id
+
+
 def start_indexing(runtime: Runtime, state: CollectionState, accepted: Accepted) -> str:
-    """Start the task that makes accepted documents searchable, many of them by words first; return its id."""
+    """Start the task that makes accepted documents searchable; return its id."""
+    return runtime.jobs.start(KIND, state.name, _work(runtime, state, accepted))
+
+
+def _work(runtime: Runtime, state: CollectionState, accepted: Accepted) -> Work:
+    """Return the work that makes accepted documents searchable, many of them by words first."""
 
     def work(progress: Progress) -> dict[str, Any]:
         progress.expect(len(accepted.sequences))
@@ -39,7 +57,7 @@ def start_indexing(runtime: Runtime, state: CollectionState, accepted: Accepted)
             make_searchable(runtime, state, accepted.sequences, progress.advance, progress)
         return summary(accepted) | {"items": accepted.items, "passages": progress.passages_done}
 
-    return runtime.jobs.start("documents", state.name, work)
+    return work
 
 
 def resume_pending(runtime: Runtime) -> None:
@@ -142,7 +160,7 @@ def _write_rows(
             repository.move_memory(connection, replaced[record.id], row)
     repository.insert_vectors(connection, state.id, rows, [vectors for _, vectors in documents])
     added = [
-        IndexedDocument(row, words_of(record), vectors.keys, vectors.value, record.title or "")
+        IndexedDocument(row, words_of(record), vectors.keys, vectors.value, record.title or "", record.id)
         for row, (record, vectors) in zip(rows, documents, strict=True)
     ]
     return added, list(replaced.values())

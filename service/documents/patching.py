@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from index.records import Document as DocumentRecord
 from service.documents import repository
-from service.documents.actions import document_body, show_document
+from service.documents.actions import document_body
 from service.documents.indexing import Change, make_searchable, write_documents
 from service.documents.schemas import DocumentIn, DocumentPatch
 from service.http.problems import Problem, not_found, pointer
@@ -43,7 +43,7 @@ def patch_document(runtime: Runtime, state: CollectionState, document_id: str, p
             change.publish(state)
     if sequences:
         make_searchable(runtime, state, sequences)
-    return show_document(runtime, state, document_id)
+    return after  # not read again: another request may have deleted it by now
 
 
 def _newest(connection: Connection, state: CollectionState, document_id: str) -> tuple[dict[str, Any], bool]:

@@ -79,9 +79,7 @@ def delete_documents(runtime: Running, asking: Asking, collection: str, deletion
     if ids is None:
         asking.act = "delete_by_filter"
         ids = actions.matching_ids(runtime, state, deletion.filter or "")
-    with runtime.jobs.reserved():  # a deletion that is refused deletes nothing
-        deleted = actions.delete_documents(runtime, state, ids)
-        task_id = runtime.jobs.finished("documents_deletion", state.name, {"deleted": deleted}, deleted)
+    task_id = actions.delete_documents(runtime, state, ids)
     return accepted_task(runtime.jobs.show(task_id))
 
 
@@ -140,7 +138,7 @@ def put_document(runtime: Running, collection: str, document_id: str, document: 
     if outcome["code"]:
         raise Problem(422, outcome["code"], outcome["detail"])
     indexing.make_searchable(runtime, state, accepted.sequences)
-    body = actions.show_document(runtime, state, document_id)
+    body = {"id": document_id, **document.model_dump(exclude={"id"})}  # not read again: it may be deleted by now
     return Response(orjson.dumps(body), outcome["status"], media_type="application/json")
 
 
@@ -162,8 +160,7 @@ def get_document(runtime: Running, collection: str, document_id: str) -> dict[st
 def delete_document(runtime: Running, collection: str, document_id: str) -> Response:
     """Delete a document. Searches after the response do not return it."""
     state = runtime.collection(collection)
-    actions.show_document(runtime, state, document_id)
-    actions.delete_documents(runtime, state, [document_id])
+    actions.delete_document(runtime, state, document_id)
     return Response(status_code=204)
 
 
@@ -182,5 +179,4 @@ def _start_import(runtime: Runtime, state: CollectionState, body: spooling.Spool
 
 
 def _start(runtime: Runtime, state: CollectionState, documents: Sequence[Any]) -> str:
-    with runtime.jobs.reserved():  # a batch that is refused is not stored
-        return indexing.start_indexing(runtime, state, acceptance.accept(runtime, state, documents))
+    return indexing.start_batch(runtime, state, documents)

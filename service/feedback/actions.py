@@ -21,6 +21,7 @@ from service.http.requests import first_error
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, confirmations
 from service.runtime.runtime import Runtime
+from service.storage.reservations import note_answer
 
 
 def read_events(body: bytes) -> list[Any]:
@@ -92,6 +93,7 @@ def take_events(
         with runtime.database.write() as connection:
             added = _store_events(connection, state, accepted, vectors, positions)
             watermark = bump_watermark(connection, state.id, documents=False) if added else 0
+            note_answer(202, _outcome(len(accepted), rejected))
         if added:
             _remember(runtime, state, watermark, added, [])
     return _outcome(len(accepted), rejected)
@@ -126,9 +128,12 @@ def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any
             accepted = [judgment for index, judgment in judgments if index not in unknown]
             added, removed = _store_judgments(connection, state, accepted, rows, vectors)
             watermark = bump_watermark(connection, state.id, documents=False) if added or removed else 0
+            rejected += [
+                {"index": index, "code": "unknown_document", "detail": "no such document"} for index in unknown
+            ]
+            note_answer(200, _outcome(len(accepted), rejected))
         if added or removed:
             _remember(runtime, state, watermark, added, removed)
-    rejected += [{"index": index, "code": "unknown_document", "detail": "no such document"} for index in unknown]
     return _outcome(len(accepted), rejected)
 
 
@@ -147,6 +152,7 @@ def delete_events(
                 anonymous = repository.delete_anonymous(connection, state.id, query_key)
                 count, removed = count + len(anonymous), removed + anonymous
             watermark = bump_watermark(connection, state.id, documents=False) if removed else 0
+            note_answer(200, {"deleted": count})
         if removed:
             _remember(runtime, state, watermark, [], removed)
     return count

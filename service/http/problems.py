@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
+import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFeedback
+from index.storage.full_disk import is_full
 from service.http.json_bounds import TooComplex
+
+log = structlog.get_logger()
 
 TITLES = {
     400: "Bad request",
@@ -104,6 +109,8 @@ def problem_of(error: Exception) -> Problem:
             headers = dict(error.headers or {})
             detail = "the request body is too large" if error.status_code == 413 else str(error.detail)
             return Problem(error.status_code, code, detail, headers=headers)
+    if is_full(error):
+        return Problem(507, "insufficient_storage", "the disk is full: nothing of this request was stored")
     return Problem(500, "internal_error", "an unexpected error; the log has the details under the path of this request")
 
 
@@ -123,6 +130,13 @@ def install(app: FastAPI) -> None:
     async def handle(request: Request, error: Exception) -> Response:
         return answer(problem_of(error), request.url.path)
 
+    async def handle_storage(request: Request, error: Exception) -> Response:
+        if not is_full(error):  # a full disk is no defect, and needs no traceback
+            log.error("request_failed", path=request.url.path, exc_info=error)
+        return answer(problem_of(error), request.url.path)
+
+    for storage in (OSError, SQLAlchemyError):
+        app.add_exception_handler(storage, handle_storage)
     handled = (Problem, FilterSyntax, NotEnoughFeedback, EncoderMismatch, DamagedFile)
     for kind in (*handled, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle)

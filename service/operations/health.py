@@ -4,6 +4,7 @@ import shutil
 import sys
 from datetime import datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -18,6 +19,7 @@ from service.http.metrics import REGISTRY
 from service.http.problems import Problem
 from service.operations import repository
 from service.operations.answers import Liveness, Readiness
+from service.operations.comparison import differing_documents
 from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
 from service.runtime.model_files import load_version
@@ -27,6 +29,8 @@ from service.snapshots.stored import stored_snapshots
 
 router = APIRouter(tags=["health"])
 MIN_FREE_BYTES = 200 * 1024 * 1024
+MOST_NAMED = 20
+"""Damaged documents that a check names."""
 LIBRARIES = (
     "torch",
     "faiss-cpu",
@@ -56,7 +60,7 @@ async def readyz(request: Request, asking: Asking) -> dict[str, Any]:
         raise Problem(503, "starting", "the service is starting")
     if not asking.caller.is_admin:
         return {"status": "ready"}
-    degraded = {name: list(state.serving.degraded) for name, state in list(runtime.collections.items())}
+    degraded = {name: list(state.degraded) for name, state in list(runtime.collections.items())}
     return {"status": "ready", "degraded": {name: reasons for name, reasons in degraded.items() if reasons}}
 
 
@@ -75,8 +79,11 @@ def metrics(runtime: Running) -> Response:
     return Response(b"".join(lines), media_type=CONTENT_TYPE_LATEST)
 
 
-def diagnose(runtime: Runtime) -> list[dict[str, Any]]:
-    """Return the checks of an installation and its data: name, ok, detail."""
+def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
+    """Return the checks of an installation and its data: name, ok, detail.
+
+    repair: after the checks, rebuild damaged indexes from the database and accept missing changes.
+    """
     checks = [_check("python", sys.version_info[:2] == (3, 11), sys.version.split()[0])]
     checks += [_check(name, True, version(name)) for name in LIBRARIES]
     encoder = runtime.encoder
@@ -88,7 +95,11 @@ def diagnose(runtime: Runtime) -> list[dict[str, Any]]:
         checks.append(_check("content", True, f"state hash {state_hash(connection).sha256}"))
         checks.append(_check("foreign keys", not orphans, f"{orphans} rows without the row that they refer to"))
         for name, state in sorted(runtime.collections.items()):
-            checks += _collection_checks(runtime, connection, name, state)
+            found = _collection_checks(runtime, connection, name, state)
+            checks += found
+            if repair:
+                checks += _repaired(runtime, state, found)
+    checks.append(_rights(runtime.settings.data))
     free = shutil.disk_usage(runtime.settings.data).free
     checks.append(_check("free disk", free > MIN_FREE_BYTES, f"{free // 2**20} MiB"))
     return checks
@@ -106,10 +117,45 @@ def _collection_checks(
     counts = f"{rows} documents, {indexed} indexed, {words} in words"
     return [
         _check(f"index of {name}", rows == indexed == words, counts),
+        _check(
+            f"changes of {name}",
+            not state.missing_changes,
+            f"{state.missing_changes} committed changes are missing" if state.missing_changes else "complete",
+        ),
         _check(f"keys of {name}", intact, "as saved" if intact else "differ from their checksums"),
+        _stored_check(connection, state, intact),
         _check(f"encoder of {name}", same_encoder, state.fingerprint[:12]),
         _check(f"models of {name}", not damaged, f"{len(versions)} versions, damaged: {damaged}"),
     ]
+
+
+def _stored_check(connection: Connection, state: CollectionState, keys_are_intact: bool) -> dict[str, Any]:
+    """Return the check of the stored texts and vectors against the index, which must be intact for it."""
+    differing = differing_documents(connection, state) if keys_are_intact else []
+    named = f"differ from the index: {', '.join(differing[:MOST_NAMED])}; {len(differing)} in all"
+    return _check(f"documents of {state.name}", not differing, named if differing else "as indexed")
+
+
+def _rights(directory: Path) -> dict[str, Any]:
+    """Return the check of the rights on the data directory. Wider rights are named, and are no failure."""
+    mode = directory.stat().st_mode & 0o777
+    advice = f"; other users have rights, which chmod 700 {directory} takes away" if mode & 0o077 else ""
+    return _check("rights", True, f"{mode:o}{advice}")
+
+
+def _repaired(runtime: Runtime, state: CollectionState, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Mend what can be mended of a collection; return a check of each repair."""
+    mended = []
+    failed = {check["name"] for check in found if not check["ok"]}
+    if failed & {f"index of {state.name}", f"keys of {state.name}"}:
+        state.behind = True
+        healed = state.heal(rebuild=True)
+        mended.append(_check(f"repair of the index of {state.name}", healed, "rebuilt from the database"))
+    if state.missing_changes:
+        detail = f"{state.missing_changes} changes are lost; they are reported no longer"
+        runtime.accept_missing_changes(state)
+        mended.append(_check(f"repair of the changes of {state.name}", True, detail))
+    return mended
 
 
 def _check(name: str, ok: bool, detail: str) -> dict[str, Any]:

@@ -1,14 +1,14 @@
-"""The work of the housekeeping thread: it saves indexes while no documents change, ages the memory daily, weighs it for
-a new champion, deletes feedback after its retention period, and starts training runs and snapshots by their schedules.
+"""The work of the housekeeping thread: it heals indexes, saves them while no documents change, ages the memory daily,
+weighs it for a new champion, deletes feedback after its retention period, and starts training runs and snapshots by
+their schedules.
 """
 
 import threading
 
-import structlog
-
 from service.keys.actions import store_last_uses
 from service.operations.retention import forget_old_feedback
 from service.runtime.collection_repository import bump_watermark
+from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.runtime import Runtime
 from service.snapshots.actions import make_due_snapshot
 from service.training.actions import start_scheduled_runs
@@ -16,7 +16,6 @@ from service.training.actions import start_scheduled_runs
 SAVE_SECONDS = 30.0
 RETENTION_ROUNDS = 120
 """Rounds of SAVE_SECONDS between two checks of retention: an hour."""
-log = structlog.get_logger()
 
 
 class Housekeeping:
@@ -29,6 +28,7 @@ class Housekeeping:
         self._runtime = runtime
         self._trains = trains
         self._stopped = threading.Event()
+        self._failures = RepeatedFailures("housekeeping_failed")
         self._thread = threading.Thread(target=self._rounds, name="housekeeping", daemon=True)
         self._thread.start()
 
@@ -42,6 +42,7 @@ class Housekeeping:
         seen: dict[str, int] = {}
         while True:
             try:
+                heal_indexes(self._runtime)  # first: it needs no write, and a full disk may stop the steps below
                 if rounds % RETENTION_ROUNDS == 0:
                     forget_old_feedback(self._runtime)
                 age_memory(self._runtime)
@@ -51,8 +52,9 @@ class Housekeeping:
                 if self._trains:
                     start_scheduled_runs(self._runtime)
                     make_due_snapshot(self._runtime)
-            except Exception:
-                log.exception("housekeeping_failed")
+                self._failures.succeeded()
+            except Exception as error:
+                self._failures.failed(error)
             rounds += 1
             if self._stopped.wait(SAVE_SECONDS):
                 return
@@ -63,6 +65,12 @@ class Housekeeping:
             if seen.get(name) == state.documents_watermark:
                 state.save()
             seen[name] = state.documents_watermark
+
+
+def heal_indexes(runtime: Runtime) -> None:
+    """Heal the index of every collection that lacks committed changes, or lost its files."""
+    for state in list(runtime.collections.values()):
+        state.heal()
 
 
 def age_memory(runtime: Runtime, day: int | None = None) -> None:

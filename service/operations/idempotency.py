@@ -1,13 +1,20 @@
 """Middleware: a POST repeated with the same Idempotency-Key within 24 hours gets the first answer again.
 
+The key is stored in the transaction of the request's first write (`service.storage.reservations`), so that a process
+that ends at any moment has carried out both or neither.
 Streamed imports are not covered: their body is not held in memory, and a repeated import replaces the same documents.
 Answers with API keys are not kept. Each API key has its own Idempotency-Keys.
 """
 
 import hashlib
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
+import orjson
+import structlog
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,12 +26,16 @@ from service.http.requests import MAX_BODY_BYTES, STREAMED
 from service.operations.repository import find_answer, replace_answer
 from service.runtime.runtime import Runtime
 from service.storage.database import rfc3339
+from service.storage.reservations import CURRENT, NotedAnswer, Reservation
 
 HEADER = "idempotency-key"
 MAX_KEY = 255
 KEPT = timedelta(hours=24)
 WITH_SECRETS = "/v1/keys"
 """The beginning of the paths whose answers are never kept."""
+DONE = {"status": "done"}
+"""The answer to a repeated request whose write is done, and whose answer was lost with the process."""
+log = structlog.get_logger()
 
 
 class Idempotency:
@@ -51,12 +62,10 @@ class Idempotency:
     async def _once(self, key: str, request: Request, send: Send) -> None:
         if not 1 <= len(key) <= MAX_KEY:
             raise Problem(422, "invalid_request", f"an Idempotency-Key must have 1 to {MAX_KEY} characters")
+        key = stored_key(request, key)
         runtime: Runtime = request.app.state.runtime
         body = await _limited_body(request)
         digest = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
-        asked = request.scope.get(ASKED)
-        if asked is not None and asked.caller.key_id is not None:
-            key = f"{asked.caller.key_id}:{key}"
         if key in self._in_flight:
             detail = "the first request with this Idempotency-Key is still being processed"
             raise Problem(409, "idempotency_in_flight", detail)
@@ -68,7 +77,7 @@ class Idempotency:
             elif known.request_sha256 != digest:
                 raise Problem(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
             else:
-                await Response(known.body, known.status, known.headers)(request.scope, request.receive, send)
+                await _answer_of(known)(request.scope, request.receive, send)
         finally:
             self._in_flight.discard(key)
 
@@ -81,12 +90,17 @@ class Idempotency:
         async def hold(message: Message) -> None:
             held.append(message)
 
-        await self.app(request.scope, replay, hold)
+        reservation = Reservation(partial(_store, key, digest))
+        token = CURRENT.set(reservation)
+        try:
+            await self.app(request.scope, replay, hold)
+        finally:
+            CURRENT.reset(token)
         start = held[0]
         if start["status"] < 500:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
             content = b"".join(message.get("body", b"") for message in held[1:])
-            await run_in_threadpool(_keep, runtime, key, digest, start["status"], headers, content)
+            await run_in_threadpool(_keep, runtime, reservation, NotedAnswer(start["status"], content, headers))
         for message in held:
             await send(message)
 
@@ -107,7 +121,30 @@ def _find(runtime: Runtime, key: str) -> Any:
         return find_answer(connection, key, rfc3339(datetime.now(UTC) - KEPT))
 
 
-def _keep(runtime: Runtime, key: str, digest: str, status: int, headers: dict[str, str], body: bytes) -> None:
-    values = {"request_sha256": digest, "status": status, "headers": headers, "body": body}
-    with runtime.database.write() as connection:
-        replace_answer(connection, key, rfc3339(datetime.now(UTC) - KEPT), values)
+def _keep(runtime: Runtime, reservation: Reservation, given: NotedAnswer) -> None:
+    """Store the answer that was given. Where the write is done, an answer that cannot be stored is no error."""
+    try:
+        with runtime.database.write() as connection:
+            reservation.store(connection, given)
+    except SQLAlchemyError as error:
+        if reservation.stored is None:
+            raise
+        log.warning("answer_not_stored", reason=str(error))
+
+
+def _store(key: str, digest: str, connection: Connection, noted: NotedAnswer) -> None:
+    values = {"request_sha256": digest, "status": noted.status, "headers": dict(noted.headers), "body": noted.body}
+    replace_answer(connection, key, rfc3339(datetime.now(UTC) - KEPT), values)
+
+
+def _answer_of(known: Any) -> Response:
+    """Return the stored answer of a key; a write whose answer is not known was carried out."""
+    if not known.status:
+        return Response(orjson.dumps(DONE), 200, media_type="application/json")
+    return Response(known.body, known.status, known.headers)
+
+
+def stored_key(request: Request, key: str) -> str:
+    """Return what the answer of a request with this Idempotency-Key is stored under: each API key has its own."""
+    asked = request.scope.get(ASKED)
+    return key if asked is None or asked.caller.key_id is None else f"{asked.caller.key_id}:{key}"

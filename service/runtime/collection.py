@@ -4,12 +4,16 @@ All of it is derived from the tables; `service.runtime.loader` builds it from th
 """
 
 import shutil
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+import structlog
 from sqlalchemy import RowMapping
 
 from index.encoding.encoder import Encoder
@@ -28,9 +32,17 @@ from service.runtime.collection_settings import CollectionSettings
 from service.runtime.rules import Rulebook
 
 BOUNDS = Bounds()
+HEAL_SECONDS = 30.0
+"""Least time between two attempts of writes to heal an index; a rebuild takes longer than a write should."""
+COMMITS_MISSING = "commits_missing"
+"""The database lacks changes that an earlier process committed."""
+INDEX_BEHIND = "index_behind"
+"""The index lacks committed changes, because it could not be written."""
 WEIGHED = 2000
 """Past queries that are merged again at once after another model became the champion. Clicks wait in the meantime."""
 
+Shelter = tempfile.TemporaryDirectory[str]
+log = structlog.get_logger()
 ClickCounter = Callable[[Mapping[str, Sequence[int]]], Mapping[str, Mapping[int, ClickCount]]]
 """Query key -> rows to query key -> row -> count of clicks. It sees what is committed."""
 
@@ -84,6 +96,16 @@ class CollectionState:
         self.saved_watermark = -1
         self.behind = False
         """Whether the index lacks a change that is committed to the database."""
+        self.missing_changes = 0
+        """The number of changes that an earlier process committed and the database lacks."""
+        self.mark: Callable[[int], None] = lambda _: None
+        """Writes the watermark of a committed change beside the database; `service.runtime.runtime` sets it."""
+        self.shelter: Shelter | None = None
+        """The temporary folder of an index that the full disk of the data directory had no place for."""
+        self.reindex: Callable[[bool], None] = lambda _: None
+        """Brings the index up to the database, or makes it again as a whole; `service.runtime.loader` sets it."""
+        self._healed_at = 0.0
+        """The moment of the last attempt to heal the index, by `time.monotonic`."""
 
     @property
     def initial(self) -> HeadConfig:
@@ -130,17 +152,59 @@ class CollectionState:
     ) -> None:
         """Publish a generation with committed changes of documents and memory. The caller holds the lock.
 
-        If publishing fails, the index lacks committed changes. It is not saved again, so the next start rebuilds it.
+        The change is committed, so an index that cannot be written is no error of the request: the collection is
+        `behind` until `heal` has succeeded, removed documents are hidden at once, and the index is not saved.
         """
+        self.mark(watermark)
+        if self.behind or not self._applied(watermark, added, removed):
+            self.behind = True
+            self.store.hide(removed)
+            self.heal(HEAL_SECONDS)
+        self.remember(watermark, remembered, forgotten)
+        self.without_vectors.difference_update(removed)
+        self.without_vectors.update(document.row for document in added if document.value is None)
+        self.documents_watermark = watermark
+
+    def _applied(self, watermark: int, added: Sequence[IndexedDocument], removed: Sequence[int]) -> bool:
+        """Publish the documents; return False where the index cannot be written."""
         try:
             self.store.apply(watermark, added, removed)
-            self.remember(watermark, remembered, forgotten)
-            self.without_vectors.difference_update(removed)
-            self.without_vectors.update(document.row for document in added if document.value is None)
+        except Exception as error:
+            log.warning("index_behind", collection=self.name, reason=str(error))
+            return False
         except BaseException:
             self.behind = True
             raise
-        self.documents_watermark = watermark
+        return True
+
+    def heal(self, pause_seconds: float = 0.0, rebuild: bool = False) -> bool:
+        """Bring an index that lacks committed changes, or lost its files, up to the database; False if that fails.
+
+        rebuild: whether the index is made again as a whole. pause_seconds: the least time since the last attempt that
+        failed; before that, nothing is tried.
+        """
+        with self.lock:
+            if not self.store.is_on_disk:
+                self.behind = True
+            if not self.behind:
+                return True
+            if pause_seconds and time.monotonic() < self._healed_at + pause_seconds:
+                return False
+            try:
+                self.reindex(rebuild)
+            except Exception as error:
+                self._healed_at = time.monotonic()
+                log.warning("index_not_healed", collection=self.name, reason=str(error))
+                return False
+            self.behind, self._healed_at = False, 0.0
+            log.warning("index_healed", collection=self.name)
+            return True
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """Why answers of this collection are less than they should be."""
+        missing = (COMMITS_MISSING,) if self.missing_changes else ()
+        return (*self.serving.degraded, *missing, *((INDEX_BEHIND,) if self.behind else ()))
 
     def remember(self, watermark: int, added: Iterable[Confirmation], removed: Iterable[int] = ()) -> None:
         """Publish a generation with confirmations added and removed. The caller holds the lock.
@@ -148,6 +212,7 @@ class CollectionState:
         The day of the memory stays the same, so that a click does not wait until all confirmations are aged:
         `service.operations.housekeeping` ages them.
         """
+        self.mark(watermark)
         self._revise_memory(watermark, self.bounded_memory.change(added, removed))
 
     def limit_memory(self, watermark: int) -> None:
@@ -160,9 +225,8 @@ class CollectionState:
         removed, added: ids and confirmations that left and entered memory. searched: query keys of deleted impressions,
         whose clicks are counted again.
         """
-        touched = self.memory.change(added, removed) | searched
-        self._use_clicks(touched)
-        self.store.revise(watermark, self.memory.keys(touched))
+        self.mark(watermark)
+        self._revise_memory(watermark, self.bounded_memory.change(added, removed) | searched)
 
     def age(self, watermark: int, clock: DecayClock) -> None:
         """Publish a generation with the same confirmations at another day or half-life. The caller holds the lock."""
@@ -209,11 +273,18 @@ class CollectionState:
 
     def reset_index(self) -> None:
         """Replace the index with an empty index in the language of the settings. There are no documents."""
-        self.store = self.discard_index()
+        self.behind = True
+        try:
+            self.store = self.discard_index()
+        except Exception as error:
+            log.warning("index_behind", collection=self.name, reason=str(error))
+        else:
+            self.behind = False
 
     def discard_index(self) -> GenerationStore:
         """Close the index, delete its files and return an empty index; the caller replaces `store` with it."""
-        self.store.close()
+        with suppress(Exception):  # a store whose files are gone cannot end its merges
+            self.store.close()
         shutil.rmtree(self.directory, ignore_errors=True)
         self.saved_watermark = -1
         return GenerationStore(self.directory, self.dim, self.settings.language, self.reading)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, insert, literal, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, insert, literal, select, text, update
 
 from index.encoding.documents import words_of
 from index.generation.generation import IndexedDocument
@@ -50,6 +50,12 @@ def collection_row(connection: Connection, collection_id: int) -> RowMapping:
 def collection_rows(connection: Connection) -> Sequence[RowMapping]:
     """Return the rows of all collections."""
     return connection.execute(select(Collection.__table__)).mappings().all()
+
+
+def greatest_collection_id(connection: Connection) -> int:
+    """Return the greatest id that a collection of this database ever had; ids are never reused."""
+    wanted = text("SELECT seq FROM sqlite_sequence WHERE name = 'collections'")
+    return int(connection.execute(wanted).scalar() or 0)
 
 
 def collection_aliases(connection: Connection) -> dict[str, str]:
@@ -129,9 +135,16 @@ def indexed_documents(
             keys.get(row, []),
             _value(vector),
             title or "",
+            id,
         )
         for row, id, title, text, vector in found
     ]
+
+
+def document_rows(connection: Connection, collection_id: int) -> list[int]:
+    """Return the rows of the documents of a collection, in ascending order."""
+    wanted = select(Document.row).where(Document.collection_id == collection_id).order_by(Document.row)
+    return list(connection.execute(wanted).scalars())
 
 
 def rows_without_vectors(connection: Connection, collection_id: int) -> set[int]:

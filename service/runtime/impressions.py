@@ -5,15 +5,13 @@ import threading
 import time
 from typing import Any
 
-import structlog
-
 from service.runtime.feedback_repository import insert_impressions
+from service.runtime.repeated_failures import RepeatedFailures
 from service.storage.database import Database
 
 BATCH = 500
 GATHERED_SECONDS = 0.1
 """Time for which a batch is gathered. A transaction for each impression would take as long as its search."""
-log = structlog.get_logger()
 
 
 class ImpressionLog:
@@ -21,6 +19,7 @@ class ImpressionLog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._failures = RepeatedFailures("impression_lost")
         self._queue: queue.Queue[dict[str, Any] | threading.Event | None] = queue.Queue(maxsize=20 * BATCH)
         self._thread = threading.Thread(target=self._write_all, name="impressions", daemon=True)
         self._thread.start()
@@ -66,9 +65,9 @@ class ImpressionLog:
             if rows:
                 with self._database.write() as connection:
                     insert_impressions(connection, rows)
-        except Exception:
+        except Exception as error:
             if len(rows) == 1:
-                log.exception("impression_lost")
+                self._failures.failed(error)
                 return
             for row in rows:  # a row of a deleted collection cannot be stored; the other rows are
                 self._write([row])

@@ -2,9 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import structlog
@@ -22,6 +21,7 @@ from service.runtime.task_repository import (
     update_task,
 )
 from service.storage.database import Database, new_id, now
+from service.storage.reservations import note_answer
 
 INTERRUPTED = {"code": "interrupted", "detail": "the service stopped before this task ended"}
 WRITE_SECONDS = 0.5
@@ -104,9 +104,6 @@ class Jobs:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
         self._running: dict[str, Progress] = {}
         self._finished = threading.Condition()
-        self._places = threading.Lock()
-        self._reserved = 0
-        """Places of tasks whose data is being stored."""
         self._closing = False
 
     def abandon_unfinished(self) -> None:
@@ -114,45 +111,39 @@ class Jobs:
         with self._database.write() as connection:
             fail_unfinished_tasks(connection, INTERRUPTED)
 
-    @contextmanager
-    def reserved(self) -> Iterator[None]:
-        """Keep a place for a task that is started in the block, after its data is stored.
-
-        Raises Problem 503 `too_many_tasks` before the block if `max_tasks` tasks are unfinished.
-        """
-        with self._places:
-            with self._database.read() as connection:
-                statuses = task_statuses(connection)
-            unfinished = sum(status in UNFINISHED for status in statuses.values())
-            if unfinished + self._reserved >= self._most_kept:
-                raise too_many_tasks()
-            self._reserved += 1
-        try:
-            yield
-        finally:
-            with self._places:
-                self._reserved -= 1
-
     def start(self, kind: str, collection: str | None, work: Work) -> str:
         """Enqueue work and return the id of its task, which is durable on return.
 
         Raises Problem 503 `too_many_tasks` if the setting `max_tasks` of tasks are unfinished.
         """
-        task_id = new_id()
         with self._database.write() as connection:
-            self._delete_oldest(connection)
-            insert_task(connection, id=task_id, type=kind, collection=collection, status="enqueued")
-        progress = self._running[task_id] = Progress(self._database, task_id)
-        self._pool.submit(self._run, task_id, work, progress)
+            task_id = self.enqueued(connection, kind, collection)
+        self.run(task_id, work)
         return task_id
 
-    def finished(self, kind: str, collection: str, result: dict[str, Any], count: int) -> str:
-        """Record work that is already complete as a succeeded task; return its id."""
+    def enqueued(self, connection: Connection, kind: str, collection: str | None) -> str:
+        """Record a task in the transaction of the work that it goes on with; return its id. The caller calls `run`.
+
+        Raises Problem 503 `too_many_tasks`.
+        """
+        return self._recorded(connection, type=kind, collection=collection, status="enqueued")
+
+    def run(self, task_id: str, work: Work) -> None:
+        """Start the work of an enqueued task whose record is committed."""
+        progress = self._running[task_id] = Progress(self._database, task_id)
+        self._pool.submit(self._run, task_id, work, progress)
+
+    def finished(self, connection: Connection, kind: str, collection: str, result: dict[str, Any], count: int) -> str:
+        """Record work as a succeeded task in the transaction of the work; return its id. The caller commits."""
+        done = {"progress_done": count, "progress_total": count, "finished_at": now()}
+        return self._recorded(connection, type=kind, collection=collection, status="succeeded", result=result, **done)
+
+    def _recorded(self, connection: Connection, **values: Any) -> str:
+        """Insert a task, and note it as the answer of the request that starts it; return its id."""
         task_id = new_id()
-        with self._database.write() as connection:
-            self._delete_oldest(connection)
-            row = {"id": task_id, "type": kind, "collection": collection, "status": "succeeded", "result": result}
-            insert_task(connection, **row, progress_done=count, progress_total=count, finished_at=now())
+        self._delete_oldest(connection)
+        insert_task(connection, id=task_id, **values)
+        note_answer(202, _body(find_task(connection, task_id), None), f"/v1/tasks/{task_id}")
         return task_id
 
     def is_running(self, task_id: str) -> bool:

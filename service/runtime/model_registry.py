@@ -4,14 +4,13 @@ A promotion and a rollback are the same operation: an alias row and a reference 
 """
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
 
 from index.errors import EncoderMismatch
-from index.storage.files import sync_directory
+from index.storage.files import make_durable_directory, sync_directory
 from service.runtime.collection import CollectionState, Serving
 from service.runtime.model_files import load_version, model_directory
 from service.runtime.model_repository import (
@@ -23,6 +22,7 @@ from service.runtime.model_repository import (
     point_alias,
 )
 from service.runtime.runtime import Runtime
+from service.storage.database import new_id
 
 
 def register(
@@ -38,8 +38,9 @@ def register(
     facts: lineage, report and decision.
     """
     target = model_directory(runtime.settings.data, state.id, version)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(target, ignore_errors=True)  # left by a process that ended before it committed the row
+    make_durable_directory(target.parent)
+    if target.exists():  # of a process that ended before it committed the row, or of a newer state of the database
+        os.replace(target, target.with_name(f"{target.name}-unknown-{new_id()}"))
     os.replace(staged, target)
     sync_directory(target.parent)
     insert_model(connection, state.id, version, facts)

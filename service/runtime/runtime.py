@@ -5,8 +5,9 @@ every collection.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -17,10 +18,13 @@ from threadpoolctl import threadpool_limits
 
 from index.encoding.encoder import Encoder, load_encoder
 from index.records import Floats
+from index.storage.files import make_durable_directory
+from index.storage.full_disk import is_full
 from service.http.problems import not_found
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import collection_aliases, collection_rows
 from service.runtime.collection_settings import CollectionSettings
+from service.runtime.first_start import require_database, start_anew
 from service.runtime.impressions import ImpressionLog
 from service.runtime.jobs import Jobs
 from service.runtime.key_repository import known_keys
@@ -31,6 +35,7 @@ from service.runtime.search_pool import SearchPool
 from service.runtime.training_supervisor import TrainingSupervisor
 from service.settings import Settings
 from service.storage.database import DATABASE_FILE, ENCODERS, Database, OwnerLock
+from service.storage.watermarks import Watermarks
 
 DEFAULT_COLLECTION = "default"
 CACHED_QUERIES = 4096
@@ -63,17 +68,22 @@ class Runtime:
         """Whether the service is closing. Work that stops then is resumed at the next start."""
         self._lock = lock
         self.search_pool = SearchPool(settings.search_threads, settings.search_queue, _one_native_thread)
+        self._watermarks = Watermarks(settings.data)
         self._encode_query = lru_cache(CACHED_QUERIES)(self._encode_one)
 
     @classmethod
-    def open(cls, settings: Settings, encoder: Encoder | None = None) -> "Runtime":
+    def open(cls, settings: Settings, encoder: Encoder | None = None, new: bool = False) -> "Runtime":
         """Start the service on its data directory; the default encoder is the encoder of the settings.
 
-        Raises DirectoryOwned, ModelNotFound, DamagedFile (weights), and SQLite's errors for a damaged database file.
+        new: move the contents of a directory without a database aside. Raises DirectoryOwned, DatabaseLost,
+        DatabasePresent, ModelNotFound, DamagedFile (weights), and SQLite's errors for a damaged database file.
         """
         threadpool_limits(1, user_api="blas")  # BLAS threads would spin between searches and occupy other cores
         lock = OwnerLock(settings.data)
         try:
+            if new:
+                log.warning("started_anew", aside=str(start_anew(settings.data)))
+            require_database(settings.data)
             database = Database(settings.data / DATABASE_FILE, checkpoints=not settings.external_checkpoints)
             database.migrate()
             runtime = cls(settings, lock, database, encoder or _encoder_of(settings))
@@ -98,6 +108,7 @@ class Runtime:
         for state in self.collections.values():
             state.store.close()
         self.database.close()
+        self._watermarks.close()
         self._lock.release()
 
     def save(self) -> None:
@@ -126,6 +137,7 @@ class Runtime:
             own = self.settings
             state = create_collection(self.database, own.data, name, settings, own.encoder, self.encoder)
             state.use_known_words(self.encoder.words)
+            self._watch(state)
             self.collections[name] = state
         return state
 
@@ -151,6 +163,18 @@ class Runtime:
         """The folder of streamed request bodies that wait to be imported."""
         return self.settings.data / "imports"
 
+    def _watch(self, state: CollectionState) -> None:
+        """Compare the watermark of a collection with the file of watermarks, and write it there from now on."""
+        state.missing_changes = max(0, self._watermarks.read(state.id) - state.generation.watermark)
+        if state.missing_changes:
+            log.error("commits_missing", collection=state.name, changes=state.missing_changes)
+        state.mark = lambda watermark: self._watermarks.write(state.id, watermark + state.missing_changes)
+
+    def accept_missing_changes(self, state: CollectionState) -> None:
+        """Report the missing changes of a collection no longer: they are lost, and the owner knows it."""
+        state.missing_changes = 0
+        state.mark(state.generation.watermark)
+
     def _encode_one(self, text: str) -> Floats:
         vector: Floats = self.encoder.encode_queries([text])[0]
         vector.setflags(write=False)
@@ -158,9 +182,12 @@ class Runtime:
 
     def _load(self) -> None:
         for folder in (self.staging, self.imports):
-            folder.mkdir(parents=True, exist_ok=True)
-        self.jobs.abandon_unfinished()
-        delete_leftovers(self.database, self.settings.data, self.staging)
+            with going_on_a_full_disk():
+                make_durable_directory(folder)
+        with going_on_a_full_disk():
+            self.jobs.abandon_unfinished()
+        with going_on_a_full_disk():
+            delete_leftovers(self.database, self.settings.data, self.staging)
         with self.database.read() as connection:
             rows = collection_rows(connection)
             self.aliases = collection_aliases(connection)
@@ -168,9 +195,21 @@ class Runtime:
         for row in rows:
             state = load_collection(self.database, row, self.settings.data)
             state.use_known_words(self.encoder.words)
+            self._watch(state)
             self.collections[row["name"]] = state
         if DEFAULT_COLLECTION not in self.collections:
             self.create_collection(DEFAULT_COLLECTION, CollectionSettings())
+
+
+@contextmanager
+def going_on_a_full_disk() -> Iterator[None]:
+    """Log the error of a full disk instead of raising it: the service starts, and searches and reads."""
+    try:
+        yield
+    except Exception as error:
+        if not is_full(error):
+            raise
+        log.warning("disk_full", reason=str(error))
 
 
 def _encoder_of(settings: Settings) -> Encoder:

@@ -2,9 +2,12 @@
 
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+STOP_SECONDS = 10.0
+"""Time for child processes to end when the service closes."""
 Child = subprocess.Popen[bytes]
 
 
@@ -61,10 +64,15 @@ class TrainingSupervisor:
             self._children.pop(run_id, None)
 
     def close(self) -> None:
-        """End every child process and wait for the threads."""
+        """End every child process, by force after STOP_SECONDS, and wait for the threads."""
         self.closing = True
         for child in self.children.values():
             child.terminate()
+        until = time.monotonic() + STOP_SECONDS
+        for thread in self.threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        for child in self.children.values():
+            child.kill()
         for thread in self.threads:
             thread.join()
 

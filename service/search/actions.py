@@ -17,7 +17,7 @@ from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
 from service.http.access import OWNER, Caller
-from service.runtime.collection import CollectionState
+from service.runtime.collection import INDEX_BEHIND, CollectionState
 from service.runtime.loader import with_sound_index
 from service.runtime.runtime import Runtime
 from service.search import exploring, pinning, selection
@@ -77,6 +77,7 @@ def _answer(
         body["answer"] = None if unanswered else closest_sentence(runtime, searched)
         stopwatch.lap("answer")
     body |= stopwatch.report()
+    body["degraded"] += [INDEX_BEHIND] if state.behind else []
     body["degraded"] += [VECTORS_PENDING] if state.without_vectors and request.mode != "words" else []
     if request.log and not searched.everything:
         runtime.impressions.add(impression(state, request, searched, body))

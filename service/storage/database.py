@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,8 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from index.errors import SearchError
+from index.storage.files import sync_directory
+from service.storage.reservations import storing_reservation
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -59,8 +61,10 @@ class OwnerLock:
     """Exclusive ownership of a data directory until the process ends. The lock file contains the owner's PID."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # an existing directory keeps its rights
+            sync_directory(directory.parent)
+        self._file = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -68,7 +72,8 @@ class OwnerLock:
             os.close(self._file)
             raise DirectoryOwned(directory, pid) from None
         os.ftruncate(self._file, 0)
-        os.pwrite(self._file, str(os.getpid()).encode(), 0)
+        with suppress(OSError):  # a full disk has no place for the PID; the lock does not need it
+            os.pwrite(self._file, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
         """Release the ownership."""
@@ -97,8 +102,9 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Give the writing connection inside BEGIN IMMEDIATE. The commit is durable when the context ends."""
-        with self._write_lock, self._writer.begin() as connection:
+        with self._write_lock, storing_reservation() as store, self._writer.begin() as connection:
             yield connection
+            store(connection)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -140,7 +146,8 @@ class Database:
         self._readers.dispose()
         with self._write_lock:
             if self._checkpoints:
-                self._outside_transactions("PRAGMA wal_checkpoint(TRUNCATE)")
+                with suppress(sqlite3.OperationalError):  # on a full disk the log stays, and the next start reads it
+                    self._outside_transactions("PRAGMA wal_checkpoint(TRUNCATE)")
         self._writer.dispose()
 
     def _outside_transactions(self, statement: str) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from service.runtime.feedback_repository import confirmed_count
 from service.runtime.model_repository import champion_version
 from service.runtime.runtime import Runtime
 from service.storage.database import new_id
+from service.storage.reservations import not_reserved, note_answer
 from service.training import repository
 from service.training.child_process import Specification
 from service.training.follow import end, follow
@@ -120,6 +121,8 @@ def _begin(
             data["objective"] = wanted.objective
         parameters = wanted.model_dump(exclude={"learn_from", "objective"})
         repository.insert_run(connection, state.id, run_id, parameters, data)
+        location = f"/v1/collections/{state.name}/training-runs/{run_id}"
+        note_answer(202, _body(repository.find_run(connection, state.id, run_id)), location)
     _follow(runtime, state, run_id)
     return run_id
 
@@ -135,8 +138,9 @@ def _acquired(runtime: Runtime, state: CollectionState, preempts: bool) -> bool:
         going = [run for run in repository.processing_runs(connection) if run.collection_id == state.id]
     if any(not preempts or "reason" not in run.data for run in going):
         return False
-    for run in going:
-        cancel(runtime, state, run.id)
+    with not_reserved():
+        for run in going:
+            cancel(runtime, state, run.id)
     return state.training_lock.acquire(timeout=LOCK_WAIT_SECONDS)
 
 

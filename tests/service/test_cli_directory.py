@@ -210,10 +210,13 @@ def served(run: Run, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str
 
 
 def test_a_directory_in_use_by_a_server_is_not_opened_by_a_command(
-    run: Run, served: tuple[str, subprocess.Popen[str]], documents: Path
+    run: Run, served: tuple[str, subprocess.Popen[str]], documents: Path, tmp_path: Path
 ) -> None:
     url, process = served
     assert run("ingest", documents, "--url", url).code == 0
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert files
+    assert all(path.stat().st_mode & 0o077 == 0 for path in files)
     assert run("search", "yak", "--url", url, "--json").value["hits"][0]["id"] == "yak"
     assert run("doctor", "--url", url).code == 0
     owned = run("search", "yak")

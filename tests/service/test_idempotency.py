@@ -1,12 +1,14 @@
 """A POST that is repeated with the same Idempotency-Key is executed once."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.service.client import DEFAULT, SECRET, CollectionClient, event, opened, problem
+from service.operations import idempotency
+from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, opened, problem, runtime_of
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +48,85 @@ def test_an_idempotency_key_of_invalid_length_is_refused(client: TestClient, key
 
 def search_with(client: TestClient, key: str) -> Any:
     return client.post(f"{DEFAULT}/search", json={"q": "x"}, headers={"Idempotency-Key": key})
+
+
+def lose_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store no answer after a request: the state that a process leaves that is killed after the commit."""
+    monkeypatch.setattr(idempotency, "_keep", lambda *_: None)
+
+
+def test_feedback_is_counted_once_though_its_answer_was_lost_with_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = {"Idempotency-Key": "once"}
+    sent = [event("known", user_query="only once"), event("unknown", user_query="only once")]
+    with opened(tmp_path / "data") as client, monkeypatch.context() as killed:
+        CollectionClient(client).add({"id": "known", "text": "a known document"})
+        lose_answers(killed)
+        first = client.post(f"{DEFAULT}/events", json=sent, headers=key)
+    with opened(tmp_path / "data") as client:
+        again = client.post(f"{DEFAULT}/events", json=sent, headers=key)
+        assert (again.status_code, again.json()) == (first.status_code, first.json())
+        assert again.json()["accepted"] == 1
+        assert CollectionClient(client).get()["counts"]["events"] == 1
+        problem(client.post(f"{DEFAULT}/events", json=sent[:1], headers=key), 422, "idempotency_key_reused")
+
+
+def test_documents_and_their_task_are_stored_with_the_key(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_answers(monkeypatch)
+    key, batch = {"Idempotency-Key": "batch"}, {"documents": [{"id": "new", "text": "a new document"}]}
+    first = client.post(f"{DEFAULT}/documents", json=batch, headers=key)
+    CollectionClient(client).ended_task(first.json())
+    assert client.put(f"{DEFAULT}/documents/new", json={"text": "a newer document"}).status_code == 200
+    again = client.post(f"{DEFAULT}/documents", json=batch, headers=key)
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
+    assert again.headers["location"] == first.headers["location"]
+    assert CollectionClient(client).get("documents/new")["text"] == "a newer document"
+
+
+def test_a_deletion_is_carried_out_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    CollectionClient(client).add({"id": "gone", "text": "a document"})
+    lose_answers(monkeypatch)
+    key = {"Idempotency-Key": "deletion"}
+    first = client.post(f"{DEFAULT}/documents/delete", json={"ids": ["gone"]}, headers=key)
+    CollectionClient(client).add({"id": "gone", "text": "a document that came back"})
+    again = client.post(f"{DEFAULT}/documents/delete", json={"ids": ["gone"]}, headers=key)
+    assert again.json() == first.json()
+    assert again.json()["result"] == {"deleted": 1}
+    assert client.get(f"{DEFAULT}/documents/gone").status_code == 200
+
+
+def test_names_are_swapped_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(client, "one")
+    create(client, "other")
+    number = runtime_of(client).collection("one").id
+    lose_answers(monkeypatch)
+    for wanted in ({"collections"}, {"status"}):
+        answer = client.post(
+            "/v1/collections/swap", json={"a": "one", "b": "other"}, headers={"Idempotency-Key": "swap"}
+        )
+        assert (answer.status_code, set(answer.json())) == (200, wanted)
+    assert runtime_of(client).collection("other").id == number
+
+
+def test_a_write_that_failed_leaves_its_key_free(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, one = {"Idempotency-Key": "failed"}, event("known", user_query="after a failure")
+    before = CollectionClient(client).get()["counts"]["events"]
+    with monkeypatch.context() as failing:
+        failing.setattr("service.feedback.actions.bump_watermark", lambda *_args, **_more: 1 / 0)
+        assert client.post(f"{DEFAULT}/events", json=one, headers=key).status_code == 500
+    assert client.post(f"{DEFAULT}/events", json=one, headers=key).status_code == 202
+    assert CollectionClient(client).get()["counts"]["events"] == before + 1
+
+
+def test_a_write_whose_request_fails_later_is_not_carried_out_again(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, one = {"Idempotency-Key": "late"}, event("known", user_query="a late failure")
+    before = CollectionClient(client).get()["counts"]["events"]
+    with monkeypatch.context() as failing:
+        failing.setattr("service.feedback.actions._remember", lambda *_args: 1 / 0)
+        assert client.post(f"{DEFAULT}/events", json=one, headers=key).status_code == 500
+    again = client.post(f"{DEFAULT}/events", json=one, headers=key)
+    assert (again.status_code, again.json()) == (202, {"accepted": 1, "rejected": []})
+    assert CollectionClient(client).get()["counts"]["events"] == before + 1

@@ -162,7 +162,9 @@ def test_the_parameters_of_an_import_survive_a_restart(tmp_path: Path, monkeypat
 
 
 def _finished(client: TestClient) -> str:
-    return runtime_of(client).jobs.finished("documents_import", "default", {}, 0)
+    runtime = runtime_of(client)
+    with runtime.database.write() as connection:
+        return runtime.jobs.finished(connection, "documents_import", "default", {}, 0)
 
 
 def _newest(client: TestClient) -> str:

@@ -13,7 +13,6 @@ from tests.service.client import (
     DEFAULT,
     CollectionClient,
     create,
-    ended,
     good,
     opened,
     problem,
@@ -65,15 +64,3 @@ def test_a_refused_deletion_deletes_nothing(full: TestClient) -> None:
     refused(full.delete("/v1/collections/other"))
     assert good(full.get(f"{DEFAULT}/documents/stored"))["id"] == "stored"
     assert good(full.get("/v1/collections/other"))["name"] == "other"
-
-
-def test_places_of_requests_in_progress_count(client: TestClient) -> None:
-    jobs = runtime_of(client).jobs
-    held = [jobs.reserved() for _ in range(LIMIT)]
-    for one in held:
-        one.__enter__()
-    refused(client.post(f"{DEFAULT}/documents", json={"documents": [{"id": "new", "text": "new"}]}))
-    for one in held:
-        one.__exit__(None, None, None)
-    task = good(client.post(f"{DEFAULT}/documents", json={"documents": [{"id": "new", "text": "new"}]}))
-    assert ended(lambda: good(client.get(f"/v1/tasks/{task['id']}")))["status"] == "succeeded"

@@ -1,0 +1,96 @@
+"""Tells a data directory that is new from a directory whose database is gone, and starts anew where that is asked for.
+
+A database that is missing, empty or without our tables looks like a new database. Beside models or indexes it is lost:
+the service refuses to start, so that no later work deletes or overwrites what the lost database knew.
+"""
+
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+from index.storage.files import sync_directory
+from service.storage.database import DATABASE_FILE
+
+CONTENTS = ("models", "indexes", "imports", "staging")
+"""Folders of the data directory that hold what a database knows."""
+OUR_TABLES = {"alembic_version", "collections"}
+ASIDE = "set-aside"
+"""The folder of what `start_anew` moves aside, followed by the time."""
+
+
+class DatabaseLost(Exception):
+    """The data directory has contents, and no database that knows them."""
+
+    def __init__(self, directory: Path, reason: str) -> None:
+        super().__init__(
+            f"the data directory {directory} has contents, but {DATABASE_FILE} {reason}: restore the database from a "
+            f"snapshot or a copy, or run `softseek serve --new`, which moves the contents to a folder {ASIDE}-TIME and "
+            "starts anew"
+        )
+
+
+class DatabasePresent(Exception):
+    """A directory with a database cannot start anew."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(f"the data directory {directory} has a database; --new is for a directory that lost it")
+
+
+def require_database(directory: Path) -> None:
+    """Raise DatabaseLost if the directory has contents, but no database with our tables. The caller owns the directory.
+
+    A write-ahead log without its database counts as contents: SQLite would delete it.
+    """
+    reason = _loss(directory)
+    if reason is not None and _contents(directory):
+        raise DatabaseLost(directory, reason)
+
+
+def start_anew(directory: Path) -> Path | None:
+    """Move the contents of a directory without a database aside; return the folder that has them, None without any.
+
+    Raises DatabasePresent. Nothing is deleted.
+    """
+    if _loss(directory) is None:
+        raise DatabasePresent(directory)
+    found = _contents(directory)
+    if not found:
+        return None
+    aside = directory / f"{ASIDE}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}"
+    aside.mkdir(mode=0o700)
+    for path in found:
+        path.rename(aside / path.name)
+    sync_directory(aside)
+    sync_directory(directory)
+    return aside
+
+
+def _loss(directory: Path) -> str | None:
+    """Return what is wrong with the database, None for a database with our tables, or one that does not open."""
+    path = directory / DATABASE_FILE
+    if not path.exists():
+        return "is missing"
+    if not path.stat().st_size:
+        return "is empty"
+    tables = _tables(path)
+    return None if tables is None or tables >= OUR_TABLES else "has no tables of Softseek"
+
+
+def _tables(path: Path) -> set[str] | None:
+    """Return the names of the tables of a database, None if it does not open: the start then reports SQLite's error."""
+    connection = sqlite3.connect(path)
+    try:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.DatabaseError:
+        return None
+    finally:
+        connection.close()
+
+
+def _contents(directory: Path) -> list[Path]:
+    """Return the files and folders that a database knows, or that are a database; a database without tables is none."""
+    found = [path for path in (directory / name for name in CONTENTS) if path.is_dir() and any(path.iterdir())]
+    path = directory / DATABASE_FILE
+    if path.exists() and path.stat().st_size:
+        return [*found, path] if _tables(path) else found
+    return [*found, *(log for log in directory.glob(f"{DATABASE_FILE}-*") if log.stat().st_size)]

@@ -1,0 +1,131 @@
+"""A full disk: requests say so, nothing is half done, and the service starts, searches and reads."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+import service.documents.routes
+from index.generation.store import GenerationStore
+from index.storage.full_disk import is_full
+from service.operations.housekeeping import heal_indexes
+from service.storage.database import Database
+from tests.service.client import DEFAULT, CollectionClient, opened, problem, runtime_of
+
+LONG = "copper " * 20_000
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    with opened(tmp_path / "data") as client:
+        CollectionClient(client).add({"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"})
+        yield client
+
+
+def limit(database: Database, pages: int) -> None:
+    """Let the database grow to this many pages at most. Fewer than it has: it does not grow."""
+    with database.write() as connection:
+        connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+
+
+@contextmanager
+def full(client: TestClient) -> Iterator[None]:
+    """Let no page be added to the database."""
+    database = runtime_of(client).database
+    limit(database, 1)
+    try:
+        yield
+    finally:
+        limit(database, 1_000_000)
+
+
+def refuse(*_args: Any, **_more: Any) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_write_to_a_full_database_is_a_507_and_changes_nothing(client: TestClient) -> None:
+    with full(client):
+        problem(client.put(f"{DEFAULT}/documents/c", json={"text": LONG}), 507, "insufficient_storage")
+        problem(
+            client.post(f"{DEFAULT}/documents", json={"documents": [{"id": "c", "text": LONG}]}),
+            507,
+            "insufficient_storage",
+        )
+        assert CollectionClient(client).ids("copper") == ["a", "b"]
+    assert client.get(f"{DEFAULT}/documents/c").status_code == 404
+    assert client.put(f"{DEFAULT}/documents/c", json={"text": LONG}).status_code == 201
+
+
+def test_an_upload_without_space_is_a_507(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service.documents.routes.spooling.tempfile, "mkstemp", refuse)
+    answer = client.post(f"{DEFAULT}/documents/import", content=b'{"id": "c", "text": "x"}')
+    problem(answer, 507, "insufficient_storage")
+
+
+def test_a_collection_is_created_whole_or_not_at_all(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = set((runtime_of(client).settings.data / "indexes").iterdir())
+    with monkeypatch.context() as without_space:
+        without_space.setattr(GenerationStore, "__init__", refuse)
+        problem(client.put("/v1/collections/new", json={}), 507, "insufficient_storage")
+    assert client.get("/v1/collections/new").status_code == 404
+    with monkeypatch.context() as without_space:
+        without_space.setattr(GenerationStore, "apply", refuse)
+        problem(client.put("/v1/collections/new", json={}), 507, "insufficient_storage")
+    assert set((runtime_of(client).settings.data / "indexes").iterdir()) == folders
+    assert client.put("/v1/collections/new", json={}).status_code == 201
+    CollectionClient(client, "new").add({"id": "a", "text": "copper wire"})
+
+
+def test_a_service_on_a_full_disk_starts_searches_and_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    with opened(data) as client:
+        CollectionClient(client).add({"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"})
+    for manifest in data.glob("indexes/*/manifest.json"):
+        manifest.unlink()  # as after a kill: the index must be rebuilt
+    original_apply, original_write = GenerationStore.apply, Database.write
+
+    def apply(store: GenerationStore, *args: Any, **more: Any) -> Any:
+        return refuse() if store._directory.is_relative_to(data) else original_apply(store, *args, **more)
+
+    with monkeypatch.context() as without_space:
+        without_space.setattr(GenerationStore, "apply", apply)
+        without_space.setattr(Database, "write", refuse)
+        with opened(data) as client:
+            found = CollectionClient(client).search("copper", log=False)
+            assert [hit["id"] for hit in found["hits"]] == ["a", "b"]
+            assert found["degraded"] == ["index_behind"]
+            assert client.get(f"{DEFAULT}/documents/a").status_code == 200
+            problem(client.put(f"{DEFAULT}/documents/c", json={"text": "tin"}), 507, "insufficient_storage")
+            without_space.setattr(GenerationStore, "apply", original_apply)
+            without_space.setattr(Database, "write", original_write)
+            assert client.put(f"{DEFAULT}/documents/c", json={"text": "tin"}).status_code == 201
+            heal_indexes(runtime_of(client))
+            found = CollectionClient(client).search("tin", log=False)
+            assert (found["hits"][0]["id"], found["degraded"]) == ("c", [])
+
+
+def test_errors_of_a_full_disk_are_told_from_others() -> None:
+    caused = RuntimeError("the index failed")
+    caused.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    assert is_full(caused)
+    assert is_full(ValueError("An IO error occurred: 'No space left on device (os error 28)'"))
+    assert not is_full(OSError(errno.EIO, "Input/output error"))
+    assert not is_full(ValueError("no documents"))
+
+
+def test_a_put_that_a_deletion_overtakes_is_still_created(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_searchable = service.documents.routes.indexing.make_searchable
+
+    def overtaken(runtime: Any, state: Any, sequences: Any) -> None:
+        assert client.delete(f"{DEFAULT}/documents/c").status_code == 204
+        make_searchable(runtime, state, sequences)
+
+    monkeypatch.setattr(service.documents.routes.indexing, "make_searchable", overtaken)
+    answer = client.put(f"{DEFAULT}/documents/c", json={"text": "tin", "metadata": {"year": 2020}})
+    assert answer.status_code == 201
+    assert answer.json() == {"id": "c", "title": None, "text": "tin", "url": None, "metadata": {"year": 2020}}
+    assert client.get(f"{DEFAULT}/documents/c").status_code == 404
