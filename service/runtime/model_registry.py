@@ -38,12 +38,20 @@ def register(
     facts: lineage, report and decision.
     """
     target = model_directory(runtime.settings.data, state.id, version)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _make_durably(runtime.settings.data, target.parent)
     shutil.rmtree(target, ignore_errors=True)  # left by a process that ended before it committed the row
     os.replace(staged, target)
     sync_directory(target.parent)
     insert_model(connection, state.id, version, facts)
     point_alias(connection, state.id, "challenger", version)
+
+
+def _make_durably(data: Path, folder: Path) -> None:
+    """Make a folder of the data directory, with its parents, so that a power cut takes none of them away."""
+    folder.mkdir(parents=True, exist_ok=True)
+    while folder != data:
+        folder = folder.parent
+        sync_directory(folder)
 
 
 def require_own_vectors(runtime: Runtime, state: CollectionState, version: int) -> None:
