@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import structlog
@@ -102,6 +103,8 @@ class Jobs:
         self._most_kept = most_kept
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
         self._running: dict[str, Progress] = {}
+        self._unrecorded: dict[str, dict[str, Any]] = {}
+        """Outcomes that a full disk kept from the database. They are shown, and written with the next task."""
         self._finished = threading.Condition()
         self._closing = False
 
@@ -116,9 +119,14 @@ class Jobs:
         Raises Problem 503 `too_many_tasks` if the setting `max_tasks` of tasks are unfinished.
         """
         task_id = new_id()
+        late = dict(self._unrecorded)
         with self._database.write() as connection:
+            for ended, values in late.items():
+                update_task(connection, ended, **values)
             self._delete_oldest(connection)
             insert_task(connection, id=task_id, type=kind, collection=collection, status="enqueued")
+        for ended in late:
+            self._unrecorded.pop(ended, None)
         progress = self._running[task_id] = Progress(self._database, task_id)
         self._pool.submit(self._run, task_id, work, progress)
         return task_id
@@ -154,6 +162,7 @@ class Jobs:
         if row is None:
             raise not_found("task")
         running = self._running.get(task_id)
+        row = SimpleNamespace(**{**row._mapping, **self._unrecorded.get(task_id, {})})
         return _body(row, running.passages if running else None)
 
     def close(self) -> None:
@@ -175,8 +184,12 @@ class Jobs:
             status, error = "failed", {"code": problem.code, "detail": problem.detail}
             log.exception("task_failed", task=task_id)
         figures = {"progress_done": progress.done, "progress_total": progress.total}
+        outcome = {"status": status, "result": result, "error": error, "finished_at": now(), **figures}
         try:
-            self._set(task_id, status=status, result=result, error=error, finished_at=now(), **figures)
+            self._set(task_id, **outcome)
+        except Exception:
+            log.exception("task_not_recorded", task=task_id)
+            self._unrecorded[task_id] = outcome
         finally:
             with self._finished:
                 self._running.pop(task_id, None)

@@ -121,17 +121,16 @@ def feedback(session: Session) -> None:
     session.send("DELETE", "rules/first")
 
 
-def put_model(session: Session, scale: float) -> int:
+def put_model_file(client: TestClient, scale: float) -> int:
     """Register a head that was made by hand, as a training run does; return its version."""
-    runtime = runtime_of(session.client)
+    runtime = runtime_of(client)
     state = runtime.collection("default")
     initial = AttentionHead(state.initial)
     staged = runtime.staging / "by-hand" / "model"
     save_head(staged, initial.changed(beta=scale * initial.beta), {"kind": "by hand"})
-    version = len(session.forest.get("models")["models"])
+    version = len(CollectionClient(client).get("models")["models"])
     with state.lock, runtime.database.write() as connection:
         register(runtime, state, connection, staged, version, {"lineage": {}, "report": {}, "decision": {}})
-    session.acknowledged()
     return version
 
 
@@ -139,7 +138,8 @@ def promotion(session: Session) -> None:
     """Register models, promote them, and roll back."""
     session.send("POST", "documents?wait=60", {"documents": [tree(name) for name in TREES[:6]]})
     for scale in (0.5, 2.0, 3.0):
-        version = put_model(session, scale)
+        version = put_model_file(session.client, scale)
+        session.acknowledged()
         session.send("PUT", "models/aliases/champion", {"version": version, "force": True, "reason": f"x{scale}"})
     session.send("POST", "models/aliases/champion/rollback")
     session.send("POST", "models/aliases/champion/rollback")
