@@ -23,7 +23,7 @@ SOAK = bool(os.environ.get("SOAK"))
 MOST, EACH = (100, 1) if SOAK else (1, 3)
 """Requests of each kind to an operation, and the share of the operations: each, or every third."""
 MODES = list(GenerationMode) if SOAK else [GenerationMode.POSITIVE]
-"""Generating wrong requests takes schemathesis a second for each; tests/service/test_fuzz.py also sends such requests."""
+"""Making a wrong request takes schemathesis a second; tests/service/test_fuzz.py sends such requests in every run."""
 NAMES = {"collection": "default", "document_id": "owl", "rule_id": "r", "alias": "x", "synonym_id": "s", "version": "0"}
 
 
