@@ -1,6 +1,6 @@
 """Fills the disk of a data directory, in a process of its own: `python -m tests.faults.filling DIRECTORY`.
 
-The last line is JSON: the documents that were acknowledged, those that are served afterwards, and the first refusal.
+The last line is JSON: the documents that were acknowledged, those that are lost, and the first refusal.
 """
 
 import json
@@ -40,12 +40,13 @@ def served(collection: CollectionClient) -> set[str]:
 
 
 def main(data: Path) -> dict[str, Any]:
-    """Fill the disk, delete a part, write again, and start again; return what was seen."""
+    """Fill the disk, and start the service again on the full disk; return what was seen."""
     acknowledged: set[str] = set()
     with opened(data) as client:
         refused = fill(client, acknowledged)
         lost = acknowledged - served(CollectionClient(client))
         words = CollectionClient(client).ids("document0x0", mode="words")
+        print(json.dumps({"acknowledged": len(acknowledged), "lost before the stop": len(lost), "refused": refused}))
     with opened(data) as client:
         lost |= acknowledged - served(CollectionClient(client))
     return {

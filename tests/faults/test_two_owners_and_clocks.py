@@ -127,6 +127,7 @@ def test_feedback_of_the_future_outlives_its_retention_by_no_more_than_its_lead(
 
 
 @pytest.mark.skipif(not SOAK, reason="fills a disk of 64 MB; `make soak` does it")
+@pytest.mark.xfail(strict=True, reason="the writer of the word index raises at the stop of the service")
 def test_a_full_disk_of_64_megabytes_loses_nothing(tmp_path: Path) -> None:
     unshare = shutil.which("unshare")
     if unshare is None:
