@@ -42,7 +42,8 @@ test-kernels: setup
 
 # The tests of faults and of the contract at full size, in one process: about an hour on two cores. See docs/faults.md.
 soak: setup
-	SOAK=1 OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -p no:xdist tests/faults tests/service/test_contract.py
+	SOAK=1 OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -p no:xdist \
+		-o faulthandler_timeout=7200 tests/faults tests/service/test_contract.py
 
 check: setup
 	$(BIN)/ruff format --check .
