@@ -10,7 +10,7 @@ PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -n $(WORK
 
 NUMERIC := $(addprefix tests/index/,candidates generation learning memory ranking words)
 
-.PHONY: setup setup-verified peers demo serve test test-kernels check format lock sbom audit
+.PHONY: setup setup-verified peers demo serve test test-kernels soak check format lock sbom audit
 
 setup: $(STAMP)
 
@@ -67,6 +67,11 @@ test: setup
 # Scores and training, summed by kernels that no current processor chooses by itself: results must not depend on them.
 test-kernels: setup
 	OPENBLAS_CORETYPE=Nehalem ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default $(PYTEST) $(NUMERIC)
+
+# The tests of faults and of the contract at full size, in one process: about an hour on two cores. See docs/faults.md.
+soak: setup
+	SOAK=1 OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -p no:xdist \
+		-o faulthandler_timeout=7200 tests/faults tests/service/test_contract.py
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -11,8 +11,10 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from fastapi.routing import iter_route_contexts
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFeedback
 from index.storage.full_disk import is_full
@@ -128,7 +130,10 @@ def install(app: FastAPI) -> None:
     """Install the handlers that convert every error of this app to a problem."""
 
     async def handle(request: Request, error: Exception) -> Response:
-        return answer(problem_of(error), request.url.path)
+        problem = problem_of(error)
+        if problem.status == 405:
+            problem.headers["Allow"] = ", ".join(allowed_methods(request))
+        return answer(problem, request.url.path)
 
     async def handle_storage(request: Request, error: Exception) -> Response:
         if not is_full(error):  # a full disk is no defect, and needs no traceback
@@ -140,6 +145,18 @@ def install(app: FastAPI) -> None:
     handled = (Problem, FilterSyntax, NotEnoughFeedback, EncoderMismatch, DamagedFile)
     for kind in (*handled, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle)
+
+
+def allowed_methods(request: Request) -> list[str]:
+    """Return the methods of the resource at the path of a request. Starlette names only those of a single route.
+
+    Several routes may have one path; a path with fewer parameters is the more exact name of a resource.
+    """
+    path = request.scope["path"]
+    routes = [(route.path or "", route.methods or ()) for route in iter_route_contexts(request.app.routes)]
+    found = [(route.count("{"), methods) for route, methods in routes if compile_path(route)[0].match(path)]
+    least = min((parameters for parameters, _ in found), default=0)
+    return sorted({method for parameters, methods in found if parameters == least for method in methods})
 
 
 def pointer(location: Sequence[str | int]) -> str:

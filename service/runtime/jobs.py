@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import structlog
@@ -103,6 +104,8 @@ class Jobs:
         self._most_kept = most_kept
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
         self._running: dict[str, Progress] = {}
+        self._unrecorded: dict[str, dict[str, Any]] = {}
+        """Outcomes that a full disk kept from the database. They are shown, and written with the next task."""
         self._finished = threading.Condition()
         self._closing = False
 
@@ -130,6 +133,7 @@ class Jobs:
 
     def run(self, task_id: str, work: Work) -> None:
         """Start the work of an enqueued task whose record is committed."""
+        self._record_late()
         progress = self._running[task_id] = Progress(self._database, task_id)
         self._pool.submit(self._run, task_id, work, progress)
 
@@ -145,6 +149,21 @@ class Jobs:
         insert_task(connection, id=task_id, **values)
         note_answer(202, _body(find_task(connection, task_id), None), f"/v1/tasks/{task_id}")
         return task_id
+
+    def _record_late(self) -> None:
+        """Write the outcomes that an earlier failure kept from the database."""
+        late = dict(self._unrecorded)
+        if not late:
+            return
+        try:
+            with self._database.write() as connection:
+                for ended, values in late.items():
+                    update_task(connection, ended, **values)
+        except Exception as error:
+            log.warning("task_not_recorded", reason=str(error))
+            return
+        for ended in late:
+            self._unrecorded.pop(ended, None)
 
     def is_running(self, task_id: str) -> bool:
         """Return whether a task has not ended yet."""
@@ -168,6 +187,7 @@ class Jobs:
         if row is None:
             raise not_found("task")
         running = self._running.get(task_id)
+        row = SimpleNamespace(**{**row._mapping, **self._unrecorded.get(task_id, {})})
         return _body(row, running.passages if running else None)
 
     def close(self) -> None:
@@ -189,8 +209,12 @@ class Jobs:
             status, error = "failed", {"code": problem.code, "detail": problem.detail}
             log.exception("task_failed", task=task_id)
         figures = {"progress_done": progress.done, "progress_total": progress.total}
+        outcome = {"status": status, "result": result, "error": error, "finished_at": now(), **figures}
         try:
-            self._set(task_id, status=status, result=result, error=error, finished_at=now(), **figures)
+            self._set(task_id, **outcome)
+        except Exception:
+            log.exception("task_not_recorded", task=task_id)
+            self._unrecorded[task_id] = outcome
         finally:
             with self._finished:
                 self._running.pop(task_id, None)
