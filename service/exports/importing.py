@@ -33,7 +33,7 @@ from service.runtime.collection_repository import (
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
 from service.runtime.loader import index_directory, load_collection, load_serving, memory_keys
-from service.runtime.model_files import model_directory, models_directory
+from service.runtime.model_files import model_directory, models_directory, set_aside
 from service.runtime.rule_repository import rules
 from service.runtime.rules import Rulebook
 from service.runtime.runtime import Runtime
@@ -179,6 +179,7 @@ class Importer:
 
     def _write_files(self, collection_id: int, version: int, files: dict[str, bytes]) -> None:
         folder = model_directory(self._data, collection_id, version)
+        set_aside(folder)
         folder.mkdir(parents=True)
         for name, body in files.items():
             write_atomically(folder / name, body)

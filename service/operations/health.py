@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from index.errors import DamagedFile, DamagedKeys
 from service.http.access import Asking
@@ -92,7 +93,7 @@ def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
     with runtime.database.read() as connection:
         integrity, orphans = repository.integrity(connection), repository.orphan_count(connection)
         checks.append(_check("database", integrity == "ok", integrity))
-        checks.append(_check("content", True, f"state hash {state_hash(connection).sha256}"))
+        checks.append(_content_check(connection))
         checks.append(_check("foreign keys", not orphans, f"{orphans} rows without the row that they refer to"))
         for name, state in sorted(runtime.collections.items()):
             found = _collection_checks(runtime, connection, name, state)
@@ -103,6 +104,13 @@ def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
     free = shutil.disk_usage(runtime.settings.data).free
     checks.append(_check("free disk", free > MIN_FREE_BYTES, f"{free // 2**20} MiB"))
     return checks
+
+
+def _content_check(connection: Connection) -> dict[str, Any]:
+    try:
+        return _check("content", True, f"state hash {state_hash(connection).sha256}")
+    except (SQLAlchemyError, ValueError) as error:
+        return _check("content", False, f"a stored row cannot be read: {error}")
 
 
 def _collection_checks(

@@ -1,9 +1,11 @@
 """The files of a collection's models: each version has a folder of its own."""
 
+import os
 from pathlib import Path
 
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.checkpoint import load_head
+from service.storage.database import new_id
 
 
 def models_directory(data: Path, collection_id: int) -> Path:
@@ -14,6 +16,15 @@ def models_directory(data: Path, collection_id: int) -> Path:
 def model_directory(data: Path, collection_id: int, version: int) -> Path:
     """Return the folder of a version's files."""
     return models_directory(data, collection_id) / f"{version:06d}"
+
+
+def set_aside(folder: Path) -> None:
+    """Rename a folder of a version that the database does not know, if there is one.
+
+    It is of a process that ended before it committed the row, or of a newer state of the database.
+    """
+    if folder.exists():
+        os.replace(folder, folder.with_name(f"{folder.name}-unknown-{new_id()}"))
 
 
 def load_version(collection_id: int, initial: HeadConfig, version: int, data: Path) -> AttentionHead:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from index.errors import EncoderMismatch
 from index.storage.files import make_durable_directory, sync_directory
 from service.runtime.collection import CollectionState, Serving
-from service.runtime.model_files import load_version, model_directory
+from service.runtime.model_files import load_version, model_directory, set_aside
 from service.runtime.model_repository import (
     champion_version,
     click_worth,
@@ -22,7 +22,6 @@ from service.runtime.model_repository import (
     point_alias,
 )
 from service.runtime.runtime import Runtime
-from service.storage.database import new_id
 
 
 def register(
@@ -39,8 +38,7 @@ def register(
     """
     target = model_directory(runtime.settings.data, state.id, version)
     make_durable_directory(target.parent)
-    if target.exists():  # of a process that ended before it committed the row, or of a newer state of the database
-        os.replace(target, target.with_name(f"{target.name}-unknown-{new_id()}"))
+    set_aside(target)
     os.replace(staged, target)
     sync_directory(target.parent)
     insert_model(connection, state.id, version, facts)

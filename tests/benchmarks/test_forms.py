@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import ablations
 from benchmarks.ablations import UNTRAINED, Variant, measure
-from benchmarks.forms import DEFAULT, HEADS, VARIANTS
+from benchmarks.forms import DEFAULT, HEADS, VALUE_RANK, VARIANTS
 from benchmarks.workbench import Bench, loaded
 from index.encoding.encoder import HashingEncoder
 from index.generation.generation import Generation
@@ -26,12 +26,13 @@ def bench() -> Iterator[Bench]:
         yield bench
 
 
-def test_every_form_number_of_heads_and_normaliser_has_a_variant_and_the_default_is_first() -> None:
+def test_every_form_number_of_heads_normaliser_and_learned_values_have_a_variant_and_the_default_is_first() -> None:
     names = [variant.name for variant in VARIANTS]
     assert names[0] == DEFAULT == "bilinear, softmax"
     assert {f"bilinear, {heads} heads" for heads in HEADS} <= set(names)
     assert {f"{form}, softmax" for form in FORMS} | {f"bilinear, {one}" for one in NORMALISERS} <= set(names)
-    assert len(names) == len(set(names)) == len(FORMS) + len(NORMALISERS) + len(HEADS)
+    assert f"bilinear, values of rank {VALUE_RANK}" in names
+    assert len(names) == len(set(names)) == len(FORMS) + len(NORMALISERS) + len(HEADS) + 1
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)

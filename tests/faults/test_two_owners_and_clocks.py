@@ -16,7 +16,7 @@ import pytest
 
 import service.runtime.collection_settings
 import service.storage.database
-from service.operations import housekeeping, idempotency
+from service.operations import housekeeping, idempotency, retention
 from service.storage import database
 from service.training import schedule
 from tests.faults.tally import SOAK, tell
@@ -68,7 +68,7 @@ def clock_set(by: timedelta) -> Iterator[None]:
             return datetime.now(tz) + by
 
     with ExitStack() as stack:
-        for module in (database, housekeeping, idempotency, schedule):
+        for module in (database, retention, idempotency, schedule):
             stack.enter_context(patch.object(module, "datetime", Jumped))
         for module in (database, service.runtime.collection_settings):
             stack.enter_context(patch.object(module, "time", JumpingTime(by.total_seconds())))
@@ -94,7 +94,7 @@ def test_a_clock_that_jumps_loses_nothing(name: str, tmp_path: Path) -> None:
         with clock_set(JUMPS[name]):
             owls.add(*({"id": f"late-{n}", "text": f"late owl number {n}"} for n in range(4)))
             housekeeping.age_memory(runtime_of(client))
-            housekeeping.forget_old_feedback(runtime_of(client))
+            retention.forget_old_feedback(runtime_of(client))
             assert owls.get()["counts"]["documents"] == before["documents"]
             assert owls.get()["counts"]["events"] == before["events"]
             assert owls.get(f"queries/{query_id}")["query_id"] == query_id
@@ -122,7 +122,7 @@ def test_feedback_of_the_future_outlives_its_retention_by_no_more_than_its_lead(
             owls.act("owl", client_id="c", user_query="owl", timestamp=database.now())
         for days, left in ((0, 1), (39, 1), (41, 0)):
             with clock_set(timedelta(days=days)):
-                housekeeping.forget_old_feedback(runtime_of(client))
+                retention.forget_old_feedback(runtime_of(client))
             assert owls.get()["counts"]["events"] == left
 
 

@@ -40,7 +40,8 @@ def test_a_process_that_ignores_the_request_to_end_is_killed(monkeypatch: pytest
 def test_a_new_data_directory_is_private_and_an_existing_one_keeps_its_rights(tmp_path: Path) -> None:
     OwnerLock(tmp_path / "new").release()
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
-    (tmp_path / "old").mkdir(mode=0o755)
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old").chmod(0o755)
     with opened(tmp_path / "old") as client:
         (rights,) = (check for check in diagnose(runtime_of(client)) if check["name"] == "rights")
     assert (tmp_path / "old").stat().st_mode & 0o777 == 0o755

@@ -1,7 +1,10 @@
 """A page of another origin searches with its key, in a browser; without its origin in the list it cannot."""
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -38,15 +41,36 @@ class Shop:
         return self.page.evaluate(SEARCH, [self.address, self.keys.make("search", **key)["key"]])
 
 
+class ShopPage(BaseHTTPRequestHandler):
+    """Answers every request with a page."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<h1>Shop</h1>")
+
+    def log_message(self, *_: Any) -> None:
+        """Write nothing."""
+
+
+@contextmanager
+def page_of_a_shop() -> Iterator[str]:
+    """Yield the origin of another server."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), ShopPage) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with opened(tmp_path_factory.mktemp("shop") / "data") as client, served(client) as address, chromium() as browser:
         create(client, "shop")
         keys = Keys.first(client)
-        with session(browser) as context:
+        with session(browser) as context, page_of_a_shop() as origin:
             page = context.new_page()
-            origin = address.replace("127.0.0.1", "localhost")  # another origin on the same machine
-            page.goto(f"{origin}/livez")
+            page.goto(origin)
             yield Shop(page, origin, address, keys)
 
 

@@ -61,8 +61,9 @@ def test_a_stored_document_that_differs_from_its_index_is_named(tmp_path: Path, 
         CollectionClient(client).add({"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"})
         with runtime_of(client).database.write() as connection:
             connection.exec_driver_sql(damage)
-        (found,) = (check for check in diagnose(runtime_of(client)) if not check["ok"])
-    assert found["name"] == "documents of default"
+        failed = {check["name"]: check for check in diagnose(runtime_of(client)) if not check["ok"]}
+    found = failed.pop("documents of default")
+    assert set(failed) <= {"content"}  # a text that is not UTF-8 cannot be hashed
     assert found["detail"] in ("differ from the index: b; 1 in all", "differ from the index: row 2; 1 in all")
 
 
