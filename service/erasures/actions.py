@@ -30,19 +30,21 @@ log = structlog.get_logger()
 
 
 def start(runtime: Runtime, wanted: ErasureIn) -> str:
-    """Record an erasure durably and start its task; return the id of the task. Raises Problem 404."""
+    """Record an erasure durably and start its task; return the id of the task. Raises Problem 404 and 503."""
     if wanted.collection is None:
         names = sorted(runtime.collections)
     else:
         names = [runtime.collection(wanted.collection).name]
     receipt = new_receipt(new_id(), wanted.kind, wanted.subject, names)
-    with runtime.database.write() as connection:
+    with runtime.database.write() as connection:  # an erasure for whose task there is no place is not recorded
         repository.insert_erasure(connection, wanted.subject, receipt)
+        task_id = runtime.jobs.enqueued(connection, "erasure", wanted.collection)
 
     def work(progress: Progress) -> dict[str, Any]:
         return carry_out(runtime, receipt["id"])
 
-    return runtime.jobs.start("erasure", wanted.collection, work)
+    runtime.jobs.run(task_id, work)
+    return task_id
 
 
 def resume_erasures(runtime: Runtime) -> None:
