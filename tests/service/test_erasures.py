@@ -176,6 +176,19 @@ def test_a_session_and_a_user_are_erased_alone(client: TestClient) -> None:
     assert (counts["events"], counts["judgments"], counts["keys"]["query"]) == (2, 1, 3)
 
 
+def test_rows_without_a_client_are_followed_from_search_to_session_and_back(client: TestClient) -> None:
+    trees = CollectionClient(client)
+    trees.act("oak", user_query="the first words", client_id="bob", session_id="s1")
+    found = trees.search(f"{CANARY} shelter", session_id="s1")
+    trees.act("elm", query_id=found["query_id"])
+    trees.post("events", event("elm", query_id=found["query_id"], session_id="s2"))
+    trees.act("yew", user_query=f"{CANARY} bark", session_id="s2")
+    trees.act("holly", user_query="other words", session_id="s3")
+    erased = erase(client, client="bob")["erased"]
+    assert (erased["impressions"], erased["events"]) == (1, 4)
+    assert trees.get()["counts"]["events"] == 1
+
+
 def test_only_the_named_collection_is_erased_and_a_second_erasure_finds_nothing(client: TestClient) -> None:
     other = create(client, "other")
     for one in (CollectionClient(client), other):
