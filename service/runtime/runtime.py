@@ -60,7 +60,7 @@ class Runtime:
         """Alias -> name of its collection. The collection may have been deleted."""
         self.collections_lock = threading.RLock()
         self.snapshot_lock = threading.Lock()
-        """Held while a snapshot waits or is made: there is at most one."""
+        """Held while a snapshot waits or is made: there is at most one. An erasure holds it too."""
         self.export_slots = threading.BoundedSemaphore(2)
         """Exports that may be written at the same time. Each keeps a state of the database."""
         self.keyring = Keyring()
