@@ -61,4 +61,4 @@ def test_a_collection_whose_deletion_goes_on_is_erased_too(client: TestClient) -
     task = CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB})))
     assert (task["result"]["erased"]["impressions"], task["result"]["collections"]) == (2, ["default"])
     with runtime.database.read() as connection:
-        assert not connection.exec_driver_sql("SELECT * FROM impressions").fetchall()
+        assert not connection.exec_driver_sql("SELECT * FROM queries").fetchall()
