@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import structlog
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
@@ -32,7 +33,7 @@ from service.runtime.collection_repository import (
 )
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
-from service.runtime.loader import index_directory, load_collection, load_serving, memory_keys
+from service.runtime.loader import index_directory, load_serving, memory_keys
 from service.runtime.model_files import model_directory, models_directory, set_aside
 from service.runtime.rule_repository import rules
 from service.runtime.rules import Rulebook
@@ -43,6 +44,7 @@ KIND = "import"
 ROWS_AT_ONCE = 500
 REFERENCES = {"document_row": "document", "event_id": "event", "judgment_id": "judgment"}
 """Column -> the type of the record that it refers to."""
+log = structlog.get_logger()
 
 
 def start_import(runtime: Runtime, path: Path) -> str:
@@ -100,11 +102,12 @@ def _open(runtime: Runtime, imported: dict[str, int], replaced: list[CollectionS
     with runtime.database.read() as connection:
         rows = [collection_row(connection, number) for number in imported.values()]
         runtime.aliases = collection_aliases(connection)
-    for row in rows:
-        state = load_collection(runtime.database, row, runtime.settings.data)
-        state.use_known_words(runtime.encoder.words)
-        runtime.collections[row["name"]] = state
-        resume_collection(runtime, state)
+    states = [runtime.open_collection(row, new=True) for row in rows]
+    for state in states:
+        try:
+            resume_collection(runtime, state)
+        except Exception as error:  # the import is committed; the next start resumes the documents
+            log.warning("documents_not_resumed", collection=state.name, reason=str(error))
 
 
 class Importer:

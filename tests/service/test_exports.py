@@ -207,6 +207,19 @@ def test_an_import_that_is_killed_leaves_what_was_there(
         assert good(client.get("/v1/collections/wood"))["counts"]["documents"] > 0
 
 
+def test_a_collection_whose_documents_are_not_resumed_is_open_all_the_same(
+    exported: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("too many tasks are waiting")
+
+    with opened(tmp_path / "data") as other:
+        monkeypatch.setattr("service.exports.importing.resume_collection", refuse)
+        done = imported(other, exported)
+        assert done["status"] == "succeeded", done
+        assert CollectionClient(other, "wood").ids(NIGHT)
+
+
 def test_the_number_of_exports_at_a_time_is_bounded(client: TestClient) -> None:
     slots = runtime_of(client).export_slots
     with slots, slots:
