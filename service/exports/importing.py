@@ -6,6 +6,7 @@ leaves no row.
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sqlalchemy import Connection
 
 from index.errors import SearchError
 from index.generation.store import GenerationStore
-from index.storage.files import sync_directory, write_atomically
+from index.storage.files import make_durable_directory, write_atomically
 from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
 from service.documents.indexing import resume_collection
 from service.documents.schemas import DocumentIn
@@ -34,7 +35,7 @@ from service.runtime.collection_repository import (
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
 from service.runtime.loader import index_directory, load_serving, memory_keys
-from service.runtime.model_files import model_directory, models_directory, set_aside
+from service.runtime.model_files import model_directory, set_aside
 from service.runtime.rule_repository import rules
 from service.runtime.rules import Rulebook
 from service.runtime.runtime import Runtime
@@ -123,6 +124,8 @@ class Importer:
         """Type -> number in the export -> number of the row."""
         self._widths: dict[str, int] = {}
         """Collection -> the width of its vectors."""
+        self._folders: list[Path] = []
+        """The folders of the imported models."""
         self.collections: dict[str, int] = {}
         """Name -> number of each imported collection."""
 
@@ -146,10 +149,12 @@ class Importer:
             raise invalid(self._line, reason) from error
 
     def discard_files(self) -> None:
-        """Delete the files of the imported models, and the indexes."""
-        for number in self.collections.values():
-            for folder in (models_directory(self._data, number), index_directory(self._data, number)):
-                shutil.rmtree(folder, ignore_errors=True)
+        """Delete the files of the imported models, and the indexes. What was set aside for them stays."""
+        for folder in (*self._folders, *(index_directory(self._data, number) for number in self.collections.values())):
+            shutil.rmtree(folder, ignore_errors=True)
+        for parent in {folder.parent for folder in self._folders}:
+            with suppress(OSError):  # a folder with something else stays
+                parent.rmdir()
 
     def _add(self, kind: RecordType, values: dict[str, Any], files: dict[str, bytes]) -> None:
         collection = values.pop("of_collection")
@@ -183,11 +188,10 @@ class Importer:
     def _write_files(self, collection_id: int, version: int, files: dict[str, bytes]) -> None:
         folder = model_directory(self._data, collection_id, version)
         set_aside(folder)
-        folder.mkdir(parents=True)
+        self._folders.append(folder)
+        make_durable_directory(folder)
         for name, body in files.items():
             write_atomically(folder / name, body)
-        for parent in (folder.parent, folder.parent.parent):
-            sync_directory(parent)
 
     def _try(self, name: str) -> None:
         """Build what a start builds of a collection, and save its index. A collection that does not open is refused."""
