@@ -28,12 +28,18 @@ CANCELED_SECONDS = 60
 """Time that a canceled training run has to end."""
 SNAPSHOT_SECONDS = 60
 """Time that an erasure waits for a snapshot that is being made: its copy of the database would keep the rows."""
-LATER = "the next start finishes the erasure"
+LATER = "the service tries again within an hour, and at its next start"
+EXTERNAL = (
+    "another process reads the write-ahead log, and keeps copies of it: stop that process, start the service without"
+    " SOFTSEEK_EXTERNAL_CHECKPOINTS, erase, and make the copies again"
+)
 log = structlog.get_logger()
 
 
 def start(runtime: Runtime, wanted: ErasureIn) -> str:
-    """Record an erasure durably and start its task; return the id of the task. Raises Problem 404 and 503."""
+    """Record an erasure durably and start its task; return the id of the task. Raises Problem 404, 409 and 503."""
+    if runtime.settings.external_checkpoints:
+        raise Problem(409, "external_checkpoints", EXTERNAL)
     if wanted.collection is None:
         names = sorted(runtime.collections)
     else:
@@ -51,7 +57,7 @@ def start(runtime: Runtime, wanted: ErasureIn) -> str:
 
 
 def resume_erasures(runtime: Runtime) -> None:
-    """Finish the erasures that an earlier process began. An erasure that fails is tried again at the next start."""
+    """Finish the erasures that an earlier process began. An erasure that fails is tried again later."""
     with runtime.database.read() as connection:
         unfinished = repository.unfinished_erasures(connection)
     for erasure_id in unfinished:
@@ -61,6 +67,12 @@ def resume_erasures(runtime: Runtime) -> None:
             log.exception("erasure_failed", erasure=erasure_id)
         else:
             log.info("erasure_finished", erasure=erasure_id)
+
+
+def retry_erasures(runtime: Runtime) -> None:
+    """Finish the erasures that met a reader, a training run or a snapshot; do nothing while an erasure goes on."""
+    if not runtime.snapshot_lock.locked():
+        resume_erasures(runtime)
 
 
 def carry_out(runtime: Runtime, erasure_id: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ their schedules.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from service.keys.actions import store_last_uses
 from service.operations.each_collection import for_each_collection
@@ -20,17 +20,19 @@ from service.training.actions import start_scheduled_runs
 SAVE_SECONDS = 30.0
 HOURLY_ROUNDS = 120
 """Rounds of SAVE_SECONDS in an hour."""
+Work = Callable[[Runtime], object]
 
 
 class Housekeeping:
     """The housekeeping thread. It starts at once and runs until `stop`.
 
-    trains: whether it starts training runs and snapshots by schedule.
+    trains: whether it starts training runs and snapshots by schedule. hourly: further work, by the name of its step.
     """
 
-    def __init__(self, runtime: Runtime, trains: bool = True) -> None:
+    def __init__(self, runtime: Runtime, trains: bool = True, hourly: Mapping[str, Work] | None = None) -> None:
         self._runtime = runtime
         self._trains = trains
+        self._hourly: Mapping[str, Work] = {"forget_old_feedback": forget_old_feedback, **(hourly or {})}
         self._stopped = threading.Event()
         self._failures: dict[str, RepeatedFailures] = {}
         """Name of a step -> its failures."""
@@ -52,18 +54,16 @@ class Housekeeping:
             if self._stopped.wait(SAVE_SECONDS):
                 return
 
-    def _steps(self, hourly: bool) -> dict[str, Callable[[Runtime], object]]:
+    def _steps(self, hourly: bool) -> dict[str, Work]:
         """Return the steps of a round, in their order. Each is tried, whatever the others do."""
-        steps: dict[str, Callable[[Runtime], object]] = {"heal_indexes": heal_indexes}
-        if hourly:
-            steps["forget_old_feedback"] = forget_old_feedback
+        steps: dict[str, Work] = {"heal_indexes": heal_indexes, **(self._hourly if hourly else {})}
         steps |= {"age_memory": age_memory, "weigh_memory": weigh_memory, "store_last_uses": store_last_uses}
         steps["save_indexes"] = lambda runtime: save_paused(runtime, self._seen)
         if self._trains:
             steps |= {"train": start_scheduled_runs, "snapshot": make_due_snapshot}
         return steps
 
-    def _do(self, name: str, work: Callable[[Runtime], object]) -> None:
+    def _do(self, name: str, work: Work) -> None:
         failures = self._failures.setdefault(name, RepeatedFailures("housekeeping_failed"))
         try:
             work(self._runtime)

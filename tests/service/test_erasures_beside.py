@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.erasures import actions
+from service.operations.housekeeping import Housekeeping
 from service.runtime.collection_repository import mark_deleted
 from service.storage.database import Database
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
@@ -44,8 +45,9 @@ def test_an_erasure_during_a_snapshot_deletes_nothing_and_is_finished_later(
     with runtime.snapshot_lock:
         task = CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB})))
         assert (task["status"], task["error"]["code"]) == ("failed", "snapshot_in_progress")
+        actions.retry_erasures(runtime)  # waits for no lock
     assert good(client.get("/v1/erasures"))["erasures"][0]["status"] == "deleting"
-    actions.resume_erasures(runtime)
+    Housekeeping(runtime, hourly={"erasures": actions.retry_erasures}).stop()
     (receipt,) = good(client.get("/v1/erasures"))["erasures"]
     assert (receipt["status"], receipt["erased"]["impressions"]) == ("done", 1)
 
@@ -62,3 +64,13 @@ def test_a_collection_whose_deletion_goes_on_is_erased_too(client: TestClient) -
     assert (task["result"]["erased"]["impressions"], task["result"]["collections"]) == (2, ["default"])
     with runtime.database.read() as connection:
         assert not connection.exec_driver_sql("SELECT * FROM queries").fetchall()
+
+
+def test_an_erasure_is_refused_while_another_process_keeps_copies_of_the_log(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = runtime_of(client)
+    changed = runtime.settings.model_copy(update={"external_checkpoints": True})
+    monkeypatch.setattr(runtime, "settings", changed)
+    problem(client.post("/v1/erasures", json={"client": BOB}), 409, "external_checkpoints")
+    assert good(client.get("/v1/erasures")) == {"erasures": []}
