@@ -200,8 +200,7 @@ class Runtime:
 
     def accept_missing_collections(self) -> None:
         """Report the missing collections no longer: they are lost, and the owner knows it."""
-        used = {state.id for state in self.collections.values()}
-        for number in set(self.missing_collections) - used:
+        for number in set(self.missing_collections) - {state.id for state in self.collections.values()}:
             self._watermarks.write(number, 0)
         self.missing_collections = range(0)
 
