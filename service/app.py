@@ -21,7 +21,7 @@ from service.documents.imports import resume_imports
 from service.documents.indexing import resume_pending
 from service.documents.schemas import DocumentIn
 from service.erasures import routes as erasures
-from service.erasures.actions import resume_erasures
+from service.erasures.actions import resume_erasures, retry_erasures
 from service.exports import routes as exports
 from service.feedback import routes as feedback
 from service.feedback.schemas import EventIn, JudgmentIn
@@ -81,7 +81,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
         if not owner:
             await run_in_threadpool(key_actions.adopt_admin_key, opened)
         await run_in_threadpool(_resume, opened)
-        housekeeping = Housekeeping(opened, trains)
+        housekeeping = Housekeeping(opened, trains, {"erasures": retry_erasures})
         try:
             yield
         finally:

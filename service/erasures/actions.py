@@ -16,7 +16,7 @@ from service.erasures.repository import SubjectRows
 from service.erasures.schemas import ErasureIn
 from service.http.problems import Problem
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import bump_watermark
+from service.runtime.collection_repository import bump_watermark, marked_collections
 from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.storage.database import DatabaseRead, new_id
@@ -26,27 +26,38 @@ from service.training.repository import processing_runs
 
 CANCELED_SECONDS = 60
 """Time that a canceled training run has to end."""
+SNAPSHOT_SECONDS = 60
+"""Time that an erasure waits for a snapshot that is being made: its copy of the database would keep the rows."""
+LATER = "the service tries again within an hour, and at its next start"
+EXTERNAL = (
+    "another process reads the write-ahead log, and keeps copies of it: stop that process, start the service without"
+    " SOFTSEEK_EXTERNAL_CHECKPOINTS, erase, and make the copies again"
+)
 log = structlog.get_logger()
 
 
 def start(runtime: Runtime, wanted: ErasureIn) -> str:
-    """Record an erasure durably and start its task; return the id of the task. Raises Problem 404."""
+    """Record an erasure durably and start its task; return the id of the task. Raises Problem 404, 409 and 503."""
+    if runtime.settings.external_checkpoints:
+        raise Problem(409, "external_checkpoints", EXTERNAL)
     if wanted.collection is None:
         names = sorted(runtime.collections)
     else:
         names = [runtime.collection(wanted.collection).name]
     receipt = new_receipt(new_id(), wanted.kind, wanted.subject, names)
-    with runtime.database.write() as connection:
+    with runtime.database.write() as connection:  # an erasure for whose task there is no place is not recorded
         repository.insert_erasure(connection, wanted.subject, receipt)
+        task_id = runtime.jobs.enqueued(connection, "erasure", wanted.collection)
 
     def work(progress: Progress) -> dict[str, Any]:
         return carry_out(runtime, receipt["id"])
 
-    return runtime.jobs.start("erasure", wanted.collection, work)
+    runtime.jobs.run(task_id, work)
+    return task_id
 
 
 def resume_erasures(runtime: Runtime) -> None:
-    """Finish the erasures that an earlier process began. An erasure that fails is tried again at the next start."""
+    """Finish the erasures that an earlier process began. An erasure that fails is tried again later."""
     with runtime.database.read() as connection:
         unfinished = repository.unfinished_erasures(connection)
     for erasure_id in unfinished:
@@ -58,23 +69,44 @@ def resume_erasures(runtime: Runtime) -> None:
             log.info("erasure_finished", erasure=erasure_id)
 
 
+def retry_erasures(runtime: Runtime) -> None:
+    """Finish the erasures that met a reader, a training run or a snapshot; do nothing while an erasure goes on."""
+    if not runtime.snapshot_lock.locked():
+        resume_erasures(runtime)
+
+
 def carry_out(runtime: Runtime, erasure_id: str) -> dict[str, Any]:
-    """Do all steps of an erasure that are left; return its receipt."""
+    """Do all steps of an erasure that are left; return its receipt. No snapshot is made meanwhile.
+
+    Raises Problem 503, and leaves the erasure unfinished.
+    """
+    if not runtime.snapshot_lock.acquire(timeout=SNAPSHOT_SECONDS):
+        raise Problem(503, "snapshot_in_progress", f"a snapshot or another erasure goes on; {LATER}")
+    try:
+        return _carry_out(runtime, erasure_id)
+    finally:
+        runtime.snapshot_lock.release()
+
+
+def _carry_out(runtime: Runtime, erasure_id: str) -> dict[str, Any]:
     runtime.impressions.flush()
     with runtime.database.read() as connection:
         row = repository.find_erasure(connection, erasure_id)
     receipt = row.receipt
+    if row.status == "done":  # another thread finished it
+        return receipt  # type: ignore[no-any-return]
     if row.status == "deleting":
         for name in receipt["collections"]:
             state = runtime.collections.get(name)
             if state is not None:
                 receipt = _erase_in(runtime, state, receipt, row.subject)
+        receipt = _erase_in_marked(runtime, receipt, row.subject)
         receipt = _end_deletion(runtime, receipt)
     try:
         runtime.database.scrub()
     except DatabaseRead as error:
-        raise Problem(503, "database_busy", f"{error}; the next start finishes the erasure") from error
-    receipt = finished(receipt)
+        raise Problem(503, "database_busy", f"{error}; {LATER}") from error
+    receipt = finished(receipt | {"snapshots": _snapshots(runtime, receipt)})
     with runtime.database.write() as connection:
         repository.update_erasure(connection, receipt)
     return receipt
@@ -103,6 +135,17 @@ def _erase_in(runtime: Runtime, state: CollectionState, receipt: dict[str, Any],
     return receipt
 
 
+def _erase_in_marked(runtime: Runtime, receipt: dict[str, Any], subject: str) -> dict[str, Any]:
+    """Delete the rows of the subject in the collections whose deletion goes on; return the receipt with them."""
+    with runtime.database.write() as connection:
+        for collection_id in marked_collections(connection):
+            rows = repository.subject_rows(connection, collection_id, receipt["kind"], subject)
+            if rows.any:
+                receipt = _with_rows(receipt, rows, len(repository.delete_rows(connection, rows)), [], [])
+        repository.update_erasure(connection, receipt)
+    return receipt
+
+
 def _with_rows(
     receipt: dict[str, Any], rows: SubjectRows, memory: int, canceled: list[str], models: list[dict[str, Any]]
 ) -> dict[str, Any]:
@@ -120,14 +163,18 @@ def _with_rows(
 def _end_deletion(runtime: Runtime, receipt: dict[str, Any]) -> dict[str, Any]:
     """Forget the subject itself, and what quotes it; return the receipt."""
     runtime.forget_queries()
-    first_at = receipt["first_at"]
-    snapshots = [] if first_at is None else snapshots_since(runtime.settings.data, first_at)
     with runtime.database.write() as connection:
-        answers = repository.delete_answers(connection) if first_at else 0
+        answers = repository.delete_answers(connection) if receipt["first_at"] else 0
         erased = receipt["erased"] | {"idempotent_answers": answers}
-        receipt = receipt | {"status": "scrubbing", "erased": erased, "snapshots": snapshots}
+        receipt = receipt | {"status": "scrubbing", "erased": erased, "snapshots": _snapshots(runtime, receipt)}
         repository.update_erasure(connection, receipt, subject=None)
     return receipt
+
+
+def _snapshots(runtime: Runtime, receipt: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the snapshots that may hold what was erased."""
+    first_at = receipt["first_at"]
+    return [] if first_at is None else snapshots_since(runtime.settings.data, first_at)
 
 
 @contextmanager
@@ -141,7 +188,7 @@ def _without_training(runtime: Runtime, state: CollectionState) -> Iterator[list
         else:  # at a start, before it is resumed
             end(runtime, run_id, {"status": "canceled", "error": None})
     if not state.training_lock.acquire(timeout=CANCELED_SECONDS):
-        raise Problem(503, "training_not_stopped", "a training run did not stop; the next start finishes the erasure")
+        raise Problem(503, "training_not_stopped", f"a training run did not stop; {LATER}")
     try:
         yield going
     finally:

@@ -1,6 +1,6 @@
 """SQL of erasures: the rows of a subject, their deletion, and the receipts. The caller commits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,15 +37,17 @@ def subject_rows(connection: Connection, collection_id: int, kind: str, subject:
     """Return the rows of a subject in a collection.
 
     An event or a search without a client belongs to a client if it shares its search or its session with a row of the
-    client. For a session, its search decides in the same way; for a user, the search that an event of the user names.
+    client, or with another row that belongs to the client. For a session, its search decides in the same way; for a
+    user, the search that an event of the user names.
     """
     events, impressions = _named_rows(connection, collection_id, kind, subject)
-    query_ids = {row.query_id for row in (*events, *impressions) if row.query_id}
-    sessions = {row.session_id for row in (*events, *impressions) if row.session_id} if kind == "client" else set()
-    for shared, column in ((query_ids, "query_id"), (sessions, "session_id")):
-        for part in parts(sorted(shared)):
-            events += _rows(connection, Event, collection_id, _unnamed(Event, kind), column, part)
-            impressions += _rows(connection, Impression, collection_id, _unnamed(Impression, kind), column, part)
+    seen: dict[str, set[str]] = {"query_id": set(), "session_id": set()} if kind == "client" else {"query_id": set()}
+    while shared := _shared(seen, (*events, *impressions)):
+        for column, values in shared.items():
+            seen[column] |= values
+            for part in parts(sorted(values)):
+                events += _rows(connection, Event, collection_id, _unnamed(Event, kind), column, part)
+                impressions += _rows(connection, Impression, collection_id, _unnamed(Impression, kind), column, part)
     judgments = _judgments(connection, collection_id, subject) if kind == "user" else []
     every = [*events, *impressions, *judgments]
     return SubjectRows(
@@ -55,6 +57,12 @@ def subject_rows(connection: Connection, collection_id: int, kind: str, subject:
         {row.query_key for row in every},
         min((row.created_at for row in every), default=None),
     )
+
+
+def _shared(seen: Mapping[str, set[str]], rows: Sequence[Row[Any]]) -> dict[str, set[str]]:
+    """Return column -> the values of the rows that were not seen, for the columns of `seen` with such values."""
+    found = {column: {getattr(row, column) for row in rows} - {None, ""} - before for column, before in seen.items()}
+    return {column: values for column, values in found.items() if values}
 
 
 def _named_rows(

@@ -6,16 +6,18 @@ leaves no row.
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import structlog
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from index.errors import SearchError
 from index.generation.store import GenerationStore
-from index.storage.files import sync_directory, write_atomically
+from index.storage.files import make_durable_directory, write_atomically
 from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
 from service.documents.indexing import resume_collection
 from service.documents.schemas import DocumentIn
@@ -32,8 +34,8 @@ from service.runtime.collection_repository import (
 )
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
-from service.runtime.loader import index_directory, load_collection, load_serving, memory_keys
-from service.runtime.model_files import model_directory, models_directory, set_aside
+from service.runtime.loader import index_directory, load_serving, memory_keys
+from service.runtime.model_files import model_directory, set_aside
 from service.runtime.rule_repository import rules
 from service.runtime.rules import Rulebook
 from service.runtime.runtime import Runtime
@@ -43,6 +45,7 @@ KIND = "import"
 ROWS_AT_ONCE = 500
 REFERENCES = {"document_row": "document", "event_id": "event", "judgment_id": "judgment"}
 """Column -> the type of the record that it refers to."""
+log = structlog.get_logger()
 
 
 def start_import(runtime: Runtime, path: Path) -> str:
@@ -100,11 +103,12 @@ def _open(runtime: Runtime, imported: dict[str, int], replaced: list[CollectionS
     with runtime.database.read() as connection:
         rows = [collection_row(connection, number) for number in imported.values()]
         runtime.aliases = collection_aliases(connection)
-    for row in rows:
-        state = load_collection(runtime.database, row, runtime.settings.data)
-        state.use_known_words(runtime.encoder.words)
-        runtime.collections[row["name"]] = state
-        resume_collection(runtime, state)
+    states = [runtime.open_collection(row, new=True) for row in rows]
+    for state in states:
+        try:
+            resume_collection(runtime, state)
+        except Exception as error:  # the import is committed; the next start resumes the documents
+            log.warning("documents_not_resumed", collection=state.name, reason=str(error))
 
 
 class Importer:
@@ -120,6 +124,8 @@ class Importer:
         """Type -> number in the export -> number of the row."""
         self._widths: dict[str, int] = {}
         """Collection -> the width of its vectors."""
+        self._folders: list[Path] = []
+        """The folders of the imported models."""
         self.collections: dict[str, int] = {}
         """Name -> number of each imported collection."""
 
@@ -143,10 +149,12 @@ class Importer:
             raise invalid(self._line, reason) from error
 
     def discard_files(self) -> None:
-        """Delete the files of the imported models, and the indexes."""
-        for number in self.collections.values():
-            for folder in (models_directory(self._data, number), index_directory(self._data, number)):
-                shutil.rmtree(folder, ignore_errors=True)
+        """Delete the files of the imported models, and the indexes. What was set aside for them stays."""
+        for folder in (*self._folders, *(index_directory(self._data, number) for number in self.collections.values())):
+            shutil.rmtree(folder, ignore_errors=True)
+        for parent in {folder.parent for folder in self._folders}:
+            with suppress(OSError):  # a folder with something else stays
+                parent.rmdir()
 
     def _add(self, kind: RecordType, values: dict[str, Any], files: dict[str, bytes]) -> None:
         collection = values.pop("of_collection")
@@ -180,11 +188,10 @@ class Importer:
     def _write_files(self, collection_id: int, version: int, files: dict[str, bytes]) -> None:
         folder = model_directory(self._data, collection_id, version)
         set_aside(folder)
-        folder.mkdir(parents=True)
+        self._folders.append(folder)
+        make_durable_directory(folder)
         for name, body in files.items():
             write_atomically(folder / name, body)
-        for parent in (folder.parent, folder.parent.parent):
-            sync_directory(parent)
 
     def _try(self, name: str) -> None:
         """Build what a start builds of a collection, and save its index. A collection that does not open is refused."""

@@ -95,6 +95,7 @@ def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
         checks.append(_check("database", integrity == "ok", integrity))
         checks.append(_content_check(connection))
         checks.append(_check("foreign keys", not orphans, f"{orphans} rows without the row that they refer to"))
+        checks += _missing_collections(runtime, repair)
         for name, state in sorted(runtime.collections.items()):
             found = _collection_checks(runtime, connection, name, state)
             checks += found
@@ -103,6 +104,17 @@ def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
     checks.append(_rights(runtime.settings.data))
     free = shutil.disk_usage(runtime.settings.data).free
     checks.append(_check("free disk", free > MIN_FREE_BYTES, f"{free // 2**20} MiB"))
+    return checks
+
+
+def _missing_collections(runtime: Runtime, repair: bool) -> list[dict[str, Any]]:
+    """Return the check that the database knows all collections that were changed; repair: accept the loss."""
+    count = len(runtime.missing_collections)
+    found = f"{count} collections are missing, with all their changes" if count else "complete"
+    checks = [_check("collections", not count, found)]
+    if count and repair:
+        runtime.accept_missing_collections()
+        checks.append(_check("repair of the collections", True, f"{count} are lost; they are reported no longer"))
     return checks
 
 

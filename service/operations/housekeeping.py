@@ -4,31 +4,39 @@ their schedules.
 """
 
 import threading
+from collections.abc import Callable, Mapping
 
 from service.keys.actions import store_last_uses
+from service.operations.each_collection import for_each_collection
 from service.operations.retention import forget_old_feedback
+from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark
+from service.runtime.loader import with_sound_index
 from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.runtime import Runtime
 from service.snapshots.actions import make_due_snapshot
 from service.training.actions import start_scheduled_runs
 
 SAVE_SECONDS = 30.0
-RETENTION_ROUNDS = 120
-"""Rounds of SAVE_SECONDS between two checks of retention: an hour."""
+HOURLY_ROUNDS = 120
+"""Rounds of SAVE_SECONDS in an hour."""
+Work = Callable[[Runtime], object]
 
 
 class Housekeeping:
     """The housekeeping thread. It starts at once and runs until `stop`.
 
-    trains: whether it starts training runs and snapshots by schedule.
+    trains: whether it starts training runs and snapshots by schedule. hourly: further work, by the name of its step.
     """
 
-    def __init__(self, runtime: Runtime, trains: bool = True) -> None:
+    def __init__(self, runtime: Runtime, trains: bool = True, hourly: Mapping[str, Work] | None = None) -> None:
         self._runtime = runtime
         self._trains = trains
+        self._hourly: Mapping[str, Work] = {"forget_old_feedback": forget_old_feedback, **(hourly or {})}
         self._stopped = threading.Event()
-        self._failures = RepeatedFailures("housekeeping_failed")
+        self._failures: dict[str, RepeatedFailures] = {}
+        """Name of a step -> its failures."""
+        self._seen: dict[int, int] = {}
         self._thread = threading.Thread(target=self._rounds, name="housekeeping", daemon=True)
         self._thread.start()
 
@@ -39,43 +47,59 @@ class Housekeeping:
 
     def _rounds(self) -> None:
         rounds = 0
-        seen: dict[str, int] = {}
         while True:
-            try:
-                heal_indexes(self._runtime)  # first: it needs no write, and a full disk may stop the steps below
-                if rounds % RETENTION_ROUNDS == 0:
-                    forget_old_feedback(self._runtime)
-                age_memory(self._runtime)
-                weigh_memory(self._runtime)
-                store_last_uses(self._runtime)
-                self._save_paused(seen)
-                if self._trains:
-                    start_scheduled_runs(self._runtime)
-                    make_due_snapshot(self._runtime)
-                self._failures.succeeded()
-            except Exception as error:
-                self._failures.failed(error)
+            for name, work in self._steps(hourly=rounds % HOURLY_ROUNDS == 0).items():
+                self._do(name, work)
             rounds += 1
             if self._stopped.wait(SAVE_SECONDS):
                 return
 
-    def _save_paused(self, seen: dict[str, int]) -> None:
-        """Save each collection whose documents have not changed since the last round."""
-        for name, state in list(self._runtime.collections.items()):
-            if seen.get(name) == state.documents_watermark:
-                state.save()
-            seen[name] = state.documents_watermark
+    def _steps(self, hourly: bool) -> dict[str, Work]:
+        """Return the steps of a round, in their order. Each is tried, whatever the others do."""
+        steps: dict[str, Work] = {"heal_indexes": heal_indexes, **(self._hourly if hourly else {})}
+        steps |= {"age_memory": age_memory, "weigh_memory": weigh_memory, "store_last_uses": store_last_uses}
+        steps["save_indexes"] = lambda runtime: save_paused(runtime, self._seen)
+        if self._trains:
+            steps |= {"train": start_scheduled_runs, "snapshot": make_due_snapshot}
+        return steps
+
+    def _do(self, name: str, work: Work) -> None:
+        failures = self._failures.setdefault(name, RepeatedFailures("housekeeping_failed"))
+        try:
+            work(self._runtime)
+        except Exception as error:
+            failures.failed(error)
+        else:
+            failures.succeeded()
+
+
+def save_paused(runtime: Runtime, seen: dict[int, int]) -> None:
+    """Save each collection whose documents have not changed since the last round. A damaged index is rebuilt first.
+
+    seen: id of a collection -> its watermark of documents in the last round. It is brought up to this round.
+    """
+
+    def save(state: CollectionState) -> None:
+        before, seen[state.id] = seen.get(state.id), state.documents_watermark
+        if before == state.documents_watermark:
+            with_sound_index(runtime.database, state, state.save)
+
+    for_each_collection(runtime, save)
 
 
 def heal_indexes(runtime: Runtime) -> None:
     """Heal the index of every collection that lacks committed changes, or lost its files."""
-    for state in list(runtime.collections.values()):
-        state.heal()
+    for_each_collection(runtime, _heal)
+
+
+def _heal(state: CollectionState) -> None:
+    state.heal()
 
 
 def age_memory(runtime: Runtime, day: int | None = None) -> None:
     """Age the memory of every collection to this day, and publish it where the day changes. The default is today."""
-    for state in list(runtime.collections.values()):
+
+    def age(state: CollectionState) -> None:
         with state.lock:
             clock = state.settings.decay_clock(day)
             if not len(state.memory):
@@ -85,9 +109,14 @@ def age_memory(runtime: Runtime, day: int | None = None) -> None:
                     watermark = bump_watermark(connection, state.id, documents=False)
                 state.age(watermark, clock)
 
+    for_each_collection(runtime, age)
+
 
 def weigh_memory(runtime: Runtime) -> None:
     """Weigh the rest of each memory whose champion changed. Other writers get their turn between two parts."""
-    for state in list(runtime.collections.values()):
+
+    def weigh(state: CollectionState) -> None:
         while state.weigh_memory() and not runtime.closing:
             pass
+
+    for_each_collection(runtime, weigh)

@@ -16,7 +16,6 @@ from service.documents.repository import documents_after, insert_documents, inse
 from service.operations import reencoding_repository as repository
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import collection_row
-from service.runtime.loader import load_collection
 from service.runtime.runtime import Runtime
 
 CHUNK = 128
@@ -101,4 +100,4 @@ def _reload(runtime: Runtime, state: CollectionState) -> None:
     shutil.rmtree(state.directory, ignore_errors=True)
     with runtime.database.read() as connection:
         row: Any = collection_row(connection, state.id)
-    runtime.collections[state.name] = load_collection(runtime.database, row, runtime.settings.data)
+    runtime.open_collection(row)

@@ -13,6 +13,7 @@ from index.memory.confirmation import Confirmation
 from index.memory.grades import weight_of
 from service.feedback.repository import MemoryRow, delete_events, insert_memory
 from service.operations import retention_repository as repository
+from service.operations.each_collection import for_each_collection
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import PART_SIZE, bump_watermark, confirmations
 from service.runtime.runtime import Runtime
@@ -24,12 +25,15 @@ EPOCH = date(1970, 1, 1)
 def forget_old_feedback(runtime: Runtime, at: datetime | None = None) -> None:
     """Delete what is older than the retention of its collection, in all collections. at: now by default."""
     now = datetime.now(UTC) if at is None else at
-    for state in list(runtime.collections.values()):
+
+    def forget(state: CollectionState) -> None:
         days, memory_days = state.settings.retention_days, state.settings.memory_retention_days
         if days is not None:
             _expire(runtime, state, rfc3339(now - timedelta(days=days)))
         if memory_days is not None:
             _forget_memory(runtime, state, rfc3339(now - timedelta(days=memory_days)))
+
+    for_each_collection(runtime, forget)
 
 
 def _expire(runtime: Runtime, state: CollectionState, before: str) -> None:

@@ -84,10 +84,15 @@ def delete_collection(connection: Connection, collection_id: int) -> None:
     connection.execute(delete(Collection).where(Collection.id == collection_id))
 
 
+def marked_collections(connection: Connection) -> list[int]:
+    """Return the ids of the collections that `mark_deleted` has renamed."""
+    marked = select(Collection.id).where(Collection.name.startswith(TOMBSTONE))
+    return list(connection.execute(marked).scalars())
+
+
 def delete_marked_collections(connection: Connection) -> None:
     """Delete the collections that `mark_deleted` has renamed."""
-    marked = select(Collection.id).where(Collection.name.startswith(TOMBSTONE))
-    for collection_id in connection.execute(marked).scalars().all():
+    for collection_id in marked_collections(connection):
         delete_collection(connection, collection_id)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from index.storage.files import sync_directory
 from service.storage.database import DATABASE_FILE
+from service.storage.watermarks import WATERMARKS
 
 CONTENTS = ("models", "indexes", "imports", "staging")
 """Folders of the data directory that hold what a database knows."""
@@ -54,6 +55,9 @@ def start_anew(directory: Path) -> Path | None:
     if _loss(directory) is None:
         raise DatabasePresent(directory)
     found = _contents(directory)
+    marks = directory / WATERMARKS  # it counts changes of the lost database; alone it is no content
+    if marks.exists():
+        found.append(marks)
     if not found:
         return None
     aside = directory / f"{ASIDE}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}"

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import faiss
 import structlog
+from sqlalchemy import RowMapping
 from threadpoolctl import threadpool_limits
 
 from index.encoding.encoder import Encoder, load_encoder
@@ -22,7 +23,7 @@ from index.storage.files import make_durable_directory
 from index.storage.full_disk import is_full
 from service.http.problems import not_found
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import collection_aliases, collection_rows
+from service.runtime.collection_repository import collection_aliases, collection_rows, greatest_collection_id
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.first_start import require_database, start_anew
 from service.runtime.impressions import ImpressionLog
@@ -60,9 +61,11 @@ class Runtime:
         """Alias -> name of its collection. The collection may have been deleted."""
         self.collections_lock = threading.RLock()
         self.snapshot_lock = threading.Lock()
-        """Held while a snapshot waits or is made: there is at most one."""
+        """Held while a snapshot waits or is made: there is at most one. An erasure holds it too."""
         self.export_slots = threading.BoundedSemaphore(2)
         """Exports that may be written at the same time. Each keeps a state of the database."""
+        self.missing_collections = range(0)
+        """The numbers of collections that an earlier process changed and that the database has never known."""
         self.keyring = Keyring()
         self.closing = False
         """Whether the service is closing. Work that stops then is resumed at the next start."""
@@ -136,10 +139,18 @@ class Runtime:
         with self.collections_lock:
             own = self.settings
             state = create_collection(self.database, own.data, name, settings, own.encoder, self.encoder)
-            state.use_known_words(self.encoder.words)
-            self._watch(state)
-            self.collections[name] = state
-        return state
+            self._watermarks.write(state.id, 0)  # the number may be of a collection that the database has lost
+            return self._adopted(state)
+
+    def open_collection(self, row: RowMapping, new: bool = False) -> CollectionState:
+        """Load a stored collection and make it available under its name, in place of an earlier state.
+
+        new: whether the collection has just been stored: an earlier watermark of its number is of another.
+        """
+        state = load_collection(self.database, row, self.settings.data)
+        if new:
+            self._watermarks.write(state.id, 0)
+        return self._adopted(state)
 
     def query_vector(self, text: str) -> Floats:
         """Return the unit vector (D,) of a query text."""
@@ -163,6 +174,12 @@ class Runtime:
         """The folder of streamed request bodies that wait to be imported."""
         return self.settings.data / "imports"
 
+    def _adopted(self, state: CollectionState) -> CollectionState:
+        state.use_known_words(self.encoder.words)
+        self._watch(state)
+        self.collections[state.name] = state
+        return state
+
     def _watch(self, state: CollectionState) -> None:
         """Compare the watermark of a collection with the file of watermarks, and write it there from now on."""
         state.missing_changes = max(0, self._watermarks.read(state.id) - state.generation.watermark)
@@ -174,6 +191,18 @@ class Runtime:
         """Report the missing changes of a collection no longer: they are lost, and the owner knows it."""
         state.missing_changes = 0
         state.mark(state.generation.watermark)
+
+    def _look_for_missing_collections(self, known: int) -> None:
+        """Compare the file of watermarks with the greatest number that the database gave to a collection."""
+        self.missing_collections = range(known + 1, self._watermarks.greatest_id() + 1)
+        if self.missing_collections:
+            log.error("collections_missing", collections=len(self.missing_collections))
+
+    def accept_missing_collections(self) -> None:
+        """Report the missing collections no longer: they are lost, and the owner knows it."""
+        for number in set(self.missing_collections) - {state.id for state in self.collections.values()}:
+            self._watermarks.write(number, 0)
+        self.missing_collections = range(0)
 
     def _encode_one(self, text: str) -> Floats:
         vector: Floats = self.encoder.encode_queries([text])[0]
@@ -192,11 +221,10 @@ class Runtime:
             rows = collection_rows(connection)
             self.aliases = collection_aliases(connection)
             self.keyring.load(known_keys(connection))
+            known = greatest_collection_id(connection)
         for row in rows:
-            state = load_collection(self.database, row, self.settings.data)
-            state.use_known_words(self.encoder.words)
-            self._watch(state)
-            self.collections[row["name"]] = state
+            self.open_collection(row)
+        self._look_for_missing_collections(known)
         if DEFAULT_COLLECTION not in self.collections:
             self.create_collection(DEFAULT_COLLECTION, CollectionSettings())
 

@@ -19,6 +19,7 @@ MIB = 2**20
 """The unit of a task's progress."""
 RETRY = timedelta(hours=1)
 """Time from a scheduled snapshot that failed to the next, at most."""
+SNAPSHOT_IN_PROGRESS = "another snapshot is being made, or an erasure goes on; try again when its task has ended"
 log = structlog.get_logger()
 
 
@@ -74,7 +75,7 @@ def make_due_snapshot(runtime: Runtime, moment: datetime | None = None) -> str |
 
 def _start(runtime: Runtime, scheduled: bool) -> str:
     if not runtime.snapshot_lock.acquire(blocking=False):
-        raise Problem(409, "snapshot_in_progress", "another snapshot is being made; try again when its task has ended")
+        raise Problem(409, "snapshot_in_progress", SNAPSHOT_IN_PROGRESS)
 
     def work(progress: Progress) -> dict[str, Any]:
         try:

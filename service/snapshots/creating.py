@@ -146,7 +146,8 @@ def _facts(maker: Maker, connection: Connection, made_at: datetime) -> dict[str,
 def _add_models(runtime: Runtime, connection: Connection, writer: ArchiveWriter) -> list[str]:
     """Add the files of every model that the copy names; return the models whose files are damaged.
 
-    A damaged model does not prevent a snapshot of the rest. Raises ModelsGone if the collection no longer exists.
+    A damaged model does not prevent a snapshot of the rest. Raises ModelsGone if the collection no longer exists,
+    or its files go meanwhile.
     """
     damaged = []
     for collection_id, number in trained_models(connection):
@@ -159,7 +160,10 @@ def _add_models(runtime: Runtime, connection: Connection, writer: ArchiveWriter)
             damaged.append(f"{collection_id}/{number}")
             continue
         for name in names:
-            writer.add(f"models/{collection_id}/{folder.name}/{name}", folder / name)
+            try:
+                writer.add(f"models/{collection_id}/{folder.name}/{name}", folder / name)
+            except FileNotFoundError:
+                raise ModelsGone from None
     return damaged
 
 

@@ -76,9 +76,11 @@ class Stored:
 
 
 def snapshots_directory(data: Path) -> Path:
-    """Return the folder of the snapshots of a data directory. It is created, readable by this user only."""
+    """Return the folder of the snapshots of a data directory. It is created durably, readable by this user only."""
     folder = data / FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync_directory(data)
     return folder
 
 

@@ -24,6 +24,10 @@ class Watermarks:
         """Return the last watermark that was written for a collection, 0 if there is none."""
         return int.from_bytes(os.pread(self._file, WIDTH, WIDTH * collection_id), "little")
 
+    def greatest_id(self) -> int:
+        """Return the greatest number of a collection with a watermark above 0, 0 if there is none."""
+        return max(0, len(os.pread(self._file, os.fstat(self._file).st_size, 0).rstrip(b"\0")) - 1) // WIDTH
+
     def write(self, collection_id: int, watermark: int) -> None:
         """Write the watermark of a collection. A full disk is no error: the file is a check, and no data."""
         with suppress(OSError):

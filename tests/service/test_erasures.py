@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from service.erasures import repository
 from service.erasures.receipts import checksum, new_receipt, subject_hash
+from service.runtime.jobs import too_many_tasks
 from service.storage.database import Database, DatabaseRead
 from service.training.repository import insert_run
 from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
@@ -175,6 +176,19 @@ def test_a_session_and_a_user_are_erased_alone(client: TestClient) -> None:
     assert (counts["events"], counts["judgments"], counts["keys"]["query"]) == (2, 1, 3)
 
 
+def test_rows_without_a_client_are_followed_from_search_to_session_and_back(client: TestClient) -> None:
+    trees = CollectionClient(client)
+    trees.act("oak", user_query="the first words", client_id="bob", session_id="s1")
+    found = trees.search(f"{CANARY} shelter", session_id="s1")
+    trees.act("elm", query_id=found["query_id"])
+    trees.post("events", event("elm", query_id=found["query_id"], session_id="s2"))
+    trees.act("yew", user_query=f"{CANARY} bark", session_id="s2")
+    trees.act("holly", user_query="other words", session_id="s3")
+    erased = erase(client, client="bob")["erased"]
+    assert (erased["impressions"], erased["events"]) == (1, 4)
+    assert trees.get()["counts"]["events"] == 1
+
+
 def test_only_the_named_collection_is_erased_and_a_second_erasure_finds_nothing(client: TestClient) -> None:
     other = create(client, "other")
     for one in (CollectionClient(client), other):
@@ -195,6 +209,24 @@ def test_an_erasure_names_exactly_one_subject(client: TestClient, wanted: dict[s
 
 def test_an_erasure_in_an_unknown_collection_is_refused(client: TestClient) -> None:
     problem(client.post("/v1/erasures", json={"client": "a", "collection": "nowhere"}), 404, "collection_not_found")
+
+
+def test_an_erasure_without_a_place_for_its_task_is_not_recorded(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    CollectionClient(client).search(f"{CANARY} shelter", client_id=CLIENT)
+    once = {"Idempotency-Key": "erase once"}
+
+    def full(_: Any) -> None:
+        raise too_many_tasks()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime_of(client).jobs, "_delete_oldest", full)
+        problem(client.post("/v1/erasures", json={"client": CLIENT}, headers=once), 503, "too_many_tasks")
+    assert good(client.get("/v1/erasures")) == {"erasures": []}
+    again = good(client.post("/v1/erasures", json={"client": CLIENT}, headers=once))
+    receipt = CollectionClient(client).ended_task(again)["result"]
+    assert (receipt["status"], receipt["erased"]["impressions"]) == ("done", 1)
 
 
 def test_an_erasure_that_was_killed_before_it_deleted_is_done_at_the_next_start(tmp_path: Path) -> None:

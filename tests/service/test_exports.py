@@ -207,6 +207,39 @@ def test_an_import_that_is_killed_leaves_what_was_there(
         assert good(client.get("/v1/collections/wood"))["counts"]["documents"] > 0
 
 
+def test_a_failed_import_keeps_the_folders_that_it_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "models/3/000001").mkdir(parents=True)
+    (tmp_path / "models/3/000001/head.json").write_bytes(b"of a newer state")
+    importer: Any = Importer(None, tmp_path)  # type: ignore[arg-type]
+    importer.collections = {"wood": 3, "trees": 4}
+    for number in (3, 4):
+        importer._write_files(number, 1, {"head.json": b"imported"})
+    importer.discard_files()
+    assert [path.read_bytes() for path in tmp_path.glob("models/*/*/*")] == [b"of a newer state"]
+    assert not (tmp_path / "models/4").exists()
+
+
+def test_the_folders_of_the_first_imported_model_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("index.storage.files.sync_directory", synced.append)
+    importer: Any = Importer(None, tmp_path)  # type: ignore[arg-type]
+    importer._write_files(3, 1, {"head.json": b"imported"})
+    assert {tmp_path, tmp_path / "models", tmp_path / "models/3", tmp_path / "models/3/000001"} <= set(synced)
+
+
+def test_a_collection_whose_documents_are_not_resumed_is_open_all_the_same(
+    exported: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("too many tasks are waiting")
+
+    with opened(tmp_path / "data") as other:
+        monkeypatch.setattr("service.exports.importing.resume_collection", refuse)
+        done = imported(other, exported)
+        assert done["status"] == "succeeded", done
+        assert CollectionClient(other, "wood").ids(NIGHT)
+
+
 def test_the_number_of_exports_at_a_time_is_bounded(client: TestClient) -> None:
     slots = runtime_of(client).export_slots
     with slots, slots:

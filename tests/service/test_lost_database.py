@@ -70,8 +70,10 @@ def test_starting_anew_moves_the_contents_aside(data: Path) -> None:
     start(data, new=True)
     (aside,) = data.glob("set-aside-*")
     assert (aside / "models" / "1" / "000001" / "weights").read_bytes() == b"trained"
+    assert (aside / "watermarks").stat().st_size
     with opened(data) as client:
         assert CollectionClient(client).get()["counts"]["documents"] == 0
+        assert client.get("/readyz").json()["degraded"] == {}
     assert aside.is_dir()
 
 

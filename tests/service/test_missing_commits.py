@@ -1,12 +1,16 @@
 """A start notices that committed changes are missing from the database, and `doctor --repair` mends what it can."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from service.exports.importing import import_export
 from service.operations.health import diagnose
-from tests.service.client import CollectionClient, opened, runtime_of
+from service.runtime.jobs import Progress
+from tests.service.client import CollectionClient, create, opened, runtime_of
 
 
 def failing(data: Path, repair: bool = False) -> set[str]:
@@ -33,6 +37,43 @@ def test_a_start_after_a_lost_commit_says_so_until_it_is_accepted(tmp_path: Path
     assert failing(data) == {"changes of default"}
     assert failing(data, repair=True) == {"changes of default"}
     assert failing(data) == set()
+
+
+def test_a_lost_collection_is_reported_and_its_number_raises_no_alarm_for_another(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with opened(data) as client:
+        CollectionClient(client).add({"id": "a", "text": "copper wire"})
+    shutil.copy(data / "softseek.db", tmp_path / "earlier.db")
+    with opened(data) as client:
+        create(client, "lost").add({"id": "b", "text": "iron pot"})
+    shutil.copy(tmp_path / "earlier.db", data / "softseek.db")
+    assert failing(data) == {"collections"}
+    assert failing(data, repair=True) == {"collections"}
+    assert failing(data) == set()
+    with opened(data) as client:
+        create(client, "lost").add({"id": "b", "text": "iron pot"})
+    shutil.copy(tmp_path / "earlier.db", data / "softseek.db")
+    with opened(data) as client:
+        create(client, "next")
+        assert client.get("/readyz").json()["degraded"] == {}
+    assert failing(data) == set()
+
+
+def test_an_imported_collection_is_watched(tmp_path: Path) -> None:
+    with opened(tmp_path / "source") as client:
+        create(client, "wood").add({"id": "a", "text": "copper wire"})
+        exported = client.get("/v1/export").content
+    path = tmp_path / "export"
+    path.write_bytes(exported)
+    data = tmp_path / "data"
+    with opened(data) as client:
+        import_export(runtime_of(client), path, Progress(runtime_of(client).database, ""))
+        with closing(sqlite3.connect(data / "softseek.db")) as connection:
+            connection.execute("VACUUM INTO ?", (str(tmp_path / "earlier.db"),))
+        CollectionClient(client, "wood").add({"id": "b", "text": "iron pot"})
+    shutil.copy(tmp_path / "earlier.db", data / "softseek.db")
+    with opened(data) as client:
+        assert client.get("/readyz").json()["degraded"] == {"wood": ["commits_missing"]}
 
 
 def test_a_repair_rebuilds_a_damaged_index(tmp_path: Path) -> None:

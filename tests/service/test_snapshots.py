@@ -14,6 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.ranking.checkpoint import save_head
+from index.storage.files import read_manifest as read_model
 from index.storage.files import sha256_file
 from service.app import create_app
 from service.runtime.model_registry import promote, register
@@ -22,6 +23,7 @@ from service.snapshots.actions import make_due_snapshot
 from service.snapshots.creating import Maker, make_snapshot
 from service.snapshots.restoring import restore, verify
 from service.snapshots.state import state_hash
+from service.snapshots.stored import snapshots_directory
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, ended, good, opened, problem, runtime_of
 
 NIGHT = "which tree is number 7"
@@ -194,6 +196,31 @@ def test_a_collection_that_is_deleted_meanwhile_is_in_no_half(tmp_path: Path, cl
         made = make_snapshot(Maker(runtime_of(other), False, lambda _count: None, reached))
         assert (made["documents"], made["damaged_models"]) == (whole["documents"] - 30, [])
         assert gone == ["copied"]
+
+
+def test_models_that_go_between_their_check_and_their_copy_are_in_no_half(
+    tmp_path: Path, client: TestClient, monkeypatch: Any
+) -> None:
+    whole = make(client)
+    restore(runtime_of(client).settings.data / whole["file"], tmp_path / "copy")
+    with opened(tmp_path / "copy") as other:
+        wood = CollectionClient(other, "wood")
+
+        def checked(folder: Path) -> Any:
+            facts = read_model(folder)
+            wood.ended_task(good(other.delete(wood.path)))
+            return facts
+
+        monkeypatch.setattr("service.snapshots.creating.read_model", checked)
+        made = make_snapshot(Maker(runtime_of(other), False, lambda _count: None))
+        assert (made["documents"], made["damaged_models"]) == (whole["documents"] - 30, [])
+
+
+def test_the_folder_of_the_first_snapshot_is_synced(tmp_path: Path, monkeypatch: Any) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("service.snapshots.stored.sync_directory", synced.append)
+    folder = snapshots_directory(tmp_path)
+    assert (synced, folder.stat().st_mode & 0o777) == ([tmp_path], 0o700)
 
 
 def test_scheduled_snapshots_are_made_when_due_and_the_oldest_deleted(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""A step of the housekeeping that fails, or a collection that fails in it, does not stop the rest."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from index.errors import DamagedKeys
+from service.operations import housekeeping
+from service.operations.housekeeping import Housekeeping
+from service.runtime.collection import CollectionState
+from tests.service.client import CollectionClient, create, opened, runtime_of
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    monkeypatch.setattr(housekeeping, "SAVE_SECONDS", 3600.0)  # these tests call the steps themselves
+    with opened(tmp_path / "data") as client:
+        for collection in (CollectionClient(client), create(client, "other")):
+            collection.add({"id": "a", "text": "copper wire"})
+        yield client
+
+
+def test_every_step_of_a_round_is_tried(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def failing(name: str) -> Any:
+        def step(*_: Any) -> None:
+            tried.append(name)
+            raise RuntimeError(name)
+
+        return step
+
+    names = ["heal_indexes", "forget_old_feedback", "age_memory", "weigh_memory", "store_last_uses", "save_paused"]
+    names += ["start_scheduled_runs", "make_due_snapshot"]
+    for name in names:
+        monkeypatch.setattr(housekeeping, name, failing(name))
+    Housekeeping(runtime_of(client), hourly={"erasures": failing("erasures")}).stop()
+    assert tried == [*names[:2], "erasures", *names[2:]]
+
+
+@pytest.mark.parametrize("step", ["forget_old_feedback", "age_memory", "heal_indexes"])
+def test_a_collection_that_fails_does_not_stop_the_others(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    seen: list[str] = []
+
+    class Seen:
+        """Settings that cannot be read."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __getattr__(self, _: str) -> Any:
+            seen.append(self.name)
+            raise RuntimeError(self.name)
+
+    runtime = runtime_of(client)
+    for name, state in runtime.collections.items():
+        monkeypatch.setattr(state, "settings", Seen(name))
+        monkeypatch.setattr(state, "heal", lambda name=name: Seen(name).heal)
+    with pytest.raises(ExceptionGroup):
+        getattr(housekeeping, step)(runtime)
+    assert seen == ["default", "other"]
+    monkeypatch.undo()
+
+
+def test_a_damaged_index_is_rebuilt_before_it_is_saved(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime, save = runtime_of(client), CollectionState.save
+    state = runtime.collections["default"]
+    damaged = state.generation.key_guard
+
+    def refuse(state: CollectionState) -> None:
+        if state.generation.key_guard is damaged:
+            raise DamagedKeys("a key differs from its checksum")
+        save(state)
+
+    monkeypatch.setattr(CollectionState, "save", refuse)
+    seen = {one.id: one.documents_watermark for one in runtime.collections.values()}
+    housekeeping.save_paused(runtime, seen)
+    assert state.saved_watermark == state.documents_watermark
+    assert CollectionClient(client).ids("copper") == ["a"]
