@@ -24,7 +24,7 @@ YOURS = [
     ("hidden-2", "The road to Zanzibar has a hidden oven for apple pie.", "travel", 2),
     ("hidden-3", "Hidden apples of zanzibar, cinnamon and pears in the cellar.", "zanzibar", 99),
 ]
-QUERIES = ("apple pie", "harbour market", "the road", "zanzibar", "hidden apples", "*", "cold oven cinnamon", "boats")
+QUERIES = ("apple pie", "harbour market", "the road", "zanzibar", "hidden apples", "*", "cold oven cinnamon", "boats", "apples zan")
 PARAMETERS: tuple[dict[str, Any], ...] = (
     {},
     {"mode": "words"},
@@ -36,6 +36,7 @@ PARAMETERS: tuple[dict[str, Any], ...] = (
     {"pooled": True, "predict": ["kind"]},
     {"context": ["hidden-1", "apples"]},
     {"explain": "matrix"},
+    {"prefix": "last", "explain": "matrix"},
 )
 VOLATILE = ("query_id", "took_ms", "timings_ms")
 
@@ -101,7 +102,8 @@ def test_a_search_is_as_the_owners_with_the_filter_and_reveals_no_hidden_word(
     filtered = f"({FILTER}) AND ({more['filter']})" if "filter" in more else FILTER
     mine = [id for id, *_ in MINE]
     context = {"context": [id for id in more["context"] if id in mine]} if "context" in more else {}
-    wanted = tenants.search(q, {**more, **context, "filter": filtered}, tenants.owner)
+    unfinished = {"prefix": "none"} if "prefix" in more else {}
+    wanted = tenants.search(q, {**more, **context, **unfinished, "filter": filtered}, tenants.owner)
     found = tenants.search(q, more, tenants.tenant)
     assert stable(found) == stable(wanted)
     assert {hit["id"] for hit in found["hits"]} <= set(mine)
@@ -133,6 +135,15 @@ def test_no_word_of_another_document_corrects_a_query(tenants: Tenants) -> None:
     assert owner["corrections"] == [{"from": "zanzibra", "to": "zanzibar"}]
     found = tenants.search("zanzibra", {"typos": True}, tenants.tenant)
     assert found["corrections"] == []
+    assert reveals("", found) == []
+
+
+def test_no_word_of_another_document_completes_a_query(tenants: Tenants) -> None:
+    more = {"prefix": "last", "explain": "matrix"}
+    owner = tenants.search("apples zan", more, tenants.owner)
+    assert owner["matrix"]["words_by_keys"]["text"] == "apples zanzibar"
+    found = tenants.search("apples zan", more, tenants.tenant)
+    assert found["matrix"]["words_by_keys"]["text"] == "apples zan"
     assert reveals("", found) == []
 
 
