@@ -24,7 +24,17 @@ YOURS = [
     ("hidden-2", "The road to Zanzibar has a hidden oven for apple pie.", "travel", 2),
     ("hidden-3", "Hidden apples of zanzibar, cinnamon and pears in the cellar.", "zanzibar", 99),
 ]
-QUERIES = ("apple pie", "harbour market", "the road", "zanzibar", "hidden apples", "*", "cold oven cinnamon", "boats", "apples zan")
+QUERIES = (
+    "apple pie",
+    "harbour market",
+    "the road",
+    "zanzibar",
+    "hidden apples",
+    "*",
+    "cold oven cinnamon",
+    "boats",
+    "apples zan",
+)
 PARAMETERS: tuple[dict[str, Any], ...] = (
     {},
     {"mode": "words"},
