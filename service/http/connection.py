@@ -145,6 +145,9 @@ class BoundedConnection(HttpToolsProtocol, Presence):
     def _look_seconds(self) -> float:
         return min(self.patience.head_seconds, self.patience.body_seconds) / LOOKS
 
+    def _should_upgrade(self) -> bool:
+        return False  # another protocol would leave the bounds of this connection
+
     def _is_free(self) -> bool:
         """Return whether no request of this connection waits for its answer."""
         cycle = cast("RequestResponseCycle | None", self.cycle)

@@ -203,6 +203,12 @@ def test_what_is_not_http_behind_pipelined_requests_gets_no_answer(client: socke
     gate.set()
 
 
+def test_a_request_for_another_protocol_stays_in_the_bounded_connection(client: socket.socket) -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    client.sendall(HEAD + upgrade + b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+    assert answer(client)[0] == 200
+
+
 def test_further_connections_close_an_idle_one_or_are_refused(server: Server) -> None:
     opened = [connected(server) for _ in range(PATIENCE.connections)]
     try:
