@@ -300,6 +300,23 @@ class TestAudit:
             assert targets == ["/v1/aliases/e", "/v1/aliases/d", "/v1/aliases/c"]
             assert self.acts(keys)["cursor"] is None
 
+    def test_refused_acts_do_not_push_out_what_was_done(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("service.audit.actions.MOST_ACTS", 3)
+        monkeypatch.setattr("service.audit.actions.MOST_REFUSED", 2)
+        with opened(tmp_path / "data") as client:
+            keys = Keys.first(client)
+            train = keys.headers("train", rate_per_minute=5)
+            keys.act("PUT", "/v1/aliases/done", {"collection": "default"})
+            refused = [client.delete(f"/v1/aliases/{name}", headers=train).status_code for name in "abcdefg"]
+            assert refused == [403] * 5 + [429] * 2
+            acts = [(one["act"], one["status"], one["target"]) for one in self.acts(keys)["acts"]]
+        assert acts[:3] == [
+            ("delete_alias", 403, "/v1/aliases/e"),
+            ("delete_alias", 403, "/v1/aliases/d"),
+            ("set_alias", 201, "/v1/aliases/done"),
+        ]
+        assert [act for act, *_ in acts[3:]] == ["create_key", "create_key"]
+
 
 class TestAdminKeyOfTheEnvironment:
     def test_it_is_made_at_the_start_and_follows_the_setting(self, tmp_path: Path) -> None:
