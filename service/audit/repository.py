@@ -3,17 +3,24 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy import Connection, Row, delete, insert, not_, select
 
 from service.storage.database import now
 from service.storage.tables import AdminAct
 
 
-def insert_act(connection: Connection, key_id: str | None, act: str, target: str, status: int, most: int) -> None:
-    """Store an act, and delete the acts before the newest `most`."""
+def insert_act(connection: Connection, key_id: str | None, act: str, target: str, status: int) -> None:
+    """Store an act."""
     values = {"at": now(), "key_id": key_id, "act": act, "target": target, "status": status}
-    newest = int(connection.execute(insert(AdminAct).values(values).returning(AdminAct.id)).scalar_one())
-    connection.execute(delete(AdminAct).where(AdminAct.id <= newest - most))
+    connection.execute(insert(AdminAct).values(values))
+
+
+def delete_oldest(connection: Connection, refused: bool, most: int) -> None:
+    """Delete the acts before the newest `most`: of the refused acts, or of the others."""
+    is_refused = AdminAct.status.between(400, 499)
+    kind = is_refused if refused else not_(is_refused)
+    last = select(AdminAct.id).where(kind).order_by(AdminAct.id.desc()).offset(most).limit(1).scalar_subquery()
+    connection.execute(delete(AdminAct).where(kind, AdminAct.id <= last))
 
 
 def acts_before(connection: Connection, before: int | None, limit: int) -> Sequence[Row[Any]]:

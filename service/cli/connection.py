@@ -234,6 +234,7 @@ def serve_in_thread(settings: "Settings", runtime: "Runtime") -> Iterator[httpx.
             create_app(settings, runtime, trains=False, owner=True),
             uds=path,
             loop="uvloop",
+            ws="none",
             http="httptools",
             log_config=None,
             access_log=False,

@@ -93,6 +93,7 @@ def serve(
         config = uvicorn.Config(
             create_app(settings, runtime),
             loop="uvloop",
+            ws="none",
             http=bounded(Patience(settings.max_connections), lambda: runtime.search_pool.is_full),
             log_config=None,
             access_log=False,

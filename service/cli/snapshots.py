@@ -14,6 +14,8 @@ from service.cli.following import follow
 from service.cli.options import DataOption, FileArgument, JsonOption, UrlOption
 
 snapshots = typer.Typer(help="Snapshots: back up, verify and restore.", no_args_is_help=True)
+NO_KEYS = "warning: the directory has no API keys, so every caller may do everything"
+KEYS_RETURN = "warning: keys that were deleted or rotated after the snapshot are valid again"
 IdArgument = Annotated[str, typer.Argument(help="The id of a snapshot.", metavar="ID")]
 
 
@@ -77,6 +79,9 @@ def restore(file: FileArgument, data: DataOption = None, json_out: JsonOption = 
 
         found = restore(file, target, advance=counted(bar, file))
     report({"data": str(target), **found}, json_out, f"{target} is restored")
+    if not json_out:
+        show.line(f"API keys: {found['keys']}")
+    show.notice(KEYS_RETURN if found["keys"] else NO_KEYS)
 
 
 @contextmanager

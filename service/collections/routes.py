@@ -12,6 +12,7 @@ from service.http.access import Asking
 from service.http.answers import TASK_ACCEPTED, answers
 from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
+from service.runtime.covered_names import names_of
 from service.runtime.dependency import Running
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=StrictRoute)
@@ -36,7 +37,8 @@ def swap_collections(runtime: Running, names: SwapIn) -> dict[str, Any]:
 @router.get("", responses=answers((200, CollectionList, "The collections")))
 def list_collections(runtime: Running, asking: Asking) -> dict[str, Any]:
     """List the collections that the key covers, with their counts."""
-    covered = [state for name, state in sorted(runtime.collections.items()) if asking.caller.covers(name)]
+    states, aliases = sorted(runtime.collections.items()), runtime.aliases
+    covered = [state for name, state in states if asking.caller.covers(*names_of(name, aliases))]
     return {"collections": [actions.show(runtime, state) for state in covered]}
 
 

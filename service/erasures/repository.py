@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, false, func, insert, or_, select, update
 
+from service.http.access import FILTER_DIGITS, FILTERED
 from service.storage.database import now
 from service.storage.tables import Collection, Erasure, Event, IdempotentAnswer, Impression, Judgment, Key, Model
 
@@ -80,8 +81,16 @@ def _names(table: Any, kind: str, subject: str) -> ColumnElement[bool]:
     """Return the condition that a row names the subject. Impressions have no user."""
     if kind == "user":
         return Event.body["user_id"].as_string() == subject if table is Event else false()
-    named: ColumnElement[bool] = (table.client_id if kind == "client" else table.session_id) == subject
+    if kind == "session":
+        return or_(table.session_id == subject, _names_filtered(table, subject))
+    named: ColumnElement[bool] = table.client_id == subject
     return named
+
+
+def _names_filtered(table: Any, session: str) -> ColumnElement[bool]:
+    """Return the condition that a row names a session of a key with a filter (`Caller.session`)."""
+    named = func.substr(table.session_id, len(FILTERED) + FILTER_DIGITS + 2) == session
+    return and_(func.substr(table.session_id, 1, len(FILTERED)) == FILTERED, named)
 
 
 def _unnamed(table: Any, kind: str) -> ColumnElement[bool]:

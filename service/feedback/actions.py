@@ -83,7 +83,7 @@ def take_events(
         positions = repository.shown_positions(connection, state.id, [event for _, event in events])
     accepted: list[tuple[EventIn, str]] = []
     for index, event in events:
-        refusal = _refusal(event, queries, rows)
+        refusal = _foreign(event, queries, caller) or _refusal(event, queries, rows)
         if refusal:
             rejected.append({"index": index, **refusal})
         else:
@@ -100,15 +100,16 @@ def take_events(
 
 
 def _joined(event: EventIn, queries: Mapping[str, str], caller: Caller) -> EventIn:
-    """Return the event; of a key with a filter, without the id of a search that the key does not know.
+    """Return the event; of a key with a filter, with a session of its own and without the id of an unknown search.
 
     It would otherwise be stored as feedback on the search of another tenant. An event that is refused for its unknown
     search keeps the id.
     """
-    is_refused = event.grade is not None and not event.user_query
-    if caller.filter is None or event.query_id in queries or is_refused:
+    if caller.filter is None:
         return event
-    return event.model_copy(update={"query_id": None})
+    event = event.model_copy(update={"session_id": caller.session(event.session_id)})
+    is_refused = event.is_verdict or (event.grade is not None and not event.user_query)
+    return event if event.query_id in queries or is_refused else event.model_copy(update={"query_id": None})
 
 
 def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> dict[str, Any]:
@@ -174,6 +175,13 @@ def _checked(
 
 def _outcome(accepted: int, rejected: list[dict[str, Any]]) -> dict[str, Any]:
     return {"accepted": accepted, "rejected": sorted(rejected, key=lambda rejection: int(rejection["index"]))}
+
+
+def _foreign(event: EventIn, queries: Mapping[str, str], caller: Caller) -> dict[str, str] | None:
+    """Return the reason for rejecting a verdict of a key with a filter on a search that the key does not know."""
+    if caller.filter is None or not event.is_verdict or not event.query_id or event.query_id in queries:
+        return None
+    return {"code": "unknown_query", "detail": "the query_id is unknown"}
 
 
 def _refusal(event: EventIn, queries: dict[str, str], rows: dict[str, int]) -> dict[str, str] | None:

@@ -3,6 +3,7 @@
 `service.access` declares the access of every operation. `service.http.authorisation` compares it with the caller.
 """
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_args
 
@@ -17,6 +18,11 @@ PUBLIC: frozenset[Scope] = frozenset({"search", "events"})
 """The scopes of keys with a filter or with origins."""
 ASKED = "softseek.asked"
 """The key of an ASGI scope that has the `Asked` of the request."""
+
+FILTERED = "filter:"
+"""The beginning of a stored session of a key with a filter: `filter:DIGITS:SESSION`."""
+FILTER_DIGITS = 8
+"""Hexadecimal digits of the SHA-256 of the filter."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,12 @@ class Caller:
     def covers(self, *names: str | None) -> bool:
         """Return whether the caller may use a collection with one of these names."""
         return self.collections is None or not self.collections.isdisjoint(names)
+
+    def session(self, session_id: str | None) -> str | None:
+        """Return the name under which a session is stored: sessions of different filters never join."""
+        if self.filter is None or session_id is None:
+            return session_id
+        return f"{FILTERED}{hashlib.sha256(self.filter.encode()).hexdigest()[:FILTER_DIGITS]}:{session_id}"
 
 
 OWNER = Caller(scopes=frozenset({"admin"}))

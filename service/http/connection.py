@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.http.metrics import REQUESTS
 from service.http.presence import CONNECTION, Presence
 from service.http.problems import Problem
+from service.http.raw_answer import raw_answer
+from service.http.requests import STREAMED
 
 SEARCH_ENDS = (b"/search", b"/multi-search", b"/recommend")
 """The ends of the paths whose requests take a place in the queue of searches."""
@@ -42,6 +43,8 @@ class Patience:
     body_seconds: float = 30.0
     """The time in which at least body_bytes of a body arrive, or of an answer leave."""
     body_bytes: int = 1024
+    whole_body_seconds: float = 600.0
+    """From the end of the head to the end of the body. The bodies of imports have no such time."""
 
 
 class _Answered:
@@ -57,21 +60,6 @@ class _Answered:
         self.message_event = asyncio.Event()
 
 
-def raw_answer(problem: Problem, path: str = "/", close: bool = True) -> bytes:
-    """Return a problem as the bytes of an HTTP/1.1 response."""
-    body = orjson.dumps(problem.body(path))
-    head = {
-        "content-type": "application/problem+json",
-        "content-length": str(len(body)),
-        "x-content-type-options": "nosniff",
-        "cache-control": "no-store",
-        **problem.headers,
-        **({"connection": "close"} if close else {}),
-    }
-    lines = "".join(f"{name.lower()}: {value}\r\n" for name, value in head.items())
-    return f"HTTP/1.1 {problem.status} {problem.title}\r\n{lines}\r\n".encode() + body
-
-
 class BoundedConnection(HttpToolsProtocol, Presence):
     """A connection with bounds. `bounded` sets them."""
 
@@ -81,8 +69,9 @@ class BoundedConnection(HttpToolsProtocol, Presence):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._in_head = True
+        self._has_begun = False
         self._head_bytes = self._framing_bytes = self._discarded = self._moved = 0
-        self._since = self._moved_since = self.loop.time()
+        self._since = self._moved_since = self._head_since = self._answered_since = self.loop.time()
         self._unsent = 0
         self._was_paused = False
         self._timer = self.loop.call_later(self._look_seconds, self._look)
@@ -116,13 +105,14 @@ class BoundedConnection(HttpToolsProtocol, Presence):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._has_begun = True
         cast(dict[str, Any], self.scope)[CONNECTION] = self
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._head_bytes = 0
         self._framing_bytes = self._discarded = self._moved = 0
-        self._moved_since = self.loop.time()
+        self._moved_since = self._head_since = self.loop.time()
         if type(self).is_full() and self._is_a_search() and self._is_free():
             self._refuse_search()
         else:
@@ -140,8 +130,13 @@ class BoundedConnection(HttpToolsProtocol, Presence):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._in_head = True
+        self._has_begun = False
         self._head_bytes = 0
         self._since = self.loop.time()
+
+    def on_response_complete(self) -> None:
+        self._answered_since = self.loop.time()
+        super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(Problem(400, "bad_request", "the request is not valid HTTP"))
@@ -150,10 +145,26 @@ class BoundedConnection(HttpToolsProtocol, Presence):
     def _look_seconds(self) -> float:
         return min(self.patience.head_seconds, self.patience.body_seconds) / LOOKS
 
+    def _should_upgrade(self) -> bool:
+        return False  # another protocol would leave the bounds of this connection
+
     def _is_free(self) -> bool:
         """Return whether no request of this connection waits for its answer."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return cycle is None or cycle.response_complete
+
+    def _discards(self) -> bool:
+        """Return whether the answer was sent, and the rest of the body still arrives."""
+        return not self._in_head and self._is_free()
+
+    def _may_answer(self) -> bool:
+        """Return whether a raw answer is the next answer that the client waits for."""
+        if self.pipeline:
+            return False
+        if not self._is_free():
+            return not self.cycle.response_started
+        is_first = cast(RequestResponseCycle | None, self.cycle) is None
+        return is_first or (self._in_head and (self._has_begun or self._head_bytes > 0))
 
     def _is_a_search(self) -> bool:
         return self.url.partition(b"?")[0].endswith(SEARCH_ENDS)
@@ -170,21 +181,23 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         self.on_response_complete()
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer a problem, if no answer has begun, and close the connection."""
+        """Answer a problem, if the client waits for an answer and none has begun, and close the connection."""
         if self.transport.is_closing():
             return
+        may_answer = self._may_answer()
         if not self._is_free():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        if self._is_free() or not self.cycle.response_started:
+        if may_answer:
             self.transport.write(raw_answer(problem))
             REQUESTS.labels(status=f"{problem.status // 100}xx").inc()
         self.transport.close()
 
     def _close_an_idle_one(self) -> bool:
-        """Close a connection that waits for its next request; return whether there was one."""
+        """Close a connection that waits for its next request, or discards a body; return whether there was one."""
         for other in self.connections:
-            if getattr(other, "timeout_keep_alive_task", None) is not None:
+            discards = isinstance(other, BoundedConnection) and other is not self and other._discards()
+            if discards or getattr(other, "timeout_keep_alive_task", None) is not None:
                 cast(HttpToolsProtocol, other).transport.close()
                 return True
         return False
@@ -200,11 +213,21 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         elif self._in_head and self._is_free() and not unsent:
             if self.timeout_keep_alive_task is None and now - self._since > self.patience.head_seconds:
                 self._refuse(TOO_SLOW)
+        elif self._discards() and now - self._answered_since > self.patience.body_seconds:
+            self.transport.close()
+        elif self._is_over_time(now):
+            self._refuse(TOO_SLOW)
         elif now - self._moved_since >= self.patience.body_seconds:
             self._require_progress(unsent)
             self._moved, self._moved_since, self._unsent = 0, now, self.transport.get_write_buffer_size()
             self._was_paused = self.flow.read_paused
         self._timer = self.loop.call_later(self._look_seconds, self._look)
+
+    def _is_over_time(self, now: float) -> bool:
+        """Return whether a body that is held in memory takes too long as a whole, however steadily it arrives."""
+        if self._in_head or self.pipeline or now - self._head_since <= self.patience.whole_body_seconds:
+            return False
+        return not self.url.partition(b"?")[0].endswith(tuple(end.encode() for end in STREAMED))
 
     def _require_progress(self, unsent: int) -> None:
         """Close the connection if too little of the body arrived, or of the answer left, since the last time."""

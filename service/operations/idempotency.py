@@ -3,7 +3,8 @@
 The key is stored in the transaction of the request's first write (`service.storage.reservations`), so that a process
 that ends at any moment has carried out both or neither.
 Streamed imports are not covered: their body is not held in memory, and a repeated import replaces the same documents.
-Answers with API keys are not kept. Each API key has its own Idempotency-Keys.
+Answers with API keys are not kept. Answers to searches are not kept: a search changes nothing but the log, and public
+keys may search, so kept answers could fill the database. Each API key has its own Idempotency-Keys.
 """
 
 import hashlib
@@ -21,6 +22,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.access import ASKED
+from service.http.overload import SEARCH_ENDS
 from service.http.problems import Problem, answer
 from service.http.requests import MAX_BODY_BYTES, STREAMED
 from service.operations.repository import find_answer, replace_answer
@@ -33,6 +35,8 @@ MAX_KEY = 255
 KEPT = timedelta(hours=24)
 WITH_SECRETS = "/v1/keys"
 """The beginning of the paths whose answers are never kept."""
+NOT_KEPT = frozenset({408, 429})
+"""Statuses below 500 of requests that the client repeats: it left, sent too slowly, or asked too often."""
 DONE = {"status": "done"}
 """The answer to a repeated request whose write is done, and whose answer was lost with the process."""
 log = structlog.get_logger()
@@ -55,13 +59,15 @@ class Idempotency:
             await self.app(scope, receive, send)
             return
         try:
-            await self._once(key, request, send)
+            _require_length(key)
+            if scope["path"].endswith(SEARCH_ENDS):
+                await self.app(scope, receive, send)
+            else:
+                await self._once(key, request, send)
         except Problem as problem:
             await answer(problem, scope["path"])(scope, receive, send)
 
     async def _once(self, key: str, request: Request, send: Send) -> None:
-        if not 1 <= len(key) <= MAX_KEY:
-            raise Problem(422, "invalid_request", f"an Idempotency-Key must have 1 to {MAX_KEY} characters")
         key = stored_key(request, key)
         runtime: Runtime = request.app.state.runtime
         body = await _limited_body(request)
@@ -97,12 +103,17 @@ class Idempotency:
         finally:
             CURRENT.reset(token)
         start = held[0]
-        if start["status"] < 500:
+        if start["status"] < 500 and start["status"] not in NOT_KEPT:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
             content = b"".join(message.get("body", b"") for message in held[1:])
             await run_in_threadpool(_keep, runtime, reservation, NotedAnswer(start["status"], content, headers))
         for message in held:
             await send(message)
+
+
+def _require_length(key: str) -> None:
+    if not 1 <= len(key) <= MAX_KEY:
+        raise Problem(422, "invalid_request", f"an Idempotency-Key must have 1 to {MAX_KEY} characters")
 
 
 async def _limited_body(request: Request) -> bytes:

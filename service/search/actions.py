@@ -131,8 +131,11 @@ def _find(
 
 
 def _without_leaks(request: SearchIn, caller: Caller) -> SearchIn:
-    """Return the search without corrections if the key has a filter: they show words of documents beyond it."""
-    return request if caller.condition is None else request.model_copy(update={"typos": False})
+    """Return the search without corrections and completions if the key has a filter.
+
+    Both take words from the vocabulary of the collection, and so from documents beyond the filter.
+    """
+    return request if caller.condition is None else request.model_copy(update={"typos": False, "prefix": "none"})
 
 
 def _query(

@@ -38,7 +38,7 @@ def impression(state: CollectionState, request: SearchIn, searched: Searched, bo
         "text": request.q,
         "query_key": as_query_key(request.q),
         "client_id": request.client_id,
-        "session_id": request.session_id,
+        "session_id": searched.caller.session(request.session_id),
         "request": wanted,
         "shown": shown,
         "null_weight": body["attention"]["null_weight"],

@@ -3,12 +3,12 @@
 import hashlib
 import time
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import Field
+from pydantic import Field, model_validator
 from starlette.types import Scope
 
 from service.http.access import Asking, Caller
@@ -27,6 +27,8 @@ from service.search.schemas import SearchIn
 T = TypeVar("T")
 MAX_SEARCHES = 50
 """Searches of a multi-search."""
+MAX_HITS = 1000
+"""Hits that the searches of a multi-search ask for together, by their `limit`."""
 VOLATILE = ("query_id", "took_ms", "timings_ms")
 """Members of an answer that differ between equal searches; its ETag leaves them out."""
 UNLOGGED = {"Cache-Control": "no-cache"}
@@ -47,6 +49,12 @@ class MultiSearchIn(Strict):
     """Several searches, answered in their order."""
 
     searches: Annotated[list[CollectionSearchIn], Field(min_length=1, max_length=MAX_SEARCHES)]
+
+    @model_validator(mode="after")
+    def _has_bounded_hits(self) -> Self:
+        if sum(one.limit for one in self.searches) > MAX_HITS:
+            raise ValueError(f"the limits of the searches have a sum of at most {MAX_HITS}")
+        return self
 
 
 @router.post("/search", responses=answers((200, SearchAnswer, "The hits")))
@@ -79,7 +87,8 @@ async def multi_search(runtime: Running, asking: Asking, searches: MultiSearchIn
     """Answer several searches. A search that fails has the problem in its place, and does not stop the others."""
     results = [await _result(runtime, asking.caller, one, http.scope) for one in searches.searches]
     headers = LOGGED if any(one.log for one in searches.searches) else None
-    return Response(orjson.dumps({"results": results}), media_type="application/json", headers=headers)
+    body = b'{"results":[' + b",".join(results) + b"]}"
+    return Response(body, media_type="application/json", headers=headers)
 
 
 @router.get("/queries/{query_id}", responses=answers((200, LoggedSearch, "The logged search")))
@@ -113,14 +122,15 @@ async def _answered(
         return await result_for(scope, work)
 
 
-async def _result(runtime: Runtime, caller: Caller, one: CollectionSearchIn, scope: Scope) -> dict[str, Any]:
+async def _result(runtime: Runtime, caller: Caller, one: CollectionSearchIn, scope: Scope) -> bytes:
+    """Return the answer of a search as JSON, or its problem. A thread of the search pool makes the JSON."""
     request = SearchIn.model_construct(**{name: getattr(one, name) for name in SearchIn.model_fields})
     try:
         if not caller.covers(one.collection, runtime.aliases.get(one.collection)):
             raise not_found("collection")
-        return await _answered(runtime, caller, one.collection, request, dict, scope)
+        return await _answered(runtime, caller, one.collection, request, orjson.dumps, scope)
     except Exception as error:
         problem: Problem = problem_of(error)
         if problem.status >= 500:
             raise
-        return problem.body(f"/v1/collections/{one.collection}/search")
+        return orjson.dumps(problem.body(f"/v1/collections/{one.collection}/search"))

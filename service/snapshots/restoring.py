@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from index.errors import DamagedFile, SearchError
 from index.storage.files import sync_directory
 from service.snapshots.archive import FORMAT, Advance, check_bytes, ignore, read_manifest, unpack
-from service.snapshots.repository import integrity
+from service.snapshots.repository import integrity, key_count
 from service.snapshots.state import state_hash
 from service.storage.copying import opened_copy
 from service.storage.database import DATABASE_FILE, LOCK_FILE, NEWEST_REVISION, OwnerLock
@@ -77,7 +77,7 @@ def restore(
 
 
 def _unpack_checked(path: Path, folder: Path, advance: Advance) -> dict[str, Any]:
-    """Unpack a snapshot whose bytes are as written, and check the database; return the manifest."""
+    """Unpack a snapshot whose bytes are as written, and check the database; return the manifest with `keys`."""
     _require_known_version(read_manifest(path))
     needed, free = path.stat().st_size + SPARE_BYTES, shutil.disk_usage(folder).free
     if free < needed:
@@ -90,6 +90,7 @@ def _unpack_checked(path: Path, folder: Path, advance: Advance) -> dict[str, Any
                 raise DamagedFile("the database of the snapshot does not pass SQLite's integrity check")
             state = state_hash(connection, lambda: advance(0)).sha256
             expected = manifest["state"]["sha256"]
+            manifest["keys"] = key_count(connection)
     except (SQLAlchemyError, LookupError) as error:
         raise DamagedFile("the database of the snapshot is not readable") from error
     if state != expected:
@@ -119,7 +120,7 @@ def _empty(folder: Path) -> None:
 
 
 def _result(manifest: dict[str, Any]) -> dict[str, Any]:
-    names = ("made_at", "softseek", "schema", "encoder", "counts", "damaged_models")
+    names = ("made_at", "softseek", "schema", "encoder", "counts", "damaged_models", "keys")
     return {name: manifest[name] for name in names} | {
         "documents": manifest["counts"]["documents"],
         "state": manifest["state"]["sha256"],

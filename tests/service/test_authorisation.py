@@ -290,10 +290,21 @@ def test_only_admin_creates_collections(client: TestClient, keys: Keys) -> None:
     assert keys.act("GET", "/v1/collections/brand-new").status_code == 404
 
 
+def test_the_task_of_a_collection_that_a_key_names_by_an_alias_is_shown(client: TestClient, keys: Keys) -> None:
+    headers = keys.headers("write", collections=["another"])
+    batch = {"documents": [{"id": "by-alias", "text": "d"}]}
+    task = client.post("/v1/collections/another/documents", json=batch, headers=headers).json()["id"]
+    assert client.get(f"/v1/tasks/{task}", headers=headers).status_code == 200
+    elsewhere = keys.act("POST", "/v1/collections/default/documents", batch).json()["id"]
+    assert client.get(f"/v1/tasks/{elsewhere}", headers=headers).status_code == 404
+
+
 def test_an_alias_that_a_key_names_is_covered(client: TestClient, keys: Keys) -> None:
     by_alias = keys.headers("search", collections=["another"])
     assert client.get("/v1/collections/another", headers=by_alias).status_code == 200
     assert client.get("/v1/collections/other", headers=by_alias).status_code == 404
+    names = [one["name"] for one in client.get("/v1/collections", headers=by_alias).json()["collections"]]
+    assert names == ["other"]
     by_name = keys.headers("search", collections=["other"])
     assert client.get("/v1/collections/another", headers=by_name).status_code == 200
 

@@ -129,14 +129,13 @@ def test_the_best_accepted_encoding_is_chosen(header: str, encoding: str | None)
     assert accepted_encoding(header) == encoding
 
 
-def test_a_search_is_compressed_and_its_repetition_by_key_too(tmp_path: Any) -> None:
+def test_an_answer_is_compressed_and_its_repetition_by_key_too(tmp_path: Any) -> None:
     with opened(tmp_path / "data") as client:
-        client.put(f"{DEFAULT}/documents/a", json={"text": TEXT})
         headers = {"Accept-Encoding": "zstd", "Idempotency-Key": "once"}
         found = []
         for _ in range(2):
-            with client.stream("POST", f"{DEFAULT}/search", json={"q": "work"}, headers=headers) as answer:
+            with client.stream("POST", f"{DEFAULT}/events", json=[{}] * 50, headers=headers) as answer:
                 assert answer.headers["content-encoding"] == "zstd"
                 found.append(json.loads(zstd.decompress(b"".join(answer.iter_raw()))))
         assert found[0] == found[1]
-        assert found[0]["hits"][0]["id"] == "a"
+        assert len(found[0]["rejected"]) == 50

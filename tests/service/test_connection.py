@@ -17,9 +17,11 @@ from service.runtime.runtime import Runtime
 from tests.service.client import DEADLINE_SECONDS, DEFAULT
 from tests.service.server import server_of
 
-PATIENCE = Patience(connections=8, head_seconds=0.4, body_seconds=0.4)
+PATIENCE = Patience(connections=8, head_seconds=0.4, body_seconds=0.4, whole_body_seconds=1.0)
 HEAD = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
 SEARCH = f"POST {DEFAULT}/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n".encode()
+ANSWERED_EARLY = b"POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+"""A request that is answered 405 before its body."""
 
 Server = tuple[int, FastAPI]
 
@@ -135,6 +137,76 @@ def test_trailers_without_end_are_refused(client: socket.socket, monkeypatch: py
             client.sendall(b"x" * 20_000)
     with contextlib.suppress(ConnectionError):  # the answer is lost where bytes are left unread
         assert answer(client)[2]["code"] == "head_too_large"
+
+
+def trickle(client: socket.socket, part: bytes) -> bool:
+    """Send parts of a body steadily; return whether the server answered or closed before the last."""
+    client.setblocking(False)
+    try:
+        for _ in range(40):
+            threading.Event().wait(0.05)
+            client.sendall(part)
+            with contextlib.suppress(BlockingIOError):
+                client.recv(1, socket.MSG_PEEK)
+                return True
+    except ConnectionError:
+        return True
+    finally:
+        client.settimeout(DEADLINE_SECONDS)
+    return False
+
+
+def test_the_body_of_an_answered_request_is_discarded_for_a_bounded_time(client: socket.socket) -> None:
+    client.sendall(ANSWERED_EARLY)
+    assert answer(client)[0] == 405
+    assert trickle(client, b"x" * 2048)
+    assert closed(client)
+
+
+def test_a_further_connection_closes_one_whose_body_is_discarded(server: Server) -> None:
+    with contextlib.ExitStack() as opened:
+        for _ in range(PATIENCE.connections):
+            one = opened.enter_context(connected(server))
+            one.sendall(ANSWERED_EARLY)
+            assert answer(one)[0] == 405
+            one.sendall(b"x")  # the time of an idle connection ends
+        further = opened.enter_context(connected(server))
+        further.sendall(HEAD + b"\r\n")
+        assert answer(further)[0] == 200
+
+
+def test_a_late_end_of_an_answered_body_gets_no_second_answer(client: socket.socket) -> None:
+    client.sendall(ANSWERED_EARLY.replace(b"1000000", b"1"))
+    assert answer(client)[0] == 405
+    client.sendall(b"x")
+    assert closed(client)
+
+
+def test_a_body_that_arrives_steadily_has_a_time_as_a_whole(client: socket.socket) -> None:
+    client.sendall(SEARCH.replace(b"Content-Length: 10", b"Content-Length: 1000000"))
+    assert trickle(client, b"x" * 2048)
+    with contextlib.suppress(ConnectionError):  # the answer is lost where bytes are left unread
+        assert answer(client)[2]["code"] == "request_timeout"
+
+
+def test_the_body_of_an_import_has_no_time_as_a_whole(client: socket.socket) -> None:
+    head = SEARCH.replace(b"/search", b"/documents/import").replace(b" 10\r", b" 1000000\r")
+    client.sendall(head.replace(b"\r\n\r\n", b"\r\nContent-Type: application/x-ndjson\r\n\r\n"))
+    assert not trickle(client, b"\n" * 2048)
+
+
+def test_what_is_not_http_behind_pipelined_requests_gets_no_answer(client: socket.socket, server: Server) -> None:
+    gate = hold(server, 1)
+    search = SEARCH + b'{"q": "x"}'
+    client.sendall(search + search + b"\x16\x03\r\n\r\n")
+    assert closed(client)
+    gate.set()
+
+
+def test_a_request_for_another_protocol_stays_in_the_bounded_connection(client: socket.socket) -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    client.sendall(HEAD + upgrade + b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+    assert answer(client)[0] == 200
 
 
 def test_further_connections_close_an_idle_one_or_are_refused(server: Server) -> None:

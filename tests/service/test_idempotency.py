@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from service.http.problems import Problem
 from service.operations import idempotency
+from service.operations.repository import find_answer
 from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, opened, problem, runtime_of
 
 
@@ -31,13 +33,12 @@ def test_a_repeated_post_with_the_same_key_gets_the_first_answer(client: TestCli
     problem(
         client.post(f"{DEFAULT}/events", json=one | {"user_query": SECRET}, headers=key), 422, "idempotency_key_reused"
     )
-    problem(client.post(f"{DEFAULT}/search", json=one, headers=key), 422, "idempotency_key_reused")
+    problem(client.post(f"{DEFAULT}/judgments", json=one, headers=key), 422, "idempotency_key_reused")
 
 
 def test_a_refusal_is_repeated_for_the_same_key(client: TestClient) -> None:
     key = {"Idempotency-Key": "refused"}
-    first = client.post(f"{DEFAULT}/search", json={"q": ""}, headers=key)
-    again = client.post(f"{DEFAULT}/search", json={"q": ""}, headers=key)
+    first, again = (client.post(f"{DEFAULT}/documents/delete", json={"q": ""}, headers=key) for _ in range(2))
     assert problem(first, 422, "invalid_request") == problem(again, 422, "invalid_request")
 
 
@@ -48,6 +49,44 @@ def test_an_idempotency_key_of_invalid_length_is_refused(client: TestClient, key
 
 def search_with(client: TestClient, key: str) -> Any:
     return client.post(f"{DEFAULT}/search", json={"q": "x"}, headers={"Idempotency-Key": key})
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (f"{DEFAULT}/search", {"q": "x"}),
+        ("/v1/multi-search", {"searches": [{"collection": "default", "q": "x"}]}),
+        (f"{DEFAULT}/recommend", {"like": ["known"]}),
+    ],
+)
+def test_the_answer_to_a_search_is_not_stored(client: TestClient, path: str, body: Any) -> None:
+    key = {"Idempotency-Key": f"searched {path}"}
+    first, again = (client.post(path, json=body, headers=key) for _ in range(2))
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert first.content != again.content  # query_id
+    assert not is_stored(client, key["Idempotency-Key"])
+
+
+@pytest.mark.parametrize("status", [408, 429])
+def test_the_refusal_of_a_request_that_the_client_repeats_is_not_stored(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    key, one = {"Idempotency-Key": f"refused {status}"}, event("known", user_query=f"after {status}")
+
+    def refuse(*_: Any) -> None:
+        raise Problem(status, "try_again", "try again")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr("service.feedback.routes.actions.take_body", refuse)
+        assert client.post(f"{DEFAULT}/events", json=one, headers=key).status_code == status
+    assert not is_stored(client, key["Idempotency-Key"])
+    assert client.post(f"{DEFAULT}/events", json=one, headers=key).status_code == 202
+    assert is_stored(client, key["Idempotency-Key"])
+
+
+def is_stored(client: TestClient, key: str) -> bool:
+    with runtime_of(client).database.read() as connection:
+        return find_answer(connection, key, "") is not None
 
 
 def lose_answers(monkeypatch: pytest.MonkeyPatch) -> None:

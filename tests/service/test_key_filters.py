@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from service.erasures.repository import subject_rows
 from tests.service.authorised import Keys, bearer
 from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
 
@@ -24,7 +25,17 @@ YOURS = [
     ("hidden-2", "The road to Zanzibar has a hidden oven for apple pie.", "travel", 2),
     ("hidden-3", "Hidden apples of zanzibar, cinnamon and pears in the cellar.", "zanzibar", 99),
 ]
-QUERIES = ("apple pie", "harbour market", "the road", "zanzibar", "hidden apples", "*", "cold oven cinnamon", "boats")
+QUERIES = (
+    "apple pie",
+    "harbour market",
+    "the road",
+    "zanzibar",
+    "hidden apples",
+    "*",
+    "cold oven cinnamon",
+    "boats",
+    "apples zan",
+)
 PARAMETERS: tuple[dict[str, Any], ...] = (
     {},
     {"mode": "words"},
@@ -36,6 +47,7 @@ PARAMETERS: tuple[dict[str, Any], ...] = (
     {"pooled": True, "predict": ["kind"]},
     {"context": ["hidden-1", "apples"]},
     {"explain": "matrix"},
+    {"prefix": "last", "explain": "matrix"},
 )
 VOLATILE = ("query_id", "took_ms", "timings_ms")
 
@@ -101,7 +113,8 @@ def test_a_search_is_as_the_owners_with_the_filter_and_reveals_no_hidden_word(
     filtered = f"({FILTER}) AND ({more['filter']})" if "filter" in more else FILTER
     mine = [id for id, *_ in MINE]
     context = {"context": [id for id in more["context"] if id in mine]} if "context" in more else {}
-    wanted = tenants.search(q, {**more, **context, "filter": filtered}, tenants.owner)
+    unfinished = {"prefix": "none"} if "prefix" in more else {}
+    wanted = tenants.search(q, {**more, **context, **unfinished, "filter": filtered}, tenants.owner)
     found = tenants.search(q, more, tenants.tenant)
     assert stable(found) == stable(wanted)
     assert {hit["id"] for hit in found["hits"]} <= set(mine)
@@ -133,6 +146,15 @@ def test_no_word_of_another_document_corrects_a_query(tenants: Tenants) -> None:
     assert owner["corrections"] == [{"from": "zanzibra", "to": "zanzibar"}]
     found = tenants.search("zanzibra", {"typos": True}, tenants.tenant)
     assert found["corrections"] == []
+    assert reveals("", found) == []
+
+
+def test_no_word_of_another_document_completes_a_query(tenants: Tenants) -> None:
+    more = {"prefix": "last", "explain": "matrix"}
+    owner = tenants.search("apples zan", more, tenants.owner)
+    assert owner["matrix"]["words_by_keys"]["text"] == "apples zanzibar"
+    found = tenants.search("apples zan", more, tenants.tenant)
+    assert found["matrix"]["words_by_keys"]["text"] == "apples zan"
     assert reveals("", found) == []
 
 
@@ -190,6 +212,37 @@ def test_a_search_of_another_tenant_is_unknown_to_events(tenants: Tenants) -> No
     assert found == [(None, None)]
     renewed = tenants.keys.headers("events", filter=FILTER)  # the filter is the tenant, not the key
     assert tenants.as_tenant("events", event("pears", query_id=own), renewed).json()["accepted"] == 1
+
+
+def test_sessions_of_other_filters_do_not_join_and_an_erasure_finds_them(tenants: Tenants) -> None:
+    yours = tenants.keys.headers("search", "events", filter='tenant = "yours"')
+    for headers in (tenants.tenant, yours, tenants.owner):
+        search = {"q": "a session", "session_id": "shared"}
+        found = good(tenants.client.post(f"{tenants.shop.path}/search", json=search, headers=headers))
+        assert found["query_id"]
+        verdict = event(None, "thumbs_down", session_id="shared")
+        assert tenants.as_tenant("events", verdict, headers).json()["accepted"] == 1
+    runtime = runtime_of(tenants.client)
+    runtime.impressions.flush()
+    with runtime.database.read() as connection:
+        searched, sent = (
+            connection.exec_driver_sql(f"SELECT session_id FROM {table} WHERE session_id LIKE '%shared'").scalars()
+            for table in ("queries", "events")
+        )
+        stored = sorted(searched)
+        assert stored == sorted(sent)
+        rows = subject_rows(connection, runtime.collection("shop").id, "session", "shared")
+    assert len(set(stored)) == 3
+    assert "shared" in stored
+    assert (len(rows.impressions), len(rows.events)) == (3, 3)
+
+
+def test_a_verdict_on_a_search_of_another_tenant_is_rejected(tenants: Tenants) -> None:
+    search = {"q": "apples"}
+    foreign = good(tenants.client.post(f"{tenants.shop.path}/search", json=search, headers=tenants.owner))["query_id"]
+    for more in ({"session_id": "s"}, {"session_id": "s", "user_query": "apples"}, {"user_query": "apples"}):
+        answer = tenants.as_tenant("events", event(None, "thumbs_down", query_id=foreign, **more)).json()
+        assert [one["code"] for one in answer["rejected"]] == ["unknown_query"]
 
 
 def test_past_queries_are_explained_to_keys_that_may_read_the_log_only(tenants: Tenants) -> None:

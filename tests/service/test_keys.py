@@ -237,12 +237,15 @@ class TestIdempotency:
     def test_the_answers_of_a_key_are_not_given_to_another_key(self, client: TestClient, keys: Keys) -> None:
         once = {"Idempotency-Key": "same"}
         one, other = (keys.headers("search", "events", filter=f'tenant = "{name}"') for name in "ab")
-        first = search(client, one, **once).json()["query_id"]
-        assert search(client, one, **once).json()["query_id"] == first
-        assert search(client, other, **once).json()["query_id"] != first
-        body = {"q": "another request"}
-        again = client.post(f"{DEFAULT}/search", json=body, headers={**bearer(keys.admin), **once})
-        assert again.status_code == 200
+
+        def sent(headers: dict[str, str], user_query: str) -> Any:
+            body = event("known", user_query=user_query)
+            return client.post(f"{DEFAULT}/events", json=body, headers={**headers, **once})
+
+        assert sent(one, "a").status_code == 202
+        problem(sent(one, "b"), 422, "idempotency_key_reused")
+        assert sent(other, "b").status_code == 202
+        assert sent(bearer(keys.admin), "c").status_code == 202
 
     def test_the_answer_with_a_new_key_is_never_kept(self, client: TestClient, keys: Keys) -> None:
         headers = {**bearer(keys.admin), "Idempotency-Key": "new key"}
@@ -296,6 +299,23 @@ class TestAudit:
             targets = [one["target"] for one in self.acts(keys)["acts"]]
             assert targets == ["/v1/aliases/e", "/v1/aliases/d", "/v1/aliases/c"]
             assert self.acts(keys)["cursor"] is None
+
+    def test_refused_acts_do_not_push_out_what_was_done(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("service.audit.actions.MOST_ACTS", 3)
+        monkeypatch.setattr("service.audit.actions.MOST_REFUSED", 2)
+        with opened(tmp_path / "data") as client:
+            keys = Keys.first(client)
+            train = keys.headers("train", rate_per_minute=5)
+            keys.act("PUT", "/v1/aliases/done", {"collection": "default"})
+            refused = [client.delete(f"/v1/aliases/{name}", headers=train).status_code for name in "abcdefg"]
+            assert refused == [403] * 5 + [429] * 2
+            acts = [(one["act"], one["status"], one["target"]) for one in self.acts(keys)["acts"]]
+        assert acts[:3] == [
+            ("delete_alias", 403, "/v1/aliases/e"),
+            ("delete_alias", 403, "/v1/aliases/d"),
+            ("set_alias", 201, "/v1/aliases/done"),
+        ]
+        assert [act for act, *_ in acts[3:]] == ["create_key", "create_key"]
 
 
 class TestAdminKeyOfTheEnvironment:

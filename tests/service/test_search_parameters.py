@@ -1,12 +1,15 @@
 """Facets, sorting, distinct results, thresholds, fields, snippets, operators, synonyms, GET and several searches."""
 
+import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 from fastapi.testclient import TestClient
 
-from service.search import field_columns
+from service.search import field_columns, routes
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
 
 LONG = "Nothing of interest stands here. " * 20 + "A kettle boils water in two minutes. " + "The end comes late. " * 20
@@ -361,6 +364,24 @@ def test_several_searches_are_answered_in_their_order(client: TestClient, shop: 
     assert len(results[0]["hits"]) == 1
     assert results[3]["hits"][0]["title"] == "Desk lamp"
     problem(client.post("/v1/multi-search", json={"searches": []}), 422, "invalid_request")
+
+
+def test_the_searches_of_a_request_have_a_bounded_sum_of_hits_and_are_converted_off_the_event_loop(
+    client: TestClient, shop: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = [{"collection": "shop", "q": "kettle", "limit": 1000}, {"collection": "shop", "q": "lamp", "limit": 1}]
+    problem(client.post("/v1/multi-search", json={"searches": searches}), 422, "invalid_request")
+    searches[0]["limit"] = 999
+    converted_in = set()
+
+    def dumps(value: Any) -> bytes:
+        converted_in.add(threading.current_thread().name)
+        return orjson.dumps(value)
+
+    monkeypatch.setattr(routes, "orjson", SimpleNamespace(dumps=dumps))
+    assert len(good(client.post("/v1/multi-search", json={"searches": searches}))["results"]) == 2
+    assert converted_in
+    assert all(name.startswith("search") for name in converted_in)
 
 
 def test_values_of_replaced_documents_are_dropped(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ import pytest
 from index.encoding.hashing_encoder import HashingEncoder
 from index.errors import DamagedFile
 from service.cli import main
+from service.keys.actions import create_key
+from service.keys.schemas import KeyIn
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from service.snapshots.archive import ArchiveWriter
@@ -255,13 +257,28 @@ def test_the_command_line_verifies_and_restores(file: Path, tmp_path: Path, caps
     assert (found["documents"], found["counts"]["judgments"]) == (30, 30)
     restored = ("snapshot", "restore", str(file), "--data", str(tmp_path / "data"))
     assert command(*restored, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["state"] == found["state"]
+    told = capsys.readouterr()
+    assert json.loads(told.out)["state"] == found["state"]
+    assert json.loads(told.out)["keys"] == 0
+    assert "no API keys" in told.err
     assert command(*restored) == 1
     assert "not an empty directory" in capsys.readouterr().err
     cut = tmp_path / "cut.tar"
     cut.write_bytes(file.read_bytes()[:-1])
     assert command("snapshot", "verify", str(cut)) == 1
     assert capsys.readouterr().out == ""
+
+
+def test_a_restore_tells_how_many_keys_the_directory_has(tmp_path: Path, capsys: Any) -> None:
+    with running(tmp_path / "data") as runtime:
+        create_key(runtime, KeyIn(name="first", scopes=["admin"]))
+        file = snapshot_of(runtime)
+    assert command("snapshot", "restore", str(file), "--data", str(tmp_path / "restored")) == 0
+    told = capsys.readouterr()
+    assert "API keys: 1" in told.out
+    assert "valid again" in told.err
+    with running(tmp_path / "restored") as runtime:
+        assert len(runtime.keyring) == 1
 
 
 def test_the_command_line_creates_lists_and_deletes(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
