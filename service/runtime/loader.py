@@ -19,7 +19,6 @@ from index.memory.bounded_memory import BoundedMemory
 from index.memory.confirmation import Confirmation
 from index.ranking.attention import AttentionHead
 from index.records import MemoryKey
-from index.storage.full_disk import is_full
 from service.runtime.click_repository import click_counts
 from service.runtime.collection import BOUNDS, CollectionState, Serving, Shelter, empty_memory
 from service.runtime.collection_repository import (
@@ -119,13 +118,17 @@ def load_collection(database: Database, row: RowMapping, data: Path, sheltered: 
 def _rebuilt(
     connection: Connection, row: RowMapping, directory: Path, sheltered: bool
 ) -> tuple[Shelter | None, GenerationStore]:
-    """Return an index of the stored documents: on a full disk in a temporary folder, so that the service can search."""
+    """Return an index of the stored documents, so that the service can search.
+
+    Where the directory cannot be written, as on a full disk, it lies in a temporary folder. The word index reports a
+    full disk in several ways, so every error counts; an error of the documents occurs there again.
+    """
     shutil.rmtree(directory, ignore_errors=True)
     try:
         return None, _filled(connection, row, directory)
     except Exception as error:
         shutil.rmtree(directory, ignore_errors=True)
-        if not sheltered or not is_full(error):
+        if not sheltered:
             raise
         log.warning("index_behind", collection=row["name"], reason=str(error))
     shelter = Shelter(prefix="softseek-index-")

@@ -17,6 +17,7 @@ from service.storage.database import Database
 from tests.service.client import DEFAULT, CollectionClient, opened, problem, runtime_of
 
 LONG = "copper " * 20_000
+FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.fixture
@@ -80,7 +81,12 @@ def test_a_collection_is_created_whole_or_not_at_all(client: TestClient, monkeyp
     CollectionClient(client, "new").add({"id": "a", "text": "copper wire"})
 
 
-def test_a_service_on_a_full_disk_starts_searches_and_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "failure", [FULL, ValueError("An index writer was killed")], ids=["named", "by the word index"]
+)
+def test_a_service_on_a_full_disk_starts_searches_and_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
     data = tmp_path / "data"
     with opened(data) as client:
         CollectionClient(client).add({"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"})
@@ -89,7 +95,9 @@ def test_a_service_on_a_full_disk_starts_searches_and_reads(tmp_path: Path, monk
     original_apply, original_write = GenerationStore.apply, Database.write
 
     def apply(store: GenerationStore, *args: Any, **more: Any) -> Any:
-        return refuse() if store._directory.is_relative_to(data) else original_apply(store, *args, **more)
+        if store._directory.is_relative_to(data):
+            raise failure
+        return original_apply(store, *args, **more)
 
     with monkeypatch.context() as without_space:
         without_space.setattr(GenerationStore, "apply", apply)
