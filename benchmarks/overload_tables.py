@@ -9,7 +9,8 @@ LOADS = {
     "closed": "closed loop, 66 clients: the capacity",
     "overload": "open loop, ten times the capacity",
     "afterwards": "closed loop, 5 s after the overload",
-    "impatient": "256 clients that leave after .1 s",
+    "impatient": "256 clients that leave after .3 s",
+    "very_impatient": "256 clients that leave after .1 s",
 }
 HEADINGS = ["load", "answers/s", "share of the capacity", "p99, ms", "refusals, p99, ms", "/livez, slowest, ms"]
 

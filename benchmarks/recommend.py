@@ -5,7 +5,7 @@
 A session is the documents that are relevant to one query (train: to choose the constants; test: to report), a cart
 of the shop (benchmarks/carts.py), or the documents that a customer of the shop clicked on several searches, read from
 the log of the service by `session_id` (benchmarks/logged_sessions.py). At most SIZE documents of a session are used,
-those of a log in the order of time, the others in a random order. Each of at most HELD_OUT documents is held out in
+from a log in the order of time, otherwise in a random order. Each of at most HELD_OUT documents is held out in
 turn, and the others are liked. Reported are the share of held-out documents among the first ten (hit rate) and nDCG@10.
 Sets in which every query has one relevant document have no sessions.
 

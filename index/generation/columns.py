@@ -34,7 +34,7 @@ class Columns:
     rows (N,), ascending, and value_checksums (N,) are per document. Document n has the keys first_key[n]:first_key[n +
     1] and the words first_token[n]:first_token[n + 1]; first_key and first_token are (N + 1,) and begin with 0.
     key_kind, key_start, key_end (character offsets in the text) and key_checksums are (K,); tokens (T,) are word
-    numbers; the first title_words[n] words of document n are those of its title, and title_words is (N,). id_order (N,)
+    numbers; the first title_words[n] words of document n are in its title, and title_words is (N,). id_order (N,)
     bytes sorts as the ids of the documents do (`id_order`).
     """
 

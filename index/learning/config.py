@@ -34,8 +34,8 @@ class FitConfig:
     """With fewer training queries, every fold is the validation fold once; otherwise only one fold is."""
     error_share: float = 0.5
     """Share of the standard error of the mean gain by which a richer recipe must be better than a simpler recipe."""
-    recipes: tuple[str, ...] = ("initial", "weights", "projection")
-    """Names of the recipes to try (`model_selection.RECIPES`); the initial recipe is always tried."""
+    recipes: tuple[str, ...] = ("initial", "weights", "projection", "values")
+    """Names of the recipes to try (`model_selection.RECIPES` and `VALUES`); the initial recipe is always tried."""
     interpretations: tuple[str, ...] = ("graded", "debiased", "naive")
     """Interpretations of clicks to try, all with every recipe, as far as the cost budget goes."""
     hops: tuple[float, ...] = (0.3, 0.8)

@@ -38,7 +38,7 @@ VALUES = "values"
 """The recipe that also trains the second hop, for a head with a value projection."""
 COST = {False: 1e-4, True: 1.1e-3}
 """Nominal seconds per example and epoch, without and with a query projection: roughly the time of one core."""
-VALUES_COST = 2.2e-3
+VALUES_COST = 1.3e-3
 """Nominal seconds that training the second hop adds."""
 NDCG = "nDCG@10"
 """The measure by which recipes, epochs, hop and trees are chosen."""
@@ -194,7 +194,7 @@ def select(
         if level.name in config.recipes:
             yield from _try_level(search, level, base, known)
     yield from _try_variants(search, _chosen(_values(search.table()), base, config))
-    if initial.value_rank:
+    if initial.value_rank and VALUES in config.recipes:
         selected = _chosen(_values(search.table()), base, config)
         yield from search.attempt(replace(selected, name=VALUES, weights=True, values=True))
     table = search.table()

@@ -53,7 +53,7 @@ class BoundedMemory:
     def load(self, unread: Iterable[Confirmation]) -> set[str]:
         """Fill an empty memory; return the kept query keys.
 
-        unread: all confirmations of the log without their vectors, those of one query together.
+        unread: all confirmations of the log without their vectors, grouped by query.
         """
         for query_key, group in groupby(unread, lambda one: one.query_key):
             confirmations = list(group)

@@ -52,7 +52,7 @@ def _grade(of_row: Sequence[Confirmation], grader: Grader, bounds: Bounds) -> fl
 def bytes_of(dim: int, confirmations: int) -> int:
     """Return the bytes of a past query with a vector (dim,) and so many confirmations, at most in the long run.
 
-    Three vectors: that of the confirmations, and two in the arrays that searches read, because a forgotten vector stays
+    Three vectors: one of the confirmations, and two in the arrays that searches read, because a forgotten vector stays
     there until half of the vectors are forgotten. Two codes of 4 bits for every two numbers for the same reason.
     """
     return 3 * 4 * dim + dim // 2 + PAST_QUERY_BYTES + CONFIRMATION_BYTES * confirmations

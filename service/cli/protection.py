@@ -28,11 +28,13 @@ def protect(runtime: "Runtime", listening: socket.socket, makes_admin_key: bool)
     if is_loopback(address):
         show.notice("there are no API keys: every program of this machine may do everything; see softseek keys")
     elif runtime.settings.insecure:
-        show.notice(f"INSECURE: there are no API keys, and everybody who reaches {address} may do everything")
+        show.notice(f"INSECURE: there are no API keys, and every program that reaches {address} may do everything")
     else:
         message = f"other machines reach the address {address}, and there are no API keys"
         ways = "make a key with `softseek keys create --name admin --scopes admin`, or set SOFTSEEK_ADMIN_KEY"
-        raise Failure(USAGE, message, [ways, "--insecure starts the server without keys: everybody may do everything"])
+        raise Failure(
+            USAGE, message, [ways, "--insecure starts the server without keys: every request may do everything"]
+        )
 
 
 def is_loopback(address: str) -> bool:

@@ -6,8 +6,7 @@ from service.http.answers import Answer, example, sometimes
 
 
 class SubjectHash(Answer):
-    """A salted hash of the subject: somebody who knows the subject can recognise it, and no reader of the receipt can
-    look it up."""
+    """A salted hash of the subject. A reader who knows the subject can recognise it; no reader can look it up."""
 
     method: str
     """`scrypt(n=16384, r=8, p=1)` of `KIND:SUBJECT` in UTF-8, 32 bytes."""

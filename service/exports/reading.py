@@ -83,7 +83,7 @@ def decoded(number: int, record: Record) -> tuple[RecordType, Record]:
 def _check_files(files: Any) -> None:
     """Raise ValueError unless these are the files of a model, or none."""
     if not isinstance(files, dict) or (files and set(files) != MODEL_FILES):
-        raise ValueError("files must be those of a model")
+        raise ValueError("files must be the files of a model")
     for body in files.values():
         as_bytes(body)
 

@@ -204,7 +204,7 @@ class Authorisation:
 
 
 def _require_access(caller: Caller, access: Access | None) -> None:
-    """Raise Problem 403 unless the caller has the access. Access that is not declared is nobody's."""
+    """Raise Problem 403 unless the caller has the access. No caller has access that is not declared."""
     if access is None or not caller.has_scope(access):
         raise Problem(403, "scope_missing", "this key does not have a scope for this operation")
     if caller.condition is not None and not access.filtered:

@@ -15,7 +15,7 @@ from service.http.access import Access
 
 @dataclass(frozen=True)
 class DeclaredRoute:
-    """A route with its access; None: the access of the route is not declared, and nobody has it."""
+    """A route with its access; None: the access of the route is not declared, and no caller has it."""
 
     name: str
     path: re.Pattern[str]

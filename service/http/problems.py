@@ -148,7 +148,7 @@ def install(app: FastAPI) -> None:
 
 
 def allowed_methods(request: Request) -> list[str]:
-    """Return the methods of the resource at the path of a request. Starlette names only those of a single route.
+    """Return the methods of the resource at the path of a request. Starlette names only the methods of a single route.
 
     Several routes may have one path; a path with fewer parameters is the more exact name of a resource.
     """

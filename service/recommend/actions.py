@@ -17,7 +17,7 @@ from index.records import Ints
 from index.words.query_syntax import ParsedQuery
 from service.http.problems import Problem
 from service.recommend.schemas import RecommendIn
-from service.runtime.collection import INDEX_BEHIND, CollectionState, Serving
+from service.runtime.collection import CollectionState, Serving
 from service.runtime.loader import with_sound_index
 from service.runtime.runtime import Runtime
 from service.search import repository
@@ -107,7 +107,7 @@ def _answer(
         raise _Outdated
     stopwatch.lap("fields")
     body = _body(request, recommended, hits or []) | stopwatch.report()
-    body["degraded"] += [INDEX_BEHIND] if state.behind else []
+    body["degraded"] += state.degraded_by(serving)
     body["degraded"] += [VECTORS_PENDING] if state.without_vectors else []
     return body
 
@@ -195,5 +195,5 @@ def _body(request: RecommendIn, recommended: Recommended, hits: list[dict[str, A
         },
         "model": {"version": recommended.serving.version, "alias": "champion"},
         "generation": recommended.generation.watermark,
-        "degraded": list(recommended.serving.degraded),
+        "degraded": [],
     }

@@ -202,9 +202,13 @@ class CollectionState:
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """Why answers of this collection are less than they should be."""
+        """Why answers by the champion are less than they should be."""
+        return self.degraded_by(self.serving)
+
+    def degraded_by(self, serving: Serving) -> tuple[str, ...]:
+        """Return why answers by this model are less than they should be."""
         missing = (COMMITS_MISSING,) if self.missing_changes else ()
-        return (*self.serving.degraded, *missing, *((INDEX_BEHIND,) if self.behind else ()))
+        return (*serving.degraded, *missing, *((INDEX_BEHIND,) if self.behind else ()))
 
     def remember(self, watermark: int, added: Iterable[Confirmation], removed: Iterable[int] = ()) -> None:
         """Publish a generation with confirmations added and removed. The caller holds the lock.
@@ -256,7 +260,7 @@ class CollectionState:
     def load_memory(self, unread: Iterable[Confirmation], watermark: int) -> None:
         """Publish a generation with the stored confirmations, while the collection is being loaded.
 
-        unread: all confirmations without their vectors, those of one query together.
+        unread: all confirmations without their vectors, grouped by query.
         """
         self._use_clicks(self.bounded_memory.load(unread))
         self.store.remember(watermark, chain.from_iterable(self.memory.keys().values()))

@@ -170,7 +170,7 @@ def confirmations(
     rows: Iterable[int] | None = None,
     query_keys: Iterable[str] | None = None,
 ) -> list[Confirmation]:
-    """Return the confirmations of a collection: all, those of the keys `ids`, the documents `rows` or `query_keys`."""
+    """Return the confirmations of a collection: all, or of the keys `ids`, the documents `rows` or `query_keys`."""
     wanted = _confirmations().where(KeyRow.kind == KeyKind.QUERY)
     if ids is not None:
         wanted = wanted.where(KeyRow.id.in_(list(ids)))
@@ -185,7 +185,7 @@ def confirmations(
 
 
 def confirmations_without_vectors(connection: Connection, collection_id: int) -> Iterator[Confirmation]:
-    """Yield all confirmations of a collection, those of one query together; each has an empty vector."""
+    """Yield all confirmations of a collection, grouped by query; each has an empty vector."""
     wanted = _confirmations(literal(b"").label("vector")).where(
         KeyRow.kind == KeyKind.QUERY, KeyRow.collection_id == collection_id
     )

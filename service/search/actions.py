@@ -17,7 +17,7 @@ from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
 from service.http.access import OWNER, Caller
-from service.runtime.collection import INDEX_BEHIND, CollectionState
+from service.runtime.collection import CollectionState
 from service.runtime.loader import with_sound_index
 from service.runtime.runtime import Runtime
 from service.search import exploring, pinning, selection
@@ -77,7 +77,7 @@ def _answer(
         body["answer"] = None if unanswered else closest_sentence(runtime, searched)
         stopwatch.lap("answer")
     body |= stopwatch.report()
-    body["degraded"] += [INDEX_BEHIND] if state.behind else []
+    body["degraded"] += state.degraded_by(searched.serving)
     body["degraded"] += [VECTORS_PENDING] if state.without_vectors and request.mode != "words" else []
     if request.log and not searched.everything:
         runtime.impressions.add(impression(state, request, searched, body))
@@ -190,7 +190,7 @@ def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[di
             "alias": request.model if isinstance(request.model, str) else None,
         },
         "generation": searched.generation.watermark,
-        "degraded": list(searched.serving.degraded),
+        "degraded": [],
         "corrections": [{"from": one, "to": other} for one, other in searched.corrections],
     }
     if request.explore:

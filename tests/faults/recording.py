@@ -1,4 +1,4 @@
-"""Records every change of a data directory: those of SQLite by its VFS, those of other files at each call of `os`.
+"""Records every change of a data directory: of SQLite by its VFS, of other files at each call of `os`.
 
 Libraries write some files themselves: faiss, tantivy and numpy. Their bytes are read at the next call of `os` that
 syncs, renames, makes or deletes a name, and at each answer.
@@ -71,7 +71,7 @@ class Recorder:
         self.steps.append(Step("answer", offset=number))
 
     def begin(self) -> None:
-        """Record what is there before the first change, as durable."""
+        """Record the files before the first change, as durable."""
         self.look()
         for name in DATABASE:
             if (self.data / name).exists():
@@ -173,7 +173,7 @@ def _path_of(name: str, arguments: Any, options: Any) -> str | None:
 
 @contextmanager
 def recorded(data: Path, hook: Hook | None = None) -> Iterator[Recorder]:
-    """Yield a recorder of the changes of this data directory in the block. It has seen what is there already."""
+    """Yield a recorder of the changes of this data directory in the block. It has recorded the files before them."""
     data.parent.mkdir(parents=True, exist_ok=True)
     recorder = Recorder(data, hook)
     recorder.begin()

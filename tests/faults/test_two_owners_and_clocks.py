@@ -135,7 +135,7 @@ def test_a_full_disk_of_64_megabytes_loses_nothing(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     filled = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
     if "mount:" in filled.stderr or "unshare" in filled.stderr:
-        pytest.skip("this machine lets nobody mount a small disk")
+        pytest.skip("this machine does not allow a test to mount a small disk")
     seen = json.loads(filled.stdout.splitlines()[-1])
     assert seen["refused"][0] >= 500
     assert seen["acknowledged"] > 100

@@ -44,7 +44,7 @@ def read_truth(data: Path) -> Truth:
         return EMPTY
     connection = sqlite3.connect(data / DATABASE_FILE, isolation_level=None)
     try:
-        connection.execute("PRAGMA synchronous=OFF")  # of this copy, which nobody needs after the check
+        connection.execute("PRAGMA synchronous=OFF")  # of this copy, which is not needed after the check
         return truth_of(connection)
     finally:
         connection.close()

@@ -31,7 +31,10 @@ def test_a_start_after_a_lost_commit_says_so_until_it_is_accepted(tmp_path: Path
     for _ in range(2):
         with opened(data) as client:
             assert client.get("/readyz").json()["degraded"] == {"default": ["commits_missing"]}
-            assert CollectionClient(client).ids("copper") == ["a"]
+            collection = CollectionClient(client)
+            assert collection.ids("copper") == ["a"]
+            for answer in (collection.search("copper"), collection.post("recommend", {"like": ["a"]})):
+                assert answer["degraded"] == ["commits_missing"]
     with opened(data) as client:
         CollectionClient(client).add({"id": "c", "text": "tin lid"})  # later changes do not hide the loss
     assert failing(data) == {"changes of default"}

@@ -135,6 +135,12 @@ def test_a_trial_gives_the_same_bits_twice(generation: Generation) -> None:
     assert all(np.array_equal(one[name], same[name]) for name in one)
 
 
+def test_values_are_learned_only_where_their_recipe_is_wanted(generation: Generation) -> None:
+    config = replace(CONFIG, candidates=2 * PAIRS, epochs=1, hops=(), recipes=("initial",))
+    fitted, _ = run(generation, asked(range(PAIRS)), config, AttentionHead(START))
+    assert set(fitted.report["recipe"]["validation_ndcg"]) == {"initial"}
+
+
 @pytest.mark.parametrize("rank", [0, DIM])
 def test_a_fit_learns_values_only_for_a_head_with_a_value_projection(generation: Generation, rank: int) -> None:
     recipes = [replace(one, learning_rate=2e-2) for one in RECIPES]
