@@ -131,8 +131,8 @@ class GenerationStore:
         """
         self.seal_tail()
         with self._lock:
+            self.current = state = replace(self.current, words=self._words.flush())
             self._words.close()
-            state = self.current
             files = self._write_arrays(state)
             vector_files: list[str] = []
             if self._appender is not None:
@@ -245,14 +245,16 @@ class GenerationStore:
         """Return the current generation with these documents added and these rows removed, and its appender.
 
         The words are committed last: an error before leaves them as they are. Raises DamagedFile if they are not of
-        exactly the living documents.
+        exactly the living documents, or if the files are gone: few words are written to no file, which would not fail.
         """
+        if not self.is_on_disk:
+            raise DamagedFile(f"{self._directory.name}: the files are missing")
         self._words.replace([document.row for document in added], [document.words for document in added])
         self._words.remove(removed)
         state = self._appended(self.current, added)
         state = replace(state, watermark=watermark, alive=_alive_without(state, removed))
         state, appender = self._maintained_inline(state)
-        words = self._words.commit()
+        words = self._words.commit(_mean_words(state.columns))
         if words.count != state.count:
             raise DamagedFile(f"{self._directory.name}/{WORDS_FOLDER}: {words.count} of {state.count} documents")
         return replace(state, words=words), appender
@@ -336,6 +338,11 @@ def _alive_without(state: Generation, removed: Sequence[int]) -> Mask:
     gone = state.doc_indices(np.asarray(removed, np.int64))
     alive[gone[gone != MISSING]] = False
     return alive
+
+
+def _mean_words(columns: Columns) -> float:
+    """Return the mean number of words of all documents, also of removed ones, as the files count them; at least 1."""
+    return max(1.0, len(columns.tokens) / max(1, len(columns.rows)))
 
 
 def _tail(state: Generation) -> int:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from index.words.compounds import compounds, parts, parts_of_unknown
+from index.words.postings import Counted
 from index.words.query_words import Source
 from index.words.reading_options import ReadingOptions, Synonyms
 from index.words.tokens import Token, is_unspaced, spaced
-from index.words.vocabulary import Counted, Vocabulary
+from index.words.vocabulary import Vocabulary
 
 MAX_COMPLETIONS = 64
 """Completions of the last word, the most frequent."""

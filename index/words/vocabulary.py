@@ -1,20 +1,18 @@
 """The vocabulary of a collection: its words as documents write them, in lower case and without accents, with counts.
 
 A view of one commit of the word index. It finds the words that begin with some letters, and the words few edits away.
-All counts are of living documents. The files hold deleted documents until a merge, and the library's own frequencies
-count them; so while there are any, the living documents of a word are counted.
 """
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice, takewhile
-from typing import Any
 
 import tantivy
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
+
+from index.words.postings import Counted, Postings
 
 CACHED_PREFIXES = 256
 CACHED_STEMS = 10_000
@@ -22,37 +20,21 @@ CACHED_COUNTS = 10_000
 CACHED_WORDS = 256
 """Words whose near words are cached: a part of a compound is looked up more than once."""
 
-Counted = tuple[str, int]
-"""A word, and the number of documents that contain it."""
-
 
 class Vocabulary:
     """The words of one commit; safe to share between threads."""
 
-    def __init__(
-        self,
-        searcher: tantivy.Searcher,
-        schema: tantivy.Schema,
-        surface: tantivy.TextAnalyzer,
-        analyzer: tantivy.TextAnalyzer,
-        deleted: int = 0,
-    ) -> None:
-        """surface analyzes the field `surface`, without stems; analyzer analyzes the field `words`.
-
-        deleted: the number of deleted documents that the files hold.
-        """
-        self._searcher = searcher
-        self.deleted = deleted
+    def __init__(self, postings: Postings, surface: tantivy.TextAnalyzer, analyzer: tantivy.TextAnalyzer) -> None:
+        """surface analyzes the field `surface`, without stems; analyzer analyzes the field `words`."""
+        self._postings = postings
         self._surface = surface
         self._analyzer = analyzer
         self._stems = lru_cache(CACHED_STEMS)(lambda word: tuple(analyzer.analyze(word)))
         # not a method: a cache of a method keeps its object, and with it the files of old commits, until a collection
-        beginning = lru_cache(CACHED_PREFIXES)(lambda prefix: _with_prefix(searcher, "surface", prefix, deleted))
+        beginning = lru_cache(CACHED_PREFIXES)(lambda prefix: postings.with_prefix("surface", prefix))
         self._beginning = beginning
         self._near = lru_cache(CACHED_WORDS)(lambda word, edits: _near(word, edits, beginning))
-        self._frequency = lru_cache(CACHED_COUNTS)(
-            lambda field, term: _frequency(searcher, schema, field, term, deleted)
-        )
+        self._frequency = lru_cache(CACHED_COUNTS)(postings.frequency)
         self._backwards: list[tuple[str, int]] | None = None
 
     def stems(self, text: str) -> tuple[str, ...]:
@@ -66,21 +48,16 @@ class Vocabulary:
 
     def idf(self, count: int) -> float:
         """Return the BM25 idf of a word that `count` documents contain."""
-        return _idf(count, self.documents)
+        return self._postings.idf(count)
 
     @property
     def documents(self) -> int:
         """The number of documents."""
-        return int(self._searcher.num_docs)
+        return self._postings.documents
 
     def term_count(self, term: str) -> int:
         """Return the number of documents with a term of the index, a stem."""
         return self._frequency("words", term)
-
-    def library_idf(self, term: str) -> float:
-        """Return the idf with which the library scores a term of the index: deleted documents count in it."""
-        count = int(self._searcher.doc_freq("words", term))
-        return _idf(count, self.documents + self.deleted)
 
     def count(self, word: str) -> int:
         """Return the number of documents with a word of the vocabulary."""
@@ -97,7 +74,7 @@ class Vocabulary:
         The first call sorts all terms.
         """
         if self._backwards is None:
-            terms = _with_prefix(self._searcher, "words", "", self.deleted)
+            terms = self._postings.with_prefix("words", "")
             self._backwards = sorted((term[::-1], count) for term, count in terms)
         start, backwards = bisect_left(self._backwards, (suffix[::-1], 0)), suffix[::-1]
         run = takewhile(lambda one: one[0].startswith(backwards), islice(self._backwards, start, None))
@@ -129,26 +106,6 @@ class Vocabulary:
             ((distance, word, count) for word, (distance, count) in best.items()),
             key=lambda one: (one[0], -one[2], one[1]),
         )
-
-
-def _idf(count: int, documents: int) -> float:
-    return math.log(1 + (documents - count + 0.5) / (count + 0.5))
-
-
-def _frequency(searcher: tantivy.Searcher, schema: tantivy.Schema, field: str, term: str, deleted: int) -> int:
-    """Return the number of living documents with a term of a field."""
-    count = int(searcher.doc_freq(field, term))
-    if not deleted or not count:
-        return count
-    having = tantivy.Query.term_query(schema, field, term, "basic")
-    found: Any = searcher.search(having, limit=1, count=True)  # the stub lacks its count
-    return int(found.count)
-
-
-def _with_prefix(searcher: tantivy.Searcher, field: str, prefix: str, deleted: int) -> list[Counted]:
-    """Return the terms of a field that begin with a prefix, with their living documents, the most frequent first."""
-    living = tantivy.Query.all_query() if deleted else None
-    return searcher.terms_with_prefix(field, prefix, filter_query=living)
 
 
 def _near(word: str, edits: int, beginning: Callable[[str], Sequence[Counted]]) -> list[tuple[int, str, int]]:

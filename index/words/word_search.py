@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from index.records import Floats, Ints
 from index.words.alternatives import Alternatives, Substitute, Word, alternatives, split_compounds
+from index.words.postings import Factors, Postings
 from index.words.query_words import Alternative, Field, QueryWords, Source, Words, number_words
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.tokens import spaced, tokens
@@ -22,8 +23,6 @@ from index.words.vocabulary import Vocabulary
 
 CACHED_TEXTS = 1024
 """Query texts whose reading a searcher caches."""
-Factors = Sequence[tuple[str, float]]
-"""Terms of the index, and how much each counts."""
 IdOrder = Callable[[Ints], NDArray[np.bytes_]]
 """Returns bytes (n,) that sort as the ids of the documents with these rows (n,) do."""
 NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
@@ -65,9 +64,10 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
 class WordSearcher:
     """An immutable view of the index at one commit; safe to share between threads."""
 
-    def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema, vocabulary: Vocabulary) -> None:
-        self._searcher = searcher
-        self._schema = schema
+    def __init__(self, postings: Postings, vocabulary: Vocabulary) -> None:
+        self._postings = postings
+        self._searcher = postings.files
+        self._schema = postings.schema
         self.vocabulary = vocabulary
         # a search reads its text more than once, and so does a comparison of two models
         self._read = lru_cache(CACHED_TEXTS)(lambda text, options: read(text, options, vocabulary))
@@ -75,7 +75,7 @@ class WordSearcher:
     @property
     def count(self) -> int:
         """The number of documents."""
-        return int(self._searcher.num_docs)
+        return self._postings.documents
 
     def read(self, text: str, options: ReadingOptions = EXACTLY) -> Reading:
         """Return the words of a query with their weights, and the words that stand for them."""
@@ -116,7 +116,15 @@ class WordSearcher:
         if query is None:
             return NOTHING
         query = query if allowed is None else self._restricted(query, allowed)
-        return self._collect(query, min(k, self.count), id_order)
+        rows, scores = self._collect(self._postings.without_hidden(query), k)
+        recent = self._postings.search_recent(reading.terms, reading.corrected_terms, corrected)
+        if recent:
+            rows = np.append(rows, np.fromiter(recent, np.int64))
+            scores = np.append(scores, np.fromiter(recent.values(), np.float32))
+            if allowed is not None:
+                among = np.isin(rows, allowed)
+                rows, scores = rows[among], scores[among]
+        return _best(rows, scores, k, id_order)
 
     def _with_corrections(
         self, query: tantivy.Query | None, corrected_terms: Factors, rows: Ints
@@ -143,29 +151,38 @@ class WordSearcher:
 
     def _correction(self, term: str) -> float:
         """Return the idf of a term among living documents over the idf that the library scores it with."""
-        vocabulary = self.vocabulary
-        if not vocabulary.deleted:
+        if self._postings.are_counts_exact:
             return 1.0
-        return vocabulary.idf(vocabulary.term_count(term)) / vocabulary.library_idf(term)
+        vocabulary = self.vocabulary
+        return vocabulary.idf(vocabulary.term_count(term)) / self._postings.library_idf(term)
 
     def _restricted(self, query: tantivy.Query, allowed: Ints) -> tantivy.Query:
         member = tantivy.Query.term_set_query(self._schema, "row", allowed.tolist())
         without_score = tantivy.Query.const_score_query(member, 0.0)
         return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, without_score)])
 
-    def _collect(self, query: tantivy.Query, k: int, id_order: IdOrder | None) -> tuple[Ints, Floats]:
-        limit = min(k + 1, self.count)
+    def _collect(self, query: tantivy.Query, k: int) -> tuple[Ints, Floats]:
+        """Return the rows and scores of at least the k best documents in the files, with all that tie with the last."""
+        most = int(self._searcher.num_docs)
+        limit = min(k + 1, most)
+        if not limit:
+            return NOTHING
         hits = self._searcher.search(query, limit=limit, count=False).hits
-        while len(hits) == limit < self.count and hits[-1][0] == hits[k - 1][0]:  # a tie at the cut
-            limit = min(4 * limit, self.count)
+        while len(hits) == limit < most and hits[-1][0] == hits[k - 1][0]:  # a tie at the cut
+            limit = min(4 * limit, most)
             hits = self._searcher.search(query, limit=limit, count=False).hits
         addresses = [address for _, address in hits]
         rows = np.asarray(self._searcher.fast_field_values("row", addresses), np.int64)
-        scores = np.asarray([score for score, _ in hits], np.float32)
-        tied = len(scores) > k and scores[k] == scores[k - 1]
-        ids = () if id_order is None or not tied else (id_order(rows),)
-        order = np.lexsort((rows, *ids, -scores))[:k]
-        return rows[order], scores[order]
+        return rows, np.asarray([score for score, _ in hits], np.float32)
+
+
+def _best(rows: Ints, scores: Floats, k: int, id_order: IdOrder | None) -> tuple[Ints, Floats]:
+    """Return the k best, best first. Only a tie at the cut is decided by the ids: the caller orders what it gets."""
+    at_cut = np.partition(scores, len(scores) - k)[len(scores) - k] if len(scores) > k else None
+    tied = at_cut is not None and int((scores >= at_cut).sum()) > k
+    ids = () if id_order is None or not tied else (id_order(rows),)
+    order = np.lexsort((rows, *ids, -scores))[:k]
+    return rows[order], scores[order]
 
 
 def _words(text: str, terms: Sequence[str], vocabulary: Vocabulary) -> list[Word]:

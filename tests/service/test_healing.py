@@ -26,7 +26,7 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every commit of a word index fail as on a full disk."""
 
-    def refuse(_index: WordIndex) -> WordSearcher:
+    def refuse(_index: WordIndex, _mean_length: float) -> WordSearcher:
         raise ValueError("An IO error occurred: 'No space left on device (os error 28)'")
 
     monkeypatch.setattr(WordIndex, "commit", refuse)
@@ -78,11 +78,11 @@ def test_a_deletion_is_done_though_the_index_cannot_be_written(
 def test_a_change_that_fails_once_is_searchable_at_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     original, calls = WordIndex.commit, []
 
-    def fail_once(index: WordIndex) -> WordSearcher:
+    def fail_once(index: WordIndex, mean_length: float) -> WordSearcher:
         calls.append(index)
         if len(calls) == 1:
             raise ValueError("An error occurred in a thread: 'An index writer was killed'")
-        return original(index)
+        return original(index, mean_length)
 
     monkeypatch.setattr(WordIndex, "commit", fail_once)
     assert put(client, "d", "tin kettle").status_code == 201

@@ -243,6 +243,7 @@ def test_an_index_can_be_opened_again_in_its_folder(tmp_path: Path) -> None:
     first = WordIndex(tmp_path, "english")
     first.replace([0], ["running cats"])
     first.commit()
+    first.flush()
     first.close()
     again = WordIndex(tmp_path, "english")
     assert rows(again.searcher(), "cat run") == [0]
