@@ -126,11 +126,14 @@ def mean_weights(of: World, a: str, b: str) -> Doubles:
     return np.mean([each / each.sum(axis=1, keepdims=True) for each in powers], axis=0)
 
 
-def estimates(of: World, log: Log, a: Sequence[Policy], b: Sequence[Policy]) -> Mapping[str, Mapping[str, Estimate]]:
+def estimates(
+    of: World, log: Log, share: float, a: Sequence[Policy], b: Sequence[Policy]
+) -> Mapping[str, Mapping[str, Estimate]]:
     """Return `a`, `b` and `difference` -> estimator -> estimate for the policies of two models."""
     both = replays(log, a), replays(log, b)
     coefficients = fitted_rewards(log.clicks, both[0][1]["predicted"], of.examination)
-    return compared(log.clicks, *(with_rewards(*each, coefficients, of.examination) for each in both))
+    left, right = (with_rewards(*each, coefficients, of.examination) for each in both)
+    return compared(log.clicks, left, right, share * len(log.clicks))
 
 
 def coverage(of: World, model: str, share: float, count: int, runs: int, seed: int) -> dict[str, Any]:
@@ -142,7 +145,7 @@ def coverage(of: World, model: str, share: float, count: int, runs: int, seed: i
     truth["difference"] = truth["b"] - truth["a"]
     found: dict[str, dict[str, list[Estimate]]] = {side: {name: [] for name in ESTIMATORS} for side in truth}
     for _ in range(runs):
-        for side, by_name in estimates(of, simulated_log(of, share, count, generator), a, b).items():
+        for side, by_name in estimates(of, simulated_log(of, share, count, generator), share, a, b).items():
             for name, one in by_name.items():
                 found[side][name].append(one)
     return {
@@ -160,6 +163,7 @@ def _summary(found: Sequence[Estimate], truth: float) -> dict[str, float]:
         "width": round(float(np.mean([one.high - one.low for one in found])), 4),
         "coverage": round(float(inside.mean()), 4),
         "effective_sample_size": round(float(np.mean([one.effective_sample_size for one in found])), 1),
+        "reliable": round(float(np.mean([one.reliable for one in found])), 4),
     }
 
 

@@ -19,11 +19,19 @@ def coverage(figures: Mapping[str, Any]) -> str:
             *(f"{100 * by_name[name]['coverage']:.1f} %" for name in ESTIMATORS),
             f"{by_name['doubly_robust']['width']:.3f}",
             f"{by_name['ips']['effective_sample_size']:.0f}",
+            f"{100 * by_name['ips']['reliable']:.1f} %",
         ]
         for one in figures["rows"]
         for side, by_name in one["sides"].items()
     ]
-    covered = ["IPS", "self-normalised", "doubly robust", "width, doubly robust", "effective sample size"]
+    covered = [
+        "IPS",
+        "self-normalised",
+        "doubly robust",
+        "width, doubly robust",
+        "effective sample size",
+        "called reliable",
+    ]
     return table(["model and log", "estimate of", "truth", *covered], rows)
 
 

@@ -19,6 +19,11 @@ from numpy.typing import NDArray
 from index.evaluation.significance import interval
 
 Doubles = NDArray[np.float64]
+RELIABLE_SHARE = 1 / 3
+"""Least effective sample size of an estimate whose interval is reliable, as a share of the lists in a sampled order.
+
+With less, few lists have most of the weight, and a log without such a list shows too little variance. Simulated in
+docs/performance/exploration.md."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +86,17 @@ ESTIMATORS = {"ips": importance_sampled, "self_normalised": self_normalised, "do
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate of the rewards per list: mean, interval, number of lists, effective sample size."""
+    """An estimate of the rewards per list: mean, interval, number of lists, effective sample size.
+
+    reliable: whether enough lists carry the weight for the interval to hold as often as it says.
+    """
 
     mean: float
     low: float
     high: float
     impressions: int
     effective_sample_size: float
+    reliable: bool
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -97,23 +106,30 @@ class Estimate:
             "high": round(self.high, 5),
             "impressions": self.impressions,
             "effective_sample_size": round(self.effective_sample_size, 1),
+            "reliable": self.reliable,
         }
 
 
-def estimate(values: Doubles, effective_sample_size: float) -> Estimate:
-    """Return the estimate of the values (M,) of an estimator, M > 0."""
+def estimate(values: Doubles, effective_sample_size: float, sampled: float) -> Estimate:
+    """Return the estimate of the values (M,) of an estimator, M > 0. sampled: the lists in a sampled order."""
     low, high = interval(values)
-    return Estimate(float(values.mean()), low, high, len(values), effective_sample_size)
+    reliable = effective_sample_size >= RELIABLE_SHARE * sampled
+    return Estimate(float(values.mean()), low, high, len(values), effective_sample_size, reliable)
 
 
-def compared(rewards: Doubles, a: Replay, b: Replay) -> Mapping[str, Mapping[str, Estimate]]:
-    """Return `a`, `b` and `difference` (b - a, paired by list) -> estimator -> estimate. rewards (M, P), M > 0."""
+def compared(rewards: Doubles, a: Replay, b: Replay, sampled: float) -> Mapping[str, Mapping[str, Estimate]]:
+    """Return `a`, `b` and `difference` (b - a, paired by list) -> estimator -> estimate. rewards (M, P), M > 0.
+
+    sampled: the number of lists whose order was sampled, or its expectation: the others have the logging model's own
+    order.
+    """
     found: dict[str, dict[str, Estimate]] = {"a": {}, "b": {}, "difference": {}}
     sizes = a.effective_sample_size, b.effective_sample_size
     for name, estimator in ESTIMATORS.items():
         left, right = estimator(rewards, a), estimator(rewards, b)
-        found["a"][name], found["b"][name] = estimate(left, sizes[0]), estimate(right, sizes[1])
-        found["difference"][name] = estimate(right - left, min(sizes))
+        found["a"][name] = estimate(left, sizes[0], sampled)
+        found["b"][name] = estimate(right, sizes[1], sampled)
+        found["difference"][name] = estimate(right - left, min(sizes), sampled)
     return found
 
 

@@ -104,7 +104,8 @@ def show_estimates(found: Mapping[str, Any], a: int, b: int) -> None:
 
 
 def _interval(found: Mapping[str, Any]) -> str:
-    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+    interval = f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+    return interval if found["reliable"] else f"{interval} unreliable"
 
 
 def side_by_side(model: Mapping[str, Any]) -> dict[str, Any]:

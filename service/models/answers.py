@@ -62,6 +62,8 @@ class EstimatedClicks(Answer):
     """The number of explored searches."""
     effective_sample_size: float
     """The number of searches of equal weight with the same variance, the mean over the positions."""
+    reliable: bool
+    """Whether the interval holds as often as it says: enough lists carry the weight."""
 
 
 class Estimators(Answer):

@@ -33,11 +33,13 @@ Search = tuple[str, str, int, tuple[int, ...]]
 class ExploredList:
     """The first POSITIONS documents of a logged list; documents, kept, probabilities and clicks are (P,), P <= 10.
 
-    documents: doc indices. kept: whether the document keeps its place. probabilities: the selection probabilities.
+    share: the chance that the order was sampled. documents: doc indices. kept: whether the document keeps its place.
+    probabilities: the selection probabilities.
     """
 
     search: Search
     text: str
+    share: float
     documents: Ints
     kept: NDArray[np.bool_]
     probabilities: NDArray[np.float64]
@@ -128,6 +130,7 @@ def _explored_list(
     return ExploredList(
         search=(impression.query_key, request["mode"], count, tuple(sorted(documents[kept].tolist()))),
         text=impression.text,
+        share=float(request["explore"]),
         documents=documents,
         kept=kept,
         probabilities=np.asarray([hit["selection_probability"] for hit in shown]),

@@ -70,7 +70,7 @@ def estimate_models(models: Models, lists: Sequence[ExploredList]) -> dict[str, 
         )
         for side, ratios in enumerate(sides.ratios)
     )
-    found = compared(clicks, a, b)
+    found = compared(clicks, a, b, sum(one.share for one in lists))
     estimates = {side: {name: one.as_dict() for name, one in by_name.items()} for side, by_name in found.items()}
     return {"logged": round(float(clicks.sum(axis=1).mean()), 5), **estimates}
 

@@ -83,6 +83,7 @@ def test_the_estimates_agree_with_a_slow_loop(wood: CollectionClient) -> None:
             assert one["low"] <= one["mean"] <= one["high"]
             assert one["impressions"] == LEAST
             assert 0 < one["effective_sample_size"] <= LEAST
+            assert one["reliable"] == (one["effective_sample_size"] >= LEAST / 3)
 
 
 def test_a_model_compared_with_itself_differs_in_nothing(wood: CollectionClient) -> None:
@@ -159,7 +160,7 @@ def test_the_searches_that_are_repeated_are_bounded(wood: CollectionClient, monk
 
 def test_the_command_line_shows_the_estimates_or_the_reason(fake: Fake, run: Run) -> None:
     model = {"report": {}, "lineage": {}, "created_at": "t"}
-    one = {"mean": 1.5, "low": 1.25, "high": 1.75, "impressions": 300, "effective_sample_size": 120.0}
+    one = {"mean": 1.5, "low": 1.25, "high": 1.75, "impressions": 300, "effective_sample_size": 120.0, "reliable": True}
     side = {"ips": one, "self_normalised": one, "doubly_robust": one}
     estimates = {"impressions": 300, "reason": None, "a": side, "b": side, "difference": side}
     path = "/v1/collections/default/models/compare"
@@ -168,5 +169,9 @@ def test_the_command_line_shows_the_estimates_or_the_reason(fake: Fake, run: Run
     assert "300 explored searches" in shown
     assert "doubly robust" in shown
     assert "1.500 [1.250, 1.750]" in shown
+    assert "unreliable" not in shown
+    side["ips"] = one | {"reliable": False}
+    fake.on("GET", path, {"a": model, "b": model, "off_policy": estimates})
+    assert "1.500 [1.250, 1.750] unreliable" in run("models", "compare", 0, 1, "--url", fake.url).out
     fake.on("GET", path, {"a": model, "b": model, "off_policy": {"reason": "12 count, and 100 are needed", "a": None}})
     assert "12 count, and 100 are needed" in run("models", "compare", 0, 1, "--url", fake.url).out

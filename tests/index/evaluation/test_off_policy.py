@@ -71,12 +71,24 @@ def test_doubly_robust_agrees_with_a_slow_loop() -> None:
 def test_a_policy_that_is_the_logging_policy_has_the_logged_mean() -> None:
     rewards, replay = replay_of(3)
     same = Replay(np.ones_like(rewards), replay.predicted, replay.predicted, replay.predicted)
-    found = compared(rewards, same, same)
+    found = compared(rewards, same, same, LISTS)
     for by_name in found["a"].values():
         assert by_name.mean == pytest.approx(rewards.sum(axis=1).mean())
         assert by_name.effective_sample_size == pytest.approx(LISTS)
     for by_name in found["difference"].values():
         assert (by_name.mean, by_name.low, by_name.high) == (0.0, 0.0, 0.0)
+
+
+def test_an_interval_is_reliable_if_a_third_of_the_sampled_lists_carries_the_weight() -> None:
+    rewards, replay = replay_of(3)
+    for carrying, reliable in ((LISTS // 3, False), (LISTS // 3 + 1, True)):
+        ratios = np.zeros_like(rewards)
+        ratios[:carrying] = LISTS / carrying
+        of = Replay(ratios, replay.predicted, replay.expected, replay.start)
+        same = Replay(np.ones_like(rewards), replay.predicted, replay.predicted, replay.predicted)
+        found = compared(rewards, same, of, LISTS)
+        assert {one.reliable for one in found["a"].values()} == {True}
+        assert {one.reliable for side in ("b", "difference") for one in found[side].values()} == {reliable}
 
 
 def test_a_policy_that_shares_no_prefix_has_the_effective_sample_size_zero() -> None:
