@@ -114,7 +114,7 @@ def test_the_reward_model_finds_its_coefficients_and_no_list_predicts_itself() -
 
 
 def test_an_estimate_has_the_interval_of_student() -> None:
-    found = estimate(np.array([0.0, 1.0, 2.0, 3.0]), 4.0)
+    found = estimate(np.array([0.0, 1.0, 2.0, 3.0]), 4.0, 4.0)
     assert (found.mean, found.impressions) == (1.5, 4)
     assert found.high - found.mean == pytest.approx(3.1824 * 1.29099 / 2, rel=1e-4)
 
