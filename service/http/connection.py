@@ -1,10 +1,12 @@
 """The HTTP connection of the server, with bounds: bytes of a head, time without progress, number of connections.
 
-The server's own class has none of them. A search is also refused here while the queue of searches is full. A refusal
-before the task and the middleware of the application takes a few dozen microseconds, so overload costs little.
+The server's own class has none of them. A search is also refused here while the queue of searches is full, and dropped
+if its client has left already. A refusal before the task and the middleware of the application takes a few dozen
+microseconds, so overload costs little.
 """
 
 import asyncio
+import select
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -24,6 +26,8 @@ MAX_DISCARDED_BYTES = 64 * 1024 * 1024
 """Bytes of a body that are read after its answer was sent."""
 MAX_FRAMING_BYTES = 1024 * 1024
 """Bytes between two parts of a body: chunk extensions and trailers."""
+HAS_LEFT: int = getattr(select, "POLLRDHUP", 0)
+"""The event of a peer that sends no more; only Linux has it."""
 LOOKS = 4
 """How often a connection is looked at in the shortest of its times."""
 
@@ -113,7 +117,12 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         self._head_bytes = 0
         self._framing_bytes = self._discarded = self._moved = 0
         self._moved_since = self._head_since = self.loop.time()
-        if type(self).is_full() and self._is_a_search() and self._is_free():
+        if not self._is_a_search() or not self._is_free():
+            super().on_headers_complete()
+        elif self._client_has_left():
+            self.cycle = cast(RequestResponseCycle, _Answered())
+            self.transport.abort()
+        elif type(self).is_full():
             self._refuse_search()
         else:
             super().on_headers_complete()
@@ -168,6 +177,14 @@ class BoundedConnection(HttpToolsProtocol, Presence):
 
     def _is_a_search(self) -> bool:
         return self.url.partition(b"?")[0].endswith(SEARCH_ENDS)
+
+    def _client_has_left(self) -> bool:
+        """Return whether the client has closed the connection, which the event loop may learn much later."""
+        if not HAS_LEFT:
+            return False
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket").fileno(), HAS_LEFT)
+        return bool(poll.poll(0))
 
     def _refuse_search(self) -> None:
         """Answer 503 before the application sees the request. The connection stays open."""

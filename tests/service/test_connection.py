@@ -285,6 +285,33 @@ def test_the_search_of_a_client_that_left_is_not_computed(server: Server, monkey
     assert searched == []
 
 
+def test_a_search_whose_client_left_before_it_was_read_reaches_no_application(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, called = server[1], []
+    stack = app.middleware_stack
+    begun, free = threading.Event(), threading.Event()
+
+    async def seen(scope: Any, receive: Any, send: Any) -> None:
+        called.append(scope["path"])
+        if scope["path"] == "/livez":
+            begun.set()
+            free.wait(DEADLINE_SECONDS)  # holds the event loop
+        assert stack is not None
+        await stack(scope, receive, send)
+
+    monkeypatch.setattr(app, "middleware_stack", seen)
+    with connected(server) as first, connected(server) as patient:
+        first.sendall(HEAD + b"\r\n")
+        assert begun.wait(DEADLINE_SECONDS)
+        with connected(server) as impatient:
+            impatient.sendall(SEARCH + b'{"q": "x"}')
+        patient.sendall(SEARCH + b'{"q": "y"}')
+        free.set()
+        assert answer(first)[0] == answer(patient)[0] == 200
+    assert called.count(f"{DEFAULT}/search") == 1
+
+
 def until(true: Callable[[], bool]) -> None:
     for _ in range(DEADLINE_SECONDS * 100):
         if true():
