@@ -3,8 +3,9 @@
     python -m benchmarks.mixed --minutes 30 --out benchmarks/results/mixed.json
 
 A service with some thousand made documents runs in a process of its own, and the load comes from another process. The
-capacity is the rate of searches in a closed loop. Then requests arrive at seven tenths of that rate: searches, puts,
-batches, deletions and events (`benchmarks.mixture`), while training runs follow one another, about half of the time.
+capacity is the rate of good answers in a closed loop: to searches, puts, batches, deletions and events
+(`benchmarks.mixture`). Then requests of the same mix arrive at seven tenths of that rate, while training runs follow one
+another, about half of the time.
 At the end the service gets SIGTERM while requests wait.
 
 Recorded are: answers with another status than expected; latencies of searches at rest and while training; the slowest
@@ -91,7 +92,7 @@ def measure(
         fill(client, documents, seed)
         keys = client.get(COLLECTION).raise_for_status().json()["counts"]["keys"]
     capacity = _finished(_load(kind="closed", seconds=capacity_seconds, **common))
-    rate = SHARE * capacity["qps"]
+    rate = SHARE * capacity["rate"]
     load = _load(kind="mixed", pid=service.process.pid, seconds=seconds, rate=rate, **common)
     samples, ended = watch(service, load)
     found = _finished(load)
@@ -99,7 +100,8 @@ def measure(
         service.end()
         ended = time.time()
     figures: dict[str, Any] = {"documents": documents, "keys": keys["title"] + keys["passage"], "seconds": seconds}
-    figures |= {"capacity": capacity["qps"], "capacity_p99_ms": capacity["p99_ms"], "rate": rate}
+    figures |= {"capacity": capacity["rate"], "capacity_search_p99_ms": capacity["search_p99_ms"], "rate": rate}
+    figures["times"] = found["times"]
     figures |= {"answers": found["statuses"], "unexpected": unexpected(found["statuses"]), "late": found["late"]}
     figures["refused"] = sum(count for answer, count in figures["unexpected"].items() if REFUSED.search(answer))
     figures |= {"events": found["events"], "rejections": found["rejections"]}

@@ -15,16 +15,16 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from benchmarks.mixture import COLLECTION, Mix, Wanted
 from benchmarks.servers.http1 import HOST, LIMIT_BYTES, Answer, BrokenAnswer, read_answer, request
-from benchmarks.servers.load import NO_CONNECTION, ask, summary
+from benchmarks.servers.load import NO_CONNECTION, percentile
 
 CLIENTS = 16
 """Clients of the closed loop."""
-MOST_PER_SECOND = 1000
 MOST_OPEN = 900
 """Requests without an answer. A further request is not sent and counts as late."""
 PATIENCE_SECONDS = 60.0
@@ -40,6 +40,7 @@ IN_FLIGHT = {"search": 60, "put": 4, "batch": 1}
 IN_FLIGHT_SECONDS = 0.1
 """From these requests to SIGTERM: the service has read them all."""
 
+TIMES = {"p50_ms": 50, "p99_ms": 99, "max_ms": 100}
 RUNS = f"{COLLECTION}/training-runs"
 
 
@@ -49,6 +50,7 @@ class Tally:
     def __init__(self) -> None:
         self.began = time.perf_counter()
         self.statuses: dict[str, Counter[str]] = {}
+        self.seconds: dict[str, list[float]] = {}
         self.searches: list[tuple[float, float]] = []
         self.live: list[tuple[float, float]] = []
         self.others: list[float] = []
@@ -63,6 +65,7 @@ class Tally:
     def add(self, kind: str, begun: float, answer: Answer) -> None:
         """Add an answer to a request that arrived at `begun`."""
         self.statuses.setdefault(kind, Counter())[said(answer)] += 1
+        self.seconds.setdefault(kind, []).append(self.now() - begun)
         if kind == "search" and answer.status != 200:
             self.others.append(begun)
         elif kind == "search":
@@ -81,6 +84,11 @@ def said(answer: Answer) -> str:
         return f"{answer.status} {json.loads(answer.body)['code']}"
     except (ValueError, KeyError, TypeError):
         return str(answer.status)
+
+
+def times(seconds: Sequence[float]) -> dict[str, float]:
+    """Return the median, the 99th percentile and the greatest of some durations, in milliseconds."""
+    return {name: 1000 * percentile(seconds, share) for name, share in TIMES.items()}
 
 
 class Connections:
@@ -112,12 +120,18 @@ class Connections:
         return self._free.pop()[1:] if self._free else None
 
 
-def closed(port: int, seconds: float, seed: int, documents: int) -> dict[str, Any]:
-    """Return the rate of answers in a closed loop of searches."""
-    mix = Mix(seed, documents)
-    searches = [mix.search().content for _ in range(int(seconds * MOST_PER_SECOND))]
-    done = ask(port, searches, CLIENTS, seconds)
-    return summary(done, lambda body: [hit["id"] for hit in json.loads(body)["hits"]])
+async def closed(port: int, seconds: float, seed: int, documents: int) -> dict[str, Any]:
+    """Return the rate of good answers to the mix in a closed loop."""
+    tally, mix, connections = Tally(), Mix(seed, documents, "capacity"), Connections(port)
+
+    async def client() -> None:
+        while (begun := tally.now()) < seconds:
+            await _arrive(connections, tally, mix, begun)
+
+    await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    took = tally.now()
+    good = sum(count for counts in tally.statuses.values() for status, count in counts.items() if status[0] == "2")
+    return {"rate": good / took, "search_p99_ms": times(tally.seconds["search"])["p99_ms"]}
 
 
 async def mixed(port: int, pid: int, seconds: float, rate: float, seed: int, documents: int) -> dict[str, Any]:
@@ -130,6 +144,7 @@ async def mixed(port: int, pid: int, seconds: float, rate: float, seed: int, doc
     stop = await _stop(port, pid, mix)
     return {
         "statuses": {kind: dict(counts) for kind, counts in tally.statuses.items()},
+        "times": {kind: times(seconds) for kind, seconds in tally.seconds.items()},
         "searches": tally.searches,
         "others": tally.others,
         "live": tally.live,
@@ -242,7 +257,7 @@ def main() -> None:
     """Make the load that the argument describes, and print its figures as a line of JSON."""
     wanted = json.loads(sys.argv[1])
     kind = wanted.pop("kind")
-    print(json.dumps(closed(**wanted) if kind == "closed" else asyncio.run(mixed(**wanted))))
+    print(json.dumps(asyncio.run({"closed": closed, "mixed": mixed}[kind](**wanted))))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.markdown import at, number, significant, table
+from benchmarks.markdown import NONE, at, number, significant, table
 
 
 def mixed(figures: Mapping[str, Any]) -> str:
@@ -11,7 +11,7 @@ def mixed(figures: Mapping[str, Any]) -> str:
     stop = figures["stop"]
     ratio = at(figures, "ratio", "p99")
     rows = [
-        ("capacity, searches/s in a closed loop", number(figures["capacity"], 1), ""),
+        ("capacity, good answers/s to the mix in a closed loop", number(figures["capacity"], 1), ""),
         ("arrivals/s of the mix", number(figures["rate"], 1), ""),
         ("minutes", significant(figures["seconds"] / 60), ""),
         ("answers with another status than expected", number(sum(figures["unexpected"].values())), "0"),
@@ -39,11 +39,15 @@ def mixed(figures: Mapping[str, Any]) -> str:
 
 def answers(figures: Mapping[str, Any]) -> str:
     """Return a row per kind of request, with the number of each status; and the warnings and errors of the log."""
-    rows = [(kind, _counts(counts)) for kind, counts in figures["answers"].items()]
-    rows.append(("events rejected", _counts(figures["rejections"])))
-    rows.append(("open at SIGTERM", _counts(figures["stop"]["answers"])))
-    rows.append(("warnings and errors of the log", _counts(figures["log"])))
-    return table(("requests", "answers"), rows)
+    rows = [(kind, _counts(counts), *_times(figures["times"][kind])) for kind, counts in figures["answers"].items()]
+    rows.append(("events rejected", _counts(figures["rejections"]), NONE, NONE, NONE))
+    rows.append(("open at SIGTERM", _counts(figures["stop"]["answers"]), NONE, NONE, NONE))
+    rows.append(("warnings and errors of the log", _counts(figures["log"]), NONE, NONE, NONE))
+    return table(("requests", "answers", "p50, ms", "p99, ms", "slowest, ms"), rows)
+
+
+def _times(times: Mapping[str, float]) -> list[str]:
+    return [significant(times[name]) for name in ("p50_ms", "p99_ms", "max_ms")]
 
 
 def _percentiles(figures: Mapping[str, Any], part: str) -> str:

@@ -36,15 +36,16 @@ class Wanted(NamedTuple):
 
 
 class Mix:
-    """Draws requests by SHARES. `documents` is the number of documents that stay."""
+    """Draws requests by SHARES. `documents` is the number of documents that stay; ids of others begin with `name`."""
 
-    def __init__(self, seed: int, documents: int) -> None:
+    def __init__(self, seed: int, documents: int, name: str = "new") -> None:
         self.seed = seed
         self.accepted = 0
         self.rejections: Counter[str] = Counter()
         self._rng = random.Random(seed)
         self._documents = documents
         self._pool = [query(random.Random(number)) for number in range(POOL)]
+        self._name = name
         self._made = 0
         self._own: deque[str] = deque()
         self._clicks: deque[dict[str, Any]] = deque()
@@ -110,4 +111,4 @@ class Mix:
 
     def _new(self) -> dict[str, Any]:
         self._made += 1
-        return document(self._rng, self._made, "new")
+        return document(self._rng, self._made, self._name)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.made_texts import NAMES, document, query, topic_of
 from benchmarks.mixed import latencies, liveness, memory, stopped, training, unexpected
-from benchmarks.mixed_load import said
+from benchmarks.mixed_load import said, times
 from benchmarks.mixed_tables import answers, mixed
 from benchmarks.mixture import BATCH, MOST_WAITING, SHARES, Mix, Wanted
 from benchmarks.servers.http1 import Answer
@@ -69,6 +69,11 @@ def test_only_confirmed_documents_of_the_mix_are_deleted_and_each_once() -> None
     assert len(set(deleted)) == len(deleted)
     assert set(deleted) <= confirmed
     assert all(one.startswith("new-") for one in deleted)
+
+
+def test_the_documents_of_two_mixes_have_different_ids() -> None:
+    ids = [{one for _ in range(50) for one in mix.batch().about} for mix in (Mix(0, 100), Mix(0, 100, "capacity"))]
+    assert not ids[0] & ids[1]
 
 
 def test_a_click_names_its_search_and_mostly_a_document_of_the_topic() -> None:
@@ -170,6 +175,7 @@ def test_the_tables_show_every_figure() -> None:
     runs.append({"begun": 30.0, "ended": 40.0, "status": "failed", "promoted": None, "error": "training_failed"})
     figures: dict[str, Any] = {"documents": 100, "keys": 200, "seconds": 60.0, "capacity": 80.0, "rate": 56.0}
     figures |= {"answers": {"search": {"200": 3, "503 overloaded": 2}}, "unexpected": {"search: 503 overloaded": 2}}
+    figures["times"] = {"search": times([0.1, 0.3, 0.2])}
     figures |= {"refused": 2, "late": 0, "rejections": {"unknown_query": 1}, "lost_events": 1}
     figures |= latencies([(5.0, 0.1), (15.0, 0.4)], runs) | training(runs, 60.0)
     figures |= {"unexpected_while_training": 2, "remembered_mib_per_hour": 2.0, "log": {}}
@@ -186,5 +192,5 @@ def test_the_tables_show_every_figure() -> None:
     ):
         assert row in text
     assert "| - |" not in text
-    assert "| search | 200: 3, 503 overloaded: 2 |" in answers(figures)
-    assert "| warnings and errors of the log | none |" in answers(figures)
+    assert "| search | 200: 3, 503 overloaded: 2 | 200 | 300 | 300 |" in answers(figures)
+    assert "| warnings and errors of the log | none | - | - | - |" in answers(figures)
