@@ -4,9 +4,8 @@
 
 A service with some thousand made documents runs in a process of its own, and the load comes from another process. The
 capacity is the rate of good answers in a closed loop: to searches, puts, batches, deletions and events
-(`benchmarks.mixture`). Then requests of the same mix arrive at seven tenths of that rate, while training runs follow one
-another, about half of the time.
-At the end the service gets SIGTERM while requests wait.
+(`benchmarks.mixture`). Then requests of the same mix arrive at seven tenths of that rate, while training runs follow
+one another, about half of the time. At the end the service gets SIGTERM while requests wait.
 
 Recorded are: answers with another status than expected; latencies of searches at rest and while training; the slowest
 `/livez`; the resident memory of the service, every five seconds; the warnings and errors of its log; and whether every

@@ -257,7 +257,8 @@ def main() -> None:
     """Make the load that the argument describes, and print its figures as a line of JSON."""
     wanted = json.loads(sys.argv[1])
     kind = wanted.pop("kind")
-    print(json.dumps(asyncio.run({"closed": closed, "mixed": mixed}[kind](**wanted))))
+    load = closed(**wanted) if kind == "closed" else mixed(**wanted)
+    print(json.dumps(asyncio.run(load)))
 
 
 if __name__ == "__main__":
