@@ -199,7 +199,7 @@ def training(runs: Sequence[Mapping[str, Any]], seconds: float) -> dict[str, Any
 def memory(samples: Sequence[tuple[float, float, float]], settle_seconds: float) -> dict[str, Any]:
     """Return the slope of the resident memory after `settle_seconds`, its highest values, and each minute's highest.
 
-    The slope is that of the least squares line, None for fewer than three samples.
+    The slope is the slope of the least squares line, None for fewer than three samples.
     """
     later = [(at, resident) for at, resident, _ in samples if at >= settle_seconds]
     slope = None

@@ -27,7 +27,7 @@ def mixed(figures: Mapping[str, Any]) -> str:
         ("models promoted", number(figures["promoted"]), ""),
         ("/livez: p99; slowest, ms", _two(figures["live_p99_ms"], figures["live_max_ms"]), ""),
         (f"memory after {figures['settle_minutes']:.3g} minutes, MiB/hour", _slope(figures), "flat"),
-        ("of it at most for remembered events, MiB/hour", number(figures["remembered_mib_per_hour"], 1), ""),
+        ("remembered events, as they count, MiB/hour", number(figures["remembered_mib_per_hour"], 1), ""),
         ("highest memory of the service, MiB", number(figures["rss_max_mib"]), ""),
         ("highest memory with the training process, MiB", number(figures["rss_with_training_max_mib"]), ""),
         ("requests open at SIGTERM; without an answer", _two(stop["in_flight"], stop["unanswered"]), "-; 0"),
