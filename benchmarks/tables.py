@@ -21,9 +21,11 @@ from typing import Any
 
 from benchmarks import context_tables as context
 from benchmarks import exploration_tables as exploration
+from benchmarks import mixed_tables as mixed
 from benchmarks import overload_tables as overload
 from benchmarks import quality_tables as quality
 from benchmarks import recommend_tables as recommend
+from benchmarks import restart_tables as restart
 from benchmarks import snapshot_tables as snapshots
 from benchmarks import speed_tables as speed
 from benchmarks.result_file import RESULTS, load_result
@@ -69,6 +71,9 @@ TABLES: dict[str, Renderer] = {
     "serving.load": speed.serving_load,
     "microseconds.parts": speed.microseconds,
     "overload.loads": overload.loads,
+    "mixed.figures": mixed.mixed,
+    "mixed.answers": mixed.answers,
+    "restart.starts": restart.starts,
     "servers.readme": speed.servers_readme,
     "servers.systems": speed.servers,
     "servers.goals": speed.servers_goals,
