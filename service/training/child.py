@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def main(arguments: list[str]) -> int:
     """Run the fit of a JSON specification; return the exit code."""
     specification: dict[str, Any] = json.loads(arguments[0])
     threading.Thread(target=_end_with_service, daemon=True).start()
-    os.nice(NICENESS)
+    _yield_to_searches()
     torch.set_num_threads(1)
     torch.set_deterministic_debug_mode("error")  # like use_deterministic_algorithms, without importing the compiler
     with (Path(specification["staging"]) / LOCK).open("wb") as lock:
@@ -54,6 +55,13 @@ def main(arguments: list[str]) -> int:
             _print({"error": {"code": "not_enough_feedback", "detail": str(error)}})
             return 1
     return 0
+
+
+def _yield_to_searches() -> None:
+    """Run at low priority; on Linux only while no other process wants the processor."""
+    os.nice(NICENESS)
+    with suppress(AttributeError, OSError):  # another system, or one that does not allow it
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def run(specification: dict[str, Any]) -> None:
