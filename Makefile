@@ -5,8 +5,10 @@ WORKERS ?= 2
 BIN := .venv/bin
 HASHED := --require-hashes --no-deps --only-binary :all:
 STAMP := .venv/.installed
-# One native thread in each worker: more only make the workers wait for each other.
-PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest -n $(WORKERS) --dist loadfile
+# One native thread in each worker: more only make the workers wait for each other. Files run in the order of their
+# names: by default those with the fewest tests run last, slow files among them, and a worker waits for the last file.
+PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false \
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 NUMERIC := $(addprefix tests/index/,candidates generation learning memory ranking words)
 

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
 
+from index.filters.parser import build_parser
 from service.access import ACCESS
 from service.aliases import routes as aliases
 from service.audit import routes as audit
@@ -81,6 +82,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
         if not owner:
             await run_in_threadpool(key_actions.adopt_admin_key, opened)
         await run_in_threadpool(_resume, opened)
+        await run_in_threadpool(build_parser)  # otherwise the first filter waits for it
         housekeeping = Housekeeping(opened, trains, {"erasures": retry_erasures})
         try:
             yield

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from index.learning.examples import TEST_FOLDS, fold_of
 from tests.service.client import CollectionClient, opened, problem
+
+pytestmark = pytest.mark.usefixtures("forked_training")
 
 
 def test_the_attention_of_a_run_shows_held_out_queries_until_their_feedback_is_deleted(tmp_path: Path) -> None:

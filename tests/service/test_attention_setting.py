@@ -12,6 +12,8 @@ from index.ranking.score_functions import FORMS
 from service.runtime.model_files import load_version
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 BIRDS = {
     "heron": "the heron stands in shallow water and waits for fish",
     "wren": "the wren is a small brown bird with a loud song",

@@ -1,10 +1,12 @@
 """The commands of aliases, on a data directory."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.service.client import create, opened
 from tests.service.test_cli import Run, run
 
 __all__ = ["run"]
@@ -15,14 +17,20 @@ def hashing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with the collections `old` and `new`, each with a document that names it."""
+    folder = tmp_path_factory.mktemp("prepared") / "data"
+    with opened(folder) as client:
+        for name in ("old", "new"):
+            create(client, name).add({"id": f"document-{name}", "text": f"the {name} text"})
+    return folder
+
+
 @pytest.fixture
-def data(run: Run, tmp_path: Path) -> tuple[object, ...]:
-    """The option of a data directory with the collections `old` and `new`, each with a document that names it."""
-    option = ("--data", tmp_path / "data")
-    for name in ("old", "new"):
-        (tmp_path / f"{name}.ndjson").write_text(json.dumps({"id": f"document-{name}", "text": f"the {name} text"}))
-        assert run("ingest", tmp_path / f"{name}.ndjson", "--collection", name, *option).code == 0
-    return option
+def data(prepared: Path, tmp_path: Path) -> tuple[object, ...]:
+    """The option of a copy of the data directory."""
+    return ("--data", shutil.copytree(prepared, tmp_path / "data"))
 
 
 def found(run: Run, name: str, data: tuple[object, ...]) -> list[str]:

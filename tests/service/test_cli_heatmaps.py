@@ -16,6 +16,8 @@ from service.cli import drawing, heatmaps
 from service.cli.heatmaps import Heatmap
 from tests.service.test_cli import FOUND, ROOT, Fake, Run, fake, lines_file, run
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 __all__ = ["fake", "run"]
 
 WORDS = {

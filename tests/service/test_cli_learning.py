@@ -8,6 +8,8 @@ import pytest
 
 from tests.service.test_cli import Fake, Run, fake, run
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 __all__ = ["fake", "run"]
 
 

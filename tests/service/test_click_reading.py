@@ -10,6 +10,8 @@ from service.cli.training import ClickInterpretation
 from service.training.schemas import ClickReading
 from tests.service.client import CollectionClient, create, opened, problem
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 BIRDS = (
     "wren robin heron finch swift crane stork raven magpie jay owl kite falcon eagle gull tern plover "
     "curlew snipe godwit dunlin avocet bittern grebe coot teal pintail wigeon"

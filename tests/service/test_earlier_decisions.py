@@ -3,9 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from index.evaluation.significance import level
 from service.training.child import earlier_decisions
 from tests.service.client import create, opened
+
+pytestmark = pytest.mark.usefixtures("forked_training")
 
 HERBS = "basil oregano thyme rosemary sage parsley dill mint chives fennel lovage sorrel chervil borage hyssop".split()
 FLOWERS = "tulip daisy lily rose violet iris poppy aster dahlia peony lotus orchid pansy lilac jasmine".split()

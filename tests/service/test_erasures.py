@@ -20,6 +20,8 @@ from service.training.repository import insert_run
 from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
 from tests.service.test_cli import Run, run
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 __all__ = ["run"]
 
 CLIENT = "canary-client-7f3a"
@@ -102,6 +104,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
             replace_answer(connection, "once", "", kept)
         trees.search(SHARED, client_id=CLIENT)
         assert trees.train(promote="never", budget_seconds=1, click_reading="naive")["status"] == "succeeded"
+        for thread in runtime_of(client).training.threads:
+            thread.join()  # it removes the files of the run while they are counted
         facts = {"before": found_in(data, CLIENT, SESSION, CANARY), "rankings": rankings(trees)}
         receipt = erase(client, client=CLIENT)
         facts |= {"while open": found_in(data, CLIENT, SESSION, CANARY), "erased": rankings(trees)}

@@ -15,6 +15,8 @@ from tests.service.client import CollectionClient, create, event, opened, proble
 from tests.service.test_cli import Fake, Run, fake, run
 from tests.service.test_click_reading import BIRDS, aviary
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 __all__ = ["fake", "run"]
 
 LISTS = 12

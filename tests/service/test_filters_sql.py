@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, create_engine, delete, insert, select
 from sqlalchemy.dialects import sqlite
 
+from index.filters import parser
 from index.filters.conditions import FilterNode
 from index.filters.evaluation import matches
 from index.filters.parser import MAX_CONDITIONS, parse_filter
 from service.storage.filter_sql import to_sql
+from tests.service.client import opened
 
 DOCUMENTS = Table("documents", MetaData(), Column("row", Integer, primary_key=True), Column("metadata", Text))
 
@@ -210,6 +213,23 @@ def test_names_and_values_are_bound_and_never_part_of_the_statement() -> None:
     assert not [word for word in ("it's", "secret", "4711", "my field", "hidden", "815") if word in statement]
 
 
+def test_two_filters_in_a_statement_keep_their_values(database: Connection) -> None:
+    both = [to_sql(parse_filter(text, FIELDS), DOCUMENTS.c.metadata) for text in ("lang != en", "year != 1")]
+    found(database, parse_filter("lang EXISTS", FIELDS), [{"lang": "en"}, {"lang": "de"}, {"year": 1}])
+    assert list(database.scalars(select(DOCUMENTS.c.row).where(*both))) == [1]
+
+
+def test_the_length_of_a_list_does_not_change_the_statement() -> None:
+    short, long = (parse_filter(f"lang IN {list(range(count))}", FIELDS) for count in (2, 700))
+    assert str(to_sql(short, DOCUMENTS.c.metadata)) == str(to_sql(long, DOCUMENTS.c.metadata))
+
+
 def test_the_database_accepts_the_largest_filter(database: Connection) -> None:
     conditions = " AND ".join(["NOT (lang IN [a,b,c])"] * (MAX_CONDITIONS - 1) + ["lang NOT IN [" + "1," * 1000 + "]"])
     assert found(database, parse_filter(conditions, FIELDS), [{"lang": "en"}, {"lang": "b"}, {"lang": 1}]) == [0]
+
+
+def test_the_parser_is_built_before_the_first_request(tmp_path: Path) -> None:
+    parser._parser.cache_clear()
+    with opened(tmp_path):
+        assert parser._parser.cache_info().currsize == 1

@@ -11,6 +11,8 @@ from fastapi.testclient import TestClient
 from index.records import Floats
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 QUERY = "how do I copy a folder"
 TOOLS = [
     {"id": "cp", "title": "Copying folders", "text": "Use cp -r to copy a folder. It copies all files."},

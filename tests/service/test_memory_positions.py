@@ -16,6 +16,8 @@ from service.runtime.feedback_repository import document_rows
 from service.runtime.model_registry import register
 from tests.service.client import CollectionClient, create, good, opened, runtime_of
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 QUERY = "which tree is tall"
 TREES = [f"tree{n}" for n in range(10)]
 STEEP = {"method": "harvest", "curve": [position**-2.0 for position in range(1, 51)]}

@@ -14,6 +14,8 @@ from service.http.answers import PROBLEM_TYPE
 from service.settings import Settings
 from tests.service.client import TODAY, CollectionClient, create, event, ndjson, opened
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 SCHEMA = create_app(Settings(encoder="hashing")).openapi()
 SCHEMAS = SCHEMA["components"]["schemas"]
 OPERATIONS = [

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from service.runtime.runtime import Runtime
 from service.settings import Settings
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 WIDE = HashingEncoder(dim=96)
 
 
@@ -27,10 +30,11 @@ def tree(n: int) -> dict[str, Any]:
     return {"id": f"tree-{n}", "title": f"Tree {n}", "text": f"tree number {n}", "metadata": {"n": n}}
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with documents, feedback and a trained champion."""
-    with opened(tmp_path / "data") as client:
+    folder = tmp_path_factory.mktemp("trained") / "data"
+    with opened(folder) as client:
         wood = create(client, "wood", filterable=["n"])
         wood.add(*map(tree, range(30)))
         for n in range(30):
@@ -38,7 +42,13 @@ def data(tmp_path: Path) -> Path:
         wood.act("tree-7", user_query="The Lucky Tree", client_id="c")
         assert wood.train(promote="never", budget_seconds=1)["model_version"] == 1
         good(client.put(f"{wood.path}/models/aliases/champion", json={"version": 1, "force": True}))
-    return tmp_path / "data"
+    return folder
+
+
+@pytest.fixture
+def data(trained: Path, tmp_path: Path) -> Path:
+    """A copy of the data directory, for a single test."""
+    return shutil.copytree(trained, tmp_path / "data")
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from index.learning.config import FitConfig
 from service.training.actions import start_scheduled_runs
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, event, opened, problem, runtime_of
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 NEED = FitConfig().min_queries
 SCHEDULE = {"every_hours": 24, "min_new_queries": 5}
 

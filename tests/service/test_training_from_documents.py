@@ -11,10 +11,13 @@ from fastapi.testclient import TestClient
 from index.learning.config import FitConfig
 from index.ranking.checkpoint import WEIGHTS, load_head
 from service.runtime.model_files import model_directory
-from service.training import inputs
+from service.training import child_process, inputs
 from service.training.actions import start_scheduled_runs
 from service.training.from_documents import MIN_DOCUMENTS
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
+from tests.service.training_processes import Spawn
+
+pytestmark = pytest.mark.usefixtures("forked_training")
 
 NEED = FitConfig().min_queries
 TREES = ("oak", "pine", "ash", "elm", "yew", "fir", "beech", "birch", "larch", "maple")
@@ -124,10 +127,13 @@ def test_a_model_trained_on_feedback_is_not_replaced(client: TestClient) -> None
     assert "a model trained on feedback serves, and the guard does not compare with it" in run["decision"]["reasons"]
 
 
-def test_the_same_documents_make_the_same_bits(client: TestClient) -> None:
+def test_the_same_documents_make_the_same_bits_in_a_forked_and_in_a_started_process(
+    client: TestClient, forked_training: Spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     woods = [forest(client, name) for name in ("bits-one", "bits-other")]
     for wood in woods:
         wood.train(learn_from="documents")
+        monkeypatch.setattr(child_process, "_spawn", forked_training)
     data = runtime_of(client).settings.data
     one, other = ((model_directory(data, wood.id, 1) / WEIGHTS).read_bytes() for wood in woods)
     assert one == other

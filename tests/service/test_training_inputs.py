@@ -15,6 +15,8 @@ from service.training.inputs import load_inputs, read_inputs, write_inputs
 from tests.index.fixtures import arrays_of
 from tests.service.client import CollectionClient, create, opened, problem, runtime_of
 
+pytestmark = pytest.mark.usefixtures("forked_training")
+
 TREES = ("oak", "pine", "birch", "willow", "maple")
 
 
