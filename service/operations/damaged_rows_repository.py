@@ -7,12 +7,17 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, or_, select
 
 from service.storage.checksums import MASK, TABLES, half_sums, halves, texts_as_stored
-from service.storage.tables import Base, Collection, Document, Event, Judgment, Key
+from service.storage.tables import Base, Collection, Document, Event, Judgment, Key, Value
 
 ROWS_AT_ONCE = 200
 """Rows that are in memory at a time."""
 FIRST = 5
 """Columns of a row before the columns that the checksum covers."""
+FROM_QUERY = (
+    "(one.kind = 3) + (one.source IS NOT NULL)"
+    " + (coalesce(one.event_id, one.judgment_id, one.confirmed_on) IS NOT NULL) > 1"
+)
+"""Whether a key is of a past query: two of three signs, because the third may be damaged."""
 PART_SIZE = 500
 """Ids in a condition of a statement, at most."""
 
@@ -74,7 +79,7 @@ def _statement(table: str) -> str:
         collection = (
             "coalesce(documents.collection_id, one.collection_id)" if table == "keys" else "documents.collection_id"
         )
-        from_query = "one.source IS NOT NULL" if table == "keys" else "0"
+        from_query = FROM_QUERY if table == "keys" else "0"
     first = f'one."{number.name}", {collection}, {name}, {from_query}, one.checksum'
     return f'SELECT {first}, {columns} FROM "{table}" AS one{joined} ORDER BY one."{number.name}"'
 
@@ -96,16 +101,26 @@ def collection_ids(connection: Connection) -> set[int]:
     return set(connection.execute(select(Collection.id)).scalars())
 
 
-def ids_of_rows(connection: Connection, collection_id: int, rows: Sequence[int]) -> list[str]:
-    """Return the ids of the documents of a collection among these rows."""
-    wanted = select(Document.id).where(Document.collection_id == collection_id, Document.row.in_(rows))
-    return list(connection.execute(wanted.order_by(Document.row)).scalars())
+def owner_collection(connection: Connection, rows: Sequence[int]) -> int | None:
+    """Return the number of the collection of the first of these documents that is stored, or None."""
+    found = select(Document.collection_id).where(Document.row.in_(rows)).limit(1)
+    return connection.execute(found).scalar()
 
 
-def delete_keys(connection: Connection, ids: Sequence[int]) -> None:
-    """Delete keys."""
-    for start in range(0, len(ids), PART_SIZE):
-        connection.execute(delete(Key).where(Key.id.in_(ids[start : start + PART_SIZE])))
+def ids_of_rows(connection: Connection, collection_id: int, rows: Sequence[int]) -> dict[int, str]:
+    """Return row -> id of the documents of a collection among these rows."""
+    wanted = select(Document.row, Document.id).where(Document.collection_id == collection_id, Document.row.in_(rows))
+    with texts_as_stored(connection):
+        return {int(row): _readable(id) for row, id in connection.execute(wanted.order_by(Document.row))}
+
+
+def delete_left_vectors(connection: Connection, keys: Sequence[int], values: Sequence[int]) -> None:
+    """Delete keys, and the values among these that belong to no document."""
+    for start in range(0, len(keys), PART_SIZE):
+        connection.execute(delete(Key).where(Key.id.in_(keys[start : start + PART_SIZE])))
+    for start in range(0, len(values), PART_SIZE):
+        part = Value.document_row.in_(values[start : start + PART_SIZE])
+        connection.execute(delete(Value).where(part, Value.document_row.not_in(select(Document.row))))
 
 
 def query_texts(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[str, int | None, int | None]]:
