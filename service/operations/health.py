@@ -1,7 +1,9 @@
 """HTTP routes of liveness, readiness and metrics, and the checks of `softseek doctor`."""
 
 import shutil
+import sqlite3
 import sys
+from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -118,10 +120,11 @@ def diagnose_database(path: Path) -> list[dict[str, Any]]:
         for number, damage in sorted(stored.collections.items()):
             checks += [_rows_check(names.get(number, str(number)), kind, damage) for kind in KINDS]
         return checks
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:  # a file that is no database fails before SQLAlchemy wraps errors
         return [_check("database", False, str(getattr(error, "orig", None) or error))]
     finally:
-        database.close()
+        with suppress(sqlite3.Error):  # the end of the last connection checkpoints, which reads the file
+            database.close()
 
 
 def _database_checks(connection: Connection, stored: StoredRows) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from service.operations.row_checks import check_rows
 from service.storage.checksums import TABLES
 from service.storage.database import Database
 from service.storage.tables import Base
-from tests.service.client import event, opened, runtime_of
+from tests.service.client import CollectionClient, event, opened, runtime_of
 from tests.service.test_checksums import NUMBERS, filled
 
 ROWS = {
@@ -195,17 +195,19 @@ def stored_vectors(client: TestClient) -> list[tuple[Any, ...]]:
 
 def test_a_past_query_with_a_damaged_vector_is_encoded_again_from_its_sound_event(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as client:
-        wood = filled(client)
-        before, vectors = wood.ranking("old tree"), stored_vectors(client)
+        before, vectors = filled(client).ranking("an old tree"), stored_vectors(client)
         with plain(client) as database:
             database.execute(
                 "UPDATE keys SET vector = zeroblob(length(vector)) WHERE source IS NOT NULL AND weight != 0"
             )
+    with opened(tmp_path / "data") as client:
+        wood = CollectionClient(client, "wood")
+        assert wood.ranking("an old tree") != before
         assert failing(client) == {"memory of wood": "differ from their checksums: oak, elm; 2 in all"}
         assert set(failing(client, repair=True)) == {"memory of wood"}
         assert failing(client) == {}
         assert stored_vectors(client) == vectors
-        assert wood.ranking("old tree") == before
+        assert wood.ranking("an old tree") == before
 
 
 @pytest.mark.parametrize(
@@ -261,7 +263,9 @@ def test_a_document_with_damaged_text_and_vectors_keeps_its_vectors_until_it_is_
         with plain(client) as database:
             database.execute("UPDATE documents SET text = 'a yound elm' WHERE id = 'elm'")
             database.execute("UPDATE keys SET span_end = 99 WHERE document_row = 2 AND source IS NULL")
+        vectors = stored_vectors(client)
         said = failing(client, repair=True)["repair of the vectors of wood"]
+        assert stored_vectors(client) == vectors
         assert said == "0 documents were encoded again; not these, which are damaged: elm; 1 in all"
         assert "documents of wood" in failing(client)
         wood.add({"id": "elm", "text": "a young elm"})
