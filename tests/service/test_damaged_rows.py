@@ -7,6 +7,7 @@ import sqlite3
 import struct
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.cli import main
 from service.operations import repository
 from service.operations.health import diagnose
+from service.operations.retention import forget_old_feedback
 from service.operations.row_checks import check_rows
 from service.storage.checksums import TABLES
 from service.storage.database import Database
 from service.storage.tables import Base
-from tests.service.client import CollectionClient, event, opened, runtime_of
+from tests.service.client import CollectionClient, event, good, opened, runtime_of
 from tests.service.test_checksums import NUMBERS, filled
 
 ROWS = {
@@ -316,6 +318,8 @@ def test_doctor_finds_no_fault_after_any_sequence_of_writes(tmp_path: Path, seed
             lambda: wood.post("judgments", {"judgments": [judgment_of(generator, ids, queries)]}),
             lambda: wood.post("events/delete", {"client_id": "ada"}),
             lambda: client.patch(path, json={"retention_days": generator.choice([1, None])}),
+            lambda: forget_old_feedback(runtime_of(client), datetime.now(UTC) + timedelta(days=3)),
+            lambda: wood.ended_task(good(client.post("/v1/erasures", json={"client": "bo"}))),
         ]
         for _ in range(40):
             generator.choice(writes)()
