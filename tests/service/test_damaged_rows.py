@@ -317,12 +317,22 @@ def test_doctor_finds_no_fault_after_any_sequence_of_writes(tmp_path: Path, seed
             lambda: client.post(f"{path}/events", json=event_of(generator, ids, queries, clients)),
             lambda: wood.post("judgments", {"judgments": [judgment_of(generator, ids, queries)]}),
             lambda: wood.post("events/delete", {"client_id": "ada"}),
-            lambda: client.patch(path, json={"retention_days": generator.choice([1, None])}),
+            lambda: good(
+                client.put(path, json={"filterable": ["n"], "retention_days": generator.choice([1, 1, None])})
+            ),
             lambda: forget_old_feedback(runtime_of(client), datetime.now(UTC) + timedelta(days=3)),
             lambda: wood.ended_task(good(client.post("/v1/erasures", json={"client": "bo"}))),
         ]
         for _ in range(40):
             generator.choice(writes)()
+        wood.add(document())
+        wood.add({"id": "oak", "text": "an oak again"})
+        wood.act("oak", user_query="old tree")
+        good(client.put(path, json={"filterable": ["n"], "retention_days": 1}))
+        forget_old_feedback(runtime_of(client), datetime.now(UTC) + timedelta(days=3))
+        with runtime_of(client).database.read() as connection:
+            anonymous = "SELECT count(*) FROM keys WHERE confirmed_on IS NOT NULL"
+            assert connection.exec_driver_sql(anonymous).scalar() > 0
         assert failing(client) == {}
         with runtime_of(client).database.read() as connection:
             for table in TABLES:
