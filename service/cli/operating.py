@@ -147,7 +147,8 @@ def doctor(
     data: DataOption = None,
     url: UrlOption = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Rebuild damaged indexes, and accept that missing changes are lost.")
+        bool,
+        typer.Option("--repair", help="Rebuild damaged indexes and vectors, and accept that missing changes are lost."),
     ] = False,
     json_out: JsonOption = False,
 ) -> None:
@@ -203,7 +204,19 @@ def check_directory(data: Path | None, repair: bool = False) -> list[dict[str, A
     except Failure as failure:
         if failure.exit_code == OWNED:
             raise
-        return [versions(), check("data directory", False, " ".join(failure.lines))]
+        return [versions(), check("data directory", False, " ".join(failure.lines)), *check_rows(settings)]
+    except Exception as error:  # a damaged row may end the start with any error; the checks of the rows name it
+        detail = f"it does not open: {type(error).__name__}: {error}"
+        return [versions(), check("data directory", False, detail), *check_rows(settings)]
+
+
+def check_rows(settings: "Settings") -> list[dict[str, Any]]:
+    """Return the checks of the stored rows of a directory that does not open; none without a database."""
+    from service.operations.health import diagnose_database
+    from service.storage.database import DATABASE_FILE
+
+    path = settings.data / DATABASE_FILE
+    return diagnose_database(path) if path.is_file() else []
 
 
 def check_server(service: Service) -> list[dict[str, Any]]:

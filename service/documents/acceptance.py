@@ -70,8 +70,11 @@ def summary(accepted: Accepted) -> dict[str, Any]:
 def _unchanged(
     connection: Connection, state: CollectionState, bodies: dict[str, Any], stored: dict[str, Any]
 ) -> set[str]:
-    """Return the ids of the documents that are searchable with the same content, and that no pending one replaces."""
-    same = [id for id, body in stored.items() if _content(body) == _content(bodies[id])]
+    """Return the ids of the documents that are searchable with the same content, and that no pending one replaces.
+
+    A stored document that differs from its checksum has no content, so that it is replaced.
+    """
+    same = [id for id, body in stored.items() if body is not None and _content(body) == _content(bodies[id])]
     return set(same) - repository.pending_ids(connection, state.id, same)
 
 

@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 
 from index.records import Document as DocumentRecord
 from service.documents import repository
-from service.documents.actions import document_body
 from service.documents.indexing import Change, make_searchable, write_documents
 from service.documents.schemas import DocumentIn, DocumentPatch
 from service.http.problems import Problem, not_found, pointer
@@ -25,7 +24,8 @@ ENCODED = ("title", "text")
 def patch_document(runtime: Runtime, state: CollectionState, document_id: str, patch: DocumentPatch) -> dict[str, Any]:
     """Change a document, durably, and return it when the change is searchable.
 
-    Raises Problem 404 without such a document, and 422 if the changed document is not valid.
+    Raises Problem 404 without such a document, 409 for a document that differs from its checksum, and 422 if the
+    changed document is not valid.
     """
     with state.lock:
         with runtime.database.write() as connection:
@@ -47,14 +47,17 @@ def patch_document(runtime: Runtime, state: CollectionState, document_id: str, p
 
 
 def _newest(connection: Connection, state: CollectionState, document_id: str) -> tuple[dict[str, Any], bool]:
-    """Return the newest version of a document, and whether it is still pending. Raises Problem 404."""
+    """Return the newest version of a document, and whether it is still pending. Raises Problem 404 and 409."""
     pending = repository.pending_body(connection, state.id, document_id)
     if pending is not None:
         return {"id": document_id, **pending}, True
-    row = repository.document(connection, state.id, document_id)
-    if row is None:
+    found = repository.stored_bodies(connection, state.id, [document_id])
+    if document_id not in found:
         raise not_found("document")
-    return document_body(row), False
+    body = found[document_id]
+    if body is None:
+        raise Problem(409, "document_damaged", "the stored document differs from its checksum; put it again as a whole")
+    return {"id": document_id, **body}, False
 
 
 def _merged(before: dict[str, Any], patch: DocumentPatch) -> dict[str, Any]:
@@ -75,7 +78,7 @@ def _merged(before: dict[str, Any], patch: DocumentPatch) -> dict[str, Any]:
 def _written_with_stored_vectors(
     connection: Connection, state: CollectionState, document: dict[str, Any]
 ) -> Change | None:
-    """Write a document with the vectors that it has; return None if they are not stored."""
+    """Write a document with the vectors that it has; return None if they are not stored, or damaged."""
     row = repository.rows_by_id(connection, state.id, [document["id"]])[document["id"]]
     vectors = repository.stored_vectors(connection, row)
     return None if vectors is None else write_documents(connection, state, [(DocumentRecord(**document), vectors)])

@@ -3,16 +3,18 @@
 Every function runs inside the caller's transaction.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, Text, delete, func, insert, select, type_coerce, update
+from sqlalchemy import Connection, Row, RowMapping, Text, delete, func, insert, select, type_coerce, update
 
 from index.encoding.documents import EncodedDocument
 from index.filters.conditions import FilterNode
 from index.records import Document as DocumentRecord
 from index.records import Key as KeyRecord
 from index.records import KeyKind
+from service.storage.checksums import row_checksum, texts_as_stored, with_owner_changed
 from service.storage.database import now
 from service.storage.filter_sql import to_sql
 from service.storage.tables import Document, Key, PendingDocument, Value
@@ -118,12 +120,20 @@ def rows_by_id(connection: Connection, collection_id: int, ids: Sequence[str]) -
     return {id: int(row) for id, row in connection.execute(wanted)}
 
 
-def stored_bodies(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return id -> body of the searchable documents among these ids."""
-    columns = (Document.id, Document.title, Document.text, Document.url, Document.metadata_.label("metadata"))
+def stored_bodies(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, dict[str, Any] | None]:
+    """Return id -> body of the searchable documents among these ids; None if a document differs from its checksum."""
+    table = Document.__table__.c
+    columns = [type_coerce(one, Text).label("metadata") if one is table.metadata else one for one in table]
     wanted = select(*columns).where(Document.collection_id == collection_id, Document.id.in_(ids))
-    found = connection.execute(wanted)
-    return {row.id: {"title": row.title, "text": row.text, "url": row.url, "metadata": row.metadata} for row in found}
+    with texts_as_stored(connection):
+        found = connection.execute(wanted).mappings().all()
+    return {row["id"]: _body(row) for row in found}
+
+
+def _body(row: RowMapping) -> dict[str, Any] | None:
+    if not _is_sound("documents", row):
+        return None
+    return {name: row[name] for name in ("title", "text", "url")} | {"metadata": json.loads(row["metadata"])}
 
 
 def pending_ids(connection: Connection, collection_id: int, ids: Sequence[str]) -> set[str]:
@@ -191,14 +201,30 @@ def insert_vectors(
 
 
 def stored_vectors(connection: Connection, row: int) -> EncodedDocument | None:
-    """Return the own keys and the value of a document; None if it has no stored value."""
-    value = connection.execute(select(Value.vector).where(Value.document_row == row)).scalar()
-    if value is None:
+    """Return the own keys and the value of a document; None if it has no stored value, or one of them is damaged."""
+    value = connection.execute(select(Value.__table__).where(Value.document_row == row)).mappings().one_or_none()
+    wanted = select(Key.__table__).where(Key.document_row == row, Key.kind != KeyKind.QUERY)
+    own = connection.execute(wanted.order_by(Key.id)).mappings().all()
+    if value is None or not (_is_sound("values", value) and all(_is_sound("keys", key) for key in own)):
         return None
-    wanted = select(Key.kind, Key.vector, Key.span_start, Key.span_end)
-    own = wanted.where(Key.document_row == row, Key.kind != KeyKind.QUERY).order_by(Key.id)
-    keys = [KeyRecord(KeyKind(kind), as_vector(blob), start, end) for kind, blob, start, end in connection.execute(own)]
-    return EncodedDocument(keys, as_vector(value))
+    keys = [
+        KeyRecord(KeyKind(key["kind"]), as_vector(key["vector"]), key["span_start"], key["span_end"]) for key in own
+    ]
+    return EncodedDocument(keys, as_vector(value["vector"]))
+
+
+def damaged_rows(rows: Iterable[Row[Any]]) -> list[int]:
+    """Return the places of the rows of `documents_after` that differ from their checksums."""
+    return [at for at, row in enumerate(rows) if not _is_sound("documents", row._mapping)]
+
+
+def mark_damaged(connection: Connection, rows: Sequence[int]) -> None:
+    """Take the checksums away from documents that were copied from damaged documents."""
+    connection.execute(update(Document).where(Document.row.in_(rows)).values(checksum=None))
+
+
+def _is_sound(table: str, row: RowMapping) -> bool:
+    return bool(row_checksum(table, dict(row)) == row["checksum"])
 
 
 def delete_replaced(connection: Connection, rows: Sequence[int]) -> None:
@@ -210,7 +236,8 @@ def delete_replaced(connection: Connection, rows: Sequence[int]) -> None:
 
 def move_memory(connection: Connection, old_row: int, new_row: int) -> None:
     """Attach the `query` keys of a replaced document to its new row."""
-    connection.execute(update(Key).where(Key.document_row == old_row).values(document_row=new_row))
+    moved = {"document_row": new_row, "checksum": with_owner_changed(Key.checksum, new_row - old_row)}
+    connection.execute(update(Key).where(Key.document_row == old_row).values(moved))
 
 
 def delete_documents(

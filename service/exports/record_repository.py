@@ -63,7 +63,7 @@ class RecordType:
     @cached_property
     def columns(self) -> dict[str, Column[Any]]:
         """The columns that a record has: name -> column."""
-        left_out = LEFT_OUT.get(self.table.name, set()) | {"collection_id"}
+        left_out = LEFT_OUT.get(self.table.name, set()) | {"collection_id", "checksum"}
         return {str(one.key): one for one in self.table.columns if one.key not in left_out}
 
     @property

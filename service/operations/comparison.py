@@ -17,7 +17,7 @@ from service.runtime.collection_repository import PART_SIZE, document_rows, inde
 def differing_documents(connection: Connection, state: CollectionState) -> list[str]:
     """Return the ids of the stored documents whose words or vectors differ from the index. Raises DamagedKeys.
 
-    A document whose text is no UTF-8 any more cannot be read, and is named by its row.
+    A document that cannot be read any more is named by its row.
     """
     rows = document_rows(connection, state.id)
     parts = (rows[start : start + PART_SIZE] for start in range(0, len(rows), PART_SIZE))
@@ -27,7 +27,7 @@ def differing_documents(connection: Connection, state: CollectionState) -> list[
 def _differing(connection: Connection, state: CollectionState, rows: list[int]) -> list[str]:
     try:
         documents = indexed_documents(connection, state.id, rows)
-    except SQLAlchemyError:
+    except (SQLAlchemyError, ValueError):  # a text that is no UTF-8, an unknown kind of key, a vector of another length
         if len(rows) == 1:
             return [f"row {rows[0]}"]
         return [id for row in rows for id in _differing(connection, state, [row])]

@@ -1,7 +1,9 @@
 """HTTP routes of liveness, readiness and metrics, and the checks of `softseek doctor`."""
 
 import shutil
+import sqlite3
 import sys
+from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -21,17 +23,18 @@ from service.http.problems import Problem
 from service.operations import repository
 from service.operations.answers import Liveness, Readiness
 from service.operations.comparison import differing_documents
+from service.operations.row_checks import KINDS, Damage, StoredRows, check_rows, listed
+from service.operations.row_repairs import repair_rows
 from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
 from service.runtime.model_files import load_version
 from service.runtime.runtime import Runtime
 from service.snapshots.state import state_hash
 from service.snapshots.stored import stored_snapshots
+from service.storage.database import Database
 
 router = APIRouter(tags=["health"])
 MIN_FREE_BYTES = 200 * 1024 * 1024
-MOST_NAMED = 20
-"""Damaged documents that a check names."""
 LIBRARIES = (
     "torch",
     "faiss-cpu",
@@ -83,7 +86,8 @@ def metrics(runtime: Running) -> Response:
 def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
     """Return the checks of an installation and its data: name, ok, detail.
 
-    repair: after the checks, rebuild damaged indexes from the database and accept missing changes.
+    repair: after the checks, rebuild damaged indexes from the database, make damaged vectors again from sound texts and
+    accept missing changes.
     """
     checks = [_check("python", sys.version_info[:2] == (3, 11), sys.version.split()[0])]
     checks += [_check(name, True, version(name)) for name in LIBRARIES]
@@ -91,20 +95,46 @@ def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
     described = f"{runtime.settings.encoder}, fingerprint {encoder.fingerprint[:12]}, {encoder.precision}"
     checks.append(_check("encoder", True, described))
     with runtime.database.read() as connection:
-        integrity, orphans = repository.integrity(connection), repository.orphan_count(connection)
-        checks.append(_check("database", integrity == "ok", integrity))
-        checks.append(_content_check(connection))
-        checks.append(_check("foreign keys", not orphans, f"{orphans} rows without the row that they refer to"))
+        stored = check_rows(connection)
+        checks += _database_checks(connection, stored)
         checks += _missing_collections(runtime, repair)
         for name, state in sorted(runtime.collections.items()):
-            found = _collection_checks(runtime, connection, name, state)
+            damage = stored.of(state.id)
+            found = _collection_checks(runtime, connection, name, state, damage)
             checks += found
             if repair:
-                checks += _repaired(runtime, state, found)
+                checks += _repaired(runtime, state, found) + repair_rows(runtime, state, damage)
     checks.append(_rights(runtime.settings.data))
     free = shutil.disk_usage(runtime.settings.data).free
     checks.append(_check("free disk", free > MIN_FREE_BYTES, f"{free // 2**20} MiB"))
     return checks
+
+
+def diagnose_database(path: Path) -> list[dict[str, Any]]:
+    """Return the checks of the stored rows alone, for a directory that does not open, such as for a damaged row."""
+    database = Database(path)
+    try:
+        with database.read() as connection:
+            stored, names = check_rows(connection), repository.collection_names(connection)
+            checks = _database_checks(connection, stored)
+        for number, damage in sorted(stored.collections.items()):
+            checks += [_rows_check(names.get(number, str(number)), kind, damage) for kind in KINDS]
+        return checks
+    except (SQLAlchemyError, sqlite3.Error) as error:  # a file that is no database fails before SQLAlchemy wraps errors
+        return [_check("database", False, str(getattr(error, "orig", None) or error))]
+    finally:
+        with suppress(sqlite3.Error):  # the end of the last connection checkpoints, which reads the file
+            database.close()
+
+
+def _database_checks(connection: Connection, stored: StoredRows) -> list[dict[str, Any]]:
+    integrity, orphans = repository.integrity(connection), repository.orphan_count(connection)
+    return [
+        _check("database", integrity == "ok", integrity),
+        _content_check(connection),
+        _check("foreign keys", not orphans, f"{orphans} rows without the row that they refer to"),
+        _check("rows", not stored.faults, "; ".join(stored.faults) or "all were compared with their checksums"),
+    ]
 
 
 def _missing_collections(runtime: Runtime, repair: bool) -> list[dict[str, Any]]:
@@ -126,7 +156,7 @@ def _content_check(connection: Connection) -> dict[str, Any]:
 
 
 def _collection_checks(
-    runtime: Runtime, connection: Connection, name: str, state: CollectionState
+    runtime: Runtime, connection: Connection, name: str, state: CollectionState, damage: Damage
 ) -> list[dict[str, Any]]:
     rows = repository.document_count(connection, state.id)
     indexed, words = state.generation.count, state.generation.words.count
@@ -143,17 +173,30 @@ def _collection_checks(
             f"{state.missing_changes} committed changes are missing" if state.missing_changes else "complete",
         ),
         _check(f"keys of {name}", intact, "as saved" if intact else "differ from their checksums"),
-        _stored_check(connection, state, intact),
+        _stored_check(connection, state, intact, damage),
+        *(_rows_check(name, kind, damage) for kind in ("memory", "events", "judgments")),
         _check(f"encoder of {name}", same_encoder, state.fingerprint[:12]),
         _check(f"models of {name}", not damaged, f"{len(versions)} versions, damaged: {damaged}"),
     ]
 
 
-def _stored_check(connection: Connection, state: CollectionState, keys_are_intact: bool) -> dict[str, Any]:
-    """Return the check of the stored texts and vectors against the index, which must be intact for it."""
+def _stored_check(
+    connection: Connection, state: CollectionState, keys_are_intact: bool, damage: Damage
+) -> dict[str, Any]:
+    """Return the check of stored documents and vectors against checksums, and against the index if it is intact."""
     differing = differing_documents(connection, state) if keys_are_intact else []
-    named = f"differ from the index: {', '.join(differing[:MOST_NAMED])}; {len(differing)} in all"
-    return _check(f"documents of {state.name}", not differing, named if differing else "as indexed")
+    faults = {
+        "differ from their checksums": damage.named("documents"),
+        "have vectors that differ from their checksums": damage.named("vectors"),
+        "differ from the index": listed(differing, len(differing)),
+    }
+    named = ". ".join(f"{fault}: {names}" for fault, names in faults.items() if names)
+    return _check(f"documents of {state.name}", not named, named or "as written and as indexed")
+
+
+def _rows_check(name: str, kind: str, damage: Damage) -> dict[str, Any]:
+    named = damage.named(kind)
+    return _check(f"{kind} of {name}", not named, f"differ from their checksums: {named}" if named else "as written")
 
 
 def _rights(directory: Path) -> dict[str, Any]:

@@ -12,7 +12,13 @@ from typing import Any
 from index.encoding.documents import encode_documents
 from index.errors import SearchError
 from index.records import Document, Floats
-from service.documents.repository import documents_after, insert_documents, insert_vectors
+from service.documents.repository import (
+    damaged_rows,
+    documents_after,
+    insert_documents,
+    insert_vectors,
+    mark_damaged,
+)
 from service.operations import reencoding_repository as repository
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import collection_row
@@ -40,7 +46,8 @@ def reencode(
 ) -> Reencoded | None:
     """Encode documents and past queries again; return None if the collection has this encoder already.
 
-    Calls advance(done, total) with numbers of documents. Documents that wait to be encoded stay pending. Raises
+    Calls advance(done, total) with numbers of documents. A document that differs from its checksum is encoded too, and
+    stays known as damaged. Documents that wait to be encoded stay pending. Raises
     TrainingUnfinished.
     """
     if state.fingerprint == runtime.encoder.fingerprint:
@@ -80,7 +87,10 @@ def _encode_documents(runtime: Runtime, state: CollectionState, beside: int, adv
         records = [Document(one.id, one.text, one.title, one.url, one.metadata) for one in found]
         encoded = encode_documents(runtime.encoder, records, state.settings.kinds)
         with runtime.database.write() as connection:
-            insert_vectors(connection, beside, insert_documents(connection, beside, records), encoded)
+            rows = insert_documents(connection, beside, records)
+            insert_vectors(connection, beside, rows, encoded)
+            if damaged := damaged_rows(found):
+                mark_damaged(connection, [rows[at] for at in damaged])
         row, done = found[-1].row, done + len(found)
         advance(done)
 

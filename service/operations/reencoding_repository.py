@@ -13,6 +13,7 @@ from sqlalchemy.orm import aliased
 from index.records import Floats, KeyKind
 from service.runtime.collection_repository import TOMBSTONE, collection_row, delete_collection, insert_collection
 from service.runtime.model_repository import champion_version, insert_alias_change, point_alias
+from service.storage.checksums import GOLDEN, crc, with_lower_sum, with_owner_changed
 from service.storage.tables import Alias, Collection, Document, Event, Judgment, Key, Model, Rule, TrainingRun
 from service.storage.vector_codec import as_blob
 
@@ -78,12 +79,14 @@ def switch(
     after = collection_row(connection, beside)
     delete_anonymous_memory(connection, collection_id)
     _move_memory(connection, collection_id, beside)
-    _set_vectors(connection, ((id, vectors[text]) for id, text in memory.items()))
+    set_vectors(connection, ((id, vectors[text]) for id, text in memory.items()))
     own = and_(Key.collection_id == collection_id, Key.kind != KeyKind.QUERY)
     connection.execute(delete(Key).where(own))
     connection.execute(delete(Document).where(Document.collection_id == collection_id))
     for table in (Document, Key):
-        connection.execute(update(table).where(table.collection_id == beside).values(collection_id=collection_id))
+        checksum = with_owner_changed(table.checksum, (collection_id - beside) * GOLDEN)
+        moved = {"collection_id": collection_id, "checksum": checksum}
+        connection.execute(update(table).where(table.collection_id == beside).values(moved))
     delete_collection(connection, beside)
     values = {name: after[name] for name in ("encoder", "fingerprint", "dim")}
     watermark = before["watermark"] + 1
@@ -102,14 +105,20 @@ def _move_memory(connection: Connection, collection_id: int, beside: int) -> Non
         .scalar_subquery()
     )
     mine = (Key.collection_id == collection_id, Key.kind == KeyKind.QUERY)
-    connection.execute(update(Key).where(*mine).values(document_row=row).execution_options(synchronize_session=False))
+    moved = {"document_row": row, "checksum": with_owner_changed(Key.checksum, row - Key.document_row)}
+    connection.execute(update(Key).where(*mine).values(moved).execution_options(synchronize_session=False))
 
 
-def _set_vectors(connection: Connection, vectors: Iterable[tuple[int, Floats]]) -> None:
+def set_vectors(connection: Connection, vectors: Iterable[tuple[int, Floats]]) -> None:
+    """Replace the vectors of `query` keys; vectors: id of a key and vector."""
     table = Key.__table__
-    rows: Sequence[dict[str, Any]] = [{"key": id, "blob": as_blob(vector)} for id, vector in vectors]
+    rows: Sequence[dict[str, Any]] = [
+        {"key": id, "blob": blob, "lower": crc([blob])} for id, blob in ((id, as_blob(one)) for id, one in vectors)
+    ]
     if rows:
-        changed = update(Key).where(table.c.id == bindparam("key")).values(vector=bindparam("blob"))
+        checksum = with_lower_sum(table.c.checksum, bindparam("lower"))
+        changed = update(Key).where(table.c.id == bindparam("key"))
+        changed = changed.values(vector=bindparam("blob"), checksum=checksum)
         connection.execute(changed.execution_options(synchronize_session=None), rows)
 
 

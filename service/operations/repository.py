@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from service.storage.database import now
-from service.storage.tables import Document, IdempotentAnswer, Model
+from service.storage.tables import Collection, Document, IdempotentAnswer, Model
 
 
 def integrity(connection: Connection) -> str:
@@ -22,6 +22,11 @@ def document_count(connection: Connection, collection_id: int) -> int:
     """Return the number of searchable documents of a collection."""
     wanted = select(func.count()).select_from(Document).where(Document.collection_id == collection_id)
     return int(connection.execute(wanted).scalar_one())
+
+
+def collection_names(connection: Connection) -> dict[int, str]:
+    """Return number -> name of every collection."""
+    return {number: name for number, name in connection.execute(select(Collection.id, Collection.name))}  # noqa: C416
 
 
 def model_versions(connection: Connection, collection_id: int) -> list[int]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, insert, literal, select, text, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, insert, literal, or_, select, text, update
 
 from index.encoding.documents import words_of
 from index.generation.generation import IndexedDocument
@@ -201,7 +201,10 @@ def read_confirmations(database: Database, collection_id: int, query_keys: Seque
 
 
 def _confirmations(vector: ColumnElement[bytes] | None = None) -> Select[*tuple[Any, ...]]:
-    """Return the statement that reads confirmations; `vector` replaces the stored vector."""
+    """Return the statement that reads confirmations; `vector` replaces the stored vector.
+
+    A damaged key without an event, a judgment and a day is left out: `softseek doctor` names it.
+    """
     event, judgment = Event.__table__.c, Judgment.__table__.c
     stored = KeyRow.vector if vector is None else vector
     key = (KeyRow.id, KeyRow.document_row, stored, KeyRow.weight, KeyRow.query_key, KeyRow.confirmed_on)
@@ -211,6 +214,7 @@ def _confirmations(vector: ColumnElement[bytes] | None = None) -> Select[*tuple[
         select(*key, *by_event, *by_judgment)
         .join(Event, Event.id == KeyRow.event_id, isouter=True)
         .join(Judgment, Judgment.id == KeyRow.judgment_id, isouter=True)
+        .where(or_(event.created_at.is_not(None), judgment.created_at.is_not(None), KeyRow.confirmed_on.is_not(None)))
     )
 
 

@@ -16,8 +16,11 @@ NOT_CONTENT = {
 """Tables about requests, the engine and the administration of an installation. The state hash does not read them."""
 FOREIGN = "_litestream_"
 """The beginning of the names of the tables of a replicating process."""
-NOT_HASHED = {"collections": ("watermark", "documents_watermark")}
-"""Table -> columns that count changes."""
+NOT_HASHED = {
+    "collections": ("watermark", "documents_watermark"),
+    **dict.fromkeys(("documents", "keys", "values", "events", "judgments"), ("checksum",)),
+}
+"""Table -> columns that count changes, or are derived from the row and from numbers of rows."""
 NAMES: Mapping[str, tuple[str, ...]] = {
     "collections": ("name",),
     "documents": ("id",),

@@ -20,6 +20,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from index.errors import SearchError
 from index.storage.files import sync_directory
+from service.storage.checksums import as_json
 from service.storage.reservations import storing_reservation
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ DATABASE_FILE = "softseek.db"
 LOCK_FILE = "owner.lock"
 ENCODERS = "encoders"
 """The folder of converted encoders, beside the database."""
-NEWEST_REVISION = "0008"
+NEWEST_REVISION = "0009"
 """The revision of the schema in the last file of `migrations/versions`."""
 BUSY_SECONDS = 30
 READERS = 16
@@ -220,6 +221,7 @@ def _engine(path: Path, writer: bool, checkpoints: bool) -> Engine:
     pool = {"poolclass": StaticPool} if writer else {"poolclass": QueuePool, "pool_size": READERS}
     engine = create_engine(
         f"sqlite:///{path}",
+        json_serializer=as_json,
         hide_parameters=True,  # errors in the log name no client and no query
         connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False, "isolation_level": None},
         **pool,

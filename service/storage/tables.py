@@ -9,6 +9,8 @@ from typing import Any
 from sqlalchemy import JSON, ForeignKey, Index, LargeBinary, MetaData, Text, UniqueConstraint, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from service.storage.checksums import of_new_row
+
 CONVENTION = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -68,6 +70,8 @@ class Document(Base):
     url: Mapped[str | None]
     metadata_: Mapped[dict[str, Any]] = mapped_column("metadata")
     created_at: Mapped[str]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("documents"))
+    """Computed by each INSERT (service.storage.checksums). None if the row is known to be damaged."""
 
 
 class PendingDocument(Base):
@@ -113,6 +117,7 @@ class Key(Base):
     judgment_id: Mapped[int | None] = mapped_column(ForeignKey("judgments.id", ondelete="CASCADE"))
     confirmed_on: Mapped[str | None]
     """The day of the confirmations of an anonymous key, which has no event and no judgment. None for other keys."""
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("keys"))
 
 
 class Value(Base):
@@ -122,6 +127,7 @@ class Value(Base):
 
     document_row: Mapped[int] = mapped_column(ForeignKey("documents.row", ondelete="CASCADE"), primary_key=True)
     vector: Mapped[bytes]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("values"))
 
 
 class Impression(Base):
@@ -174,6 +180,7 @@ class Event(Base):
     timestamp: Mapped[str]
     body: Mapped[dict[str, Any]]
     created_at: Mapped[str]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("events"))
 
 
 class Judgment(Base):
@@ -193,6 +200,7 @@ class Judgment(Base):
     rating: Mapped[int]
     rater: Mapped[str]
     created_at: Mapped[str]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("judgments"))
 
 
 class TrainingRun(Base):

@@ -110,7 +110,7 @@ def test_requests_and_watermarks_are_not_content(database: Database) -> None:
 def test_a_reference_to_another_row_changes_the_hash(database: Database) -> None:
     before = fill(database, c=1, d=1, e=1, j=1)
     with database.write() as connection:
-        connection.exec_driver_sql("INSERT INTO documents VALUES (2, 1, 'z', NULL, 'a', NULL, '{}', 't')")
+        connection.exec_driver_sql("INSERT INTO documents VALUES (2, 1, 'z', NULL, 'a', NULL, '{}', 't', NULL)")
         middle = state_hash(connection)
         connection.exec_driver_sql("UPDATE keys SET document_row = 2")
     after = hash_of(database)

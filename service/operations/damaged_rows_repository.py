@@ -1,0 +1,141 @@
+"""SQL that compares stored rows with their checksums, and deletes and replaces damaged vectors. The caller commits."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, or_, select
+
+from service.storage.checksums import MASK, TABLES, half_sums, halves, texts_as_stored
+from service.storage.tables import Base, Collection, Document, Event, Judgment, Key, Value
+
+ROWS_AT_ONCE = 200
+"""Rows that are in memory at a time."""
+FIRST = 5
+"""Columns of a row before the columns that the checksum covers."""
+FROM_QUERY = (
+    "(one.kind = 3) + (one.source IS NOT NULL)"
+    " + (coalesce(one.event_id, one.judgment_id, one.confirmed_on) IS NOT NULL) > 1"
+)
+"""Whether a key is of a past query: two of three signs, because the third may be damaged."""
+PART_SIZE = 500
+"""Ids in a condition of a statement, at most."""
+
+
+@dataclass(frozen=True)
+class DamagedRow:
+    """A row that differs from its checksum.
+
+    name: the id of its document, or the row's own id. collection_id: None if no row names the collection.
+    vector: whether all but the lower sum agrees. In a key or value only the vector differs then.
+    documents: for a key or value, the rows of the documents that it may belong to: that number may be damaged too.
+    """
+
+    number: int
+    collection_id: int | None
+    name: str
+    is_memory: bool = False
+    vector: bool = False
+    documents: tuple[int, ...] = ()
+
+
+def damaged_rows(connection: Connection, table: str) -> Iterator[DamagedRow]:
+    """Yield the rows of a table that differ from their checksums, or have none, in the order of their numbers."""
+    columns = TABLES[table].columns
+    with texts_as_stored(connection):
+        found = connection.exec_driver_sql(_statement(table), execution_options={"yield_per": ROWS_AT_ONCE})
+        for row in found:
+            values = dict(zip(columns, row[FIRST:], strict=True))
+            lower, upper = half_sums(table, values)
+            number, collection_id, name, from_query, checksum = row[:FIRST]
+            if isinstance(checksum, int) and halves(checksum) == (lower, upper):
+                continue
+            documents: tuple[int, ...] = ()
+            if "document_row" in values and isinstance(values["document_row"], int):
+                owner = values["document_row"]
+                kept = halves(checksum)[1] if isinstance(checksum, int) else upper
+                documents = (owner, (kept - upper + owner) & MASK)
+            yield DamagedRow(
+                number,
+                collection_id if isinstance(collection_id, int) else None,
+                _readable(name),
+                bool(from_query),
+                isinstance(checksum, int) and halves(checksum)[1] == upper,
+                documents,
+            )
+
+
+def _statement(table: str) -> str:
+    """Return the SELECT of number, collection, name, whether a query made the row, checksum, and the columns."""
+    stored = Base.metadata.tables[table]
+    (number,) = stored.primary_key
+    columns = ", ".join(f'one."{stored.c[name].name}"' for name in TABLES[table].columns)
+    joined, collection, name, from_query = "", "one.collection_id", f'one."{number.name}"', "0"
+    if table == "documents":
+        name = "one.id"
+    elif "document_row" in stored.c:
+        joined = " LEFT JOIN documents ON documents.row = one.document_row"
+        name = f"coalesce(documents.id, {name})"
+        collection = (
+            "coalesce(documents.collection_id, one.collection_id)" if table == "keys" else "documents.collection_id"
+        )
+        from_query = FROM_QUERY if table == "keys" else "0"
+    first = f'one."{number.name}", {collection}, {name}, {from_query}, one.checksum'
+    return f'SELECT {first}, {columns} FROM "{table}" AS one{joined} ORDER BY one."{number.name}"'
+
+
+def _readable(name: Any) -> str:
+    """Return a name for reports; bytes that are no UTF-8 become question marks."""
+    return str(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def row_count(connection: Connection, table: str, collection_id: int) -> int:
+    """Return the number of rows of a collection in a table."""
+    stored = Base.metadata.tables[table]
+    wanted = select(func.count()).select_from(stored).where(stored.c.collection_id == collection_id)
+    return int(connection.execute(wanted).scalar_one())
+
+
+def collection_ids(connection: Connection) -> set[int]:
+    """Return the numbers of all collections, with those that are being deleted."""
+    return set(connection.execute(select(Collection.id)).scalars())
+
+
+def owner_collection(connection: Connection, rows: Sequence[int]) -> int | None:
+    """Return the number of the collection of the first of these documents that is stored, or None."""
+    found = select(Document.collection_id).where(Document.row.in_(rows)).limit(1)
+    return connection.execute(found).scalar()
+
+
+def ids_of_rows(connection: Connection, collection_id: int, rows: Sequence[int]) -> dict[int, str]:
+    """Return row -> id of the documents of a collection among these rows."""
+    wanted = select(Document.row, Document.id).where(Document.collection_id == collection_id, Document.row.in_(rows))
+    with texts_as_stored(connection):
+        return {int(row): _readable(id) for row, id in connection.execute(wanted.order_by(Document.row))}
+
+
+def delete_left_vectors(connection: Connection, keys: Sequence[int], values: Sequence[int]) -> None:
+    """Delete keys, and the values among these that belong to no document."""
+    for start in range(0, len(keys), PART_SIZE):
+        connection.execute(delete(Key).where(Key.id.in_(keys[start : start + PART_SIZE])))
+    for start in range(0, len(values), PART_SIZE):
+        part = Value.document_row.in_(values[start : start + PART_SIZE])
+        connection.execute(delete(Value).where(part, Value.document_row.not_in(select(Document.row))))
+
+
+def query_texts(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[str, int | None, int | None]]:
+    """Return id -> text of the query, event and judgment, for the `query` keys among these that have a text.
+
+    Keys of weight 0 have no vector, and are left out.
+    """
+    found: dict[int, tuple[str, int | None, int | None]] = {}
+    for start in range(0, len(ids), PART_SIZE):
+        wanted = (
+            select(Key.id, func.coalesce(Event.query_text, Judgment.query_text), Key.event_id, Key.judgment_id)
+            .join(Event, Event.id == Key.event_id, isouter=True)
+            .join(Judgment, Judgment.id == Key.judgment_id, isouter=True)
+            .where(Key.id.in_(ids[start : start + PART_SIZE]), Key.weight != 0)
+        )
+        rows = connection.execute(wanted.where(or_(Key.event_id.is_not(None), Key.judgment_id.is_not(None))))
+        found |= {id: (text, event, judgment) for id, text, event, judgment in rows}
+    return found

@@ -1,0 +1,213 @@
+"""Every writer of a row writes its checksum, and an upgrade fills the checksums of the stored rows."""
+
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection
+
+from index.encoding.documents import EncodedDocument
+from index.records import Document, Key, KeyKind
+from service.documents.repository import insert_documents, insert_vectors, move_memory
+from service.operations.damaged_rows_repository import damaged_rows
+from service.operations.reencoding import reencode
+from service.storage.checksums import TABLES, crc, row_checksum
+from service.storage.database import Database
+from service.storage.tables import Base
+from tests.service.client import CollectionClient, create, opened, runtime_of
+from tests.service.test_reencoding import WIDE, running
+from tests.test_migrations_killed import content, made, upgraded
+
+NUMBERS = {"documents": "row", "keys": "id", "values": "document_row", "events": "id", "judgments": "id"}
+
+
+def damaged(connection: Connection) -> list[tuple[str, str]]:
+    """Return table and name of every row that differs from its checksum."""
+    return [(table, row.name) for table in TABLES for row in damaged_rows(connection, table)]
+
+
+def filled(client: Any) -> CollectionClient:
+    """Make a collection with rows in every table with checksums."""
+    wood = create(client, "wood", filterable=["n"])
+    wood.add(
+        {
+            "id": "oak",
+            "title": "Oak",
+            "text": "an old oak",
+            "url": "https://oak",
+            "metadata": {"n": 1, "é": ["ü"], "x": 1.5},
+        },
+        {"id": "elm", "text": "a young elm"},
+    )
+    wood.act("oak", user_query="Old tree", client_id="ada", position=2)
+    wood.judge("young tree", "elm", 3, "bo")
+    wood.judge("car", "elm", 0, "bo")
+    return wood
+
+
+def test_every_column_but_the_number_of_the_row_is_covered() -> None:
+    for table, checked in TABLES.items():
+        columns = set(Base.metadata.tables[table].columns.keys())
+        number = set() if NUMBERS[table] in checked.owners else {NUMBERS[table]}
+        assert set(checked.columns) == columns - number - {"checksum"}
+
+
+def test_values_of_other_types_and_borders_have_other_sums() -> None:
+    values: list[list[Any]] = [
+        [], [None], [None, None], [1], [1.0], ["1"], [b"1"], ["", "1"], ["1", ""], ["ab", "c"], ["a", "bc"], [-1],
+    ]  # fmt: skip
+    assert len({crc(one) for one in values}) == len(values)
+
+
+def test_rows_of_every_writer_have_checksums(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        wood = filled(client)
+        wood.add({"id": "oak", "text": "another oak"})  # its memory moves to the new row
+        client.patch(f"{wood.path}/documents/elm", json={"url": "https://elm"})
+        with runtime_of(client).database.read() as connection:
+            counts = {
+                table: connection.exec_driver_sql(f'SELECT count(checksum) FROM "{table}"').scalar() for table in TABLES
+            }
+            assert counts == {"documents": 2, "keys": 5, "values": 2, "events": 1, "judgments": 2}
+            assert damaged(connection) == []
+
+
+def test_memory_of_a_damaged_vector_stays_damaged_when_it_moves(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        wood = filled(client)
+        with runtime_of(client).database.write() as connection:
+            connection.exec_driver_sql("UPDATE keys SET vector = zeroblob(length(vector)) WHERE event_id IS NOT NULL")
+        wood.add({"id": "oak", "text": "another oak"})
+        with runtime_of(client).database.read() as connection:
+            assert damaged(connection) == [("keys", "oak")]
+
+
+def test_a_collection_that_is_encoded_again_has_checksums_and_its_damage_stays_known(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        filled(client)
+        with runtime_of(client).database.write() as connection:
+            connection.exec_driver_sql("UPDATE documents SET text = 'an odd oak' WHERE id = 'oak'")
+            connection.exec_driver_sql("UPDATE keys SET weight = 9 WHERE event_id IS NOT NULL")
+    with running(tmp_path / "data") as runtime:
+        assert reencode(runtime, runtime.collection("wood")) is not None
+        with runtime.database.read() as connection:
+            assert damaged(connection) == [("documents", "oak"), ("keys", "oak")]
+            assert len(connection.exec_driver_sql("SELECT vector FROM keys LIMIT 1").scalar_one()) == 4 * WIDE.dim
+
+
+def test_a_damaged_document_is_not_changed_in_part_and_is_replaced_by_the_same_document(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        wood = filled(client)
+        elm = {"id": "elm", "text": "a young elm"}
+        for damage in ("created_at = '2026'", "text = CAST(x'69ff' AS TEXT)", "metadata = '{ }'"):
+            with runtime_of(client).database.write() as connection:
+                connection.exec_driver_sql(f"UPDATE documents SET {damage} WHERE id = 'elm'")
+            answer = client.patch(f"{wood.path}/documents/elm", json={"url": "https://elm"})
+            assert (answer.status_code, answer.json()["code"]) == (409, "document_damaged")
+            assert wood.add(elm)["unchanged"] == 0
+            with runtime_of(client).database.read() as connection:
+                assert damaged(connection) == []
+        assert wood.add(elm)["unchanged"] == 1
+
+
+@pytest.mark.parametrize("table", ["keys", '"values"'])
+def test_a_change_of_a_field_does_not_copy_damaged_vectors(tmp_path: Path, table: str) -> None:
+    with opened(tmp_path / "data") as client:
+        CollectionClient(client).add({"id": "elm", "text": "a young elm"})
+        with runtime_of(client).database.write() as connection:
+            before = connection.exec_driver_sql(f"SELECT vector FROM {table}").scalar_one()
+            connection.exec_driver_sql(f"UPDATE {table} SET vector = zeroblob(length(vector))")
+        assert client.patch("/v1/collections/default/documents/elm", json={"url": "https://elm"}).is_success
+        with runtime_of(client).database.read() as connection:
+            assert damaged(connection) == []
+            assert connection.exec_driver_sql(f"SELECT vector FROM {table}").scalar_one() == before
+
+
+def test_memory_moves_between_any_rows(tmp_path: Path) -> None:
+    database = Database(tmp_path / "rows.db")
+    database.migrate()
+    generator = random.Random(7)
+    with database.write() as connection:
+        connection.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
+        vectors = np.ones(2, np.float32)
+        (row,) = insert_documents(connection, 5, [Document("a", "text")])
+        insert_vectors(connection, 5, [row], [EncodedDocument([Key(KeyKind.TITLE, vectors, 0, 4)], vectors)])
+        connection.exec_driver_sql('DELETE FROM "values"')
+        for _ in range(50):
+            before, row = row, generator.randrange(2**31)
+            move_memory(connection, before, row)
+            assert damaged(connection) == []
+        connection.exec_driver_sql("DELETE FROM keys")
+        connection.exec_driver_sql("DELETE FROM documents")
+    database.close()
+
+
+def test_an_upgrade_fills_the_checksums_of_many_rows_and_may_be_killed_between_them(tmp_path: Path) -> None:
+    path = tmp_path / "start.db"
+    made(path, "0008")
+    with closing(sqlite3.connect(path)) as plain:
+        plain.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 460) INSERT INTO documents"
+            " (row, collection_id, id, text, metadata, created_at)"
+            " SELECT i, 1, 'd' || i, 'text ' || i, '{}', 'then' FROM n"
+        )
+        plain.commit()
+    start = content(path)
+    (tmp_path / "whole.db").write_bytes(path.read_bytes())
+    kills: list[Path] = []
+
+    def kill(_connection: Any = None, _cursor: Any = None, statement: str = "", *_more: Any) -> None:
+        if "checksum = ?" in statement:
+            kills.append(tmp_path / f"killed-{len(kills)}.db")
+            for suffix in ("", "-wal"):
+                if (source := tmp_path / f"whole.db{suffix}").exists():
+                    Path(f"{kills[-1]}{suffix}").write_bytes(source.read_bytes())
+
+    whole = upgraded(tmp_path / "whole.db", kill)
+    assert len(kills) == 3 + 4  # 452 documents in chunks of 200, and one chunk of each other table
+    for killed in kills:
+        assert content(killed) == start
+        assert upgraded(killed) == whole
+    database = Database(tmp_path / "whole.db")
+    with database.read() as connection:
+        assert damaged(connection) == []
+    database.close()
+
+
+def test_an_upgrade_takes_texts_that_are_no_utf8_as_they_are(tmp_path: Path) -> None:
+    made(tmp_path / "old.db", "0008")
+    with closing(sqlite3.connect(tmp_path / "old.db")) as plain:
+        plain.execute("UPDATE documents SET text = CAST(x'69ff' AS TEXT)")
+        plain.commit()
+    database = Database(tmp_path / "old.db")
+    database.migrate()
+    with database.read() as connection:
+        assert damaged(connection) == []
+    database.close()
+
+
+@pytest.mark.parametrize("weight", [-0.0, 1, True, 0.1, 1e300])
+def test_numbers_are_summed_as_sqlite_stores_them(tmp_path: Path, weight: float) -> None:
+    with closing(sqlite3.connect(":memory:")) as plain:
+        plain.execute("CREATE TABLE one (weight FLOAT)")
+        plain.execute("INSERT INTO one VALUES (?)", (weight,))
+        (stored,) = plain.execute("SELECT weight FROM one").fetchone()
+    assert row_checksum("keys", {"weight": weight}) == row_checksum("keys", {"weight": stored})
+
+
+def test_an_import_has_checksums_of_its_own(tmp_path: Path) -> None:
+    with opened(tmp_path / "source") as client:
+        filled(client)
+        exported = client.get("/v1/export").content
+    assert b"checksum" not in exported
+    with opened(tmp_path / "copy") as client:
+        create(client, "first").add({"id": "first", "text": "numbers of rows differ"})
+        task = client.post("/v1/import", content=exported, headers={"Content-Type": "application/x-ndjson"}).json()
+        assert CollectionClient(client).ended_task(task)["status"] == "succeeded"
+        with runtime_of(client).database.read() as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM keys WHERE checksum IS NULL").scalar() == 0
+            assert damaged(connection) == []

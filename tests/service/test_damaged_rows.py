@@ -1,0 +1,356 @@
+"""`softseek doctor` names every stored row of which a byte has flipped, and makes vectors again from sound texts."""
+
+import json
+import random
+import shutil
+import sqlite3
+import struct
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.cli import main
+from service.operations import repository
+from service.operations.health import diagnose
+from service.operations.retention import forget_old_feedback
+from service.operations.row_checks import check_rows
+from service.storage.checksums import TABLES
+from service.storage.database import Database
+from service.storage.tables import Base
+from tests.service.client import CollectionClient, event, good, opened, runtime_of
+from tests.service.test_checksums import NUMBERS, filled
+
+ROWS = {
+    "documents": "id = 'oak'",
+    "keys": "source IS NULL AND document_row = 1",
+    "memory": "event_id IS NOT NULL",
+    "judged": "judgment_id IS NOT NULL AND weight > 0",
+    "values": "document_row = 1",
+    "events": "id = 1",
+    "judgments": "id = 1",
+}
+"""A row of each table; `memory` and `judged` are keys of past queries."""
+KEYS = ("keys", "memory", "judged")
+CASES = [
+    (row, column)
+    for row in ROWS
+    for column in (*TABLES["keys" if row in KEYS else row].columns, "checksum")
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("damaged") / "data") as client:
+        filled(client)
+        yield client
+
+
+def plain(client: TestClient) -> Any:
+    """Open the database without foreign keys, as a disk that flips a byte does not obey them."""
+    return closing(sqlite3.connect(runtime_of(client).settings.data / "softseek.db", isolation_level=None))
+
+
+def failing(client: TestClient, repair: bool = False) -> dict[str, str]:
+    """Return name -> detail of every check that fails."""
+    return {one["name"]: one["detail"] for one in diagnose(runtime_of(client), repair) if not one["ok"]}
+
+
+def flipped(value: Any) -> Any:
+    """Return a stored value of which one bit differs; a text stays readable."""
+    if value is None:
+        return "x"
+    if isinstance(value, int):
+        return value ^ 1
+    if isinstance(value, float):
+        return struct.unpack("<d", bytes([struct.pack("<d", value)[0] ^ 1]) + struct.pack("<d", value)[1:])[0]
+    at = len(value) // 2
+    return f"{value[:at]}{chr(ord(value[at]) ^ 1)}{value[at + 1:]}" if isinstance(value, str) else bytes(
+        byte ^ (place == at) for place, byte in enumerate(value)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "column"), CASES)
+def test_a_flip_in_any_column_is_named(client: TestClient, row: str, column: str) -> None:
+    table = "keys" if row in KEYS else row
+    name = column if column == "checksum" else Base.metadata.tables[table].c[column].name
+    with plain(client) as database:
+        number, before = database.execute(
+            f'SELECT "{NUMBERS[table]}", "{name}" FROM "{table}" WHERE {ROWS[row]}'
+        ).fetchone()
+        database.execute(f'UPDATE "{table}" SET "{name}" = ? WHERE "{NUMBERS[table]}" = ?', (flipped(before), number))
+        try:
+            found = failing(client)
+        finally:
+            moved = flipped(before) if (table, name) == ("values", "document_row") else number
+            database.execute(f'UPDATE "{table}" SET "{name}" = ? WHERE "{NUMBERS[table]}" = ?', (before, moved))
+    kind = {"keys": "documents", "values": "documents", "memory": "memory", "judged": "memory"}.get(row, row)
+    named = found.get(f"{kind} of wood", "") + found.get("rows", "")
+    assert "differ from their checksums: " in named or " of no collection: " in named, found
+    assert "1 in all" in named
+    assert failing(client) == {}
+
+
+def content_of(database: Path) -> list[tuple[int, int]]:
+    """Return place and length of the content of all rows with checksums inside the file of a database."""
+    file = database.read_bytes()
+    places: list[tuple[int, int]] = []
+    with closing(sqlite3.connect(database)) as connection:
+        connection.text_factory = bytes
+        wanted = (
+            "SELECT id || coalesce(title, '') || text || coalesce(url, '') || metadata || created_at FROM documents",
+            "SELECT vector FROM keys WHERE vector != x''",
+            'SELECT vector FROM "values"',
+            "SELECT body || created_at FROM events",
+            "SELECT query_text || source || document_id FROM judgments",
+        )
+        for statement in wanted:
+            for (content,) in connection.execute(statement).fetchall():
+                at = file.index(content)
+                places.append((at, len(content)))
+    return places
+
+
+def is_found(path: Path) -> str:
+    """Return which check finds damage in a database: `sqlite`, `checksums`, or none."""
+    database = Database(path)
+    try:
+        with database.read() as connection:
+            rows = check_rows(connection)
+            if rows.faults or rows.collections:
+                return "checksums"
+            return "" if repository.integrity(connection) == "ok" else "sqlite"
+    except SQLAlchemyError:
+        return "sqlite"
+    finally:
+        database.close()
+
+
+def test_200_flips_of_bytes_inside_the_content_of_the_file_are_found(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        wood = filled(client)
+        wood.add(*({"id": f"tree-{n}", "title": f"Tree {n}", "text": f"tree {n} " * 20} for n in range(40)))
+        for n in range(20):
+            wood.act(f"tree-{n}", user_query=f"which is tree {n}", client_id=f"client {n}")
+            wood.judge(f"tree of number {n}", f"tree-{n}", 2, "bo")
+        with plain(client) as connection:
+            connection.execute("VACUUM INTO ?", (str(tmp_path / "whole.db"),))
+    assert is_found(tmp_path / "whole.db") == ""
+    file, places = (tmp_path / "whole.db").read_bytes(), content_of(tmp_path / "whole.db")
+    generator = random.Random(37)
+    found = []
+    for number in range(200):
+        at, length = generator.choice(places)
+        damaged = bytearray(file)
+        damaged[at + generator.randrange(length)] ^= generator.randrange(1, 256)
+        (tmp_path / f"{number}.db").write_bytes(damaged)
+        found.append(is_found(tmp_path / f"{number}.db"))
+        (tmp_path / f"{number}.db").unlink()
+    assert found.count("") == 0
+    assert found.count("checksums") == 200  # SQLite itself does not compare content
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE keys SET vector = zeroblob(length(vector)) WHERE document_row = 2 AND source IS NULL",
+        'UPDATE "values" SET vector = zeroblob(length(vector)) WHERE document_row = 2',
+        "UPDATE keys SET document_row = 1 WHERE document_row = 2 AND source IS NULL",
+        "UPDATE keys SET document_row = 77 WHERE document_row = 2 AND source IS NULL",
+        'UPDATE "values" SET document_row = 77 WHERE document_row = 2',
+        "UPDATE keys SET kind = 3 WHERE document_row = 2 AND source IS NULL",
+        "UPDATE keys SET kind = 9 WHERE document_row = 2 AND source IS NULL",
+        "UPDATE keys SET vector = x'00' WHERE document_row = 2 AND source IS NULL",
+    ],
+)
+def test_damaged_vectors_of_a_sound_document_are_made_again(tmp_path: Path, damage: str) -> None:
+    with opened(tmp_path / "data") as client:
+        wood = filled(client)
+        before = wood.ranking("young tree")
+        vectors = stored_vectors(client)
+        with plain(client) as database:
+            database.execute(damage)
+        assert "documents of wood" in failing(client)
+        assert "repair of the vectors of wood" not in failing(client, repair=True)
+        assert failing(client) == {}
+        assert stored_vectors(client) == vectors
+        assert {id: logit for id, logit, _ in wood.ranking("young tree")} == {id: logit for id, logit, _ in before}
+    with opened(tmp_path / "data") as client:
+        assert failing(client) == {}
+
+
+def stored_vectors(client: TestClient) -> list[tuple[Any, ...]]:
+    """Return the vectors of documents and past queries, without numbers of rows."""
+    with plain(client) as database:
+        keys = (
+            "SELECT id, kind, source, vector FROM documents JOIN (SELECT document_row, kind, source, vector FROM keys)"
+        )
+        values = 'SELECT id, 0, 0, vector FROM documents JOIN "values"'
+        on = " ON document_row = documents.row"
+        return sorted(database.execute(keys + on + " UNION ALL " + values + on).fetchall(), key=repr)
+
+
+def test_a_past_query_with_a_damaged_vector_is_encoded_again_from_its_sound_event(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        before, vectors = filled(client).ranking("an old tree"), stored_vectors(client)
+        with plain(client) as database:
+            database.execute(
+                "UPDATE keys SET vector = zeroblob(length(vector)) WHERE source IS NOT NULL AND weight != 0"
+            )
+    with opened(tmp_path / "data") as client:
+        wood = CollectionClient(client, "wood")
+        assert wood.ranking("an old tree") != before
+        assert failing(client) == {"memory of wood": "differ from their checksums: oak, elm; 2 in all"}
+        assert set(failing(client, repair=True)) == {"memory of wood"}
+        assert failing(client) == {}
+        assert stored_vectors(client) == vectors
+        assert wood.ranking("an old tree") == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        ("UPDATE documents SET text = 'an odd oak' WHERE row = 1", "documents"),
+        ("UPDATE documents SET url = 'https://oaj' WHERE row = 1", "documents"),
+        ("UPDATE documents SET title = CAST(x'69ff' AS TEXT) WHERE row = 1", "documents"),
+        ("UPDATE keys SET weight = 9 WHERE event_id = 1", "memory"),
+        ("UPDATE events SET client_id = 'adb'", "events"),
+        ("UPDATE judgments SET rating = 1 WHERE id = 1", "judgments"),
+    ],
+)
+def test_what_is_lost_is_named_until_it_is_replaced(tmp_path: Path, damage: str, kind: str) -> None:
+    with opened(tmp_path / "data") as client:
+        filled(client)
+        with plain(client) as database:
+            database.execute(damage)
+        assert "1 in all" in failing(client)[f"{kind} of wood"]
+        assert f"repair of the {kind} of wood" in failing(client, repair=True)
+        assert f"{kind} of wood" in failing(client)
+
+
+@pytest.mark.parametrize(
+    ("damage", "check"),
+    [
+        ("UPDATE events SET created_at = 'x'", "events of wood"),
+        ("UPDATE keys SET vector = x'00' WHERE event_id = 1", "memory of wood"),
+        ("UPDATE documents SET text = CAST(x'69ff' AS TEXT) WHERE row = 1", "documents of wood"),
+        ("UPDATE keys SET event_id = NULL WHERE event_id = 1", "memory of wood"),
+    ],
+)
+def test_the_command_names_a_damaged_row_also_if_it_keeps_the_directory_from_opening(
+    tmp_path: Path, damage: str, check: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(tmp_path / "data") as client:
+        filled(client)
+        with plain(client) as database:
+            database.execute(damage)
+    shutil.rmtree(tmp_path / "data" / "indexes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOFTSEEK_ENCODER", "hashing")
+        with pytest.raises(SystemExit):
+            main(["doctor", "--data", str(tmp_path / "data"), "--json"])
+    checks = {one["name"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
+    assert not checks[check]["ok"]
+    assert "1 in all" in checks[check]["detail"]
+
+
+def test_a_document_with_damaged_text_and_vectors_keeps_its_vectors_until_it_is_posted_again(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        wood = filled(client)
+        with plain(client) as database:
+            database.execute("UPDATE documents SET text = 'a yound elm' WHERE id = 'elm'")
+            database.execute("UPDATE keys SET span_end = 99 WHERE document_row = 2 AND source IS NULL")
+        vectors = stored_vectors(client)
+        said = failing(client, repair=True)["repair of the vectors of wood"]
+        assert stored_vectors(client) == vectors
+        assert said == "0 documents were encoded again; not these, which are damaged: elm; 1 in all"
+        assert "documents of wood" in failing(client)
+        wood.add({"id": "elm", "text": "a young elm"})
+        assert failing(client) == {}
+
+
+def test_an_event_that_is_damaged_does_not_give_its_text_to_memory(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        filled(client)
+        with plain(client) as database:
+            database.execute("UPDATE events SET query_text = 'Odd tree'")
+            database.execute("UPDATE keys SET vector = zeroblob(length(vector)) WHERE event_id = 1")
+        said = failing(client, repair=True)["repair of the memory of wood"]
+        assert said == "0 past queries were encoded again; 1 are lost: delete the feedback on them"
+        client.post("/v1/collections/wood/events/delete", json={"client_id": "ada"})
+        assert failing(client) == {}
+
+
+def test_a_table_that_sqlite_cannot_read_is_named(tmp_path: Path) -> None:
+    database = Database(tmp_path / "rows.db")
+    database.migrate()
+    with database.write() as connection:
+        connection.exec_driver_sql("ALTER TABLE judgments RENAME TO gone")
+        assert check_rows(connection).faults == ["judgments cannot be read: no such table: judgments"]
+        connection.rollback()
+    database.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_doctor_finds_no_fault_after_any_sequence_of_writes(tmp_path: Path, seed: int) -> None:
+    generator = random.Random(seed)
+    with opened(tmp_path / "data") as client:
+        wood = filled(client)
+        ids, queries, clients = ["oak", "elm", "ash", "fir/1"], ["old tree", "Young tree", "Ü"], ["ada", "bo", None]
+        path = wood.path
+
+        def document() -> dict[str, Any]:
+            text = " ".join(generator.choices(["oak", "elm", "wood", "leaf"], k=generator.randrange(1, 9)))
+            return {"id": generator.choice(ids), "text": text, "metadata": {"n": generator.randrange(3)}}
+
+        writes = [
+            lambda: wood.add(*(document() for _ in range(3))),
+            lambda: client.put(f"{path}/documents/{generator.choice(ids)}", json={"text": f"put {generator.random()}"}),
+            lambda: client.patch(f"{path}/documents/{generator.choice(ids)}", json={"url": f"u{generator.random()}"}),
+            lambda: client.patch(f"{path}/documents/{generator.choice(ids)}", json={"title": "Title"}),
+            lambda: client.delete(f"{path}/documents/{generator.choice(ids)}"),
+            lambda: client.post(f"{path}/events", json=event_of(generator, ids, queries, clients)),
+            lambda: wood.post("judgments", {"judgments": [judgment_of(generator, ids, queries)]}),
+            lambda: wood.post("events/delete", {"client_id": "ada"}),
+            lambda: good(
+                client.put(path, json={"filterable": ["n"], "retention_days": generator.choice([1, 1, None])})
+            ),
+            lambda: forget_old_feedback(runtime_of(client), datetime.now(UTC) + timedelta(days=3)),
+            lambda: wood.ended_task(good(client.post("/v1/erasures", json={"client": "bo"}))),
+        ]
+        for _ in range(40):
+            generator.choice(writes)()
+        wood.add(document())
+        wood.add({"id": "oak", "text": "an oak again"})
+        wood.act("oak", user_query="old tree")
+        good(client.put(path, json={"filterable": ["n"], "retention_days": 1}))
+        forget_old_feedback(runtime_of(client), datetime.now(UTC) + timedelta(days=3))
+        with runtime_of(client).database.read() as connection:
+            anonymous = "SELECT count(*) FROM keys WHERE confirmed_on IS NOT NULL"
+            assert connection.exec_driver_sql(anonymous).scalar() > 0
+        assert failing(client) == {}
+        with runtime_of(client).database.read() as connection:
+            for table in TABLES:
+                missing = f'SELECT count(*) FROM "{table}" WHERE checksum IS NULL'
+                assert connection.exec_driver_sql(missing).scalar() == 0
+    with opened(tmp_path / "data") as client:
+        assert failing(client) == {}
+
+
+def event_of(generator: random.Random, ids: list[str], queries: list[str], clients: list[Any]) -> dict[str, Any]:
+    """Return an event about any document."""
+    action = generator.choice(["click", "like", "dislike", "impression"])
+    return event(
+        generator.choice(ids), action, user_query=generator.choice(queries), client_id=generator.choice(clients)
+    )
+
+
+def judgment_of(generator: random.Random, ids: list[str], queries: list[str]) -> dict[str, Any]:
+    """Return a judgment of any rating, or its deletion."""
+    rating = generator.choice([0, 1, 3, None])
+    return {"query": generator.choice(queries), "document_id": generator.choice(ids), "rating": rating, "rater": "bo"}
