@@ -46,10 +46,20 @@ class Session:
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request to the collection and note its answer."""
-        answer = self.client.request(method, f"{self.forest.path}/{path}".rstrip("/"), json=body)
-        assert answer.is_success, answer.text
+        return self.ask(method, f"{self.forest.path}/{path}".rstrip("/"), json=body)
+
+    def ask(self, method: str, path: str, status: int | None = None, **more: Any) -> Any:
+        """Send a request and note its answer. status: of the answer; None: 2xx."""
+        answer = self.client.request(method, path, **more)
+        assert answer.is_success if status is None else answer.status_code == status, answer.text
         self.acknowledged()
         return answer.json() if answer.content else None
+
+    def ended(self, task: Any) -> Any:
+        """Return a task when it has ended, and note what it did."""
+        record = self.forest.ended_task(task)
+        self.acknowledged()
+        return record
 
 
 Workload = Callable[[Session], None]
@@ -158,6 +168,47 @@ def training(session: Session) -> None:
     session.acknowledged()
 
 
+def administration(session: Session) -> None:
+    """Every act that the audit log has, also acts that are refused, that fail, and that are repeated."""
+    session.send("POST", "documents?wait=60", {"documents": [tree(name) for name in TREES[:6]]})
+    for name in ("one", "two"):
+        session.ask("PUT", f"/v1/collections/{name}", json={"filterable": ["letters"]})
+    session.send("PUT", "", {"filterable": ["letters"], "memory_half_life_days": 100})
+    session.ask("POST", "/v1/collections/swap", json={"a": "one", "b": "two"})
+    refused = {"Idempotency-Key": "refused"}
+    session.ask("POST", "/v1/collections/swap", 404, json={"a": "one", "b": "missing"}, headers=refused)
+    session.ask("PUT", "/v1/aliases/woods", json={"collection": "one"})
+    session.ask("PUT", "/v1/aliases/woods", json={"collection": "default"})
+    session.ask("PUT", "/v1/aliases/fields", 404, json={"collection": "missing"})
+    session.ask("DELETE", "/v1/aliases/woods")
+    session.ended(session.ask("DELETE", "/v1/collections/two"))
+    session.send("POST", "documents/delete", {"filter": "letters = 3"})
+    put_model_file(session.client, 0.5)
+    session.acknowledged()
+    session.send("PUT", "models/aliases/champion", {"version": 1, "force": True})
+    for _ in range(2):  # the second is the answer that was kept
+        once = {"Idempotency-Key": "back"}
+        session.ask("POST", f"{session.forest.path}/models/aliases/champion/rollback", headers=once)
+    session.send("PUT", "models/aliases/champion", {"version": 1})
+    made = session.ended(session.ask("POST", "/v1/snapshots"))["result"]["file"]
+    session.ask("DELETE", f"/v1/snapshots/{made.removeprefix('snapshots/softseek-').removesuffix('.tar')}")
+    everything = session.client.get("/v1/export").content
+    session.acknowledged()
+    session.ended(session.ask("POST", "/v1/import", content=everything))  # its task refuses what is there
+    session.ended(session.ask("POST", "/v1/erasures", json={"client": "unknown"}))
+    _make_keys(session)
+
+
+def _make_keys(session: Session) -> None:
+    """Make, rotate and delete keys. The last key with `admin` is not deleted."""
+    admin = session.ask("POST", "/v1/keys", json={"name": "first", "scopes": ["admin"]})
+    session.client.headers["Authorization"] = f"Bearer {admin['key']}"
+    other = session.ask("POST", "/v1/keys", json={"name": "second", "scopes": ["search"]})
+    session.ask("POST", f"/v1/keys/{other['id']}/rotate", json={"grace_seconds": 60})
+    session.ask("DELETE", f"/v1/keys/{other['id']}")
+    session.ask("DELETE", f"/v1/keys/{admin['id']}", 409)
+
+
 def start(session: Session) -> None:
     """Nothing but a start and a stop: of a directory with an earlier schema it is a migration."""
 
@@ -176,6 +227,7 @@ WORKLOADS: dict[str, Workload] = {
     "ingest": ingest,
     "feedback": feedback,
     "promotion": promotion,
+    "administration": administration,
     "training": training,
     "migration": start,
 }
