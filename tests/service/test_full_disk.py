@@ -61,10 +61,13 @@ def test_a_write_to_a_full_database_is_a_507_and_changes_nothing(client: TestCli
     assert client.put(f"{DEFAULT}/documents/c", json={"text": LONG}).status_code == 201
 
 
-def test_an_act_of_administration_on_a_full_disk_is_a_507(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_act_that_cannot_be_recorded_keeps_its_answer(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as without_space:
         without_space.setattr(Database, "write", refuse)
-        problem(client.put(DEFAULT, json={"stop_words": ["the"]}), 507, "insufficient_storage")
+        problem(client.put("/v1/aliases/a", json={"collection": "missing"}), 404, "collection_not_found")
+        problem(client.put("/v1/aliases/a", json={"collection": "default"}), 507, "insufficient_storage")
     assert client.get("/v1/audit").json()["acts"] == []
 
 
