@@ -1,10 +1,12 @@
 """What the service does while its disk is recorded: a workload sends requests and notes the truth after each answer."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from alembic import command
 from fastapi.testclient import TestClient
@@ -13,12 +15,17 @@ from sqlalchemy import create_engine
 from index.ranking.attention import AttentionHead
 from index.ranking.checkpoint import save_head
 from service.runtime.model_registry import register
+from service.snapshots import archive
+from service.snapshots.restoring import restore, verify
+from service.snapshots.state import state_hash
 from service.storage.database import DATABASE_FILE, alembic_config
 from tests.faults.disk import Step
 from tests.faults.recording import Hook, Recorder, recorded
 from tests.faults.truth import EMPTY, Truth, truth_of
 from tests.service.client import CollectionClient, event, opened, runtime_of
 
+PART_BYTES = 16 * 1024
+"""Bytes of a part that a restore writes."""
 TREES = "alder ash aspen beech birch cedar elm fir hazel holly larch linden maple oak pine poplar rowan spruce".split()
 
 
@@ -209,6 +216,53 @@ def _make_keys(session: Session) -> None:
     session.ask("DELETE", f"/v1/keys/{admin['id']}", 409)
 
 
+def snapshot(session: Session) -> None:
+    """Make and verify snapshots of documents, feedback and a model. Every write of their files is recorded."""
+    session.send("POST", "documents?wait=60", {"documents": [tree(name) for name in TREES[:6]]})
+    session.send("POST", "judgments", {"judgments": [{"query": "soft wood", "document_id": "aspen", "rating": 4}]})
+    put_model_file(session.client, 0.5)
+    session.acknowledged()
+    for name in ("yew", "willow"):
+        with each_write(session.recorder):
+            made = session.ended(session.ask("POST", "/v1/snapshots"))["result"]
+        runtime = runtime_of(session.client)
+        with runtime.database.read() as connection:
+            assert verify(runtime.settings.data / made["file"])["state"] == state_hash(connection).sha256
+        session.send("PUT", f"documents/{name}", tree(name))
+
+
+@contextmanager
+def each_write(recorder: Recorder) -> Iterator[None]:
+    """Look at the disk after each write to the file of a snapshot, and before each read of it."""
+    write, read = archive._Hashed.write, archive._Hashed.read
+
+    def seen_write(out: Any, data: Any) -> int:
+        count = write(out, data)
+        out._file.flush()
+        recorder.look()
+        return count
+
+    def seen_read(source: Any, size: int = -1) -> bytes:
+        recorder.look()
+        return read(source, size)
+
+    with (
+        patch.object(archive._Hashed, "write", seen_write),
+        patch.object(archive._Hashed, "read", seen_read),
+        patch.object(archive, "PART_BYTES", PART_BYTES),
+    ):
+        yield
+
+
+def restored(file: Path, root: Path) -> Recording:
+    """Restore a snapshot into the new directory `data` of a folder, and return the recording."""
+    root.mkdir()
+    with recorded(root) as recorder, each_write(recorder):
+        restore(file, root / "data")
+        recorder.look()
+    return Recording(recorder.steps, [EMPTY])
+
+
 def start(session: Session) -> None:
     """Nothing but a start and a stop: of a directory with an earlier schema it is a migration."""
 
@@ -228,6 +282,7 @@ WORKLOADS: dict[str, Workload] = {
     "feedback": feedback,
     "promotion": promotion,
     "administration": administration,
+    "snapshot": snapshot,
     "training": training,
     "migration": start,
 }

@@ -293,3 +293,13 @@ def test_the_command_line_creates_lists_and_deletes(tmp_path: Path, monkeypatch:
     assert command("snapshot", "delete", listed["id"], *place) == 0
     assert not (tmp_path / "data" / made["file"]).exists()
     assert command("snapshot", "delete", listed["id"], *place) == 1
+
+
+def test_a_start_deletes_what_a_killed_process_left_of_a_checksum(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as runtime:
+        file = snapshot_of(runtime)
+    draft = file.with_name(f"{file.name}.sha256.tmp")
+    draft.write_bytes(b"half")
+    delete_unfinished(tmp_path / "data")
+    assert not draft.exists()
+    assert file.exists()
