@@ -14,6 +14,8 @@ from typing import Any
 from index.errors import DamagedFile
 
 MANIFEST = "manifest.json"
+DRAFT = ".tmp"
+"""The end of the name of a file that is being written."""
 
 
 def sha256_file(path: Path) -> str:
@@ -48,7 +50,7 @@ def sync_file(path: Path) -> None:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write the file atomically: temporary file, fsync, rename, fsync of the directory."""
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(path.name + DRAFT)
     with temporary.open("wb") as file:
         file.write(data)
         file.flush()

@@ -9,7 +9,7 @@ class Act(Answer):
     """An act of administration."""
 
     at: str
-    """The time of the answer."""
+    """The time of the act."""
     key_id: str | None
     """The id of the key; null for the owner, who needs no key."""
     act: str
@@ -17,7 +17,7 @@ class Act(Answer):
     target: str
     """The path of the object."""
     status: int
-    """The status of the answer."""
+    """The status of the answer; 0 for an act that is done, and whose service ended before the answer."""
     outcome: Literal["done", "refused", "failed"]
     """Whether the act was carried out."""
 

@@ -3,16 +3,22 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, not_, select
+from sqlalchemy import Connection, Row, delete, insert, not_, select, update
 
 from service.storage.database import now
 from service.storage.tables import AdminAct
 
 
-def insert_act(connection: Connection, key_id: str | None, act: str, target: str, status: int) -> None:
-    """Store an act."""
+def insert_act(connection: Connection, key_id: str | None, act: str, target: str, status: int) -> int:
+    """Store an act; return the number of its record."""
     values = {"at": now(), "key_id": key_id, "act": act, "target": target, "status": status}
-    connection.execute(insert(AdminAct).values(values))
+    number: int = connection.execute(insert(AdminAct).values(values).returning(AdminAct.id)).scalar_one()
+    return number
+
+
+def set_status(connection: Connection, number: int, status: int) -> None:
+    """Store the status of the answer to an act."""
+    connection.execute(update(AdminAct).where(AdminAct.id == number).values(status=status))
 
 
 def delete_oldest(connection: Connection, refused: bool, most: int) -> None:

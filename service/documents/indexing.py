@@ -13,9 +13,11 @@ from index.encoding.documents import EncodedDocument, PassageProgress, encode_do
 from index.generation.generation import IndexedDocument
 from index.memory.confirmation import Confirmation
 from index.records import Document as DocumentRecord
+from index.storage.full_disk import is_full
 from service.documents import repository
 from service.documents.acceptance import Accepted, accept, summary
 from service.documents.words_first import publish_words, withdrawn_if_canceled
+from service.http.problems import INSUFFICIENT_STORAGE, Problem
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, confirmations
 from service.runtime.jobs import Progress, Work
@@ -26,6 +28,7 @@ CHUNK = 128
 AHEAD = 2
 """Chunks being encoded while another is published: the tokenisation of one overlaps with the encoding of the other."""
 
+STORED = "the documents are stored; the disk is full, and the next start of the service makes them searchable"
 KIND = "documents"
 """The type of the task that makes documents searchable."""
 Encoded = tuple[DocumentRecord, EncodedDocument]
@@ -83,8 +86,24 @@ def make_searchable(
 ) -> None:
     """Encode pending documents and publish them, CHUNK at a time. Calls advance(count) after each chunk.
 
-    Raises EncoderMismatch before any document is encoded: the documents stay pending.
+    Raises EncoderMismatch before any document is encoded, and Problem 507 where the disk is full: the documents stay
+    pending.
     """
+    try:
+        _make_searchable(runtime, state, sequences, advance, passages)
+    except Exception as error:
+        if is_full(error):
+            raise Problem(507, INSUFFICIENT_STORAGE, STORED) from error
+        raise
+
+
+def _make_searchable(
+    runtime: Runtime,
+    state: CollectionState,
+    sequences: Sequence[int],
+    advance: Callable[[int], None],
+    passages: PassageProgress | None,
+) -> None:
     state.require_encoder(runtime.encoder)
     chunks = [sequences[start : start + CHUNK] for start in range(0, len(sequences), CHUNK)]
     encode = partial(_encoded, runtime, state, passages)

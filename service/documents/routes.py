@@ -23,7 +23,7 @@ from service.documents.schemas import (
 )
 from service.http.access import Asking
 from service.http.answers import TASK_ACCEPTED, answers
-from service.http.problems import Problem
+from service.http.problems import INSUFFICIENT_STORAGE, Problem
 from service.http.requests import SENT_TYPE, UNLIMITED, StrictRoute
 from service.http.responses import accepted_task
 from service.runtime.collection import CollectionState
@@ -110,6 +110,8 @@ async def post_documents(
         return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
     task = await run_in_threadpool(runtime.jobs.show, task_id)
     if task["status"] != "succeeded":
+        if (task["error"] or {}).get("code") == INSUFFICIENT_STORAGE:
+            raise Problem(507, INSUFFICIENT_STORAGE, indexing.STORED)
         detail = "the documents are stored; encoding them failed and is tried again at the next start of the service"
         raise Problem(500, "indexing_failed", detail)
     body = {"task_id": task_id, **task["result"]}

@@ -88,11 +88,19 @@ ANYONE = Caller()
 
 @dataclass
 class Asked:
-    """A request: its caller, and what the audit log says about it. An operation may change act and target."""
+    """A request: its caller, and what the audit log says about it. An operation may change act and target.
+
+    An operation does so before the end of its first transaction, which stores the record. may_act: whether the request
+    may be an act of administration. record_id: the number of its record in the audit log, None while it has none.
+    is_answered: whether the head of the answer was sent.
+    """
 
     caller: Caller = field(default_factory=Caller)
     act: str | None = None
     target: str = ""
+    may_act: bool = False
+    record_id: int | None = None
+    is_answered: bool = False
 
 
 async def asked_of(request: Request) -> Asked:

@@ -6,6 +6,7 @@ before anything of the request but its head is read.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from starlette.concurrency import run_in_threadpool
@@ -42,8 +43,11 @@ class Authority(Protocol):
     def collection_named(self, name: str) -> str:
         """Return the name of the collection that an alias names; other names are returned as they are."""
 
-    def record(self, key_id: str | None, act: str, target: str, status: int) -> None:
-        """Store an act in the audit log, durably."""
+    def acting(self, asked: Asked) -> AbstractContextManager[None]:
+        """Store the act of a request, if it is one, in the first transaction that the context commits."""
+
+    def record(self, asked: Asked, status: int) -> None:
+        """Store the act of a request, or the status of its answer where the act is stored. It does so durably."""
 
 
 class Head:
@@ -125,7 +129,19 @@ class Authorisation:
             await self._refuse(problem, asked, scope, receive, send, head, authority)
             return
         scope[ASKED] = asked
-        await self.app(scope, receive, self._sender(send, asked, head, authority))
+        with authority.acting(asked) if asked.may_act else nullcontext():
+            await self._answer(scope, receive, self._sender(send, asked, head, authority), asked, authority)
+
+    async def _answer(
+        self, scope: RequestScope, receive: Receive, send: Send, asked: Asked, authority: Authority
+    ) -> None:
+        """Let the application answer. An act that ends in a defect is recorded with the status of its answer."""
+        try:
+            await self.app(scope, receive, send)
+        except Exception:
+            if asked.act is not None and not asked.is_answered:
+                await run_in_threadpool(authority.record, asked, 500)
+            raise
 
     def _admit(self, asked: Asked, scope: RequestScope, head: Head, authority: Authority) -> None:
         """Find the caller of a request. Raises Problem if the caller may not make it."""
@@ -136,6 +152,7 @@ class Authorisation:
         asked.target = scope["path"]
         if access is not None:
             asked.act = access.act
+            asked.may_act = not access.filtered and scope["method"] != "GET"
         if self._owner or not authority.has_keys():
             if head.is_forwarded and not self._owner and not self._insecure:
                 raise _forwarded()
@@ -181,7 +198,7 @@ class Authorisation:
     ) -> None:
         REQUESTS.labels(status="4xx").inc()
         if asked.act is not None and not asked.caller.scopes <= PUBLIC:  # public keys could fill the log
-            await run_in_threadpool(authority.record, asked.caller.key_id, asked.act, asked.target, problem.status)
+            await run_in_threadpool(authority.record, asked, problem.status)
         problem.headers["Vary"] = "Accept-Encoding"  # as the application's own answers
         if self._may_read(head.origin, asked.caller, authority):
             problem.headers |= {**readable_by(head.origin), "Vary": "Accept-Encoding, Origin"}
@@ -193,9 +210,9 @@ class Authorisation:
 
         async def recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
+                asked.is_answered = True
                 if asked.act is not None:
-                    status = int(message["status"])
-                    await run_in_threadpool(authority.record, asked.caller.key_id, asked.act, asked.target, status)
+                    await run_in_threadpool(authority.record, asked, int(message["status"]))
                 if readable:
                     allow_reading(message, head.origin)
             await send(message)

@@ -21,6 +21,8 @@ from index.storage.full_disk import is_full
 from service.http.json_bounds import TooComplex
 
 log = structlog.get_logger()
+INSUFFICIENT_STORAGE = "insufficient_storage"
+"""The code of the problems of a full disk."""
 
 TITLES = {
     400: "Bad request",
@@ -112,7 +114,7 @@ def problem_of(error: Exception) -> Problem:
             detail = "the request body is too large" if error.status_code == 413 else str(error.detail)
             return Problem(error.status_code, code, detail, headers=headers)
     if is_full(error):
-        return Problem(507, "insufficient_storage", "the disk is full: nothing of this request was stored")
+        return Problem(507, INSUFFICIENT_STORAGE, "the disk is full: nothing of this request was stored")
     return Problem(500, "internal_error", "an unexpected error; the log has the details under the path of this request")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from service.http.access import Asked
 from service.http.problems import Problem, not_found
 from service.keys import repository
 from service.keys.schemas import MAX_KEYS, KeyIn
@@ -24,8 +25,8 @@ HIDDEN = ("digest", "old_digest", "old_until", "from_environment")
 """Columns that no answer has."""
 
 
-def create_key(runtime: Runtime, wanted: KeyIn) -> dict[str, Any]:
-    """Make a key and return it with its text. Raises Problem 422 if the first key has no `admin`."""
+def create_key(runtime: Runtime, wanted: KeyIn, asked: Asked) -> dict[str, Any]:
+    """Make a key and return it with its text; name it in the audit log. Raises Problem 422 if it cannot be made."""
     values = wanted.model_dump(exclude={"expires_at"})
     values["scopes"] = sorted(set(wanted.scopes))
     values["expires_at"] = None if wanted.expires_at is None else rfc3339(wanted.expires_at)
@@ -37,6 +38,7 @@ def create_key(runtime: Runtime, wanted: KeyIn) -> dict[str, Any]:
         if count >= MAX_KEYS:
             raise Problem(422, "too_many_keys", f"there are at most {MAX_KEYS} keys")
         token, row = _insert(connection, values)
+        asked.target = f"/v1/keys/{row['id']}"
     reload(runtime)
     return {**shown(row, {}), "key": token}
 

@@ -21,9 +21,7 @@ SECRET = {"Cache-Control": "no-store"}
 @router.post("", status_code=201, responses=answers((201, NewApiKey, "The key, with its text this once")))
 def create_key(runtime: Running, asking: Asking, key: KeyIn) -> Response:
     """Make an API key. Its text is in this answer and in no other."""
-    body = actions.create_key(runtime, key)
-    asking.target = f"/v1/keys/{body['id']}"
-    return JSONResponse(body, 201, SECRET)
+    return JSONResponse(actions.create_key(runtime, key, asking), 201, SECRET)
 
 
 @router.get("", responses=answers((200, ApiKeyList, "The keys")))

@@ -1,8 +1,11 @@
 """The keys of a running service, as the middleware of authorisation asks for them."""
 
+from contextlib import AbstractContextManager
+
 from service.audit import actions as audit
-from service.http.access import Caller
+from service.http.access import Asked, Caller
 from service.runtime.runtime import Runtime
+from service.storage.pending_acts import acting
 
 
 class KeyAuthority:
@@ -27,6 +30,10 @@ class KeyAuthority:
         """Return the name of the collection that an alias names; other names are returned as they are."""
         return self._runtime.aliases.get(name, name)
 
-    def record(self, key_id: str | None, act: str, target: str, status: int) -> None:
-        """Store an act in the audit log, durably."""
-        audit.record(self._runtime, key_id, act, target, status)
+    def acting(self, asked: Asked) -> AbstractContextManager[None]:
+        """Store the act of a request, if it is one, in the first transaction that the context commits."""
+        return acting(audit.Act(asked))
+
+    def record(self, asked: Asked, status: int) -> None:
+        """Store the act of a request, or the status of its answer where the act is stored. It does so durably."""
+        audit.record(self._runtime, asked, status)

@@ -28,6 +28,7 @@ from service.http.requests import MAX_BODY_BYTES, STREAMED
 from service.operations.repository import find_answer, replace_answer
 from service.runtime.runtime import Runtime
 from service.storage.database import rfc3339
+from service.storage.pending_acts import acting
 from service.storage.reservations import CURRENT, NotedAnswer, Reservation
 
 HEADER = "idempotency-key"
@@ -83,6 +84,7 @@ class Idempotency:
             elif known.request_sha256 != digest:
                 raise Problem(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
             else:
+                _is_no_act(request)
                 await _answer_of(known)(request.scope, request.receive, send)
         finally:
             self._in_flight.discard(key)
@@ -135,7 +137,7 @@ def _find(runtime: Runtime, key: str) -> Any:
 def _keep(runtime: Runtime, reservation: Reservation, given: NotedAnswer) -> None:
     """Store the answer that was given. Where the write is done, an answer that cannot be stored is no error."""
     try:
-        with runtime.database.write() as connection:
+        with acting(None), runtime.database.write() as connection:
             reservation.store(connection, given)
     except SQLAlchemyError as error:
         if reservation.stored is None:
@@ -146,6 +148,13 @@ def _keep(runtime: Runtime, reservation: Reservation, given: NotedAnswer) -> Non
 def _store(key: str, digest: str, connection: Connection, noted: NotedAnswer) -> None:
     values = {"request_sha256": digest, "status": noted.status, "headers": dict(noted.headers), "body": noted.body}
     replace_answer(connection, key, rfc3339(datetime.now(UTC) - KEPT), values)
+
+
+def _is_no_act(request: Request) -> None:
+    """Keep a repeated request out of the audit log, which has the act of the first."""
+    asked = request.scope.get(ASKED)
+    if asked is not None:
+        asked.act = None
 
 
 def _answer_of(known: Any) -> Response:

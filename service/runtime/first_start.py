@@ -97,4 +97,7 @@ def _contents(directory: Path) -> list[Path]:
     path = directory / DATABASE_FILE
     if path.exists() and path.stat().st_size:
         return [*found, path] if _tables(path) else found
-    return [*found, *(log for log in directory.glob(f"{DATABASE_FILE}-*") if log.stat().st_size)]
+    logs = [log for log in directory.glob(f"{DATABASE_FILE}-*") if log.stat().st_size]
+    if path.exists():  # a first start that was killed leaves a journal of an empty database; later there is none
+        logs = [log for log in logs if log.name != f"{DATABASE_FILE}-journal"]
+    return [*found, *logs]

@@ -11,7 +11,7 @@ import structlog
 from sqlalchemy import Connection
 
 from index.errors import Canceled
-from service.http.problems import Problem, not_found, problem_of
+from service.http.problems import INSUFFICIENT_STORAGE, Problem, not_found, problem_of
 from service.runtime.task_repository import (
     UNFINISHED,
     delete_tasks,
@@ -25,6 +25,7 @@ from service.storage.database import Database, new_id, now
 from service.storage.reservations import note_answer
 
 INTERRUPTED = {"code": "interrupted", "detail": "the service stopped before this task ended"}
+NO_SPACE = "the disk is full: the task has not done all of its work"
 WRITE_SECONDS = 0.5
 """Progress is written to the database at most this often."""
 
@@ -206,7 +207,9 @@ class Jobs:
             status, error = ("failed", INTERRUPTED) if self._closing else ("canceled", None)
         except Exception as unexpected:
             problem = problem_of(unexpected)
-            status, error = "failed", {"code": problem.code, "detail": problem.detail}
+            is_generic = problem is not unexpected and problem.code == INSUFFICIENT_STORAGE
+            detail = NO_SPACE if is_generic else problem.detail
+            status, error = "failed", {"code": problem.code, "detail": detail}
             log.exception("task_failed", task=task_id)
         figures = {"progress_done": progress.done, "progress_total": progress.total}
         outcome = {"status": status, "result": result, "error": error, "finished_at": now(), **figures}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from index.errors import DamagedFile
-from index.storage.files import sync_directory
+from index.storage.files import DRAFT, sync_directory
 from service.snapshots.archive import read_manifest
 from service.storage.database import rfc3339
 
@@ -96,9 +96,12 @@ def stored_snapshots(data: Path) -> list[Stored]:
 
 
 def delete_unfinished(data: Path) -> None:
-    """Delete the folders of snapshots that an earlier process did not finish, and checksums of no file."""
+    """Delete the folders of snapshots that an earlier process did not finish, half checksums and those of no file."""
     for path in snapshots_directory(data).iterdir():
         if path.name.endswith(WORKING):
             shutil.rmtree(path, ignore_errors=True)
-        elif path.name.endswith(SUFFIX + CHECKSUM) and not path.with_name(path.name.removesuffix(CHECKSUM)).is_file():
+            continue
+        is_half = path.name.endswith(SUFFIX + CHECKSUM + DRAFT)
+        is_sum = path.name.endswith(SUFFIX + CHECKSUM)
+        if is_half or (is_sum and not path.with_name(path.name.removesuffix(CHECKSUM)).is_file()):
             path.unlink(missing_ok=True)

@@ -21,6 +21,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from index.errors import SearchError
 from index.storage.files import sync_directory
 from service.storage.checksums import as_json
+from service.storage.pending_acts import storing_act
 from service.storage.reservations import storing_reservation
 
 if TYPE_CHECKING:
@@ -103,9 +104,15 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Give the writing connection inside BEGIN IMMEDIATE. The commit is durable when the context ends."""
-        with self._write_lock, storing_reservation() as store, self._writer.begin() as connection:
+        with (
+            self._write_lock,
+            storing_reservation() as store_reservation,
+            storing_act() as store_act,
+            self._writer.begin() as connection,
+        ):
             yield connection
-            store(connection)
+            store_reservation(connection)
+            store_act(connection)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

@@ -26,12 +26,13 @@ from index.learning.fit import Fitted, Steps, fit
 from index.learning.from_documents import fit_from_documents
 from index.ranking.checkpoint import save_head
 from index.storage.files import write_atomically
+from index.storage.full_disk import is_full
 from service.runtime.feedback_log import feedback_counts
 from service.runtime.model_files import load_version
 from service.storage.database import DATABASE_FILE, ENCODERS, Database
 from service.training.inputs import Inputs, encode_by, load_inputs
 from service.training.repository import lineages_against
-from service.training.staging import INPUTS, KNOWN_WORDS, LOCK, MODEL, REPORT, STAGED, TRIAL_CACHE
+from service.training.staging import INPUTS, KNOWN_WORDS, LOCK, MODEL, NO_SPACE, REPORT, STAGED, TRIAL_CACHE
 
 NICENESS = 10
 CLICK_MODEL = "click_model"
@@ -51,8 +52,11 @@ def main(arguments: list[str]) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the process of a killed service may still be ending
         try:
             run(specification)
-        except NotEnoughFeedback as error:
-            _print({"error": {"code": "not_enough_feedback", "detail": str(error)}})
+        except Exception as error:
+            told = error_of(error)
+            if told is None:
+                raise
+            _print({"error": told})
             return 1
     return 0
 
@@ -62,6 +66,13 @@ def _yield_to_searches() -> None:
     os.nice(NICENESS)
     with suppress(AttributeError, OSError):  # another system, or one that does not allow it
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def error_of(error: Exception) -> dict[str, Any] | None:
+    """Return the error of the record of the run; None for a defect, whose traceback is in the log."""
+    if isinstance(error, NotEnoughFeedback):
+        return {"code": "not_enough_feedback", "detail": str(error)}
+    return NO_SPACE if is_full(error) else None
 
 
 def run(specification: dict[str, Any]) -> None:

@@ -12,12 +12,13 @@ from typing import Any
 import structlog
 
 from index.storage.files import write_atomically
+from index.storage.full_disk import is_full
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
 from service.training import repository
 from service.training.child_process import Specification, run_child
 from service.training.conclusion import conclude
-from service.training.staging import KNOWN_WORDS
+from service.training.staging import KNOWN_WORDS, NO_SPACE
 
 log = structlog.get_logger()
 INTERNAL_ERROR: dict[str, Any] = {"code": "internal_error", "detail": "the run ended with an unexpected error"}
@@ -36,8 +37,10 @@ def follow(runtime: Runtime, state: CollectionState, specification: Specificatio
         if not (staging / KNOWN_WORDS).is_file():  # a resumed run reads its queries as it began
             write_atomically(staging / KNOWN_WORDS, "\n".join(sorted(runtime.encoder.words)).encode())
         outcome = _outcome(runtime, state, specification)
-    except Exception:
+    except Exception as error:
         log.exception("training_failed", run=run_id)
+        if is_full(error):
+            outcome = {"status": "failed", "error": NO_SPACE}
     finally:
         try:
             if outcome is None:

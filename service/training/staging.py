@@ -9,3 +9,5 @@ KNOWN_WORDS = "known_words.txt"
 """The words that the encoder of the service knows, one in a line."""
 STAGED = "staged"
 """The key in the last line of the training process: model and report are complete, and the process may be ended."""
+NO_SPACE = {"code": "insufficient_storage", "detail": "the disk is full: the run has made no model"}
+"""The error of a run that found no space."""

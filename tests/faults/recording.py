@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from service.snapshots.restoring import UNPACKED
+from service.snapshots.stored import WORKING
 from tests.faults.disk import Step, parent
 from tests.faults.sqlite_vfs import heard
 
@@ -60,7 +62,10 @@ class Recorder:
     def _sql(self, step: Step) -> int:
         if self.hook is not None and step.kind in IO_ERROR and (number := self.hook(step.kind, step.path)):
             return FULL if number == ENOSPC and step.kind != "sync" else IO_ERROR[step.kind]
-        self.steps.append(step)
+        if step.path in DATABASE or step.kind == "sync_folder":
+            self.steps.append(step)
+        else:  # the copy of a snapshot, a file beside the database
+            self.look()
         return 0
 
     # --- other files ---
@@ -94,7 +99,7 @@ class Recorder:
         if before == () or (before is None) != (after is None):
             self.steps.append(Step("mkdir" if after is None else "create", path))
         if after is not None and (not before or before[2] != after[2]):
-            self.steps.append(Step("replace", path, data=after[2]))
+            self.steps.append(_written(path, before[2] if before else b"", after[2]))
         if self.syncing_child and path.startswith(self.syncing_child) and before != after:
             self.steps += [Step("sync", path)] if after is not None else []
             self.steps.append(Step("sync_folder", parent(path)))
@@ -115,7 +120,8 @@ class Recorder:
         try:
             facts = os.stat(self.data / path)
             before = self._seen.get(path)
-            if before and before[:2] == (facts.st_size, facts.st_mtime_ns) and not path.endswith(".f32"):
+            rewritten = path.endswith(".f32") or WORKING in path  # perhaps within the resolution of the clock
+            if before and before[:2] == (facts.st_size, facts.st_mtime_ns) and not rewritten:
                 return before
             return facts.st_size, facts.st_mtime_ns, (self.data / path).read_bytes()
         except FileNotFoundError:  # another thread has deleted it
@@ -158,6 +164,13 @@ class Recorder:
                 self._seen[target + known[len(inside) :]] = self._seen.pop(known)
         else:
             self.look()
+
+
+def _written(path: str, before: bytes, after: bytes) -> Step:
+    """Return the step that changes the bytes of a file. Files of snapshots are written in parts, at their ends."""
+    if (WORKING in path or UNPACKED in path) and after.startswith(before):
+        return Step("write", path, len(before), after[len(before) :])
+    return Step("replace", path, data=after)
 
 
 def _path_of(name: str, arguments: Any, options: Any) -> str | None:

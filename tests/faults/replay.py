@@ -19,6 +19,7 @@ from tests.faults.truth import Truth, agrees, difference, faults_of, read_truth
 from tests.faults.workloads import Recording
 from tests.service.client import CollectionClient, opened, runtime_of
 
+ADMIN_KEY = "the-key-of-the-service-that-is-started"
 Image = dict[str, bytes | None]
 MODEL_FILES = ("manifest.json", "head.safetensors")
 
@@ -101,7 +102,8 @@ def loss_after_start(point: Point, directory: Path) -> str | None:
     shutil.rmtree(directory, ignore_errors=True)
     written(point.image, directory)
     where = f"{point.kind} before step {point.number}"
-    with opened(directory) as client:
+    with opened(directory, admin_key=ADMIN_KEY) as client:
+        client.headers["Authorization"] = f"Bearer {ADMIN_KEY}"
         collection = CollectionClient(client)
         collection.until_indexed()
         runtime_of(client).impressions.flush()

@@ -13,6 +13,7 @@ from tests.faults.failing import FailingDisk
 from tests.faults.recording import recorded
 from tests.faults.sqlite_vfs import find_library
 from tests.faults.tally import SOAK, tell
+from tests.faults.truth import Truth
 from tests.faults.workloads import TREES, put_model_file, read_live, tree
 from tests.service.client import CollectionClient, event, opened, runtime_of
 
@@ -21,6 +22,8 @@ FAILURES = range(120) if SOAK else (0, 6, 7, 25)
 """Numbers of the change that fails, counted from the start of the request."""
 KEPT = ("documents", "events", "judgments", "memory", "rules", "changes")
 """Parts of the truth that a restart does not change. It completes deletions of collections."""
+NAMED = ("put a document", "post documents")
+"""Requests whose answer names a full disk at each of their changes, except a sync: SQLite tells no reason for it."""
 REQUESTS = {
     "put a document": ("PUT", "documents/{name}"),
     "post documents": ("POST", "documents?wait=60"),
@@ -120,9 +123,11 @@ def test_a_failed_write_fails_its_request_and_no_other(machine: Machine, request
             assert answer.headers["content-type"] == "application/problem+json"
             assert answer.json()["code"]
             assert failed
+            if errno == ENOSPC and request_name in NAMED and not machine.disk.failed[0].startswith("sync"):
+                assert (answer.status_code, answer.json()["code"]) == (507, "insufficient_storage")
         elif not answer.is_success:
             loss = f"{request_name}: {answer.text}"
-        elif request_name != "roll back" and read_live(machine.data) == before:
+        elif request_name != "roll back" and without_acts(read_live(machine.data)) == without_acts(before):
             loss = f"{request_name}: acknowledged, and nothing changed"
         again = send(machine, request_name, name)
         if not again.is_success and again.status_code not in (404, 409):  # what a failed answer had done before
@@ -130,6 +135,11 @@ def test_a_failed_write_fails_its_request_and_no_other(machine: Machine, request
         assert tell(f"{errorcode[errno]}: {request_name}", loss or unserved(machine, before)) is None
         if not failed:
             break
+
+
+def without_acts(truth: Truth) -> Truth:
+    """Return a truth without the audit log, which also has acts that change nothing."""
+    return {name: part for name, part in truth.items() if name != "acts"}
 
 
 def unserved(machine: Machine, before: dict[str, Any]) -> str | None:

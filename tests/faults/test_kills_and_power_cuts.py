@@ -15,7 +15,7 @@ from tests.faults.tally import SOAK, tell
 from tests.faults.workloads import WORKLOADS, Recording, directory_of_an_earlier_release, ingest, record
 
 pytestmark = pytest.mark.skipif(find_library() is None, reason="this Python hides the functions of its SQLite")
-SHORT = ("ingest", "feedback", "promotion", "migration")
+SHORT = ("ingest", "feedback", "promotion", "administration", "snapshot", "migration")
 """The workloads of the short run. Training takes seconds by itself."""
 every_workload = pytest.mark.parametrize("name", WORKLOADS if SOAK else SHORT)
 EACH, STARTS = (1, 20) if SOAK else (29, 1000)
@@ -86,3 +86,14 @@ def test_every_answer_changed_the_truth_or_left_it(recordings: object) -> None:
     assert [client for client, *_ in feedback["events"]].count("client-3") == 0
     assert feedback["judgments"] == [["soft wood", "aspen", "ada", 2]]
     assert [document for query, document, _ in feedback["memory"] if query == "soft wood"] == ["aspen"]
+
+
+def test_every_act_of_administration_has_one_record(recordings: object) -> None:
+    """The truths of the kills have each act once: a repeated request is no further act."""
+    acts = [act for act, _ in recordings("administration").truths[-1]["acts"]]  # type: ignore[operator]
+    assert acts == [
+        *("set_collection",) * 3,
+        *("swap_collections", "set_alias", "set_alias", "delete_alias", "delete_collection", "delete_by_filter"),
+        *("force_promotion", "roll_back", "promote", "create_snapshot", "delete_snapshot", "export", "import"),
+        *("erase", "create_key", "create_key", "rotate_key", "delete_key"),
+    ]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from service.runtime.collection_repository import TOMBSTONE
 from service.storage.database import DATABASE_FILE
 
 Truth = dict[str, Any]
@@ -18,20 +19,34 @@ ACCEPTED = (
     " json_extract(p.body, '$.metadata') FROM pending_documents p JOIN collections c ON c.id = p.collection_id",
 )
 """Stored documents, then pending documents, which replace them."""
+PRESENT = f"c.name NOT LIKE '{TOMBSTONE}%'"
+"""The condition of a collection whose deletion was not asked for. A task completes deletions."""
 LISTS = {
-    "collections": "SELECT name, settings FROM collections ORDER BY name",
+    "collections": f"SELECT c.name, c.settings FROM collections c WHERE {PRESENT} ORDER BY 1",
     "events": "SELECT client_id, action_name, document_id FROM events ORDER BY id",
     "judgments": "SELECT query_text, document_id, rater, rating FROM judgments ORDER BY 1, 2, 3",
     "memory": "SELECT k.source, d.id, k.weight FROM keys k JOIN documents d ON d.row = k.document_row WHERE k.kind = 3"
     " ORDER BY 1, 2, 3",
     "rules": "SELECT id, body FROM rules ORDER BY 1",
     "champions": "SELECT c.name, a.version FROM aliases a JOIN collections c ON c.id = a.collection_id"
-    " WHERE a.name = 'champion' ORDER BY 1",
+    f" WHERE a.name = 'champion' AND {PRESENT} ORDER BY 1",
     "changes": "SELECT from_version, to_version, reason FROM alias_changes ORDER BY id",
-    "models": "SELECT c.id, m.version FROM models m JOIN collections c ON c.id = m.collection_id ORDER BY 1, 2",
+    "models": "SELECT c.id, m.version FROM models m JOIN collections c ON c.id = m.collection_id"
+    f" WHERE {PRESENT} ORDER BY 1, 2",
     "runs": "SELECT id FROM training_runs ORDER BY id",
+    "tasks": "SELECT id, type FROM tasks WHERE type IN ('snapshot', 'import', 'erasure') ORDER BY id",
+    "names": "SELECT name, collection FROM collection_aliases ORDER BY 1",
+    "erasures": "SELECT id FROM erasures ORDER BY 1",
+    "api_keys": "SELECT id, hex(digest) FROM api_keys ORDER BY 1",
+    "acts": "SELECT act, target FROM audit WHERE status < 400 ORDER BY id",
 }
-TABLES = {"rules": "rules"}
+TABLES = {
+    "rules": "rules",
+    "names": "collection_aliases",
+    "erasures": "erasures",
+    "api_keys": "api_keys",
+    "acts": "audit",
+}
 """Lists of tables that databases of earlier releases lack."""
 GROWING = ("models", "runs", "changes", "champions")
 """What a training run changes between its acknowledgement and its end."""

@@ -1,10 +1,12 @@
 """What the service does while its disk is recorded: a workload sends requests and notes the truth after each answer."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from alembic import command
 from fastapi.testclient import TestClient
@@ -13,12 +15,17 @@ from sqlalchemy import create_engine
 from index.ranking.attention import AttentionHead
 from index.ranking.checkpoint import save_head
 from service.runtime.model_registry import register
+from service.snapshots import archive
+from service.snapshots.restoring import restore, verify
+from service.snapshots.state import state_hash
 from service.storage.database import DATABASE_FILE, alembic_config
 from tests.faults.disk import Step
 from tests.faults.recording import Hook, Recorder, recorded
 from tests.faults.truth import EMPTY, Truth, truth_of
 from tests.service.client import CollectionClient, event, opened, runtime_of
 
+PART_BYTES = 16 * 1024
+"""Bytes of a part that a restore writes."""
 TREES = "alder ash aspen beech birch cedar elm fir hazel holly larch linden maple oak pine poplar rowan spruce".split()
 
 
@@ -46,10 +53,20 @@ class Session:
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request to the collection and note its answer."""
-        answer = self.client.request(method, f"{self.forest.path}/{path}".rstrip("/"), json=body)
-        assert answer.is_success, answer.text
+        return self.ask(method, f"{self.forest.path}/{path}".rstrip("/"), json=body)
+
+    def ask(self, method: str, path: str, status: int | None = None, **more: Any) -> Any:
+        """Send a request and note its answer. status: of the answer; None: 2xx."""
+        answer = self.client.request(method, path, **more)
+        assert answer.is_success if status is None else answer.status_code == status, answer.text
         self.acknowledged()
         return answer.json() if answer.content else None
+
+    def ended(self, task: Any) -> Any:
+        """Return a task when it has ended, and note what it did."""
+        record = self.forest.ended_task(task)
+        self.acknowledged()
+        return record
 
 
 Workload = Callable[[Session], None]
@@ -158,6 +175,94 @@ def training(session: Session) -> None:
     session.acknowledged()
 
 
+def administration(session: Session) -> None:
+    """Every act that the audit log has, also acts that are refused, that fail, and that are repeated."""
+    session.send("POST", "documents?wait=60", {"documents": [tree(name) for name in TREES[:6]]})
+    for name in ("one", "two"):
+        session.ask("PUT", f"/v1/collections/{name}", json={"filterable": ["letters"]})
+    session.send("PUT", "", {"filterable": ["letters"], "memory_half_life_days": 100})
+    session.ask("POST", "/v1/collections/swap", json={"a": "one", "b": "two"})
+    refused = {"Idempotency-Key": "refused"}
+    session.ask("POST", "/v1/collections/swap", 404, json={"a": "one", "b": "missing"}, headers=refused)
+    session.ask("PUT", "/v1/aliases/woods", json={"collection": "one"})
+    session.ask("PUT", "/v1/aliases/woods", json={"collection": "default"})
+    session.ask("PUT", "/v1/aliases/fields", 404, json={"collection": "missing"})
+    session.ask("DELETE", "/v1/aliases/woods")
+    session.ended(session.ask("DELETE", "/v1/collections/two"))
+    session.send("POST", "documents/delete", {"filter": "letters = 3"})
+    put_model_file(session.client, 0.5)
+    session.acknowledged()
+    session.send("PUT", "models/aliases/champion", {"version": 1, "force": True})
+    for _ in range(2):  # the second is the answer that was kept
+        once = {"Idempotency-Key": "back"}
+        session.ask("POST", f"{session.forest.path}/models/aliases/champion/rollback", headers=once)
+    session.send("PUT", "models/aliases/champion", {"version": 1})
+    made = session.ended(session.ask("POST", "/v1/snapshots"))["result"]["file"]
+    session.ask("DELETE", f"/v1/snapshots/{made.removeprefix('snapshots/softseek-').removesuffix('.tar')}")
+    everything = session.client.get("/v1/export").content
+    session.acknowledged()
+    session.ended(session.ask("POST", "/v1/import", content=everything))  # its task refuses what is there
+    session.ended(session.ask("POST", "/v1/erasures", json={"client": "unknown"}))
+    _make_keys(session)
+
+
+def _make_keys(session: Session) -> None:
+    """Make, rotate and delete keys. The last key with `admin` is not deleted."""
+    admin = session.ask("POST", "/v1/keys", json={"name": "first", "scopes": ["admin"]})
+    session.client.headers["Authorization"] = f"Bearer {admin['key']}"
+    other = session.ask("POST", "/v1/keys", json={"name": "second", "scopes": ["search"]})
+    session.ask("POST", f"/v1/keys/{other['id']}/rotate", json={"grace_seconds": 60})
+    session.ask("DELETE", f"/v1/keys/{other['id']}")
+    session.ask("DELETE", f"/v1/keys/{admin['id']}", 409)
+
+
+def snapshot(session: Session) -> None:
+    """Make and verify snapshots of documents, feedback and a model. Every write of their files is recorded."""
+    session.send("POST", "documents?wait=60", {"documents": [tree(name) for name in TREES[:6]]})
+    session.send("POST", "judgments", {"judgments": [{"query": "soft wood", "document_id": "aspen", "rating": 4}]})
+    put_model_file(session.client, 0.5)
+    session.acknowledged()
+    for name in ("yew", "willow"):
+        with each_write(session.recorder):
+            made = session.ended(session.ask("POST", "/v1/snapshots"))["result"]
+        runtime = runtime_of(session.client)
+        with runtime.database.read() as connection:
+            assert verify(runtime.settings.data / made["file"])["state"] == state_hash(connection).sha256
+        session.send("PUT", f"documents/{name}", tree(name))
+
+
+@contextmanager
+def each_write(recorder: Recorder) -> Iterator[None]:
+    """Look at the disk after each write to the file of a snapshot, and before each read of it."""
+    write, read = archive._Hashed.write, archive._Hashed.read
+
+    def seen_write(out: Any, data: Any) -> int:
+        count = write(out, data)
+        out._file.flush()
+        recorder.look()
+        return count
+
+    def seen_read(source: Any, size: int = -1) -> bytes:
+        recorder.look()
+        return read(source, size)
+
+    with (
+        patch.object(archive._Hashed, "write", seen_write),
+        patch.object(archive._Hashed, "read", seen_read),
+        patch.object(archive, "PART_BYTES", PART_BYTES),
+    ):
+        yield
+
+
+def restored(file: Path, root: Path) -> Recording:
+    """Restore a snapshot into the new directory `data` of a folder, and return the recording."""
+    root.mkdir()
+    with recorded(root) as recorder, each_write(recorder):
+        restore(file, root / "data")
+        recorder.look()
+    return Recording(recorder.steps, [EMPTY])
+
+
 def start(session: Session) -> None:
     """Nothing but a start and a stop: of a directory with an earlier schema it is a migration."""
 
@@ -176,6 +281,8 @@ WORKLOADS: dict[str, Workload] = {
     "ingest": ingest,
     "feedback": feedback,
     "promotion": promotion,
+    "administration": administration,
+    "snapshot": snapshot,
     "training": training,
     "migration": start,
 }

@@ -13,7 +13,9 @@ import service.documents.routes
 from index.generation.store import GenerationStore
 from index.storage.full_disk import is_full
 from service.operations.housekeeping import heal_indexes
+from service.runtime.jobs import NO_SPACE
 from service.storage.database import Database
+from service.training.child import error_of
 from tests.service.client import DEFAULT, CollectionClient, opened, problem, runtime_of
 
 LONG = "copper " * 20_000
@@ -59,6 +61,63 @@ def test_a_write_to_a_full_database_is_a_507_and_changes_nothing(client: TestCli
         assert CollectionClient(client).ids("copper") == ["a", "b"]
     assert client.get(f"{DEFAULT}/documents/c").status_code == 404
     assert client.put(f"{DEFAULT}/documents/c", json={"text": LONG}).status_code == 201
+
+
+def test_a_refused_act_that_cannot_be_recorded_keeps_its_answer(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as without_space:
+        without_space.setattr(Database, "write", refuse)
+        problem(client.put("/v1/aliases/a", json={"collection": "missing"}), 404, "collection_not_found")
+        problem(client.put("/v1/aliases/a", json={"collection": "default"}), 507, "insufficient_storage")
+    assert client.get("/v1/audit").json()["acts"] == []
+
+
+@pytest.mark.parametrize("place", ["encode_documents", "write_documents"])
+def test_stored_documents_that_a_full_disk_keeps_from_the_index_are_a_507(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    tin, batch = {"text": "tin"}, {"documents": [{"id": "d", "text": "tin"}]}
+    with monkeypatch.context() as without_space:
+        without_space.setattr(service.documents.routes.indexing, place, refuse)
+        answers = [
+            client.put(f"{DEFAULT}/documents/c", json=tin),
+            client.post(f"{DEFAULT}/documents?wait=60", json=batch),
+            client.patch(f"{DEFAULT}/documents/a", json=tin),
+        ]
+        for answer in answers:
+            assert "are stored" in problem(answer, 507, "insufficient_storage")["detail"]
+        started = [
+            client.post(f"{DEFAULT}/documents", json={"documents": [{"id": "e", "text": "tin"}]}),
+            client.post(f"{DEFAULT}/documents/import", content=b'{"id": "f", "text": "tin"}'),
+        ]
+        for answer in started:
+            task = CollectionClient(client).ended_task(answer.json())
+            assert (task["status"], task["error"]["code"]) == ("failed", "insufficient_storage")
+            assert "are stored" in task["error"]["detail"]
+    assert client.get(f"{DEFAULT}/documents/d").json()["text"] == "tin"
+    assert client.put(f"{DEFAULT}/documents/c", json=tin).status_code == 201
+
+
+def test_a_task_that_a_full_disk_ends_says_so(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.snapshots.actions.make_snapshot", refuse)
+    error = CollectionClient(client).ended_task(client.post("/v1/snapshots").json())["error"]
+    assert error == {"code": "insufficient_storage", "detail": NO_SPACE}
+
+
+def test_a_training_run_that_a_full_disk_ends_says_so(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    collection = CollectionClient(client)
+    monkeypatch.setattr("service.training.follow.write_atomically", refuse)
+    run = collection.post("training-runs", {"learn_from": "documents"})
+    assert collection.ended_run(run["id"])["error"]["code"] == "insufficient_storage"
+    events = client.get(f"{DEFAULT}/training-runs/{run['id']}/stream").text
+    assert events.startswith("event: end")
+    assert '"code":"insufficient_storage"' in events
+
+
+def test_the_training_process_tells_a_full_disk_from_a_defect() -> None:
+    assert (error_of(FULL) or {})["code"] == "insufficient_storage"
+    assert error_of(ValueError("a defect")) is None
 
 
 def test_an_upload_without_space_is_a_507(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

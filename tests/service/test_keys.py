@@ -317,6 +317,34 @@ class TestAudit:
         ]
         assert [act for act, *_ in acts[3:]] == ["create_key", "create_key"]
 
+    def test_an_act_whose_answer_is_lost_is_in_the_log(
+        self, client: TestClient, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as ended:
+            ended.setattr("service.audit.actions.record", lambda *_: None)
+            keys.act("PUT", "/v1/aliases/lost", {"collection": "default"})
+            keys.act("PUT", "/v1/aliases/lost", {"collection": "missing"})  # refused, and not recorded in the act
+        (act,) = self.acts(keys, limit=1)["acts"]
+        assert (act["target"], act["status"], act["outcome"]) == ("/v1/aliases/lost", 0, "done")
+
+    @pytest.mark.parametrize("name", ["replace_alias", "find_alias"], ids=["in the act", "after the act"])
+    def test_a_defect_is_recorded_once(
+        self, client: TestClient, keys: Keys, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        with monkeypatch.context() as broken:
+            broken.setattr(f"service.aliases.repository.{name}", lambda *_: 1 / 0)
+            assert keys.act("PUT", f"/v1/aliases/{name}", {"collection": "default"}).status_code == 500
+        acts = [one for one in self.acts(keys)["acts"] if one["target"] == f"/v1/aliases/{name}"]
+        assert [(one["status"], one["outcome"]) for one in acts] == [(500, "failed")]
+
+    def test_a_repeated_request_is_no_further_act(self, client: TestClient, keys: Keys) -> None:
+        good(keys.act("PUT", "/v1/collections/a", {}))
+        good(keys.act("PUT", "/v1/collections/b", {}))
+        headers = {**bearer(keys.admin), "Idempotency-Key": "swap once"}
+        for _ in range(2):
+            good(client.post("/v1/collections/swap", json={"a": "a", "b": "b"}, headers=headers))
+        assert [one["act"] for one in self.acts(keys, limit=2)["acts"]] == ["swap_collections", "set_collection"]
+
 
 class TestAdminKeyOfTheEnvironment:
     def test_it_is_made_at_the_start_and_follows_the_setting(self, tmp_path: Path) -> None:

@@ -49,6 +49,15 @@ def make_foreign(database: Path) -> None:
         connection.execute("CREATE TABLE birds (name)")
 
 
+def test_a_first_start_that_was_killed_before_its_first_commit_is_repeated(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "softseek.db").touch()
+    (data / "softseek.db-journal").write_bytes(b"\0" * 512)  # of the change to the write-ahead log
+    start(data)
+    assert (data / "softseek.db").stat().st_size
+
+
 @pytest.mark.parametrize("lose", [remove, empty, make_foreign])
 def test_a_directory_without_its_database_is_refused_and_kept(data: Path, lose: Callable[[Path], None]) -> None:
     lose(data / "softseek.db")

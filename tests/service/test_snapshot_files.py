@@ -16,6 +16,7 @@ import pytest
 from index.encoding.hashing_encoder import HashingEncoder
 from index.errors import DamagedFile
 from service.cli import main
+from service.http.access import Asked
 from service.keys.actions import create_key
 from service.keys.schemas import KeyIn
 from service.runtime.runtime import Runtime
@@ -271,7 +272,7 @@ def test_the_command_line_verifies_and_restores(file: Path, tmp_path: Path, caps
 
 def test_a_restore_tells_how_many_keys_the_directory_has(tmp_path: Path, capsys: Any) -> None:
     with running(tmp_path / "data") as runtime:
-        create_key(runtime, KeyIn(name="first", scopes=["admin"]))
+        create_key(runtime, KeyIn(name="first", scopes=["admin"]), Asked())
         file = snapshot_of(runtime)
     assert command("snapshot", "restore", str(file), "--data", str(tmp_path / "restored")) == 0
     told = capsys.readouterr()
@@ -292,3 +293,13 @@ def test_the_command_line_creates_lists_and_deletes(tmp_path: Path, monkeypatch:
     assert command("snapshot", "delete", listed["id"], *place) == 0
     assert not (tmp_path / "data" / made["file"]).exists()
     assert command("snapshot", "delete", listed["id"], *place) == 1
+
+
+def test_a_start_deletes_what_a_killed_process_left_of_a_checksum(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as runtime:
+        file = snapshot_of(runtime)
+    draft = file.with_name(f"{file.name}.sha256.tmp")
+    draft.write_bytes(b"half")
+    delete_unfinished(tmp_path / "data")
+    assert not draft.exists()
+    assert file.exists()
