@@ -56,6 +56,11 @@ class SearchPool:
         """Whether a further search is refused."""
         return self.taken >= self.places
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a search waits for a thread."""
+        return self.taken > len(self._threads)
+
     def submit(self, work: Callable[[], T]) -> "Future[T]":
         """Queue a search. A waiting search can be canceled. Raises Problem 503 `overloaded` if the queue is full."""
         one = _Waiting(work, Future())

@@ -1,19 +1,16 @@
-"""The training process: reads its inputs, fits, writes to staging, and prints its steps as lines of JSON on stdout.
+"""What a training process does: reads its inputs, fits, writes to staging, and prints steps as lines of JSON on stdout.
 
-It is a process of its own with one thread and low priority, and it cannot write to the database. It ends with the
-service, because its stdin is a pipe that the service holds open. A second process on the same staging folder continues
-from the stored inputs and finished trials, and makes a bit-identical model.
+It is a process of its own (`service.training.__main__`) with one thread and low priority, and it cannot write to the
+database. It pauses while searches wait (`service.training.pauses`), and ends with the service, because its stdin is a
+pipe that the service holds open. A second process on the same staging folder continues from the stored inputs and
+finished trials, and makes a bit-identical model.
 """
 
 import fcntl
 import json
-import os
 import shutil
-import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,18 +31,13 @@ from service.training.inputs import Inputs, encode_by, load_inputs
 from service.training.repository import lineages_against
 from service.training.staging import INPUTS, KNOWN_WORDS, LOCK, MODEL, NO_SPACE, REPORT, STAGED, TRIAL_CACHE
 
-NICENESS = 10
 CLICK_MODEL = "click_model"
 """The name of the frozen click model in a lineage."""
-ORPHANED = 3
-"""The exit code after the end of the service."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the fit of a JSON specification; return the exit code."""
     specification: dict[str, Any] = json.loads(arguments[0])
-    threading.Thread(target=_end_with_service, daemon=True).start()
-    _yield_to_searches()
     torch.set_num_threads(1)
     torch.set_deterministic_debug_mode("error")  # like use_deterministic_algorithms, without importing the compiler
     with (Path(specification["staging"]) / LOCK).open("wb") as lock:
@@ -59,13 +51,6 @@ def main(arguments: list[str]) -> int:
             _print({"error": told})
             return 1
     return 0
-
-
-def _yield_to_searches() -> None:
-    """Run at low priority; on Linux only while no other process wants the processor."""
-    os.nice(NICENESS)
-    with suppress(AttributeError, OSError):  # another system, or one that does not allow it
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def error_of(error: Exception) -> dict[str, Any] | None:
@@ -161,11 +146,6 @@ def _fitted(steps: Steps) -> tuple[Fitted, float]:
         _print({"phase": step.phase, "done": done, "total": total, **step.figures})
 
 
-def _end_with_service() -> None:
-    os.read(0, 1)  # the service writes nothing, so this returns when the service ends; sys.stdin would abort at exit
-    os._exit(ORPHANED)
-
-
 def _peak_memory_bytes() -> int | None:
     """Return the peak memory of this process, None on systems without /proc. getrusage includes the parent's memory."""
     status = Path("/proc/self/status")
@@ -175,7 +155,3 @@ def _peak_memory_bytes() -> int | None:
 
 def _print(record: dict[str, Any]) -> None:
     print(json.dumps(record), flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -6,13 +6,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import structlog
 
 from service.runtime.runtime import Runtime
 from service.runtime.training_supervisor import Child
 from service.training import repository
+from service.training.pauses import pausing
 from service.training.staging import STAGED
 
 log = structlog.get_logger()
@@ -33,8 +34,10 @@ def run_child(runtime: Runtime, specification: Specification) -> tuple[int, dict
     run_id, staged = specification["run"], False
     log_path = Path(specification["staging"]) / "stderr.log"
     with log_path.open("wb") as errors, runtime.training.supervised(run_id, _spawn(specification, errors)) as child:
+        assert child.stdin is not None
         try:
-            error, staged = _record_steps(runtime, run_id, child)
+            with pausing(cast(BinaryIO, child.stdin), lambda: runtime.search_pool.has_waiting):
+                error, staged = _record_steps(runtime, run_id, child)
             code = 0 if staged else child.wait()
         finally:
             _end(child, wait=not staged)
@@ -49,8 +52,8 @@ def _spawn(specification: Specification, errors: Any) -> Child:
     source = str(Path(__file__).parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [source, environment.get("PYTHONPATH", "")]))
     return subprocess.Popen(
-        [sys.executable, "-m", "service.training.child", json.dumps(specification)],
-        stdin=subprocess.PIPE,  # stays open as long as the service lives: the process ends with the service
+        [sys.executable, "-m", "service.training", json.dumps(specification)],
+        stdin=subprocess.PIPE,  # brings orders, and stays open as long as the service lives: the process ends with it
         stdout=subprocess.PIPE,
         stderr=errors,
         env=environment,

@@ -111,7 +111,8 @@ def forking() -> Iterator[Spawn]:
 
 def main() -> None:
     """Fork a process for each request, until the other end of the socket is closed."""
-    from service.training import child
+    import service.training.child  # noqa: F401  (what the processes need, imported once)
+    from service.training import __main__ as training
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for those that wait
     with socket.socket(fileno=0) as requests:
@@ -119,7 +120,7 @@ def main() -> None:
             request, given = received[:2]
             if os.fork() == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _wait_for(given, partial(child.main, [request.decode()]))
+                _wait_for(given, partial(training.main, [request.decode()]))
             for descriptor in given:
                 os.close(descriptor)
 
