@@ -37,6 +37,8 @@ PATIENCE_SECONDS = {"impatient": 0.3, "very_impatient": 0.1}
 FACTOR = 10
 MOST_OPEN = 900
 """Requests of the open loop without an answer. A further request is not sent and counts as late."""
+LONGEST_IDLE_SECONDS = 2.0
+"""A connection that was idle for longer is not used again: the service closes it after some seconds."""
 LIVE_SECONDS = 0.1
 DOCUMENTS_PATH = "/v1/collections/default/documents"
 SEARCH = "/v1/collections/default/search"
@@ -163,7 +165,7 @@ async def _watch(port: int, until: float, tally: Tally) -> None:
 
 async def _open_loop(port: int, rate: float, until: float, tally: Tally, numbers: Iterator[int]) -> None:
     """Send searches at a fixed rate, each on a connection that no other request uses at the time."""
-    free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter, float]] = []
     tasks: set[asyncio.Task[None]] = set()
     begun = time.perf_counter()
     sent = 0
@@ -178,21 +180,24 @@ async def _open_loop(port: int, rate: float, until: float, tally: Tally, numbers
             task.add_done_callback(tasks.discard)
         await asyncio.sleep(0.002)
     await asyncio.gather(*tasks)
-    for _, writer in free:
+    for _, writer, _ in free:
         writer.close()
 
 
 async def _arrive(port: int, number: int, free: list[Any], tally: Tally) -> None:
     begun = time.perf_counter()
     try:
-        reader, writer = free.pop() if free else await asyncio.open_connection(HOST, port)
+        if free and free[-1][2] < begun - LONGEST_IDLE_SECONDS:  # the last was used last: all have been idle
+            while free:
+                free.pop()[1].close()
+        reader, writer = free.pop()[:2] if free else await asyncio.open_connection(HOST, port)
         writer.write(_search(number))
         found = await read_answer(reader)
     except (OSError, EOFError):
         tally.failed += 1
         return
     tally.add(found.status, time.perf_counter() - begun)
-    free.append((reader, writer)) if found.kept else writer.close()
+    free.append((reader, writer, time.perf_counter())) if found.kept else writer.close()
 
 
 async def _client(port: int, until: float, patience: float, tally: Tally, numbers: Iterator[int]) -> None:

@@ -1,7 +1,7 @@
 """Add checksums to documents, keys, values, events and judgments, and fill them for the stored rows.
 
-The checksums are those of `service.storage.checksums` at this revision. The upgrade is a single transaction, so a kill
-leaves the rows of before. It holds CHUNK rows in memory at a time.
+The checksums are computed as by `service.storage.checksums` at this revision. The upgrade is a single transaction, so a
+kill leaves the rows of before. It holds CHUNK rows in memory at a time.
 
 Revision ID: 0009
 Revises: 0008
