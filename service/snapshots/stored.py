@@ -96,7 +96,7 @@ def stored_snapshots(data: Path) -> list[Stored]:
 
 
 def delete_unfinished(data: Path) -> None:
-    """Delete what an earlier process did not finish: folders of snapshots, half checksums, and checksums without a file."""
+    """Delete what an earlier process did not finish: folders of snapshots, half checksums, checksums without a file."""
     for path in snapshots_directory(data).iterdir():
         if path.name.endswith(WORKING):
             shutil.rmtree(path, ignore_errors=True)
