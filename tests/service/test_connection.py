@@ -239,12 +239,18 @@ def runtime(server: Server) -> Runtime:
 
 def hold(server: Server, places: int) -> threading.Event:
     """Occupy places of the queue of searches until the event is set."""
-    gate = threading.Event()
+    gate, begun = threading.Event(), threading.Event()
     pool = runtime(server).search_pool
     while pool.taken:
         pass
+
+    def occupy() -> None:
+        begun.set()
+        gate.wait(DEADLINE_SECONDS)
+
     for _ in range(places):
-        runtime(server).run_search(lambda: gate.wait(DEADLINE_SECONDS))
+        runtime(server).run_search(occupy)
+    assert begun.wait(DEADLINE_SECONDS)  # otherwise the thread could take a newer search first
     return gate
 
 
