@@ -211,9 +211,10 @@ def _catch_up(connection: Connection, state: CollectionState, watermark: int) ->
 def _rebuild(connection: Connection, state: CollectionState) -> None:
     """Replace the index by an index of the stored documents with the same memory."""
     before = state.generation
+    documents = indexed_documents(connection, state.id)  # first: a row that cannot be read leaves the index as it is
     store = state.discard_index()
     try:
-        store.apply(before.watermark, indexed_documents(connection, state.id))
+        store.apply(before.watermark, documents)
     except BaseException:
         store.close()
         raise
