@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from benchmarks.mixture import COLLECTION, Mix, Wanted
+from benchmarks.servers.connections import PATIENCE_SECONDS, Connections
 from benchmarks.servers.http1 import HOST, LIMIT_BYTES, Answer, BrokenAnswer, read_answer, request
 from benchmarks.servers.load import NO_CONNECTION, percentile
 
@@ -27,9 +28,6 @@ CLIENTS = 16
 """Clients of the closed loop."""
 MOST_OPEN = 900
 """Requests without an answer. A further request is not sent and counts as late."""
-PATIENCE_SECONDS = 60.0
-IDLE_SECONDS = 2.0
-"""A connection that waited longer is not used again: the service may close it at that moment."""
 LIVE_SECONDS = 0.25
 POLL_SECONDS = 1.0
 LEAST_PAUSE_SECONDS = 5.0
@@ -89,35 +87,6 @@ def said(answer: Answer) -> str:
 def times(seconds: Sequence[float]) -> dict[str, float]:
     """Return the median, the 99th percentile and the greatest of some durations, in milliseconds."""
     return {name: 1000 * percentile(seconds, share) for name, share in TIMES.items()}
-
-
-class Connections:
-    """Connections to the service, each used by one request at a time."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._free: list[tuple[float, asyncio.StreamReader, asyncio.StreamWriter]] = []
-
-    async def send(self, content: bytes) -> Answer:
-        """Send a request; the status of the answer is NO_CONNECTION where none comes."""
-        writer = None
-        try:
-            reader, writer = self._kept() or await asyncio.open_connection(HOST, self._port, limit=LIMIT_BYTES)
-            writer.write(content)
-            answer = await asyncio.wait_for(read_answer(reader), PATIENCE_SECONDS)
-        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, BrokenAnswer, ValueError) as error:
-            answer = Answer(NO_CONNECTION, type(error).__name__.encode(), kept=False)
-        if answer.kept and writer:
-            self._free.append((time.perf_counter(), reader, writer))
-        elif writer:
-            writer.close()
-        return answer
-
-    def _kept(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """Return the connection that was used last; close those that waited too long."""
-        while self._free and time.perf_counter() - self._free[0][0] > IDLE_SECONDS:
-            self._free.pop(0)[2].close()
-        return self._free.pop()[1:] if self._free else None
 
 
 async def closed(port: int, seconds: float, seed: int, documents: int) -> dict[str, Any]:

@@ -26,8 +26,10 @@ import httpx
 
 from benchmarks.overload_tables import loads
 from benchmarks.result_file import add_out, publish
+from benchmarks.servers.connections import Connections
 from benchmarks.servers.http1 import HOST, read_answer, request
-from benchmarks.servers.load import percentile
+from benchmarks.servers.load import NO_CONNECTION, percentile
+from benchmarks.service_process import started
 
 DOCUMENTS = 2_000
 CLIENTS = 66
@@ -37,8 +39,6 @@ PATIENCE_SECONDS = {"impatient": 0.3, "very_impatient": 0.1}
 FACTOR = 10
 MOST_OPEN = 900
 """Requests of the open loop without an answer. A further request is not sent and counts as late."""
-LONGEST_IDLE_SECONDS = 2.0
-"""A connection that was idle for longer is not used again: the service closes it after some seconds."""
 LIVE_SECONDS = 0.1
 DOCUMENTS_PATH = "/v1/collections/default/documents"
 SEARCH = "/v1/collections/default/search"
@@ -85,23 +85,13 @@ def load_of(port: int, kind: str, seconds: float, **more: float) -> dict[str, An
 @contextmanager
 def service(encoder: str | None) -> Iterator[int]:
     """Yield the port of a service with DOCUMENTS documents."""
-    with tempfile.TemporaryDirectory() as folder:
-        start = "from service.cli import main; main()"
-        options = ["serve", "--data", str(Path(folder) / "data"), "--port", "0", "--json"]
-        environment = {"SOFTSEEK_ENCODER": encoder} if encoder else {}
-        command = ["env", *(f"{name}={value}" for name, value in environment.items()), sys.executable, "-c", start]
-        process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        try:
-            assert process.stdout is not None
-            url = json.loads(process.stdout.readline())["url"]
-            with httpx.Client(base_url=url, timeout=600) as client:
-                for first in range(0, DOCUMENTS, 500):
-                    batch = [{"id": str(at), "text": text_of(at)} for at in range(first, first + 500)]
-                    client.post(f"{DOCUMENTS_PATH}?wait=600", json={"documents": batch}).raise_for_status()
-            yield int(url.rpartition(":")[2])
-        finally:
-            process.terminate()
-            process.wait()
+    with tempfile.TemporaryDirectory() as folder, started(Path(folder) / "data", encoder, Path(folder) / "log") as one:
+        port = one.port()
+        with httpx.Client(base_url=f"http://{HOST}:{port}", timeout=600) as client:
+            for first in range(0, DOCUMENTS, 500):
+                batch = [{"id": str(at), "text": text_of(at)} for at in range(first, first + 500)]
+                client.post(f"{DOCUMENTS_PATH}?wait=600", json={"documents": batch}).raise_for_status()
+        yield port
 
 
 def text_of(number: int) -> str:
@@ -165,7 +155,7 @@ async def _watch(port: int, until: float, tally: Tally) -> None:
 
 async def _open_loop(port: int, rate: float, until: float, tally: Tally, numbers: Iterator[int]) -> None:
     """Send searches at a fixed rate, each on a connection that no other request uses at the time."""
-    free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter, float]] = []
+    connections = Connections(port)
     tasks: set[asyncio.Task[None]] = set()
     begun = time.perf_counter()
     sent = 0
@@ -175,29 +165,21 @@ async def _open_loop(port: int, rate: float, until: float, tally: Tally, numbers
             if len(tasks) >= MOST_OPEN:
                 tally.late += 1
                 continue
-            task = asyncio.create_task(_arrive(port, next(numbers), free, tally))
+            task = asyncio.create_task(_arrive(connections, next(numbers), tally))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
         await asyncio.sleep(0.002)
     await asyncio.gather(*tasks)
-    for _, writer, _ in free:
-        writer.close()
+    connections.close()
 
 
-async def _arrive(port: int, number: int, free: list[Any], tally: Tally) -> None:
+async def _arrive(connections: Connections, number: int, tally: Tally) -> None:
     begun = time.perf_counter()
-    try:
-        if free and free[-1][2] < begun - LONGEST_IDLE_SECONDS:  # the last was used last: all have been idle
-            while free:
-                free.pop()[1].close()
-        reader, writer = free.pop()[:2] if free else await asyncio.open_connection(HOST, port)
-        writer.write(_search(number))
-        found = await read_answer(reader)
-    except (OSError, EOFError):
+    found = await connections.send(_search(number))
+    if found.status == NO_CONNECTION:
         tally.failed += 1
-        return
-    tally.add(found.status, time.perf_counter() - begun)
-    free.append((reader, writer, time.perf_counter())) if found.kept else writer.close()
+    else:
+        tally.add(found.status, time.perf_counter() - begun)
 
 
 async def _client(port: int, until: float, patience: float, tally: Tally, numbers: Iterator[int]) -> None:

@@ -80,7 +80,7 @@ class WordIndex:
         """
         texts = {row: text for row, text in self._texts.items() if row not in self._removed} | self._added
         hidden = self._committed.hidden.union(self._committed.stored_rows(sorted(self._removed)))
-        documents = self._committed.recent.seen + len(self._added)  # also those that were removed again
+        documents = self._committed.recent.seen + len(self._added)  # documents that were removed again count too
         if max(documents, len(hidden)) > RECENT_DOCUMENTS or sum(map(len, texts.values())) > RECENT_CHARACTERS:
             self._write(texts, hidden)
             self._committed = self._written(mean_length)
@@ -101,9 +101,8 @@ class WordIndex:
         return self.searcher()
 
     def roll_back(self) -> None:
-        """Forget the changes since the last commit, and the writer: a writer that failed loses later changes too."""
+        """Forget the changes since the last commit."""
         self._added, self._removed = {}, set()
-        self._writer = None
 
     def searcher(self) -> WordSearcher:
         """Return a searcher over the last commit."""
@@ -132,17 +131,28 @@ class WordIndex:
         return RecentView(recent.log, recent.seen + len(cut), gone)
 
     def _write(self, texts: Mapping[int, str], removed: Iterable[int]) -> None:
-        """Write documents to the files, and delete these rows in them, durably."""
+        """Write documents to the files, and delete these rows in them, durably.
+
+        A writer that failed is forgotten: it would lose later changes too.
+        """
+        try:
+            self._write_by(self._live_writer, texts, removed)
+        except BaseException:
+            self._writer = None
+            raise
+
+    def _write_by(self, writer: tantivy.IndexWriter, texts: Mapping[int, str], removed: Iterable[int]) -> None:
         for row in (*removed, *texts):  # a row that a failed call has left in the files is not added twice
-            self._delete(row)
+            # delete_documents_by_term makes a signed term of the number, which matches no document
+            writer.delete_documents_by_query(tantivy.Query.term_query(self._schema, "row", row))
         for row, text in texts.items():
             document = tantivy.Document()
             document.add_unsigned("row", row)
             cut = spaced(text)
             document.add_text("words", cut)
             document.add_text("surface", cut)
-            self._live_writer.add_document(document)
-        self._live_writer.commit()
+            writer.add_document(document)
+        writer.commit()
 
     def _written(self, mean_length: float) -> Postings:
         """Return a view of the files as they were written last."""
@@ -150,10 +160,6 @@ class WordIndex:
         deleted = sum(segment["deletes"]["num_deleted_docs"] for segment in segments if segment.get("deletes"))
         self._index.reload()
         return Postings(self._index.searcher(), self._schema, deleted, frozenset(), RecentView(), mean_length)
-
-    def _delete(self, row: int) -> None:
-        # delete_documents_by_term makes a signed term of the number, which matches no document
-        self._live_writer.delete_documents_by_query(tantivy.Query.term_query(self._schema, "row", row))
 
     @property
     def _live_writer(self) -> tantivy.IndexWriter:

@@ -106,9 +106,8 @@ def make_admin_key_file(runtime: Runtime) -> Path | None:
         if repository.key_count(connection):
             return None
         token, _ = _insert(connection, admin(ADMIN_KEY_FILE))
-        _write_private(
-            path, token
-        )  # before the commit: a stored key that was never written down would lock the service
+        # before the commit: a stored key that was never written down would lock the service
+        _write_private(path, token)
     reload(runtime)
     return path
 

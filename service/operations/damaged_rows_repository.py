@@ -97,7 +97,7 @@ def row_count(connection: Connection, table: str, collection_id: int) -> int:
 
 
 def collection_ids(connection: Connection) -> set[int]:
-    """Return the numbers of all collections, with those that are being deleted."""
+    """Return the numbers of all collections, also of collections that are being deleted."""
     return set(connection.execute(select(Collection.id)).scalars())
 
 

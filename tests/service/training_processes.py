@@ -114,7 +114,7 @@ def main() -> None:
     import service.training.child  # noqa: F401  (what the processes need, imported once)
     from service.training import __main__ as training
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for those that wait
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for the waiting processes
     with socket.socket(fileno=0) as requests:
         while (received := socket.recv_fds(requests, MAX_REQUEST_BYTES, 4))[0]:
             request, given = received[:2]

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -178,3 +179,20 @@ def test_a_write_that_fails_keeps_the_recent_documents_and_is_repeated(
     index.replace([2], ["copper"])
     assert rows(index.commit(), "copper") == [0, 1, 2]
     assert rows(WordIndex(tmp_path, "none").searcher(), "copper") == [0, 1, 2]
+
+
+def test_a_writer_that_failed_is_not_used_again(tmp_path: Path) -> None:
+    class Full:
+        """A writer on a full disk."""
+
+        def __getattr__(self, name: str) -> Any:
+            raise ValueError("No space left on device")
+
+    index = WordIndex(tmp_path, "none")
+    index.replace([0], ["copper"])
+    index.commit()
+    index._writer = Full()  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="No space"):
+        index.flush()
+    index.flush()
+    assert rows(WordIndex(tmp_path, "none").searcher(), "copper") == [0]
