@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,6 +29,7 @@ from service.feedback.schemas import EventIn, JudgmentIn
 from service.http import problems
 from service.http.allowed_hosts import AllowedHosts
 from service.http.authorisation import Authorisation
+from service.http.before_answers import BeforeAnswers
 from service.http.body_limit import BodyLimit
 from service.http.compression import Compression
 from service.http.declared_routes import declared_routes
@@ -43,12 +44,13 @@ from service.keys import actions as key_actions
 from service.keys import routes as keys
 from service.models import routes as models
 from service.operations import health
-from service.operations.authority import KeyAuthority
+from service.operations.authority import KeyAuthority, SearchAuthority
 from service.operations.housekeeping import Housekeeping
 from service.operations.idempotency import Idempotency
 from service.recommend import routes as recommend
 from service.rules import routes as rules
 from service.runtime.runtime import Runtime, going_on_a_full_disk
+from service.runtime.search_runtime import SearchRuntime
 from service.search import routes as search
 from service.settings import Settings, origins_in
 from service.snapshots import routes as snapshots
@@ -67,11 +69,18 @@ SLICES = (
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 
 
-def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool = True, owner: bool = False) -> FastAPI:
+def create_app(
+    settings: Settings,
+    runtime: Runtime | None = None,
+    trains: bool = True,
+    owner: bool = False,
+    before_answers: Callable[[], None] | None = None,
+) -> FastAPI:
     """Return the application. Without a runtime, it opens its own runtime at start and closes it at the end.
 
     trains: whether training runs and snapshots start by their schedules. owner: whether every request is of the owner
-    and needs no key, because only the owner reaches the server.
+    and needs no key, because only the owner reaches the server. before_answers: is called before every answer that may
+    tell of a change.
     """
 
     @asynccontextmanager
@@ -93,7 +102,33 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
                 await run_in_threadpool(opened.close)
 
     configure_logging(settings.log_level)
-    app = FastAPI(
+    app = _application(lifespan)
+    problems.install(app)
+    for module in SLICES:
+        app.include_router(module.router, max_body_size=MAX_BODY_BYTES)
+    app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
+    app.add_middleware(Idempotency)
+    _add_middleware(app, settings, owner)
+    if before_answers is not None:
+        app.add_middleware(BeforeAnswers, run=before_answers)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def create_worker_app(settings: Settings, runtime: SearchRuntime) -> FastAPI:
+    """Return the application of a worker, which answers searches alone."""
+    app = _application()
+    app.state.runtime, app.state.authority = runtime, SearchAuthority(runtime)
+    problems.install(app)
+    app.include_router(search.router, max_body_size=MAX_BODY_BYTES)
+    app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
+    app.include_router(health.router)
+    _add_middleware(app, settings, owner=False)
+    return app
+
+
+def _application(lifespan: Any = None) -> FastAPI:
+    return FastAPI(
         title="Softseek",
         version="1",
         description=DESCRIPTION,
@@ -103,11 +138,10 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
         docs_url=None,  # service.web serves /docs without another host
         redoc_url=None,
     )
-    problems.install(app)
-    for module in SLICES:
-        app.include_router(module.router, max_body_size=MAX_BODY_BYTES)
-    app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
-    app.add_middleware(Idempotency)
+
+
+def _add_middleware(app: FastAPI, settings: Settings, owner: bool) -> None:
+    """Add the middleware of every process; the last that is added is the first that sees a request."""
     app.add_middleware(Compression)
     app.add_middleware(BodyLimit)
     app.add_middleware(Overload, is_full=_is_full)
@@ -121,14 +155,12 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
         insecure=settings.insecure,
         cors_origins=origins_in(settings.cors_origins),
     )
-    app.add_middleware(SecurityHeaders)  # the last that is added is the first that sees a request
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    return app
+    app.add_middleware(SecurityHeaders)
 
 
 def _is_full(scope: Scope) -> bool:
     """Return whether the queue of searches has no place."""
-    runtime: Runtime | None = getattr(scope["app"].state, "runtime", None)
+    runtime: SearchRuntime | None = getattr(scope["app"].state, "runtime", None)
     return runtime is not None and runtime.search_pool.is_full
 
 

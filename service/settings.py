@@ -19,6 +19,9 @@ from index.encoding.precision import Precision
 PREFIX = "SOFTSEEK_"
 LEAST_KEY = 22
 """Characters of the admin key at least: so many random characters of base64 have 128 bits."""
+MAX_WORKERS = 64
+USUAL_WORKERS = 8
+"""The most processes that answer searches where the settings name no number."""
 ORIGIN = re.compile(r"https?://([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
 
 
@@ -40,11 +43,16 @@ class Settings(BaseSettings):
     encoder_precision: Precision = Field(
         "auto", description="The number format of the encoder. Vectors of all precisions of a model can be compared."
     )
+    workers: Annotated[int, Field(ge=1, le=MAX_WORKERS)] | None = Field(
+        None,
+        description="Processes that answer searches. Without a value: one for each core of the machine, at most 8.",
+    )
     search_threads: Annotated[int, Field(ge=1, le=64)] = Field(
-        2, description="Searches that run at the same time, each with a native thread."
+        2, description="Searches that run at the same time in each process, each with a native thread."
     )
     search_queue: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        64, description="Searches that may wait for a thread. Further searches get 503 with Retry-After."
+        64,
+        description="Searches that may wait for a thread in each process. Further searches get 503 with Retry-After.",
     )
     max_connections: Annotated[int, Field(ge=10, le=100_000)] = Field(
         1_000, description="Connections that are open at the same time. Further connections get 503 with Retry-After."
@@ -88,6 +96,11 @@ class Settings(BaseSettings):
         if any(not ORIGIN.fullmatch(origin) for origin in origins_in(origins)):
             raise ValueError("must be origins such as https://example.org, separated by commas")
         return origins
+
+    @property
+    def processes(self) -> int:
+        """The number of processes that answer searches, this one included."""
+        return self.workers or min(USUAL_WORKERS, len(os.sched_getaffinity(0)))
 
     @property
     def host_names(self) -> tuple[str, ...]:

@@ -59,7 +59,9 @@ class GenerationStore:
 
     def __init__(self, directory: Path, dim: int, language: str, reading: ReadingOptions = EXACTLY) -> None:
         self._directory = directory
-        self._words = WordIndex(directory / WORDS_FOLDER, language)
+        self.language = language
+        self.words_folder = directory / WORDS_FOLDER
+        self._words = WordIndex(self.words_folder, language)
         self._files = 0
         self._appender: Appender | None = None
         """The files and buffers of the current generation; None until the first document."""
@@ -213,7 +215,7 @@ class GenerationStore:
         """Seal all new keys, so that no search scans a tail. Searches and writes do not wait. Raises DamagedKeys."""
         self.settle()
         if _tail(self.current):
-            self._seal(*self._snapshot())
+            self._seal(*self.snapshot())
 
     def close(self) -> None:
         """End the background task and the writer of the word index. The current generation stays searchable."""
@@ -292,7 +294,7 @@ class GenerationStore:
     def _maintain(self) -> None:
         """Compact and seal, in the background, until neither is necessary."""
         while True:
-            state, appender = self._snapshot()
+            state, appender = self.snapshot()
             if is_sparse(state):
                 self._compact(state, appender)
             elif _is_tail_long(state):
@@ -300,8 +302,8 @@ class GenerationStore:
             else:
                 return
 
-    def _snapshot(self) -> tuple[Generation, Appender | None]:
-        """Return the current generation and its appender."""
+    def snapshot(self) -> tuple[Generation, Appender | None]:
+        """Return the current generation and its appender, None without documents."""
         with self._lock:
             return self.current, self._appender
 

@@ -44,22 +44,24 @@ class Memory:
     """(S, D), unit."""
     count: int
     """The number of past queries that are not forgotten."""
-    _names: GrowableArray[Any]
+    growable_names: GrowableArray[Any]
     """The query key of each past query, also if it is forgotten; the first S are of this memory."""
-    _spans: PagedNumbers
+    spans: PagedNumbers
     """The span of each past query; 0 if it is forgotten."""
-    _table: NDArray[np.void]
+    table: NDArray[np.void]
     """Memory keys (M,) of the type KEY; those of one past query are together, their rows ascend."""
-    _living: int
+    living: int
     """The number of memory keys that are not replaced."""
-    _index_of: ShardedMap
+    index_of: ShardedMap
     """Query key -> its past query, for all that are not forgotten."""
-    _sealed: SealedQueries | None
+    sealed: SealedQueries | None
     """An index over the first vectors, None in a small memory."""
-    _growable_vectors: GrowableArray[np.float32]
+    growable_vectors: GrowableArray[np.float32]
     """The array that `vectors` is a view of."""
-    _growable_table: GrowableArray[np.void]
-    """The array that `_table` is a view of."""
+    growable_table: GrowableArray[np.void]
+    """The array that `table` is a view of."""
+    packing: object
+    """The same object in all memories that were made from one another by appending."""
 
     @classmethod
     def of(cls, keys: Iterable[MemoryKey], dim: int) -> "Memory":
@@ -68,7 +70,7 @@ class Memory:
         vectors, names = GrowableArray(np.empty((0, dim), np.float32)), GrowableArray(np.empty(0, object))
         table: GrowableArray[np.void] = GrowableArray(np.empty(0, KEY))
         empty = cls(
-            vectors.view, 0, names, PagedNumbers(), table.view, 0, ShardedMap(), None, vectors, table
+            vectors.view, 0, names, PagedNumbers(), table.view, 0, ShardedMap(), None, vectors, table, object()
         )  # fmt: skip
         return empty.changed(
             {query_key: list(group) for query_key, group in groupby(ordered, lambda key: key.query_key)}
@@ -88,7 +90,7 @@ class Memory:
         names: list[str] = []
         added: list[tuple[int, int, int, float, float]] = []
         for query_key in sorted(keys):
-            group, index = keys[query_key], self._index_of.get(query_key)
+            group, index = keys[query_key], self.index_of.get(query_key)
             if index is not None and not (group and np.array_equal(self.vectors[index], group[0].vector)):
                 index_of[query_key], spans[index], index = None, 0, None
             if not group:
@@ -97,7 +99,7 @@ class Memory:
                 index = index_of[query_key] = size + len(names)
                 names.append(query_key)
                 vectors.append(group[0].vector)
-            spans[index] = len(self._table) + len(added) << COUNT_BITS | len(group)
+            spans[index] = len(self.table) + len(added) << COUNT_BITS | len(group)
             added += [(index, key.row, key.count, key.weight, key.exact) for key in group]
         after = self._appended(names, vectors, added, index_of, spans)
         return after._repacked()
@@ -110,82 +112,83 @@ class Memory:
         index_of: Mapping[str, int | None],
         spans: Mapping[int, int],
     ) -> "Memory":
-        size, before = len(self.vectors), len(self._table)
-        growable_vectors = self._growable_vectors.extended(size, vectors)
-        growable_table = self._growable_table.extended(before, np.asarray(added, KEY))
-        indexes = self._index_of.changed(index_of)
-        replaced = self._spans.take(at for at in spans if at < size) & (1 << COUNT_BITS) - 1
+        size, before = len(self.vectors), len(self.table)
+        growable_vectors = self.growable_vectors.extended(size, vectors)
+        growable_table = self.growable_table.extended(before, np.asarray(added, KEY))
+        indexes = self.index_of.changed(index_of)
+        replaced = self.spans.take(at for at in spans if at < size) & (1 << COUNT_BITS) - 1
         all_vectors = growable_vectors.rows[: size + len(names)]
         return Memory(
             vectors=all_vectors,
             count=len(indexes),
-            _names=self._names.extended(size, names),
-            _spans=self._spans.changed(spans),
-            _table=growable_table.rows[: before + len(added)],
-            _living=self._living + len(added) - int(replaced.sum()),
-            _index_of=indexes,
-            _sealed=sealed_queries(all_vectors, self._sealed),
-            _growable_vectors=growable_vectors,
-            _growable_table=growable_table,
+            growable_names=self.growable_names.extended(size, names),
+            spans=self.spans.changed(spans),
+            table=growable_table.rows[: before + len(added)],
+            living=self.living + len(added) - int(replaced.sum()),
+            index_of=indexes,
+            sealed=sealed_queries(all_vectors, self.sealed),
+            growable_vectors=growable_vectors,
+            growable_table=growable_table,
+            packing=self.packing,
         )
 
     def _repacked(self) -> "Memory":
         """Return this memory without forgotten past queries, or without replaced memory keys, if these are many."""
-        size, keys = len(self.vectors), len(self._table)
+        size, keys = len(self.vectors), len(self.table)
         if size - self.count > max(MOST_FORGOTTEN, size // 2):
             return Memory.of(self.keys, self.vectors.shape[1])
-        if keys - self._living <= max(MOST_REPLACED, keys // 2):
+        if keys - self.living <= max(MOST_REPLACED, keys // 2):
             return self
-        spans = self._spans.all(size)
+        spans = self.spans.all(size)
         counts = spans & (1 << COUNT_BITS) - 1
         first = np.cumsum(counts) - counts
-        table: GrowableArray[np.void] = GrowableArray(self._table[_positions(spans)])
+        table: GrowableArray[np.void] = GrowableArray(self.table[_positions(spans)])
         moved = PagedNumbers.of(np.where(counts, first << COUNT_BITS | counts, 0))
-        return replace(self, _spans=moved, _table=table.view, _growable_table=table)
+        return replace(self, spans=moved, table=table.view, growable_table=table, packing=object())
 
     @property
     def rows(self) -> Ints:
         """The document of each memory key (M,), also of those that are replaced."""
-        return self._table["row"]
+        return self.table["row"]
 
     @property
     def weights(self) -> Floats:
         """The signed weight of each memory key (M,)."""
-        return self._table["weight"]
+        return self.table["weight"]
 
     @property
     def counts(self) -> Ints:
         """The number of confirmations merged in each memory key (M,)."""
-        return self._table["count"]
+        return self.table["count"]
 
     @property
     def query_keys(self) -> tuple[str, ...]:
         """The query key of each past query (S,), FORGOTTEN for those that are. For inspection: it copies all."""
         size = len(self.vectors)
-        names, spans = self._names.rows[:size].tolist(), self._spans.all(size).tolist()
+        names, spans = self.growable_names.rows[:size].tolist(), self.spans.all(size).tolist()
         return tuple(name if span else FORGOTTEN for name, span in zip(names, spans, strict=True))
 
     @property
     def keys(self) -> list[MemoryKey]:
         """The memory keys, by query key and row."""
         found = []
-        for query_key in sorted(self._index_of):
-            index = self._index_of[query_key]
-            table = self._table[_positions(self._spans.take([index]))].tolist()
+        for query_key in sorted(self.index_of):
+            index = self.index_of[query_key]
+            table = self.table[_positions(self.spans.take([index]))].tolist()
             vector = self.vectors[index]
             found += [MemoryKey(row, vector, weight, query_key, count, exact) for _, row, count, weight, exact in table]
         return found
 
     def query_key_of(self, key: int) -> str:
         """Return the query key of the memory key at a position."""
-        return str(self._names.rows[self._table["query"][key]])
+        return str(self.growable_names.rows[self.table["query"][key]])
 
     def exact_of(self, query_key: str) -> tuple[Ints, Floats]:
         """Return the documents (m,) that come first for exactly this query, and their exact ratings (m,)."""
-        index = self._index_of.get(query_key)
+        index = self.index_of.get(query_key)
         if index is None:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        keys = self._table[_positions(self._spans.take([index]))]
+        keys = self.table[_positions(self.spans.take([index]))]
         rated = keys["exact"] > 0
         return keys["row"][rated], keys["exact"][rated]
 
@@ -196,8 +199,8 @@ class Memory:
         Memory keys are ordered by query key, not by age, so forgotten past queries do not affect the order of later
         sums.
         """
-        positions, cosine = near_queries(self.vectors, self._sealed, vector, radius)
-        names, spans = self._names.rows[positions].tolist(), self._spans.take(positions.tolist())
+        positions, cosine = near_queries(self.vectors, self.sealed, vector, radius)
+        names, spans = self.growable_names.rows[positions].tolist(), self.spans.take(positions.tolist())
         hidden = () if excluded_query is None else (excluded_query, anonymous_key(excluded_query))
         usable = [at for at in np.flatnonzero(spans).tolist() if names[at] not in hidden]
         found = np.asarray(sorted(usable, key=names.__getitem__), np.int64)

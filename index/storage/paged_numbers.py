@@ -10,6 +10,8 @@ PAGE_BITS = 12
 PAGE = 1 << PAGE_BITS
 """Numbers of a page. A change copies the pages that it concerns."""
 
+NO_NUMBERS: Ints = np.zeros(PAGE, np.int64)
+
 
 class PagedNumbers:
     """An immutable array of int64 in pages, initially 0. An array that is being read never changes."""
@@ -32,6 +34,17 @@ class PagedNumbers:
     def all(self, count: int) -> Ints:
         """Return a copy of the first numbers (count,)."""
         return np.concatenate([np.empty(0, np.int64), *self._pages])[:count]
+
+    def differing(self, other: "PagedNumbers") -> Ints:
+        """Return the positions (n,), ascending, where the numbers differ. Shared pages are not read."""
+        found = []
+        for number in range(max(len(self._pages), len(other._pages))):
+            mine, others = (
+                pages[number] if number < len(pages) else NO_NUMBERS for pages in (self._pages, other._pages)
+            )
+            if mine is not others:
+                found.append(np.flatnonzero(mine != others) + (number << PAGE_BITS))
+        return np.concatenate([np.empty(0, np.int64), *found])
 
     def changed(self, values: Mapping[int, int]) -> "PagedNumbers":
         """Return an array with these numbers, position -> number. It grows as far as necessary."""

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import tantivy
 
@@ -156,16 +157,22 @@ class WordIndex:
 
     def _written(self, mean_length: float) -> Postings:
         """Return a view of the files as they were written last."""
-        segments = json.loads((self._directory / META).read_bytes())["segments"]  # a merge meanwhile can only lower it
-        deleted = sum(segment["deletes"]["num_deleted_docs"] for segment in segments if segment.get("deletes"))
+        meta = json.loads((self._directory / META).read_bytes())
+        deleted = deleted_documents(meta)
         self._index.reload()
-        return Postings(self._index.searcher(), self._schema, deleted, frozenset(), RecentView(), mean_length)
+        files = self._index.searcher()
+        return Postings(files, self._schema, deleted, frozenset(), RecentView(), mean_length, meta["opstamp"])
 
     @property
     def _live_writer(self) -> tantivy.IndexWriter:
         if self._writer is None:
             self._writer = self._index.writer(WRITER_HEAP_BYTES, 1)
         return self._writer
+
+
+def deleted_documents(meta: Mapping[str, Any]) -> int:
+    """Return the number of deleted documents in the files that META lists. A merge after it can only lower it."""
+    return sum(segment["deletes"]["num_deleted_docs"] for segment in meta["segments"] if segment.get("deletes"))
 
 
 def _schema() -> tantivy.Schema:

@@ -36,6 +36,8 @@ class Postings:
     hidden: frozenset[int]
     recent: RecentView
     mean_length: float
+    opstamp: int = 0
+    """The number of the commit that wrote the files; merges keep it."""
 
     @property
     def documents(self) -> int:

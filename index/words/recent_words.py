@@ -7,7 +7,7 @@ number of documents that it sees, so searches read it without a lock while the w
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 K1, B = 1.2, 0.75
@@ -20,12 +20,14 @@ class RecentWords:
     def __init__(self) -> None:
         self.rows: list[int] = []
         self.lengths: list[int] = []
+        self.documents: list[tuple[int, list[str], list[str]]] = []
+        """What was appended, for the logs of other processes."""
         self.terms: dict[str, tuple[list[int], list[int]]] = {}
         """Term, a stem -> the positions in the log of the documents that contain it, and how often each does."""
         self.surface: dict[str, list[int]] = {}
         """Word of the vocabulary -> the positions of the documents that contain it."""
 
-    def append(self, row: int, terms: Sequence[str], surface: Iterable[str]) -> None:
+    def append(self, row: int, terms: Sequence[str], surface: Sequence[str]) -> None:
         """Append a document; `terms` are its stems in order, `surface` its words without stemming."""
         position = len(self.rows)
         for term, frequency in Counter(terms).items():
@@ -34,6 +36,7 @@ class RecentWords:
             positions.append(position)
         for word in set(surface):
             self.surface.setdefault(word, []).append(position)
+        self.documents.append((row, list(terms), list(surface)))
         self.lengths.append(len(terms))
         self.rows.append(row)
 

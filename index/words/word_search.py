@@ -65,7 +65,7 @@ class WordSearcher:
     """An immutable view of the index at one commit; safe to share between threads."""
 
     def __init__(self, postings: Postings, vocabulary: Vocabulary) -> None:
-        self._postings = postings
+        self.postings = postings
         self._searcher = postings.files
         self._schema = postings.schema
         self.vocabulary = vocabulary
@@ -75,7 +75,7 @@ class WordSearcher:
     @property
     def count(self) -> int:
         """The number of documents."""
-        return self._postings.documents
+        return self.postings.documents
 
     def read(self, text: str, options: ReadingOptions = EXACTLY) -> Reading:
         """Return the words of a query with their weights, and the words that stand for them."""
@@ -116,8 +116,8 @@ class WordSearcher:
         if query is None:
             return NOTHING
         query = query if allowed is None else self._restricted(query, allowed)
-        rows, scores = self._collect(self._postings.without_hidden(query), k)
-        recent = self._postings.search_recent(reading.terms, reading.corrected_terms, corrected)
+        rows, scores = self._collect(self.postings.without_hidden(query), k)
+        recent = self.postings.search_recent(reading.terms, reading.corrected_terms, corrected)
         if recent:
             rows = np.append(rows, np.fromiter(recent, np.int64))
             scores = np.append(scores, np.fromiter(recent.values(), np.float32))
@@ -151,10 +151,10 @@ class WordSearcher:
 
     def _correction(self, term: str) -> float:
         """Return the idf of a term among living documents over the idf that the library scores it with."""
-        if self._postings.are_counts_exact:
+        if self.postings.are_counts_exact:
             return 1.0
         vocabulary = self.vocabulary
-        return vocabulary.idf(vocabulary.term_count(term)) / self._postings.library_idf(term)
+        return vocabulary.idf(vocabulary.term_count(term)) / self.postings.library_idf(term)
 
     def _restricted(self, query: tantivy.Query, allowed: Ints) -> tantivy.Query:
         member = tantivy.Query.term_set_query(self._schema, "row", allowed.tolist())

@@ -4,6 +4,7 @@ import os
 import platform
 import signal
 import socket
+import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FrameType
@@ -20,6 +21,7 @@ from service.cli.protection import protect
 if TYPE_CHECKING:
     import uvicorn
 
+    from service.runtime.runtime import Runtime
     from service.settings import Settings
 
 BACKLOG = 2048
@@ -68,6 +70,15 @@ def serve(
         int | None,
         typer.Option(min=0, max=65535, help="The port; by default 8080. 0 selects a free port.", show_default=False),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=64,
+            help="Processes that answer searches; by default one for each core, at most 8.",
+            show_default=False,
+        ),
+    ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen beyond this machine, or behind a proxy, without API keys.")
     ] = False,
@@ -82,27 +93,64 @@ def serve(
     """Run the server until SIGTERM or Ctrl-C."""
     os.umask(0o077)  # the files of the data directory are for their owner alone
     stop = StopSignal()
-    settings = settings_from(data=data, host=host, port=port, insecure=insecure or None)
+    settings = settings_from(data=data, host=host, port=port, workers=workers, insecure=insecure or None)
     with bind(settings.host, settings.port) as listening, open_runtime(settings, new) as runtime:
-        import uvicorn
-
-        from service.app import create_app
-        from service.http.connection import Patience, bounded
-
         protect(runtime, listening, make_admin_key)
-        config = uvicorn.Config(
-            create_app(settings, runtime),
-            loop="uvloop",
-            ws="none",
-            http=bounded(Patience(settings.max_connections), lambda: runtime.search_pool.is_full),
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=DRAIN_SECONDS,
-        )
-        stop.server = uvicorn.Server(config)
         listening.listen(BACKLOG)  # connections before the server's start wait
         announce(settings, listening, json_out)
-        stop.server.run(sockets=[listening])
+        if settings.processes == 1:
+            serve_alone(settings, runtime, listening, stop)
+        else:
+            serve_with_workers(settings, runtime, listening, stop)
+
+
+def serve_alone(settings: "Settings", runtime: "Runtime", listening: socket.socket, stop: StopSignal) -> None:
+    """Answer all requests in this process."""
+    import uvicorn
+
+    from service.app import create_app
+    from service.http.connection import Patience, bounded
+
+    connections = bounded(Patience(settings.max_connections), lambda: runtime.search_pool.is_full)
+    stop.server = uvicorn.Server(server_config(create_app(settings, runtime), connections))
+    stop.server.run(sockets=[listening])
+
+
+def serve_with_workers(settings: "Settings", runtime: "Runtime", listening: socket.socket, stop: StopSignal) -> None:
+    """Answer requests in this process and in workers, which pass on to this process all but searches."""
+    from service.app import create_app
+    from service.http.connection import Patience, bounded
+    from service.workers.shared_server import SharedServer
+    from service.workers.supervisor import Workers
+
+    with tempfile.TemporaryDirectory(prefix="softseek-") as folder:  # the path of a socket must be short
+        address = Path(folder) / "service.sock"
+        internal = socket.socket(socket.AF_UNIX)
+        internal.bind(str(address))
+        workers = Workers(runtime, settings.processes - 1, address)
+        patience = Patience(2 * settings.max_connections)  # what workers pass on comes on connections of its own
+        connections = bounded(patience, lambda: runtime.search_pool.is_full, lambda: workers.cells.count_closed(0))
+        app = create_app(settings, runtime, before_answers=workers.publisher.publish)
+        stop.server = SharedServer(server_config(app, connections), listening, internal, workers)
+        try:
+            stop.server.run()
+        finally:
+            workers.stop()
+
+
+def server_config(app: Any, connections: type) -> "uvicorn.Config":
+    """Return the settings of a server."""
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        ws="none",
+        http=connections,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )
 
 
 def bind(host: str, port: int) -> socket.socket:

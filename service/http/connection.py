@@ -69,6 +69,9 @@ class BoundedConnection(HttpToolsProtocol, Presence):
 
     patience: ClassVar[Patience] = Patience()
     is_full: ClassVar[Callable[[], bool]] = staticmethod(lambda: False)
+    is_counted = False
+    """Whether `when_lost` is called for this connection."""
+    when_lost: ClassVar[Callable[[], object]] = staticmethod(lambda: None)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -85,6 +88,8 @@ class BoundedConnection(HttpToolsProtocol, Presence):
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
         self.leave()
+        if self.is_counted:
+            type(self).when_lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -255,6 +260,13 @@ class BoundedConnection(HttpToolsProtocol, Presence):
             self._refuse(TOO_SLOW)
 
 
-def bounded(patience: Patience, is_full: Callable[[], bool]) -> type[BoundedConnection]:
-    """Return the class of connections with these bounds. is_full: whether the queue of searches has no place."""
-    return type("Connection", (BoundedConnection,), {"patience": patience, "is_full": staticmethod(is_full)})
+def bounded(
+    patience: Patience, is_full: Callable[[], bool], when_lost: Callable[[], object] = lambda: None
+) -> type[BoundedConnection]:
+    """Return the class of connections with these bounds.
+
+    is_full: whether the queue of searches has no place. when_lost: called when a connection
+    with `is_counted` ends.
+    """
+    members = {"patience": patience, "is_full": staticmethod(is_full), "when_lost": staticmethod(when_lost)}
+    return type("Connection", (BoundedConnection,), members)

@@ -4,6 +4,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.metrics import REQUESTS
 
+NOT_MIRRORED = 599
+"""The status by which a worker's application tells that another process must answer. No client sees it."""
+
 
 class RequestCounter:
     """Counts responses by status class."""
@@ -13,7 +16,7 @@ class RequestCounter:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] == "http.response.start" and message["status"] != NOT_MIRRORED:
                 REQUESTS.labels(status=f"{message['status'] // 100}xx").inc()
             await send(message)
 

@@ -1,17 +1,18 @@
 """The keys of a running service, as the middleware of authorisation asks for them."""
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 
 from service.audit import actions as audit
 from service.http.access import Asked, Caller
 from service.runtime.runtime import Runtime
+from service.runtime.search_runtime import SearchRuntime
 from service.storage.pending_acts import acting
 
 
-class KeyAuthority:
-    """Answers the questions of `service.http.authorisation.Authority`."""
+class SearchAuthority:
+    """Answers the questions of `service.http.authorisation.Authority` about searches, which are no acts."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: SearchRuntime) -> None:
         self._runtime = runtime
 
     def has_keys(self) -> bool:
@@ -31,9 +32,24 @@ class KeyAuthority:
         return self._runtime.aliases.get(name, name)
 
     def acting(self, asked: Asked) -> AbstractContextManager[None]:
+        """Return a context that stores nothing."""
+        return nullcontext()
+
+    def record(self, asked: Asked, status: int) -> None:
+        """Store nothing."""
+
+
+class KeyAuthority(SearchAuthority):
+    """Answers the questions of `service.http.authorisation.Authority` about all operations."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
+        self._owner = runtime
+
+    def acting(self, asked: Asked) -> AbstractContextManager[None]:
         """Store the act of a request, if it is one, in the first transaction that the context commits."""
         return acting(audit.Act(asked))
 
     def record(self, asked: Asked, status: int) -> None:
         """Store the act of a request, or the status of its answer where the act is stored. It does so durably."""
-        audit.record(self._runtime, asked, status)
+        audit.record(self._owner, asked, status)

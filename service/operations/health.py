@@ -11,14 +11,14 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from index.errors import DamagedFile, DamagedKeys
 from service.http.access import Asking
 from service.http.answers import answers
-from service.http.metrics import REGISTRY
+from service.http.metrics import exposition
 from service.http.problems import Problem
 from service.operations import repository
 from service.operations.answers import Liveness, Readiness
@@ -71,7 +71,7 @@ async def readyz(request: Request, asking: Asking) -> dict[str, Any]:
 @router.get("/metrics", response_class=PlainTextResponse)
 def metrics(runtime: Running) -> Response:
     """Return counters and timings in the text format of Prometheus."""
-    lines = [generate_latest(REGISTRY), b"# TYPE softseek_documents gauge\n"]
+    lines = [exposition(runtime.samples_of_workers()), b"# TYPE softseek_documents gauge\n"]
     lines += [
         f'softseek_documents{{collection="{name}"}} {state.generation.count}\n'.encode()
         for name, state in sorted(runtime.collections.items())

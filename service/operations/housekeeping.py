@@ -11,7 +11,6 @@ from service.operations.each_collection import for_each_collection
 from service.operations.retention import forget_old_feedback
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark
-from service.runtime.loader import with_sound_index
 from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.runtime import Runtime
 from service.snapshots.actions import make_due_snapshot
@@ -82,7 +81,7 @@ def save_paused(runtime: Runtime, seen: dict[int, int]) -> None:
     def save(state: CollectionState) -> None:
         before, seen[state.id] = seen.get(state.id), state.documents_watermark
         if before == state.documents_watermark:
-            with_sound_index(runtime.database, state, state.save)
+            state.with_sound_index(state.save)
 
     for_each_collection(runtime, save)
 

@@ -17,9 +17,9 @@ from index.records import Ints
 from index.words.query_syntax import ParsedQuery
 from service.http.problems import Problem
 from service.recommend.schemas import RecommendIn
-from service.runtime.collection import CollectionState, Serving
-from service.runtime.loader import with_sound_index
+from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
+from service.runtime.served_collection import Serving
 from service.search import repository
 from service.search.actions import VECTORS_PENDING
 from service.search.hits import stored_hit, with_fields
@@ -65,7 +65,7 @@ def answer(
     stopwatch = Stopwatch(arrived)
     stopwatch.lap("queue")
     _require_one_opinion(request)
-    return with_sound_index(runtime.database, state, lambda: _current(runtime, state, request, stopwatch, forced))
+    return state.with_sound_index(lambda: _current(runtime, state, request, stopwatch, forced))
 
 
 def _current(

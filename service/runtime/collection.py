@@ -8,36 +8,30 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import structlog
 from sqlalchemy import RowMapping
 
-from index.encoding.encoder import Encoder
-from index.errors import EncoderMismatch
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
 from index.memory.aggregation import Confirmations
 from index.memory.bounded_memory import BoundedMemory, ReadLog
-from index.memory.click_worth import ASSUMED_WORTH, ClickWorth
+from index.memory.click_worth import ClickWorth
 from index.memory.confirmation import Confirmation
 from index.memory.exact import ClickCount
 from index.memory.grades import Bounds, DecayClock
-from index.ranking.attention import AttentionHead, HeadConfig
-from index.words.reading_options import ReadingOptions
+from index.ranking.attention import AttentionHead
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.rules import Rulebook
+from service.runtime.served_collection import ServedCollection, Serving
 
 BOUNDS = Bounds()
 HEAL_SECONDS = 30.0
 """Least time between two attempts of writes to heal an index; a rebuild takes longer than a write should."""
-COMMITS_MISSING = "commits_missing"
-"""The database lacks changes that an earlier process committed."""
-INDEX_BEHIND = "index_behind"
-"""The index lacks committed changes, because it could not be written."""
 WEIGHED = 2000
 """Past queries that are merged again at once after another model became the champion. Clicks wait in the meantime."""
 
@@ -47,18 +41,7 @@ ClickCounter = Callable[[Mapping[str, Sequence[int]]], Mapping[str, Mapping[int,
 """Query key -> rows to query key -> row -> count of clicks. It sees what is committed."""
 
 
-@dataclass(frozen=True)
-class Serving:
-    """The model that answers searches. It is replaced as a whole, so that a search uses a single version."""
-
-    version: int
-    head: AttentionHead
-    degraded: tuple[str, ...] = ()
-    worth: ClickWorth = ASSUMED_WORTH
-    """The worth of clicks in memory, frozen with the champion."""
-
-
-class CollectionState:
+class CollectionState(ServedCollection):
     """One collection of a running service."""
 
     def __init__(self, row: RowMapping, directory: Path, store: GenerationStore, serving: Serving) -> None:
@@ -79,14 +62,9 @@ class CollectionState:
         """Keeps `memory` within the limit of the settings."""
         self.read_log: ReadLog = empty_log
         """Reads stored confirmations; `service.runtime.loader` sets it."""
-        self.known_words: frozenset[str] = frozenset()
-        """The words that the encoder knows. They are not corrected in queries."""
         self.without_vectors: set[int] = set()
         """The rows of documents that are searchable by words, and whose vectors are still being made."""
         self.rules = Rulebook()
-        """The documents that the owner pins and hides for some queries."""
-        self.field_columns: object = None
-        """The values of filterable fields, which `service.search.field_columns` makes at the first use."""
         self.count_clicks: ClickCounter = no_clicks
         """Counts the clicks in logged impressions; `service.runtime.loader` sets it."""
         self.lock = threading.RLock()
@@ -94,33 +72,31 @@ class CollectionState:
         self.training_lock = threading.Lock()
         """A training run holds it from its start to its end."""
         self.saved_watermark = -1
-        self.behind = False
-        """Whether the index lacks a change that is committed to the database."""
-        self.missing_changes = 0
-        """The number of changes that an earlier process committed and the database lacks."""
         self.mark: Callable[[int], None] = lambda _: None
         """Writes the watermark of a committed change beside the database; `service.runtime.runtime` sets it."""
         self.shelter: Shelter | None = None
         """The temporary folder of an index that the full disk of the data directory had no place for."""
+        self.rebuild: Callable[[Generation], None] = lambda _: None
+        """Rebuilds a damaged index from the database; `service.runtime.loader` sets it."""
         self.reindex: Callable[[bool], None] = lambda _: None
         """Brings the index up to the database, or makes it again as a whole; `service.runtime.loader` sets it."""
         self._healed_at = 0.0
         """The moment of the last attempt to heal the index, by `time.monotonic`."""
 
     @property
-    def initial(self) -> HeadConfig:
-        """The configuration of this collection's untrained head: model version 0, where training starts."""
-        return self.settings.initial(self.dim)
-
-    @property
-    def reading(self) -> ReadingOptions:
-        """How queries of this collection are read."""
-        return replace(self.settings.reading, known=self.known_words)
-
-    @property
     def generation(self) -> Generation:
-        """The generation that searches use now."""
         return self.store.current
+
+    @property
+    def awaits_vectors(self) -> bool:
+        return bool(self.without_vectors)
+
+    @property
+    def changes_published(self) -> AbstractContextManager[object]:
+        return self.lock  # writers hold it from their commit until their generation is published
+
+    def mend(self, damaged: Generation) -> None:
+        self.rebuild(damaged)
 
     def configure(self, settings: CollectionSettings) -> None:
         """Use new settings. Where version 0 serves, it gets the new initial head. The caller holds the lock."""
@@ -133,14 +109,6 @@ class CollectionState:
         """Leave these words of queries uncorrected."""
         self.known_words = words
         self.store.configure(self.reading)
-
-    def require_encoder(self, encoder: Encoder) -> None:
-        """Raise EncoderMismatch unless this encoder made the collection's keys."""
-        if encoder.fingerprint != self.fingerprint:
-            raise EncoderMismatch(
-                f"the collection {self.name!r} was created with another encoder (fingerprint {self.fingerprint[:12]}, "
-                f"now {encoder.fingerprint[:12]}): set SOFTSEEK_ENCODER to the encoder of the collection"
-            )
 
     def publish(
         self,
@@ -199,16 +167,6 @@ class CollectionState:
             self.behind, self._healed_at = False, 0.0
             log.warning("index_healed", collection=self.name)
             return True
-
-    @property
-    def degraded(self) -> tuple[str, ...]:
-        """Why answers by the champion are less than they should be."""
-        return self.degraded_by(self.serving)
-
-    def degraded_by(self, serving: Serving) -> tuple[str, ...]:
-        """Return why answers by this model are less than they should be."""
-        missing = (COMMITS_MISSING,) if self.missing_changes else ()
-        return (*serving.degraded, *missing, *((INDEX_BEHIND,) if self.behind else ()))
 
     def remember(self, watermark: int, added: Iterable[Confirmation], removed: Iterable[int] = ()) -> None:
         """Publish a generation with confirmations added and removed. The caller holds the lock.

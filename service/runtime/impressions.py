@@ -3,6 +3,7 @@
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from service.runtime.feedback_repository import insert_impressions
@@ -19,6 +20,8 @@ class ImpressionLog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.sources: list[Callable[[], None]] = []
+        """Functions that queue the impressions that other processes have sent."""
         self._failures = RepeatedFailures("impression_lost")
         self._queue: queue.Queue[dict[str, Any] | threading.Event | None] = queue.Queue(maxsize=20 * BATCH)
         self._thread = threading.Thread(target=self._write_all, name="impressions", daemon=True)
@@ -29,7 +32,9 @@ class ImpressionLog:
         self._queue.put(impression)
 
     def flush(self) -> None:
-        """Wait until every impression queued so far is committed."""
+        """Wait until every impression queued so far, here and in other processes, is committed."""
+        for drain in list(self.sources):
+            drain()
         reached = threading.Event()
         self._queue.put(reached)
         reached.wait()

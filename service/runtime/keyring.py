@@ -53,6 +53,15 @@ class Keyring:
         self._keys = known
 
     @property
+    def known(self) -> object:
+        """The same object until keys are loaded again."""
+        return self._keys
+
+    def note_use(self, key_id: str, moment: float) -> None:
+        """Note the use of a key in another process, in seconds since 1970."""
+        self._used[key_id] = max(moment, self._used.get(key_id, 0.0))
+
+    @property
     def origins(self) -> frozenset[str]:
         """The origins of all keys."""
         return self._origins

@@ -1,7 +1,7 @@
 """Creates collections, and builds their state in memory from the tables."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy import Connection, RowMapping
 
 from index.encoding.encoder import Encoder
-from index.errors import DamagedFile, DamagedKeys
+from index.errors import DamagedFile
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
 from index.memory.bounded_memory import BoundedMemory
@@ -20,7 +20,7 @@ from index.memory.confirmation import Confirmation
 from index.ranking.attention import AttentionHead
 from index.records import MemoryKey
 from service.runtime.click_repository import click_counts
-from service.runtime.collection import BOUNDS, CollectionState, Serving, Shelter, empty_memory
+from service.runtime.collection import BOUNDS, CollectionState, Shelter, empty_memory
 from service.runtime.collection_repository import (
     PART_SIZE,
     collection_row,
@@ -37,6 +37,7 @@ from service.runtime.model_files import load_version
 from service.runtime.model_repository import champion_version, click_worth, insert_model, point_alias
 from service.runtime.rule_repository import rules
 from service.runtime.rules import Rulebook
+from service.runtime.served_collection import Serving
 from service.storage.database import Database
 
 T = TypeVar("T")
@@ -108,6 +109,7 @@ def load_collection(database: Database, row: RowMapping, data: Path, sheltered: 
         state.saved_watermark, state.shelter, state.behind = saved, shelter, shelter is not None
         state.without_vectors = rows_without_vectors(connection, row["id"])
         state.reindex = partial(reindex, database, state)
+        state.rebuild = partial(rebuild_index, database, state)
         state.count_clicks = partial(click_counts, database, row["id"])
         state.read_log = partial(read_confirmations, database, row["id"])
         state.load_memory(confirmations_without_vectors(connection, row["id"]), row["watermark"])
@@ -155,16 +157,6 @@ def load_serving(connection: Connection, row: RowMapping, data: Path) -> Serving
     except DamagedFile as damage:
         log.error("champion_damaged", collection=row["name"], version=champion, reason=str(damage))
         return Serving(0, AttentionHead(initial), ("champion_damaged",))
-
-
-def with_sound_index(database: Database, state: CollectionState, work: Callable[[], T]) -> T:
-    """Return the result of work on the index. If the index is damaged, it is rebuilt, and the work is done again."""
-    generation = state.generation
-    try:
-        return work()
-    except DamagedKeys:
-        rebuild_index(database, state, generation)
-        return work()
 
 
 def rebuild_index(database: Database, state: CollectionState, damaged: Generation) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from index.errors import EncoderMismatch
 from index.storage.files import make_durable_directory, sync_directory
-from service.runtime.collection import CollectionState, Serving
+from service.runtime.collection import CollectionState
 from service.runtime.model_files import load_version, model_directory, set_aside
 from service.runtime.model_repository import (
     champion_version,
@@ -22,6 +22,7 @@ from service.runtime.model_repository import (
     point_alias,
 )
 from service.runtime.runtime import Runtime
+from service.runtime.served_collection import Serving
 
 
 def register(

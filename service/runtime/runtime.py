@@ -5,23 +5,17 @@ every collection.
 """
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
 
-import faiss
 import structlog
 from sqlalchemy import RowMapping
 from threadpoolctl import threadpool_limits
 
 from index.encoding.encoder import Encoder, load_encoder
-from index.records import Floats
 from index.storage.files import make_durable_directory
 from index.storage.full_disk import is_full
-from service.http.problems import not_found
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import collection_aliases, collection_rows, greatest_collection_id
 from service.runtime.collection_settings import CollectionSettings
@@ -29,50 +23,47 @@ from service.runtime.first_start import require_database, start_anew
 from service.runtime.impressions import ImpressionLog
 from service.runtime.jobs import Jobs
 from service.runtime.key_repository import known_keys
-from service.runtime.keyring import Keyring
 from service.runtime.leftovers import delete_leftovers
 from service.runtime.loader import create_collection, load_collection
-from service.runtime.search_pool import SearchPool
+from service.runtime.search_runtime import SearchRuntime
 from service.runtime.training_supervisor import TrainingSupervisor
 from service.settings import Settings
 from service.storage.database import DATABASE_FILE, ENCODERS, Database, OwnerLock
 from service.storage.watermarks import Watermarks
 
 DEFAULT_COLLECTION = "default"
-CACHED_QUERIES = 4096
-"""Query vectors kept in memory: clients ask for further pages and repeat queries."""
-
-T = TypeVar("T")
 log = structlog.get_logger()
 
 
-class Runtime:
+class Runtime(SearchRuntime):
     """The shared parts of a running service. It is opened at the start and closed at the end."""
 
+    database: Database
+    impressions: ImpressionLog
+
     def __init__(self, settings: Settings, lock: OwnerLock, database: Database, encoder: Encoder) -> None:
-        self.settings = settings
-        self.database = database
-        self.encoder = encoder
+        super().__init__(settings, database, encoder)
         self.jobs = Jobs(database, settings.max_tasks)
         self.impressions = ImpressionLog(database)
         self.training = TrainingSupervisor()
         self.collections: dict[str, CollectionState] = {}
-        self.aliases: dict[str, str] = {}
-        """Alias -> name of its collection. The collection may have been deleted."""
         self.collections_lock = threading.RLock()
         self.snapshot_lock = threading.Lock()
         """Held while a snapshot waits or is made: there is at most one. An erasure holds it too."""
         self.export_slots = threading.BoundedSemaphore(2)
         """Exports that may be written at the same time. Each keeps a state of the database."""
+        self.waits_elsewhere: Callable[[], bool] = lambda: False
+        """Returns whether a search waits in a worker; `service.workers` sets it."""
+        self.samples_of_workers: Callable[[], Iterable[Mapping[str, float]]] = tuple
+        """Returns the counts of the metrics of workers; `service.workers` sets it."""
         self.missing_collections = range(0)
         """The numbers of collections that an earlier process changed and that the database has never known."""
-        self.keyring = Keyring()
+        self.forgotten = 0
+        """How often the texts of queries were forgotten: the copies of other processes must follow."""
         self.closing = False
         """Whether the service is closing. Work that stops then is resumed at the next start."""
         self._lock = lock
-        self.search_pool = SearchPool(settings.search_threads, settings.search_queue, _one_native_thread)
         self._watermarks = Watermarks(settings.data)
-        self._encode_query = lru_cache(CACHED_QUERIES)(self._encode_one)
 
     @classmethod
     def open(cls, settings: Settings, encoder: Encoder | None = None, new: bool = False) -> "Runtime":
@@ -123,16 +114,23 @@ class Runtime:
                 log.exception("index_not_saved", collection=state.name)
 
     def find_collection(self, name: str) -> CollectionState | None:
-        """Return a collection by its name or an alias, or None."""
-        collections = self.collections
-        return collections.get(name) or collections.get(self.aliases.get(name, ""))
+        state = super().find_collection(name)
+        assert state is None or isinstance(state, CollectionState)
+        return state
 
     def collection(self, name: str) -> CollectionState:
-        """Return a collection by its name or an alias. Raises Problem 404 if it does not exist."""
-        state = self.find_collection(name)
-        if state is None:
-            raise not_found("collection")
+        state = super().collection(name)
+        assert isinstance(state, CollectionState)
         return state
+
+    @property
+    def has_waiting_searches(self) -> bool:
+        """Whether a search waits for a thread, here or in a worker."""
+        return self.search_pool.has_waiting or self.waits_elsewhere()
+
+    def forget_queries(self) -> None:
+        super().forget_queries()
+        self.forgotten += 1
 
     def create_collection(self, name: str, settings: CollectionSettings) -> CollectionState:
         """Create an empty collection with the untrained model as champion, durably."""
@@ -151,18 +149,6 @@ class Runtime:
         if new:
             self._watermarks.write(state.id, 0)
         return self._adopted(state)
-
-    def query_vector(self, text: str) -> Floats:
-        """Return the unit vector (D,) of a query text."""
-        return self._encode_query(text)
-
-    def forget_queries(self) -> None:
-        """Drop the query vectors that are kept in memory, with their texts."""
-        self._encode_query.cache_clear()
-
-    def run_search(self, work: Callable[[], T]) -> "Future[T]":
-        """Run a search in the pool of search threads. Raises Problem 503 `overloaded` if its queue is full."""
-        return self.search_pool.submit(work)
 
     @property
     def staging(self) -> Path:
@@ -204,11 +190,6 @@ class Runtime:
             self._watermarks.write(number, 0)
         self.missing_collections = range(0)
 
-    def _encode_one(self, text: str) -> Floats:
-        vector: Floats = self.encoder.encode_queries([text])[0]
-        vector.setflags(write=False)
-        return vector
-
     def _load(self) -> None:
         for folder in (self.staging, self.imports):
             with going_on_a_full_disk():
@@ -244,7 +225,3 @@ def _encoder_of(settings: Settings) -> Encoder:
     encoder = load_encoder(settings.encoder, settings.encoder_precision, settings.data / ENCODERS)
     log.info("encoder_loaded", encoder=settings.encoder, precision=encoder.precision)
     return encoder
-
-
-def _one_native_thread() -> None:
-    faiss.omp_set_num_threads(1)

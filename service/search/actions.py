@@ -17,9 +17,8 @@ from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
 from service.http.access import OWNER, Caller
-from service.runtime.collection import CollectionState
-from service.runtime.loader import with_sound_index
-from service.runtime.runtime import Runtime
+from service.runtime.search_runtime import SearchRuntime
+from service.runtime.served_collection import ServedCollection
 from service.search import exploring, pinning, selection
 from service.search.closest_sentence import closest_sentence
 from service.search.hits import BEST, Searched, page_of_hits
@@ -41,8 +40,8 @@ VECTORS_PENDING = "vectors_pending"
 
 
 def answer(
-    runtime: Runtime,
-    state: CollectionState,
+    runtime: SearchRuntime,
+    state: ServedCollection,
     request: SearchIn,
     arrived: float | None = None,
     caller: Caller = OWNER,
@@ -55,16 +54,16 @@ def answer(
     """
     stopwatch = Stopwatch(time.perf_counter() if arrived is None else arrived)
     stopwatch.lap("queue")
-    return with_sound_index(runtime.database, state, lambda: _answer(runtime, state, request, stopwatch, caller))
+    return state.with_sound_index(lambda: _answer(runtime, state, request, stopwatch, caller))
 
 
 def _answer(
-    runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch, caller: Caller
+    runtime: SearchRuntime, state: ServedCollection, request: SearchIn, stopwatch: Stopwatch, caller: Caller
 ) -> dict[str, Any]:
     searched = _find(runtime, state, request, stopwatch, caller)
     hits = page_of_hits(runtime, state, request, searched)
     if len(hits) < len(searched.page):
-        with state.lock:  # a writer deleted documents and holds the lock until the generation without them is published
+        with state.changes_published:  # a writer deleted documents and has not published the generation without them
             searched = _find(runtime, state, request, stopwatch, caller)
             hits = page_of_hits(runtime, state, request, searched)
     body = _body(runtime, request, searched, hits)
@@ -78,14 +77,14 @@ def _answer(
         stopwatch.lap("answer")
     body |= stopwatch.report()
     body["degraded"] += state.degraded_by(searched.serving)
-    body["degraded"] += [VECTORS_PENDING] if state.without_vectors and request.mode != "words" else []
+    body["degraded"] += [VECTORS_PENDING] if state.awaits_vectors and request.mode != "words" else []
     if request.log and not searched.everything:
         runtime.impressions.add(impression(state, request, searched, body))
     return body
 
 
 def _find(
-    runtime: Runtime, state: CollectionState, request: SearchIn, stopwatch: Stopwatch, caller: Caller
+    runtime: SearchRuntime, state: ServedCollection, request: SearchIn, stopwatch: Stopwatch, caller: Caller
 ) -> Searched:
     """Return the ranking of a search, its page, and all that its answer reports."""
     selection.require_filterable(state, request)
@@ -139,7 +138,7 @@ def _without_leaks(request: SearchIn, caller: Caller) -> SearchIn:
 
 
 def _query(
-    runtime: Runtime, generation: Generation, request: SearchIn, text: str, allowed: Mask | None, everything: bool
+    runtime: SearchRuntime, generation: Generation, request: SearchIn, text: str, allowed: Mask | None, everything: bool
 ) -> tuple[Query, Reading | None]:
     """Return the query and its reading; a query for everything has none, and is not encoded."""
     count = max(request.candidates, request.offset + request.limit + 1)
@@ -168,7 +167,7 @@ def _is_null_calibrated(request: SearchIn, searched: Searched) -> bool:
     return whole and searched.serving.head.is_null_calibrated
 
 
-def _body(runtime: Runtime, request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -> dict[str, Any]:
+def _body(runtime: SearchRuntime, request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the response body without its matrices, its answer and its times."""
     ranking, null_calibrated = searched.ranking, _is_null_calibrated(request, searched)
     body = {

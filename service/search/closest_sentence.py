@@ -16,7 +16,7 @@ from index.ranking.explanation import best_passage
 from index.ranking.retrieval import Mode, read_query
 from index.ranking.sentences import Sentences, sentence_weights
 from index.records import Floats, KeyKind
-from service.runtime.runtime import Runtime
+from service.runtime.search_runtime import SearchRuntime
 from service.search import repository
 from service.search.hits import Searched
 
@@ -38,7 +38,7 @@ class _Span:
     vector: Floats | None
 
 
-def closest_sentence(runtime: Runtime, searched: Searched) -> dict[str, Any] | None:
+def closest_sentence(runtime: SearchRuntime, searched: Searched) -> dict[str, Any] | None:
     """Return id, start, end, text and weight of the sentence with the most attention; None without a sentence.
 
     The earlier sentence wins among equal weights. Documents deleted since the generation was published are left out.
@@ -56,7 +56,7 @@ def closest_sentence(runtime: Runtime, searched: Searched) -> dict[str, Any] | N
     return {"id": span.id, "start": span.start, "end": span.end, "text": span.text, "weight": float(weights[best])}
 
 
-def _weights(runtime: Runtime, searched: Searched, spans: list[_Span]) -> Floats:
+def _weights(runtime: SearchRuntime, searched: Searched, spans: list[_Span]) -> Floats:
     generation, vectors = searched.generation, None
     if searched.query.mode is not Mode.WORDS:
         unknown = [span.text for span in spans if span.vector is None]
@@ -68,7 +68,7 @@ def _weights(runtime: Runtime, searched: Searched, spans: list[_Span]) -> Floats
     return sentence_weights(searched.serving.head, reading.words, searched.ranking, sentences)
 
 
-def _sentences(runtime: Runtime, searched: Searched, rank: int, id: str, text: str) -> Iterator[_Span]:
+def _sentences(runtime: SearchRuntime, searched: Searched, rank: int, id: str, text: str) -> Iterator[_Span]:
     """Yield the sentences of the hit at a 0-based rank, in reading order."""
     generation, doc_index = searched.generation, int(searched.ranking.doc_indices[rank])
     keys = _sentence_keys(generation, searched.ranking.asked, doc_index)

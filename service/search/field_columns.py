@@ -13,9 +13,9 @@ import numpy as np
 import orjson
 
 from index.records import Ints
-from service.runtime.collection import CollectionState
+from service.runtime.served_collection import ServedCollection
 from service.search import repository
-from service.storage.database import Database
+from service.storage.database import DatabaseReader
 
 Scalar = str | int | float | bool
 SPARE_ROWS = 10_000
@@ -61,7 +61,7 @@ class Columns:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def extend(self, database: Database, collection_id: int, newest: int) -> None:
+    def extend(self, database: DatabaseReader, collection_id: int, newest: int) -> None:
         """Read the documents after the last row, until the row `newest` is there."""
         with self._lock:
             last = self._rows[-1] if self._rows else -1
@@ -154,7 +154,7 @@ def label(value: Scalar) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def columns_of(database: Database, state: CollectionState, newest: int) -> Columns:
+def columns_of(database: DatabaseReader, state: ServedCollection, newest: int) -> Columns:
     """Return the columns of the filterable fields of a collection, up to the row `newest`."""
     fields = tuple(state.settings.filterable)
     columns = state.field_columns

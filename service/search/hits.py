@@ -16,8 +16,8 @@ from index.records import Ints, KeyKind
 from index.words.query_syntax import ParsedQuery
 from index.words.query_words import Field
 from service.http.access import Caller
-from service.runtime.collection import CollectionState, Serving
-from service.runtime.runtime import Runtime
+from service.runtime.search_runtime import SearchRuntime
+from service.runtime.served_collection import ServedCollection, Serving
 from service.search import repository
 from service.search.highlights import Highlighter
 from service.search.past_queries import past_queries
@@ -61,7 +61,7 @@ class Searched:
 
 
 def page_of_hits(
-    runtime: Runtime, state: CollectionState, request: SearchIn, searched: Searched
+    runtime: SearchRuntime, state: ServedCollection, request: SearchIn, searched: Searched
 ) -> list[dict[str, Any]]:
     """Return the hits of a page, without documents that were deleted since the generation was published."""
     ranking = searched.ranking
@@ -131,7 +131,7 @@ def _highlighted(searched: Searched) -> dict[str, frozenset[str]]:
     return {field: terms if field in reading.words.uncorrected_fields else corrected for field in Field}
 
 
-def _explanation(runtime: Runtime, state: CollectionState, searched: Searched, rank: int) -> dict[str, Any]:
+def _explanation(runtime: SearchRuntime, state: ServedCollection, searched: Searched, rank: int) -> dict[str, Any]:
     keys = explain_keys(searched.generation, searched.serving.head, searched.query, searched.ranking, rank)
     if not searched.caller.reads_log:
         keys = [key for key in keys if key.kind is not KeyKind.QUERY]

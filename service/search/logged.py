@@ -6,8 +6,8 @@ from index.learning.examples import expected_examinations
 from index.memory.click_worth import ASSUMED_CURVE
 from index.memory.query_key import as_query_key
 from service.http.problems import not_found
-from service.runtime.collection import CollectionState
-from service.runtime.runtime import Runtime
+from service.runtime.search_runtime import SearchRuntime
+from service.runtime.served_collection import ServedCollection
 from service.search import repository
 from service.search.exploring import exact_count
 from service.search.hits import Searched
@@ -23,7 +23,7 @@ ALSO_SELECTING = {"explore", "typos", "prefix", "operators", "distinct", "min_lo
 """Further parameters that the impression of a search with exploration keeps, where they are not the default."""
 
 
-def impression(state: CollectionState, request: SearchIn, searched: Searched, body: dict[str, Any]) -> dict[str, Any]:
+def impression(state: ServedCollection, request: SearchIn, searched: Searched, body: dict[str, Any]) -> dict[str, Any]:
     """Return the stored record of a search with this answer."""
     shown = [{name: hit[name] for name in SHOWN if name in hit} for hit in body["hits"]]
     wanted = request.model_dump(include=SELECTING | ({"context"} if request.context else set()))
@@ -60,7 +60,7 @@ def _add_selection(shown: list[dict[str, Any]], searched: Searched) -> None:
             hit["exact_rating"] = True
 
 
-def show_query(runtime: Runtime, state: CollectionState, query_id: str) -> dict[str, Any]:
+def show_query(runtime: SearchRuntime, state: ServedCollection, query_id: str) -> dict[str, Any]:
     """Return a logged search: the request, the hits with their propensities, and the model."""
     runtime.impressions.flush()
     with runtime.database.read() as connection:

@@ -8,7 +8,7 @@ import numpy as np
 from index.ranking import heatmaps
 from index.ranking.retrieval import Mode, read_query
 from index.records import Floats
-from service.runtime.runtime import Runtime
+from service.runtime.search_runtime import SearchRuntime
 from service.search.hits import Searched
 from service.search.schemas import SearchIn
 
@@ -16,7 +16,9 @@ MATRIX = "matrix"
 """The value of `explain` that asks for the matrices."""
 
 
-def matrix(runtime: Runtime, request: SearchIn, searched: Searched, hits: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def matrix(
+    runtime: SearchRuntime, request: SearchIn, searched: Searched, hits: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     """Return the matrices of the first hits of a page. A search by words alone has no matrix of words by keys."""
     shown = {int(searched.page[hit["position"] - request.offset - 1]): hit for hit in hits[: heatmaps.MAX_HITS]}
     found = {"parts_by_documents": _parts(searched, shown)}
@@ -31,7 +33,7 @@ def _parts(searched: Searched, shown: dict[int, dict[str, Any]]) -> dict[str, An
     return {"parts": list(names), "documents": documents, "cells": cells.tolist()}
 
 
-def _words(runtime: Runtime, searched: Searched, shown: dict[int, dict[str, Any]]) -> dict[str, Any]:
+def _words(runtime: SearchRuntime, searched: Searched, shown: dict[int, dict[str, Any]]) -> dict[str, Any]:
     """Return the matrix of words by keys. The words stand in the text that was encoded."""
     text = read_query(searched.generation, searched.query).text
     every = heatmaps.words_of_query(text)
@@ -53,7 +55,7 @@ def _words(runtime: Runtime, searched: Searched, shown: dict[int, dict[str, Any]
     }
 
 
-def _vectors(runtime: Runtime, texts: Sequence[str]) -> Floats:
+def _vectors(runtime: SearchRuntime, texts: Sequence[str]) -> Floats:
     """Return the vectors (Q, D) of texts, in one call of the encoder; zeros for an empty text."""
     vectors = np.zeros((len(texts), runtime.encoder.dim), np.float32)
     filled = [at for at, text in enumerate(texts) if text]

@@ -10,14 +10,14 @@ from index.filters.conditions import FilterNode
 from index.generation.generation import Generation
 from index.ranking.attention import AttentionHead
 from index.ranking.retrieval import Query
-from service.runtime.collection import CollectionState
+from service.runtime.served_collection import ServedCollection
 from service.search import repository
-from service.storage.database import Database
+from service.storage.database import DatabaseReader
 
 
 def doc_indices_of(
-    database: Database,
-    state: CollectionState,
+    database: DatabaseReader,
+    state: ServedCollection,
     generation: Generation,
     ids: Sequence[str],
     forced: FilterNode | None = None,
@@ -28,8 +28,8 @@ def doc_indices_of(
 
 
 def stored_doc_indices(
-    database: Database,
-    state: CollectionState,
+    database: DatabaseReader,
+    state: ServedCollection,
     generation: Generation,
     ids: Sequence[str],
     forced: FilterNode | None = None,
@@ -47,8 +47,8 @@ def stored_doc_indices(
 
 
 def in_context(
-    database: Database,
-    state: CollectionState,
+    database: DatabaseReader,
+    state: ServedCollection,
     generation: Generation,
     query: Query,
     head: AttentionHead,

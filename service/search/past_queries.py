@@ -5,8 +5,8 @@ from typing import Any
 
 from index.memory.query_key import is_anonymous
 from index.ranking.explanation import KeyShare
-from service.runtime.collection import CollectionState
-from service.runtime.runtime import Runtime
+from service.runtime.search_runtime import SearchRuntime
+from service.runtime.served_collection import ServedCollection
 from service.search import repository
 
 MAX_FEEDBACK = 10
@@ -14,7 +14,7 @@ MAX_FEEDBACK = 10
 
 
 def past_queries(
-    runtime: Runtime, state: CollectionState, row: int, keys: Sequence[KeyShare]
+    runtime: SearchRuntime, state: ServedCollection, row: int, keys: Sequence[KeyShare]
 ) -> dict[str, dict[str, Any]]:
     """Return query key -> past query, for these `query` keys of the document `row`."""
     if not keys:

@@ -12,10 +12,10 @@ from index.generation.generation import Generation
 from index.ranking.retrieval import Query
 from index.records import Ints, Mask
 from index.words.word_search import Reading
-from service.runtime.collection import CollectionState
 from service.runtime.rules import Rule
+from service.runtime.served_collection import ServedCollection
 from service.search.named_documents import doc_indices_of
-from service.storage.database import Database, now
+from service.storage.database import DatabaseReader, now
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ NONE = Pins()
 
 
 def apply_rules(
-    database: Database,
-    state: CollectionState,
+    database: DatabaseReader,
+    state: ServedCollection,
     generation: Generation,
     query: Query,
     reading: Reading | None,

@@ -5,11 +5,11 @@ from typing import Any
 from index.generation.generation import Generation
 from index.ranking.field_estimates import attention_without_null, predict
 from index.ranking.search import Ranking
-from service.runtime.runtime import Runtime
+from service.runtime.search_runtime import SearchRuntime
 from service.search import repository
 
 
-def predictions(runtime: Runtime, generation: Generation, ranking: Ranking, fields: list[str]) -> dict[str, Any]:
+def predictions(runtime: SearchRuntime, generation: Generation, ranking: Ranking, fields: list[str]) -> dict[str, Any]:
     """Return the prediction of each field. Documents deleted since the generation was published are ignored."""
     rows = generation.rows[ranking.doc_indices].tolist()
     with runtime.database.read() as connection:

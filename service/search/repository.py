@@ -1,6 +1,7 @@
 """SQL of searches: stored fields of hits, filters, models, past queries, metadata and impressions.
 
-`stored_fields` and `rows_of` are on the path of a search and use a statement without SQLAlchemy, see `Database.fetch`.
+`stored_fields` and `rows_of` are on the path of a search and use a statement without SQLAlchemy, see
+`DatabaseReader.fetch`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from sqlalchemy import Connection, Row, Text, func, select, text, type_coerce
 
 from index.filters.conditions import FilterNode
 from index.records import Ints
-from service.storage.database import Database
+from service.storage.database import DatabaseReader
 from service.storage.filter_sql import to_sql
 from service.storage.tables import Alias, Collection, Document, Event, Impression, Judgment, Key, Model
 
@@ -37,18 +38,20 @@ FEEDBACK = (
 """Built once, because an explanation runs it for every past query of a hit."""
 
 
-def stored_fields(database: Database, rows: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+def stored_fields(database: DatabaseReader, rows: Sequence[int]) -> dict[int, tuple[Any, ...]]:
     """Return row -> (row, id, title, text, url, metadata as JSON text) of the documents that are still stored."""
     found = database.fetch(f"{STORED_FIELDS} ({','.join('?' * len(rows))})", rows)
     return {fields[0]: fields for fields in found}
 
 
-def rows_of(database: Database, collection_id: int, ids: Sequence[str]) -> dict[str, int]:
+def rows_of(database: DatabaseReader, collection_id: int, ids: Sequence[str]) -> dict[str, int]:
     """Return id -> row of the documents among these ids that are still stored."""
     return dict(database.fetch(ROWS_OF_IDS, [collection_id, orjson.dumps(ids).decode()]))
 
 
-def passing_rows_of(database: Database, collection_id: int, ids: Sequence[str], node: FilterNode) -> dict[str, int]:
+def passing_rows_of(
+    database: DatabaseReader, collection_id: int, ids: Sequence[str], node: FilterNode
+) -> dict[str, int]:
     """Return id -> row of the stored documents among these ids that match a filter."""
     condition = to_sql(node, Document.__table__.c.metadata)
     mine = (Document.collection_id == collection_id, Document.id.in_(ids), condition)

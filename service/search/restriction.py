@@ -10,14 +10,14 @@ from index.generation.generation import Generation
 from index.records import Mask
 from index.words.query_syntax import ParsedQuery
 from index.words.term_matching import documents_with, documents_with_phrase
-from service.runtime.collection import CollectionState
-from service.runtime.runtime import Runtime
+from service.runtime.search_runtime import SearchRuntime
+from service.runtime.served_collection import ServedCollection
 from service.search import repository
 
 
 def allowed_documents(
-    runtime: Runtime,
-    state: CollectionState,
+    runtime: SearchRuntime,
+    state: ServedCollection,
     generation: Generation,
     condition: str | None,
     parsed: ParsedQuery,

@@ -17,8 +17,8 @@ from service.http.metrics import SEARCH_SECONDS
 from service.http.presence import result_for
 from service.http.problems import Problem, not_found, problem_of
 from service.http.requests import Strict, StrictRoute
-from service.runtime.dependency import Running
-from service.runtime.runtime import Runtime
+from service.runtime.dependency import Searching
+from service.runtime.search_runtime import SearchRuntime
 from service.search import actions, logged
 from service.search.answers import LoggedSearch, MultiSearchAnswer, SearchAnswer
 from service.search.query_string import PARAMETERS, search_of
@@ -58,7 +58,7 @@ class MultiSearchIn(Strict):
 
 
 @router.post("/search", responses=answers((200, SearchAnswer, "The hits")))
-async def search(runtime: Running, asking: Asking, collection: str, request: SearchIn, http: Request) -> Response:
+async def search(runtime: Searching, asking: Asking, collection: str, request: SearchIn, http: Request) -> Response:
     """Search a collection by soft attention over its documents."""
     body = await _answered(runtime, asking.caller, collection, request, orjson.dumps, http.scope)
     return Response(body, media_type="application/json", headers=LOGGED if request.log else None)
@@ -69,7 +69,7 @@ async def search(runtime: Running, asking: Asking, collection: str, request: Sea
     responses={**answers((200, SearchAnswer, "The hits")), 304: {"description": "The answer is the same"}},
     openapi_extra={"parameters": PARAMETERS},
 )
-async def get_search(runtime: Running, asking: Asking, collection: str, request: Request) -> Response:
+async def get_search(runtime: Searching, asking: Asking, collection: str, request: Request) -> Response:
     """Search a collection by a query string. The search is not logged unless `log` is true."""
     wanted = search_of(request.query_params)
     body, etag = await _answered(runtime, asking.caller, collection, wanted, _tagged, request.scope)
@@ -83,7 +83,7 @@ async def get_search(runtime: Running, asking: Asking, collection: str, request:
 
 
 @several.post("/multi-search", responses=answers((200, MultiSearchAnswer, "The answers, in order")))
-async def multi_search(runtime: Running, asking: Asking, searches: MultiSearchIn, http: Request) -> Response:
+async def multi_search(runtime: Searching, asking: Asking, searches: MultiSearchIn, http: Request) -> Response:
     """Answer several searches. A search that fails has the problem in its place, and does not stop the others."""
     results = [await _result(runtime, asking.caller, one, http.scope) for one in searches.searches]
     headers = LOGGED if any(one.log for one in searches.searches) else None
@@ -92,7 +92,7 @@ async def multi_search(runtime: Running, asking: Asking, searches: MultiSearchIn
 
 
 @router.get("/queries/{query_id}", responses=answers((200, LoggedSearch, "The logged search")))
-def get_query(runtime: Running, collection: str, query_id: str) -> dict[str, Any]:
+def get_query(runtime: Searching, collection: str, query_id: str) -> dict[str, Any]:
     """Show a logged search: the hits, their positions, and the model that ranked them."""
     return logged.show_query(runtime, runtime.collection(collection), query_id)
 
@@ -104,7 +104,7 @@ def _tagged(body: dict[str, Any]) -> tuple[bytes, str]:
 
 
 async def _answered(
-    runtime: Runtime,
+    runtime: SearchRuntime,
     caller: Caller,
     collection: str,
     request: SearchIn,
@@ -122,7 +122,7 @@ async def _answered(
         return await result_for(scope, work)
 
 
-async def _result(runtime: Runtime, caller: Caller, one: CollectionSearchIn, scope: Scope) -> bytes:
+async def _result(runtime: SearchRuntime, caller: Caller, one: CollectionSearchIn, scope: Scope) -> bytes:
     """Return the answer of a search as JSON, or its problem. A thread of the search pool makes the JSON."""
     request = SearchIn.model_construct(**{name: getattr(one, name) for name in SearchIn.model_fields})
     try:

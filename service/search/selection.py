@@ -15,16 +15,16 @@ from index.ranking.search import Ranking
 from index.records import Ints, Mask
 from index.words.word_search import Reading
 from service.http.problems import Problem
-from service.runtime.collection import CollectionState
+from service.runtime.served_collection import ServedCollection
 from service.search import pinning
 from service.search.field_columns import Columns, Scalar, columns_of, facet
 from service.search.schemas import SearchIn
-from service.storage.database import Database
+from service.storage.database import DatabaseReader
 
 MAX_FACET_VALUES = 100
 
 
-def require_filterable(state: CollectionState, request: SearchIn) -> None:
+def require_filterable(state: ServedCollection, request: SearchIn) -> None:
     """Raise Problem 422 if facets, sort or distinct name a field that is not filterable."""
     named = {"facets": request.facets or [], "distinct": [request.distinct] if request.distinct else []}
     named["sort"] = [rule.rpartition(":")[0] for rule in request.sort or []]
@@ -84,8 +84,8 @@ class Selection:
 
 
 def select(
-    database: Database,
-    state: CollectionState,
+    database: DatabaseReader,
+    state: ServedCollection,
     generation: Generation,
     request: SearchIn,
     reading: Reading | None,

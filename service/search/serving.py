@@ -4,14 +4,14 @@ from functools import lru_cache
 
 from index.ranking.attention import AttentionHead, HeadConfig
 from service.http.problems import not_found
-from service.runtime.collection import CollectionState, Serving
 from service.runtime.model_files import load_version
-from service.runtime.runtime import Runtime
+from service.runtime.search_runtime import SearchRuntime
+from service.runtime.served_collection import ServedCollection, Serving
 from service.search import repository
 from service.search.schemas import SearchIn
 
 
-def serving_model(runtime: Runtime, state: CollectionState, request: SearchIn) -> Serving:
+def serving_model(runtime: SearchRuntime, state: ServedCollection, request: SearchIn) -> Serving:
     """Return the model that ranks this search. Raises Problem 404 if the collection does not have it."""
     if request.model == "champion":
         return state.serving
@@ -25,5 +25,5 @@ def serving_model(runtime: Runtime, state: CollectionState, request: SearchIn) -
 
 
 @lru_cache(16)
-def _head(collection_id: int, initial: HeadConfig, version: int, runtime: Runtime) -> AttentionHead:
+def _head(collection_id: int, initial: HeadConfig, version: int, runtime: SearchRuntime) -> AttentionHead:
     return load_version(collection_id, initial, version, runtime.settings.data)

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.pool import QueuePool, StaticPool
@@ -82,37 +83,19 @@ class OwnerLock:
         os.close(self._file)
 
 
-class Database:
-    """Connections to a SQLite file. `write` runs one transaction at a time; `read` reads a snapshot.
+class DatabaseReader:
+    """Read-only connections to a SQLite file. `read` reads a snapshot.
 
-    checkpoints: whether this process checkpoints. False leaves checkpoints to a replicating process, and raises
-    UnsafeSqlite for a version of SQLite in which that loses commits.
+    Made by itself, it reads the file of another process, whose connections must be open, and never checkpoints.
     """
 
-    def __init__(self, path: Path, checkpoints: bool = True) -> None:
-        if not checkpoints and not may_share_checkpoints(sqlite3.sqlite_version_info):
-            raise UnsafeSqlite(
-                f"SQLite {sqlite3.sqlite_version} can lose a commit if another process checkpoints:"
-                " external_checkpoints needs SQLite 3.51.3, or 3.50.7 or 3.44.6 of the older branches"
-            )
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._checkpoints = checkpoints
-        self._write_lock = threading.RLock()
-        self._writer = _engine(path, writer=True, checkpoints=checkpoints)
-        self._readers = _engine(path, writer=False, checkpoints=False)
+        self._readers = _engine(self._address, writer=False, checkpoints=False)
 
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """Give the writing connection inside BEGIN IMMEDIATE. The commit is durable when the context ends."""
-        with (
-            self._write_lock,
-            storing_reservation() as store_reservation,
-            storing_act() as store_act,
-            self._writer.begin() as connection,
-        ):
-            yield connection
-            store_reservation(connection)
-            store_act(connection)
+    @property
+    def _address(self) -> str:
+        return f"file:{quote(str(self.path))}?mode=ro&uri=true"
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -129,6 +112,46 @@ class Database:
             driver: Any = connection.connection.driver_connection
             rows: list[tuple[Any, ...]] = driver.execute(statement, parameters).fetchall()
         return rows
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._readers.dispose()
+
+
+class Database(DatabaseReader):
+    """Connections to a SQLite file. `write` runs one transaction at a time; `read` reads a snapshot.
+
+    checkpoints: whether this process checkpoints. False leaves checkpoints to a replicating process, and raises
+    UnsafeSqlite for a version of SQLite in which that loses commits.
+    """
+
+    def __init__(self, path: Path, checkpoints: bool = True) -> None:
+        if not checkpoints and not may_share_checkpoints(sqlite3.sqlite_version_info):
+            raise UnsafeSqlite(
+                f"SQLite {sqlite3.sqlite_version} can lose a commit if another process checkpoints:"
+                " external_checkpoints needs SQLite 3.51.3, or 3.50.7 or 3.44.6 of the older branches"
+            )
+        self._checkpoints = checkpoints
+        self._write_lock = threading.RLock()
+        super().__init__(path)
+        self._writer = _engine(self._address, writer=True, checkpoints=checkpoints)
+
+    @property
+    def _address(self) -> str:
+        return str(self.path)
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Give the writing connection inside BEGIN IMMEDIATE. The commit is durable when the context ends."""
+        with (
+            self._write_lock,
+            storing_reservation() as store_reservation,
+            storing_act() as store_act,
+            self._writer.begin() as connection,
+        ):
+            yield connection
+            store_reservation(connection)
+            store_act(connection)
 
     def migrate(self) -> None:
         """Upgrade the schema to the newest revision. The caller holds the owner lock. Raises UnknownSchema."""
@@ -151,7 +174,7 @@ class Database:
 
     def close(self) -> None:
         """Checkpoint the write-ahead log, unless another process does, and close every connection."""
-        self._readers.dispose()
+        super().close()
         with self._write_lock:
             if self._checkpoints:
                 with suppress(sqlite3.OperationalError):  # on a full disk the log stays, and the next start reads it
@@ -224,10 +247,10 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def _engine(path: Path, writer: bool, checkpoints: bool) -> Engine:
+def _engine(address: str, writer: bool, checkpoints: bool) -> Engine:
     pool = {"poolclass": StaticPool} if writer else {"poolclass": QueuePool, "pool_size": READERS}
     engine = create_engine(
-        f"sqlite:///{path}",
+        f"sqlite:///{address}",
         json_serializer=as_json,
         hide_parameters=True,  # errors in the log name no client and no query
         connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False, "isolation_level": None},

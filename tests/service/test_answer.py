@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from fastapi.testclient import TestClient
 
-from service.runtime.collection import Serving
+from service.runtime.served_collection import Serving
 from service.search import repository
 from service.search.closest_sentence import MAX_CHARACTERS, MAX_SENTENCES
 from tests.service.client import CollectionClient, create, opened, problem, runtime_of

@@ -1,0 +1,81 @@
+"""A memory in another process: what changed since an earlier memory, and the memory after that change.
+
+Vectors and names are appended to shared rows and to the change; memory keys and spans are in the change. A repacked
+memory has no relation to the memory before it, and is sent as a whole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.memory.memory import COUNT_BITS, Memory
+from index.memory.near_queries import sealed_queries
+from index.records import Floats, Ints
+from index.storage.growable_array import GrowableArray
+from index.storage.paged_numbers import PagedNumbers
+from index.storage.sharded_map import ShardedMap
+
+
+@dataclass(frozen=True)
+class MemoryChange:
+    """What a memory has more than an earlier one: names of new past queries, new memory keys, and changed spans.
+
+    positions (n,) and spans (n,) are of the past queries whose memory keys changed, also of the new ones.
+    """
+
+    names: Sequence[str]
+    table: NDArray[np.void]
+    positions: Ints
+    spans: Ints
+
+
+def follows(before: Memory, now: Memory) -> bool:
+    """Return whether a memory was made from another by appending, so that `change` tells all."""
+    return before.packing is now.packing
+
+
+def change(before: Memory | None, now: Memory) -> MemoryChange:
+    """Return what `now` has more than `before`, which it follows; None: all of it."""
+    size, keys = (0, 0) if before is None else (len(before.vectors), len(before.table))
+    positions = now.spans.differing(PagedNumbers() if before is None else before.spans)
+    names = now.growable_names.rows[size : len(now.vectors)].tolist()
+    return MemoryChange(names, now.table[keys:], positions, now.spans.take(positions.tolist()))
+
+
+def mirrored(before: Memory | None, changed: MemoryChange, vectors: Floats) -> Memory:
+    """Return the memory after a change. vectors (S, D): of all its past queries, the new ones too."""
+    if before is None:
+        before = Memory.of([], vectors.shape[1])
+    size, keys = len(before.vectors), len(before.table)
+    names = before.growable_names.extended(size, changed.names)
+    table = before.growable_table.extended(keys, changed.table)
+    numbers = dict(zip(changed.positions.tolist(), changed.spans.tolist(), strict=True))
+    index_of = _index_of(before.index_of, names, numbers)
+    growable_vectors: GrowableArray[np.float32] = GrowableArray(vectors)
+    return Memory(
+        vectors=vectors,
+        count=len(index_of),
+        growable_names=names,
+        spans=before.spans.changed(numbers),
+        table=table.rows[: keys + len(changed.table)],
+        living=0,
+        index_of=index_of,
+        sealed=sealed_queries(vectors, before.sealed),
+        growable_vectors=growable_vectors,
+        growable_table=table,
+        packing=before.packing,
+    )
+
+
+def _index_of(before: ShardedMap, names: GrowableArray[np.object_], spans: dict[int, int]) -> ShardedMap:
+    """Return query key -> past query after these spans changed; a span of 0 is forgotten."""
+    changed: dict[str, int | None] = {}
+    for position, span in sorted(spans.items()):
+        name = names.rows[position]
+        if span & (1 << COUNT_BITS) - 1:
+            changed[name] = position
+        elif changed.get(name, before.get(name)) == position:
+            changed[name] = None
+    return before.changed(changed)

@@ -1,0 +1,85 @@
+"""What every process that answers searches has: the encoder, read access to the database, keys, and search threads.
+
+`service.runtime.runtime` is the process that owns the data directory; `service.workers.worker_runtime` is a worker.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import lru_cache
+from typing import Any, Protocol, TypeVar
+
+import faiss
+
+from index.encoding.encoder import Encoder
+from index.records import Floats
+from service.http.problems import not_found
+from service.runtime.keyring import Keyring
+from service.runtime.search_pool import SearchPool
+from service.runtime.served_collection import ServedCollection
+from service.settings import Settings
+from service.storage.database import DatabaseReader
+
+CACHED_QUERIES = 4096
+"""Query vectors kept in memory: clients ask for further pages and repeat queries."""
+
+T = TypeVar("T")
+
+
+class Impressions(Protocol):
+    """Where searches log their impressions."""
+
+    def add(self, impression: dict[str, Any]) -> None:
+        """Queue a row of `queries`."""
+
+    def flush(self) -> None:
+        """Wait until every impression queued so far is committed."""
+
+
+class SearchRuntime:
+    """The parts of a process that answers searches."""
+
+    collections: Mapping[str, ServedCollection]
+    impressions: Impressions
+
+    def __init__(self, settings: Settings, database: DatabaseReader, encoder: Encoder) -> None:
+        self.settings = settings
+        self.database = database
+        self.encoder = encoder
+        self.aliases: dict[str, str] = {}
+        """Alias -> name of its collection. The collection may have been deleted."""
+        self.keyring = Keyring()
+        self.search_pool = SearchPool(settings.search_threads, settings.search_queue, _one_native_thread)
+        self._encode_query = lru_cache(CACHED_QUERIES)(self._encode_one)
+
+    def find_collection(self, name: str) -> ServedCollection | None:
+        """Return a collection by its name or an alias, or None."""
+        collections = self.collections
+        return collections.get(name) or collections.get(self.aliases.get(name, ""))
+
+    def collection(self, name: str) -> ServedCollection:
+        """Return a collection by its name or an alias. Raises Problem 404 if it does not exist."""
+        state = self.find_collection(name)
+        if state is None:
+            raise not_found("collection")
+        return state
+
+    def query_vector(self, text: str) -> Floats:
+        """Return the unit vector (D,) of a query text."""
+        return self._encode_query(text)
+
+    def forget_queries(self) -> None:
+        """Drop the query vectors that are kept in memory, with their texts."""
+        self._encode_query.cache_clear()
+
+    def run_search(self, work: Callable[[], T]) -> "Future[T]":
+        """Run a search in the pool of search threads. Raises Problem 503 `overloaded` if its queue is full."""
+        return self.search_pool.submit(work)
+
+    def _encode_one(self, text: str) -> Floats:
+        vector: Floats = self.encoder.encode_queries([text])[0]
+        vector.setflags(write=False)
+        return vector
+
+
+def _one_native_thread() -> None:
+    faiss.omp_set_num_threads(1)

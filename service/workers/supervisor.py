@@ -1,0 +1,212 @@
+"""The worker processes of a service: starts them, gives them connections, takes their messages, replaces what ended.
+
+The process that owns the data directory answers requests, too: it is number 0. A connection goes to the process with
+the fewest open ones, so that all have the same share of the clients.
+"""
+
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import structlog
+
+from index.storage.files import make_durable_directory
+from service.runtime.runtime import Runtime
+from service.workers.cells import Cells
+from service.workers.channels import Start, send_connection
+from service.workers.messages import Inbox, Message
+from service.workers.publisher import Publisher
+
+CELLS_FILE = "cells"
+FEED = "feed"
+DRAIN_SECONDS = 10
+"""Time for open requests and streams to end when a process stops."""
+LOOK_SECONDS = 0.05
+LEAST_LIFE_SECONDS = 5.0
+"""A worker that ends sooner is replaced after this time: one that cannot start must not use up the processor."""
+MEND_SECONDS = 10.0
+"""Time in which a reported damage of a collection is the same damage."""
+log = structlog.get_logger()
+
+
+class _Worker:
+    """A process with its sockets."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", connections: socket.socket, inbox: Inbox) -> None:
+        self.process, self.connections, self.inbox = process, connections, inbox
+        self.started = time.monotonic()
+        self.is_ready = False
+        self.sent = 0
+        self.samples: dict[str, float] = {}
+
+
+class Workers:
+    """The workers of a runtime, numbered from 1 to `count`."""
+
+    def __init__(self, runtime: Runtime, count: int, address: Path) -> None:
+        """address: the Unix socket on which this process answers what workers pass on."""
+        self._runtime, self._count, self._address = runtime, count, address
+        self._folder = runtime.settings.data / "workers"
+        shutil.rmtree(self._folder, ignore_errors=True)
+        make_durable_directory(self._folder)
+        self.cells = Cells.create(self._folder / CELLS_FILE)
+        self.publisher = Publisher(runtime, self._folder / FEED, self.cells)
+        self._workers: dict[int, _Worker] = {}
+        self._started_at: dict[int, float] = {}
+        self._ended_samples: list[dict[str, float]] = []
+        self._mended: dict[int, float] = {}
+        self._own_sent = 0
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="workers", daemon=True)
+
+    def start(self) -> None:
+        """Start the workers; they get connections as soon as they are ready."""
+        self.publisher.start()
+        self._runtime.impressions.sources.append(self.drain)
+        self._runtime.waits_elsewhere = lambda: self.cells.any_waiting
+        self._runtime.samples_of_workers = lambda: self.samples
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the workers in order: they answer what they have begun to answer, for DRAIN_SECONDS at most."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.process.terminate()
+        until = time.monotonic() + DRAIN_SECONDS + 2
+        for worker in workers:
+            try:
+                worker.process.wait(max(0.1, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.process.wait()
+            worker.inbox.close()
+            worker.connections.close()
+        self.publisher.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def hand_over(self, connection: socket.socket) -> bool:
+        """Give a connection to the worker with the fewest; return False if this process has the fewest."""
+        own = self._own_sent - self.cells.closed(0)
+        open_by = {number: one.sent - self.cells.closed(number) for number, one in self._ready().items()}
+        for number in sorted(open_by, key=lambda number: (open_by[number], number)):
+            if open_by[number] >= own:
+                break
+            worker = self._workers[number]
+            try:
+                send_connection(worker.connections, connection)
+            except OSError:
+                continue
+            worker.sent += 1
+            connection.close()
+            return True
+        self._own_sent += 1
+        return False
+
+    def drain(self) -> None:
+        """Take all messages that workers have sent."""
+        for worker in list(self._workers.values()):
+            worker.inbox.drain()
+
+    @property
+    def ready(self) -> int:
+        """The number of workers that take connections."""
+        return len(self._ready())
+
+    @property
+    def samples(self) -> list[dict[str, float]]:
+        """The counts of metrics of all workers, also of workers that ended."""
+        return [*self._ended_samples, *(one.samples for one in list(self._workers.values()))]
+
+    def _ready(self) -> dict[int, _Worker]:
+        return {number: one for number, one in list(self._workers.items()) if one.is_ready}
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            for number in range(1, self._count + 1):
+                worker = self._workers.get(number)
+                if worker is not None and worker.process.poll() is not None:
+                    self._bury(number, worker)
+                    worker = None
+                if worker is None and time.monotonic() > self._started_at.get(number, -1e9) + LEAST_LIFE_SECONDS:
+                    self._start(number)
+            self._closed.wait(LOOK_SECONDS)
+
+    def _bury(self, number: int, worker: _Worker) -> None:
+        log.error("worker_ended", worker=number, exit_code=worker.process.returncode)
+        del self._workers[number]
+        worker.inbox.close()
+        worker.connections.close()
+        self._ended_samples.append(worker.samples)
+        self.cells.reset(number)
+        if time.monotonic() > worker.started + LEAST_LIFE_SECONDS:
+            self._started_at.pop(number, None)
+
+    def _start(self, number: int) -> None:
+        self._started_at[number] = time.monotonic()
+        connections, given_connections = socket.socketpair()
+        messages, given_messages = socket.socketpair()
+        connections.setblocking(False)
+        settings = self._runtime.settings
+        start = Start(
+            settings=settings.model_dump_json(exclude={"admin_key", "key"}),
+            worker=number,
+            connections=given_connections.fileno(),
+            messages=given_messages.fileno(),
+            folder=str(self._folder.resolve()),
+            address=str(self._address),
+            max_connections=connections_of_each(settings.max_connections, self._count),
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-m", "service.workers", start.as_json()],
+            pass_fds=(start.connections, start.messages),
+            stdin=subprocess.DEVNULL,
+        )
+        given_connections.close()
+        given_messages.close()
+        made: list[_Worker] = []
+        begun = threading.Event()
+
+        def hand_over(message: Message) -> None:
+            begun.wait()
+            self._take(made[0], message)
+
+        made.append(_Worker(process, connections, Inbox(messages, hand_over)))
+        self._workers[number] = made[0]
+        begun.set()
+
+    def _take(self, worker: _Worker, message: Message) -> None:
+        if "impression" in message:
+            self._runtime.impressions.add(message["impression"])
+        elif "metrics" in message:
+            worker.samples = message["metrics"]
+            for key_id, moment in message["uses"].items():
+                self._runtime.keyring.note_use(key_id, moment)
+        elif "damaged" in message:
+            threading.Thread(target=self._mend, args=(message["damaged"],), name="mend", daemon=True).start()
+        elif "ready" in message:
+            worker.is_ready = True
+            log.info("worker_ready", pid=worker.process.pid, seconds=round(time.monotonic() - worker.started, 2))
+
+    def _mend(self, collection_id: int) -> None:
+        """Rebuild an index that a worker found damaged."""
+        now = time.monotonic()
+        if now < self._mended.get(collection_id, -MEND_SECONDS) + MEND_SECONDS:
+            return
+        self._mended[collection_id] = now
+        for state in list(self._runtime.collections.values()):
+            if state.id == collection_id:
+                state.mend(state.generation)
+
+
+def connections_of_each(most: int, workers: int) -> int:
+    """Return the number of connections that each of the processes may have open."""
+    return max(10, -(-most // (workers + 1)))

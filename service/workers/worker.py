@@ -1,0 +1,106 @@
+"""A worker process: takes connections that are handed over, and answers until it is told to end or is left alone."""
+
+import asyncio
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import orjson
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from threadpoolctl import threadpool_limits
+
+from index.filters.parser import build_parser
+from service.app import configure_logging, create_worker_app
+from service.http.connection import Patience, bounded
+from service.http.metrics import samples
+from service.http.request_counter import NOT_MIRRORED
+from service.settings import Settings
+from service.workers.accepting import AcceptingServer
+from service.workers.cells import Cells
+from service.workers.channels import READY, Start, receive_connection
+from service.workers.dispatch import Dispatch
+from service.workers.forwarding import Forwarding
+from service.workers.messages import Outbox
+from service.workers.mirrored_collection import NotMirrored
+from service.workers.supervisor import CELLS_FILE, DRAIN_SECONDS
+from service.workers.worker_runtime import WorkerRuntime
+
+REPORT_SECONDS = 1.0
+
+
+class WorkerServer(AcceptingServer):
+    """Serves the connections of a channel. It ends when the channel does, because its service has ended."""
+
+    def __init__(self, config: uvicorn.Config, channel: socket.socket, runtime: WorkerRuntime) -> None:
+        super().__init__(config)
+        self._channel, self._runtime = channel, runtime
+        channel.setblocking(False)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])
+        asyncio.get_running_loop().add_reader(self._channel, self._take)
+        self._reporting = asyncio.create_task(self._report())
+        self._runtime.outbox.send(READY)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().remove_reader(self._channel)
+        self._reporting.cancel()
+        await super().shutdown(sockets=[])
+
+    def _take(self) -> None:
+        try:
+            connection = receive_connection(self._channel)
+        except BlockingIOError:
+            return
+        if connection is None:
+            os._exit(0)  # the service has ended without a word: nothing is left to answer from
+        self._serving = asyncio.ensure_future(self.serve_connection(connection))
+
+    async def _report(self) -> None:
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            uses = self._runtime.keyring.last_uses()
+            self._runtime.outbox.send({"metrics": samples(), "uses": uses})
+
+
+def run(text: str) -> None:
+    """Run a worker. text: a `Start` as JSON."""
+    start = Start.of(text)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the service ends its workers in order
+    settings = Settings.model_construct(**_settings(start.settings))
+    configure_logging(settings.log_level)
+    threadpool_limits(1, user_api="blas")
+    folder = Path(start.folder)
+    cells = Cells(folder / CELLS_FILE)
+    outbox = Outbox(socket.socket(fileno=start.messages))
+    runtime = WorkerRuntime(settings, folder / "feed", cells, start.worker, outbox)
+    runtime.follow()
+    forwarding = Forwarding(Path(start.address))
+    app: FastAPI = create_worker_app(settings, runtime)
+    app.add_exception_handler(NotMirrored, _pass_on)
+    build_parser()  # otherwise the first filter waits for it
+    patience = Patience(start.max_connections)
+    config = uvicorn.Config(
+        Dispatch(app, forwarding, lambda: runtime),
+        loop="uvloop",
+        ws="none",
+        http=bounded(patience, lambda: runtime.search_pool.is_full, lambda: cells.count_closed(start.worker)),
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )
+    WorkerServer(config, socket.socket(fileno=start.connections), runtime).run()
+    runtime.close()
+
+
+async def _pass_on(request: Request, error: Exception) -> Response:
+    return Response(status_code=NOT_MIRRORED)
+
+
+def _settings(text: str) -> dict[str, Any]:
+    values: dict[str, Any] = orjson.loads(text)
+    return values | {"data": Path(str(values["data"]))}
