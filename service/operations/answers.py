@@ -14,6 +14,17 @@ class Liveness(Answer):
     """Always `alive`."""
 
 
+class ReadyWorkers(Answer):
+    """The worker processes."""
+
+    model_config = example(ready=3, wanted=3)
+
+    ready: int
+    """Processes that take connections."""
+    wanted: int
+    """Processes that should run."""
+
+
 class Readiness(Answer):
     """The service answers searches."""
 
@@ -23,3 +34,5 @@ class Readiness(Answer):
     """Always `ready`; a service that is not ready answers 503."""
     degraded: dict[str, list[str]] = sometimes()
     """For `admin`, and without API keys: collections whose answers are less than they should be, with the reasons."""
+    workers: ReadyWorkers = sometimes()
+    """For `admin`, and without API keys: the worker processes, if there are any beside this one."""

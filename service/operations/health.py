@@ -65,13 +65,18 @@ async def readyz(request: Request, asking: Asking) -> dict[str, Any]:
     if not asking.caller.is_admin:
         return {"status": "ready"}
     degraded = {name: list(state.degraded) for name, state in list(runtime.collections.items())}
-    return {"status": "ready", "degraded": {name: reasons for name, reasons in degraded.items() if reasons}}
+    body: dict[str, Any] = {"status": "ready"}
+    body["degraded"] = {name: reasons for name, reasons in degraded.items() if reasons}
+    if runtime.workers is not None:
+        body["workers"] = {"ready": runtime.workers.ready, "wanted": runtime.workers.count}
+    return body
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
 def metrics(runtime: Running) -> Response:
     """Return counters and timings in the text format of Prometheus."""
-    lines = [exposition(runtime.samples_of_workers()), b"# TYPE softseek_documents gauge\n"]
+    others = runtime.workers.samples if runtime.workers is not None else ()
+    lines = [exposition(others), b"# TYPE softseek_documents gauge\n"]
     lines += [
         f'softseek_documents{{collection="{name}"}} {state.generation.count}\n'.encode()
         for name, state in sorted(runtime.collections.items())

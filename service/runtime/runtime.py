@@ -5,9 +5,10 @@ every collection.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 from sqlalchemy import RowMapping
@@ -35,6 +36,25 @@ DEFAULT_COLLECTION = "default"
 log = structlog.get_logger()
 
 
+class Workers(Protocol):
+    """The other processes of a service that answer searches, see `service.workers.supervisor`."""
+
+    count: int
+    """Their number."""
+
+    @property
+    def ready(self) -> int:
+        """The number of them that take connections."""
+
+    @property
+    def any_waiting(self) -> bool:
+        """Whether a search waits for a thread in one of them."""
+
+    @property
+    def samples(self) -> Sequence[Mapping[str, float]]:
+        """The counts of their metrics."""
+
+
 class Runtime(SearchRuntime):
     """The shared parts of a running service. It is opened at the start and closed at the end."""
 
@@ -52,10 +72,8 @@ class Runtime(SearchRuntime):
         """Held while a snapshot waits or is made: there is at most one. An erasure holds it too."""
         self.export_slots = threading.BoundedSemaphore(2)
         """Exports that may be written at the same time. Each keeps a state of the database."""
-        self.waits_elsewhere: Callable[[], bool] = lambda: False
-        """Returns whether a search waits in a worker; `service.workers` sets it."""
-        self.samples_of_workers: Callable[[], Iterable[Mapping[str, float]]] = tuple
-        """Returns the counts of the metrics of workers; `service.workers` sets it."""
+        self.workers: Workers | None = None
+        """The other processes that answer searches, if there are any."""
         self.missing_collections = range(0)
         """The numbers of collections that an earlier process changed and that the database has never known."""
         self.forgotten = 0
@@ -126,7 +144,7 @@ class Runtime(SearchRuntime):
     @property
     def has_waiting_searches(self) -> bool:
         """Whether a search waits for a thread, here or in a worker."""
-        return self.search_pool.has_waiting or self.waits_elsewhere()
+        return self.search_pool.has_waiting or (self.workers is not None and self.workers.any_waiting)
 
     def forget_queries(self) -> None:
         super().forget_queries()

@@ -49,7 +49,7 @@ class Workers:
 
     def __init__(self, runtime: Runtime, count: int, address: Path) -> None:
         """address: the Unix socket on which this process answers what workers pass on."""
-        self._runtime, self._count, self._address = runtime, count, address
+        self._runtime, self.count, self._address = runtime, count, address
         self._folder = runtime.settings.data / "workers"
         shutil.rmtree(self._folder, ignore_errors=True)
         make_durable_directory(self._folder)
@@ -67,8 +67,7 @@ class Workers:
         """Start the workers; they get connections as soon as they are ready."""
         self.publisher.start()
         self._runtime.impressions.sources.append(self.drain)
-        self._runtime.waits_elsewhere = lambda: self.cells.any_waiting
-        self._runtime.samples_of_workers = lambda: self.samples
+        self._runtime.workers = self
         self._thread.start()
 
     def stop(self) -> None:
@@ -122,6 +121,11 @@ class Workers:
         return len(self._ready())
 
     @property
+    def any_waiting(self) -> bool:
+        """Whether a search waits for a thread in one of the workers."""
+        return self.cells.any_waiting
+
+    @property
     def samples(self) -> list[dict[str, float]]:
         """The counts of metrics of all workers, also of workers that ended."""
         return [*self._ended_samples, *(one.samples for one in list(self._workers.values()))]
@@ -131,7 +135,7 @@ class Workers:
 
     def _watch(self) -> None:
         while not self._closed.is_set():
-            for number in range(1, self._count + 1):
+            for number in range(1, self.count + 1):
                 worker = self._workers.get(number)
                 if worker is not None and worker.process.poll() is not None:
                     self._bury(number, worker)
@@ -163,7 +167,7 @@ class Workers:
             messages=given_messages.fileno(),
             folder=str(self._folder.resolve()),
             address=str(self._address),
-            max_connections=connections_of_each(settings.max_connections, self._count),
+            max_connections=connections_of_each(settings.max_connections, self.count),
         )
         process = subprocess.Popen(
             [sys.executable, "-m", "service.workers", start.as_json()],

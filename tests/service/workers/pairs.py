@@ -1,0 +1,87 @@
+"""A service and a worker of it in one process, for tests of what the worker knows and when."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+from service.app import create_worker_app
+from service.runtime.runtime import Runtime
+from service.workers.cells import Cells
+from service.workers.messages import Inbox, Message, Outbox
+from service.workers.publisher import Publisher
+from service.workers.worker_runtime import WorkerRuntime
+from tests.service.client import opened, runtime_of
+
+VOLATILE = ("query_id", "took_ms", "timings_ms")
+
+
+@dataclass
+class Pair:
+    """client: of the service. worker: of the worker's application, which answers searches."""
+
+    client: TestClient
+    worker: TestClient
+    runtime: Runtime
+    follower: WorkerRuntime
+    publisher: Publisher
+    messages: list[Message]
+
+    def publish(self) -> None:
+        """Publish and follow, as a request to each of them does."""
+        self.publisher.publish()
+        self.follower.follow()
+
+    def searches(self, collection: str = "default", **search: Any) -> tuple[Any, Any]:
+        """Return the answers of the service and of the worker to a search, without what differs between searches."""
+        self.publish()
+        answers = [
+            each.post(f"/v1/collections/{collection}/search", json={"q": "copy a folder", **search})
+            for each in (self.client, self.worker)
+        ]
+        assert answers[0].status_code == answers[1].status_code, (answers[0].text, answers[1].text)
+        ours, theirs = (
+            {name: value for name, value in answer.json().items() if name not in VOLATILE} for answer in answers
+        )
+        return ours, theirs
+
+    def assert_same(self, collection: str = "default", **search: Any) -> Any:
+        """Assert that both answer a search alike; return the answer."""
+        ours, theirs = self.searches(collection, **search)
+        assert theirs == ours
+        return ours
+
+
+@contextmanager
+def paired(data: Path, **settings: Any) -> Iterator[Pair]:
+    """Yield a service with a worker; nothing runs in the background of either."""
+    with opened(data, **settings) as client:
+        runtime = runtime_of(client)
+        folder = data / "workers"
+        folder.mkdir()
+        cells = Cells.create(folder / "cells")
+        publisher = Publisher(runtime, folder / "feed", cells)
+        publisher.publish()
+        ours, theirs = socket.socketpair()
+        messages: list[Message] = []
+
+        def take(message: Message) -> None:
+            messages.append(message)
+            if "impression" in message:
+                runtime.impressions.add(message["impression"])
+
+        inbox = Inbox(ours, take)
+        follower = WorkerRuntime(runtime.settings, folder / "feed", cells, 1, Outbox(theirs))
+        try:
+            with TestClient(create_worker_app(runtime.settings, follower)) as worker:
+                pair = Pair(client, worker, runtime, follower, publisher, messages)
+                runtime.impressions.sources.append(inbox.drain)
+                yield pair
+        finally:
+            follower.close()
+            inbox.close()
+            publisher.close()

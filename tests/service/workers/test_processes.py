@@ -1,0 +1,245 @@
+"""A service with worker processes: every process answers as the others do, and a dead one is replaced."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.service.client import DEADLINE_SECONDS, event
+
+DOCUMENTS = "/v1/collections/default/documents"
+SEARCH = "/v1/collections/default/search"
+PROCESSES = 3
+SOAK = "SOAK" in os.environ
+ENVIRONMENT = {**os.environ, "SOFTSEEK_ENCODER": "hashing", "SOFTSEEK_LOG_LEVEL": "warning", "OMP_NUM_THREADS": "1"}
+
+
+class Service:
+    """A running service, and a client with one connection to each of its processes, in the order of their numbers."""
+
+    def __init__(self, process: "subprocess.Popen[str]", url: str, clients: list[httpx.Client]) -> None:
+        self.process, self.url, self.clients = process, url, clients
+
+    def workers(self) -> list[int]:
+        """Return the PIDs of the workers."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        listed = [
+            Path(f"/proc/{self.process.pid}/task/{task.name}/children").read_text().split() for task in tasks(self)
+        ]
+        return sorted({int(pid) for pid in [*children, *(one for each in listed for one in each)]})
+
+
+def tasks(service: Service) -> list[Path]:
+    return list(Path(f"/proc/{service.process.pid}/task").iterdir())
+
+
+@contextmanager
+def running(data: Path, processes: int = PROCESSES) -> Iterator[Service]:
+    """Yield a service whose workers are ready."""
+    command = [sys.executable, "-c", "from service.cli import app; app()", "serve", "--json", "--port", "0"]
+    command += ["--data", str(data), "--workers", str(processes)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=ENVIRONMENT, text=True) as process, ExitStack() as stack:
+        try:
+            assert process.stdout is not None
+            url = json.loads(process.stdout.readline())["url"]
+            until_ready(url, processes - 1)
+            limits = httpx.Limits(max_connections=1)
+            clients = [
+                stack.enter_context(httpx.Client(base_url=url, limits=limits, timeout=60)) for _ in range(processes)
+            ]
+            for client in clients:
+                client.get("/livez")  # connects; each connection goes to the process with the fewest
+            yield Service(process, url, clients)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(DEADLINE_SECONDS)
+
+
+def until_ready(url: str, workers: int) -> None:
+    until(lambda: httpx.get(f"{url}/readyz").json().get("workers", {}).get("ready") == workers)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with running(tmp_path_factory.mktemp("workers") / "data") as one:
+        yield one
+
+
+def ids(client: httpx.Client, q: str, **more: Any) -> list[str]:
+    answer = client.post(SEARCH, json={"q": q, "limit": 50, **more})
+    assert answer.status_code == 200, answer.text
+    return [hit["id"] for hit in answer.json()["hits"]]
+
+
+def test_workers_answer_searches_themselves(service: Service) -> None:
+    service.clients[0].put(f"{DOCUMENTS}/one", json={"text": "walnut"}).raise_for_status()
+    os.kill(service.process.pid, signal.SIGSTOP)
+    try:
+        found = [ids(client, "walnut") for client in service.clients[1:]]
+    finally:
+        os.kill(service.process.pid, signal.SIGCONT)
+    assert found == [["one"]] * (PROCESSES - 1)
+
+
+def test_every_process_sees_what_any_process_has_acknowledged(service: Service) -> None:
+    for number in range(30):
+        id = f"seen-{number}"
+        writer = service.clients[number % PROCESSES]
+        writer.put(f"{DOCUMENTS}/{id}", json={"text": f"hazelnut {number}"}).raise_for_status()
+        assert all(id in ids(client, "hazelnut") for client in service.clients)
+        if number % 3 == 0:
+            writer.delete(f"{DOCUMENTS}/{id}").raise_for_status()
+            assert all(id not in ids(client, "hazelnut") for client in service.clients)
+
+
+def test_feedback_on_an_answer_of_a_worker_counts_at_once(service: Service) -> None:
+    for id in ("a", "b"):
+        service.clients[0].put(f"{DOCUMENTS}/pecan-{id}", json={"text": "pecan"}).raise_for_status()
+    for number, searching in enumerate(service.clients):
+        answer = searching.post(SEARCH, json={"q": f"pecan {number}", "client_id": "anna"}).json()
+        last = answer["hits"][1]["id"]
+        click = event(last, query_id=answer["query_id"], client_id="anna")
+        accepted = service.clients[(number + 1) % PROCESSES].post("/v1/collections/default/events", json=click)
+        assert accepted.json()["rejected"] == [], accepted.text
+        shown = [
+            client.post(SEARCH, json={"q": f"pecan {number}", "explain": True}).json() for client in service.clients
+        ]
+        memories = [
+            [key for hit in one["hits"] for key in hit["explain"].get("keys", ()) if key.get("kind") == "query"]
+            for one in shown
+        ]
+        assert memories[0]
+        assert memories[1:] == [memories[0]] * (PROCESSES - 1)
+
+
+@pytest.mark.parametrize("number", range(PROCESSES))
+def test_everything_else_is_passed_on_word_for_word(service: Service, number: int) -> None:
+    client, direct = service.clients[number], service.clients[0]
+
+    def same(method: str, path: str, **more: Any) -> httpx.Response:
+        ours, theirs = (each.request(method, path, **more) for each in (client, direct))
+        assert ours.status_code == theirs.status_code
+        assert ours.content == theirs.content or b"task" in ours.content or path == "/metrics"
+        volatile = {"date", "content-length"}
+        assert ours.headers.keys() - volatile == theirs.headers.keys() - volatile
+        return ours
+
+    same("GET", "/")
+    same("GET", "/openapi.json", headers={"Accept-Encoding": "gzip"})
+    same("GET", f"{DOCUMENTS}/missing")
+    same("GET", "/v1/nothing")
+    same("HEAD", "/livez")
+    same("OPTIONS", SEARCH, headers={"Origin": "http://a.example", "Access-Control-Request-Method": "POST"})
+    same("PUT", SEARCH, json={})
+    same("POST", SEARCH, content=b"{")
+    same("POST", f"{DOCUMENTS}?wait=5", content=b"[" * 2000)
+    same("GET", "/metrics")
+    same("GET", "/v1/collections/default?q=a%20b&x=%2F")
+    lines = "".join(json.dumps({"id": f"l{at}", "text": f"line {at}"}) + "\n" for at in range(200))
+
+    def slowly() -> Iterator[bytes]:
+        for start in range(0, len(lines), 3000):
+            yield lines[start : start + 3000].encode()
+
+    imported = client.post(f"{DOCUMENTS}:import", content=slowly(), headers={"Content-Type": "application/x-ndjson"})
+    assert imported.status_code in (200, 202, 404, 405), imported.text
+
+
+def test_a_killed_worker_is_replaced_and_nothing_is_wrong(tmp_path: Path) -> None:
+    seconds = 60.0 if SOAK else 6.0
+    with running(tmp_path / "data") as service:
+        faults: list[str] = []
+        counts = {"writes": 0, "searches": 0, "lost": 0}
+        ended = threading.Event()
+
+        def work(name: str) -> None:
+            numbers = random.Random(name)
+            for at in range(100_000):
+                if ended.is_set():
+                    return
+                id = f"{name}-{at % 5}"
+                stays = numbers.random() < 0.6
+                with httpx.Client(base_url=service.url, timeout=60) as writer:
+                    try:
+                        if stays:
+                            writer.put(f"{DOCUMENTS}/{id}", json={"text": f"almond {name} {at}"}).raise_for_status()
+                        else:
+                            assert writer.delete(f"{DOCUMENTS}/{id}").status_code in (204, 404)
+                    except httpx.TransportError:  # not acknowledged: the document may be as before or as wanted
+                        counts["lost"] += 1
+                        continue
+                counts["writes"] += 1
+                for _ in range(3):
+                    with httpx.Client(base_url=service.url, timeout=60) as reader:
+                        try:
+                            found = ids(reader, f"almond {name}", log=False)
+                        except httpx.TransportError:
+                            counts["lost"] += 1
+                            continue
+                        counts["searches"] += 1
+                        if (id in found) != stays:
+                            faults.append(f"{id} stays: {stays}, found: {found}")
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in ("x", "y", "z")]
+        for thread in threads:
+            thread.start()
+        until_time, kills, numbers = time.monotonic() + seconds, 0, random.Random(1)
+        while time.monotonic() < until_time:
+            time.sleep(numbers.uniform(0.1, 1.0))
+            workers = service.workers()
+            if workers:
+                os.kill(numbers.choice(workers), signal.SIGKILL)
+                kills += 1
+        ended.set()
+        for thread in threads:
+            thread.join()
+        assert not faults, faults[:3]
+        assert kills > 2
+        assert counts["searches"] > 20
+        assert counts["lost"] < counts["searches"] / 4
+        until_ready(service.url, PROCESSES - 1)
+        answers = httpx.get(f"{service.url}/metrics").text
+        assert "softseek_search_seconds_count" in answers
+
+
+def test_no_worker_outlives_its_service(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as service:
+        workers = service.workers()
+        assert len(workers) == PROCESSES - 1
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(DEADLINE_SECONDS) == 0
+        assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+        assert not (tmp_path / "data" / "workers").exists()
+
+
+def test_workers_of_a_killed_service_end(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as service:
+        workers = service.workers()
+        service.process.kill()
+        service.process.wait()
+        until(lambda: not any(runs(pid) for pid in workers))
+
+
+def runs(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False

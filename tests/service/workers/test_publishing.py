@@ -1,0 +1,198 @@
+"""What a worker knows after each kind of change: the same as the process of the data directory."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import service.workers.publisher
+from service.workers.cells import NO_POSITION
+from tests.service.client import CollectionClient
+from tests.service.workers.pairs import Pair, paired
+
+TEXTS = {
+    "copy": "Use cp -r to copy a folder with all its files.",
+    "move": "The command mv moves a folder or a file.",
+    "list": "The command ls lists the files of a folder.",
+    "sort": "The command sort puts lines in order.",
+}
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    with paired(tmp_path / "data") as one:
+        for id, text in TEXTS.items():
+            put(one, id, text)
+        yield one
+
+
+def put(pair: Pair, id: str, text: str, **more: Any) -> None:
+    answer = pair.client.put(f"/v1/collections/default/documents/{id}", json={"text": text, **more})
+    assert answer.status_code in (200, 201), answer.text
+
+
+def judge(pair: Pair, query: str, document: str) -> None:
+    CollectionClient(pair.client).judge(query, document, 4)
+
+
+def ids(answer: Any) -> list[str]:
+    return [hit["id"] for hit in answer["hits"]]
+
+
+def test_documents_are_found_replaced_and_gone(pair: Pair) -> None:
+    assert set(ids(pair.assert_same())) == set(TEXTS)
+    put(pair, "zip", "Copy a folder into an archive with zip.", title="Archives")
+    assert "zip" in ids(pair.assert_same(explain=True))
+    put(pair, "copy", "Nothing of the kind.")
+    pair.assert_same()
+    assert pair.client.delete("/v1/collections/default/documents/zip").status_code == 204
+    assert "zip" not in ids(pair.assert_same())
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"mode": "words"},
+        {"mode": "dense"},
+        {"explain": "matrix"},
+        {"answer": True},
+        {"prefix": "last", "q": "cop"},
+        {"q": "coppy a foldr"},
+        {"filter": 'lang = "en"'},
+        {"facets": ["lang"]},
+        {"sort": ["lang"]},
+        {"pooled": True},
+        {"q": "*"},
+        {"q": "", "expect": 422},
+        {"filter": "no such", "expect": 422},
+    ],
+    ids=str,
+)
+def test_every_kind_of_search_gets_the_same_answer(pair: Pair, search: dict[str, Any]) -> None:
+    created = pair.client.put("/v1/collections/docs", json={"filterable": ["lang"]})
+    assert created.status_code == 201, created.text
+    for id, text in TEXTS.items():
+        document = {"text": text, "metadata": {"lang": "en" if id < "m" else "de"}}
+        assert pair.client.put(f"/v1/collections/docs/documents/{id}", json=document).status_code == 201
+    search.pop("expect", None)
+    pair.assert_same("docs", **search)
+
+
+def test_feedback_works_at_once_and_is_forgotten_at_once(pair: Pair) -> None:
+    before = ids(pair.assert_same())
+    judge(pair, "copy a folder", "sort")
+    assert ids(pair.assert_same())[0] == "sort"
+    assert before[0] != "sort"
+
+
+def test_impressions_of_the_worker_are_in_the_log_when_events_refer_to_them(pair: Pair) -> None:
+    answer = pair.worker.post("/v1/collections/default/search", json={"q": "copy a folder", "client_id": "anna"}).json()
+    logged = pair.client.get(f"/v1/collections/default/queries/{answer['query_id']}")
+    assert logged.status_code == 200, logged.text
+    assert logged.json()["client_id"] == "anna"
+    assert [hit["id"] for hit in logged.json()["shown"]] == ids(answer)
+
+
+def test_settings_rules_and_aliases_are_followed(pair: Pair) -> None:
+    assert pair.client.put("/v1/collections/default", json={"stop_words": ["copy"]}).status_code == 200
+    pair.assert_same(mode="words")
+    rule = {"query": {"exact": "copy a folder"}, "pin": [{"id": "sort", "position": 1}]}
+    answer = pair.client.put("/v1/collections/default/rules/first", json=rule)
+    assert answer.status_code in (200, 201), answer.text
+    assert ids(pair.assert_same())[0] == "sort"
+    assert pair.client.delete("/v1/collections/default/rules/first").status_code == 204
+    assert ids(pair.assert_same())[0] != "sort"
+    assert pair.client.put("/v1/aliases/help", json={"collection": "default"}).status_code in (200, 201)
+    pair.assert_same("help")
+    pair.client.put("/v1/collections/other", json={})
+    pair.assert_same("other")
+    assert pair.client.delete("/v1/collections/other").status_code in (200, 202, 204)
+    assert pair.searches("other")[0]["status"] == 404
+
+
+def test_another_champion_serves_at_once(pair: Pair) -> None:
+    state = pair.runtime.collection("default")
+    pair.publish()
+    mirrored = pair.follower.collection("default")
+    assert mirrored.serving.version == state.serving.version
+    from dataclasses import replace
+
+    state.serve(replace(state.serving, version=0))
+    pair.publish()
+    assert pair.follower.collection("default").serving.version == 0
+    pair.assert_same()
+
+
+def test_a_rebuilt_index_is_mirrored_anew(pair: Pair) -> None:
+    state = pair.runtime.collection("default")
+    state.behind = True
+    assert state.heal(rebuild=True)
+    put(pair, "after", "Copy a folder after the rebuild.")
+    assert "after" in ids(pair.assert_same())
+
+
+def test_a_large_collection_is_passed_on_until_it_is_copied(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service.workers.publisher, "INLINE_KEYS", 2)
+    state = pair.runtime.collection("default")
+    state.heal(rebuild=True)
+    state.behind = True
+    assert state.heal(rebuild=True)
+    pair.publish()
+    assert not pair.follower.can_search("default")
+    pair.publisher._publish_large()
+    pair.follower.follow()
+    assert pair.follower.can_search("default")
+    pair.assert_same()
+
+
+def test_a_full_disk_makes_the_worker_pass_requests_on(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair.publish()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("service.workers.journal.Journal.append", full)
+        put(pair, "late", "Copy a folder later.")
+        pair.publish()
+        assert pair.follower.published == NO_POSITION
+        assert not pair.follower.has_reached(pair.follower.published)
+    monkeypatch.setattr(service.workers.publisher, "PAUSE_SECONDS", 0.0)
+    assert "late" in ids(pair.assert_same())
+
+
+def test_what_was_forgotten_leaves_the_files_of_the_feed(pair: Pair) -> None:
+    judge(pair, "a very private query", "sort")
+    pair.publish()
+    feed = pair.runtime.settings.data / "workers" / "feed"
+    assert any(b"very private" in path.read_bytes() for path in feed.rglob("*") if path.is_file())
+    pair.runtime.forget_queries()
+    state = pair.runtime.collection("default")
+    with state.lock:
+        state.store.remember(state.generation.watermark, [])
+    pair.publish()
+    assert not any(b"very private" in path.read_bytes() for path in feed.rglob("*") if path.is_file())
+    pair.searches()
+
+
+def test_an_error_while_following_is_followed_by_a_new_beginning(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.workers.worker_runtime.RETRY_SECONDS", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("service.workers.mirrored_collection.GenerationMirror.apply", lambda *_: 1 / 0)
+        put(pair, "late", "Copy a folder later.")
+        pair.publish()
+        assert not pair.follower.has_reached(pair.follower.published)
+    pair.follower.follow()
+    assert "late" in ids(pair.assert_same())
+
+
+def test_keys_are_followed(pair: Pair) -> None:
+    created = pair.client.post("/v1/keys", json={"name": "admin", "scopes": ["admin"]})
+    assert created.status_code == 201, created.text
+    key = created.json()["key"]
+    pair.publish()
+    search = {"q": "copy a folder"}
+    assert pair.worker.post("/v1/collections/default/search", json=search).status_code == 401
+    headers = {"Authorization": f"Bearer {key}"}
+    assert pair.worker.post("/v1/collections/default/search", json=search, headers=headers).status_code == 200
