@@ -25,7 +25,8 @@ FLOORS: dict[int, str] = {
     " service.training",
     9: "service.erasures service.exports service.judging service.operations service.recommend service.web",
     10: "service.app service.demo",
-    11: "service.cli",
+    11: "service.workers",
+    12: "service.cli",
 }
 """Floor -> its folders, and the modules that stand beside them. The files of a folder may import each other."""
 
@@ -41,6 +42,7 @@ WITHOUT_SQL = (
     "service.judging", "service.keys", "service.models", "service.operations",
     "service.recommend", "service.rules", "service.runtime", "service.search", "service.settings",
     "service.snapshots", "service.suggestions", "service.tasks", "service.training", "service.web",
+    "service.workers",
 )  # fmt: skip
 """Folders and modules of the service whose SQL stands in modules named `*repository`. `service.storage` is not here."""
 SQL_TYPES = {"sqlalchemy.Connection", "sqlalchemy.Row", "sqlalchemy.RowMapping", "sqlalchemy.exc.SQLAlchemyError"}

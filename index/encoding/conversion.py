@@ -23,7 +23,7 @@ import structlog
 from tokenizers import Tokenizer
 
 from index.encoding.reference_encoder import load_reference, window_of
-from index.encoding.sessions import INPUTS, OUTPUT, Session, Tokens, onnx_session
+from index.encoding.sessions import INPUTS, OUTPUT, Session, Tokens, onnx_runtime, onnx_session
 from index.errors import DamagedFile, SearchError
 from index.records import Floats
 from index.storage.files import read_manifest, sync_directory, write_manifest
@@ -145,6 +145,7 @@ def _write_converted(path: Path, fingerprint: str, folder: Path) -> None:
 
 def _convert(path: Path, folder: Path) -> dict[str, Any]:
     """Write the three files of a model; return its dim, window, pad_id and int8_cosine."""
+    onnx_runtime()
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     model = load_reference(path)

@@ -3,8 +3,10 @@
 Shapes: B texts of T tokens. A session may be called from several threads unless its docstring excludes it.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +46,21 @@ def openvino_session(model: Path, threads: int, precision: str) -> Session:
     return run
 
 
-def onnx_session(model: Path, threads: int) -> Session:
-    """Return a session of ONNX Runtime. With threads = 1, the calling thread does all work."""
+def onnx_runtime() -> Any:
+    """Return the module of ONNX Runtime.
+
+    From version 1.29 on it sends usage reports to its vendor unless this variable is set before its import. It would
+    also start a thread for them, and a process with two threads cannot be forked.
+    """
+    os.putenv("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 
+    return onnxruntime
+
+
+def onnx_session(model: Path, threads: int) -> Session:
+    """Return a session of ONNX Runtime. With threads = 1, the calling thread does all work."""
+    onnxruntime = onnx_runtime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -2,39 +2,55 @@
 
 import json
 import socket
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from service.settings import Settings
 
 READY = {"ready": True}
 """The first message of a worker: it takes connections."""
 CONNECTION = b"c"
 
 
+MOST_START_BYTES = 16_384
+SOCKETS = 2
+
+
 @dataclass(frozen=True)
 class Start:
-    """What a worker is told on its command line."""
+    """What a worker is told."""
 
-    settings: str
-    """The settings as JSON."""
     worker: int
     """Its number, from 1; the process of the data directory has 0."""
-    connections: int
-    """The socket from which it takes connections, as a descriptor."""
-    messages: int
-    """The socket to which it sends messages, as a descriptor."""
     folder: str
     """The folder of the feed."""
     address: str
     """The Unix socket of the process of the data directory."""
     max_connections: int
+    connections: int = -1
+    """The socket from which it takes connections, as a descriptor of its own process."""
+    messages: int = -1
+    """The socket to which it sends messages."""
 
     def as_json(self) -> str:
         """Return all as JSON."""
         return json.dumps(vars(self))
 
     @classmethod
-    def of(cls, text: str) -> "Start":
-        """Return what `as_json` returned."""
-        return cls(**json.loads(text))
+    def of(cls, text: str, descriptors: Sequence[int] | None = None) -> "Start":
+        """Return what `as_json` returned, with these descriptors of connections and messages."""
+        start = cls(**json.loads(text))
+        if descriptors is None:
+            return start
+        return replace(start, connections=descriptors[0], messages=descriptors[1])
+
+
+def settings_of(text: str) -> Settings:
+    """Return settings that were checked in another process, from JSON."""
+    values: dict[str, Any] = json.loads(text)
+    return Settings.model_construct(**values | {"data": Path(values["data"])})
 
 
 def send_connection(channel: socket.socket, connection: socket.socket) -> None:

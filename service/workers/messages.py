@@ -69,14 +69,15 @@ class Inbox:
         self._hand_over = hand_over
         self._lock = threading.Lock()
         self._rest = b""
-        self._has_ended = False
+        self.has_ended = False
+        """Whether the other process closed its side, as it does when it ends."""
         self._thread = threading.Thread(target=self._receive, name="inbox", daemon=True)
         self._thread.start()
 
     def drain(self) -> None:
         """Hand over every message that was sent before the call."""
         with self._lock:
-            while not self._has_ended:
+            while not self.has_ended:
                 try:
                     data = self._channel.recv(READ_BYTES)
                 except BlockingIOError:
@@ -84,7 +85,7 @@ class Inbox:
                 except OSError:
                     data = b""
                 if not data:
-                    self._has_ended = True  # a line without its end was not sent whole
+                    self.has_ended = True  # a line without its end was not sent whole
                     return
                 *lines, self._rest = (self._rest + data).split(b"\n")
                 for line in filter(None, lines):
@@ -101,17 +102,17 @@ class Inbox:
     def close(self) -> None:
         """Hand over what was sent, and close the socket."""
         self.drain()
-        self._has_ended = True
+        self.has_ended = True
         self._channel.close()
 
     def _receive(self) -> None:
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
-        while not self._has_ended:
+        while not self.has_ended:
             try:
                 poll.poll(1000)
                 self.drain()
             except Exception:  # the channel was closed, or a message cannot be handed over
-                if self._has_ended:
+                if self.has_ended:
                     return
                 log.exception("message_lost")

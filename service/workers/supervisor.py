@@ -4,18 +4,22 @@ The process that owns the data directory answers requests, too: it is number 0. 
 the fewest open ones, so that all have the same share of the clients.
 """
 
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
 
 from index.storage.files import make_durable_directory
 from service.runtime.runtime import Runtime
+from service.settings import Settings
 from service.workers.cells import Cells
 from service.workers.channels import Start, send_connection
 from service.workers.messages import Inbox, Message
@@ -30,18 +34,62 @@ LEAST_LIFE_SECONDS = 5.0
 """A worker that ends sooner is replaced after this time: one that cannot start must not use up the processor."""
 MEND_SECONDS = 10.0
 """Time in which a reported damage of a collection is the same damage."""
+START_SECONDS = 120.0
+"""The longest wait for a new worker: the process that forks it loads its libraries and the encoder first."""
+END_SECONDS = 10.0
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+"""The environment of processes that are forked: they have no threads that a fork would lose."""
 log = structlog.get_logger()
 
 
 class _Worker:
     """A process with its sockets."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", connections: socket.socket, inbox: Inbox) -> None:
-        self.process, self.connections, self.inbox = process, connections, inbox
+    def __init__(self, pid: int, connections: socket.socket, inbox: Inbox) -> None:
+        self.pid, self.connections, self.inbox = pid, connections, inbox
         self.started = time.monotonic()
         self.is_ready = False
         self.sent = 0
         self.samples: dict[str, float] = {}
+
+
+def _signal(worker: _Worker, number: int) -> None:
+    """Send a signal to a worker that has not ended."""
+    if not worker.inbox.has_ended:
+        with suppress(ProcessLookupError):
+            os.kill(worker.pid, number)
+
+
+class _Spawner:
+    """The process that workers are forked from, `service.workers.spawner`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._orders, theirs = socket.socketpair()
+        self._orders.settimeout(START_SECONDS)
+        text = settings.model_dump_json(exclude={"admin_key", "key"})
+        command = [sys.executable, "-m", "service.workers", str(theirs.fileno()), text]
+        environment = os.environ | ONE_THREAD
+        with theirs:
+            self._process = subprocess.Popen(
+                command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, env=environment
+            )
+
+    def fork(self, start: Start, connections: socket.socket, messages: socket.socket) -> int:
+        """Return the PID of a new worker with these sockets. Raises OSError if the process does not answer."""
+        socket.send_fds(self._orders, [start.as_json().encode()], [connections.fileno(), messages.fileno()])
+        answer = self._orders.recv(32)
+        if not answer:
+            raise OSError("the process that forks workers has ended")
+        return int(answer)
+
+    def end(self) -> None:
+        """End the process."""
+        self._orders.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 class Workers:
@@ -60,6 +108,7 @@ class Workers:
         self._ended_samples: list[dict[str, float]] = []
         self._mended: dict[int, float] = {}
         self._own_sent = 0
+        self._spawner: _Spawner | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="workers", daemon=True)
 
@@ -79,16 +128,16 @@ class Workers:
             self._thread.join()
         workers = list(self._workers.values())
         for worker in workers:
-            worker.process.terminate()
+            _signal(worker, signal.SIGTERM)
         until = time.monotonic() + DRAIN_SECONDS + 2
+        while time.monotonic() < until and not all(worker.inbox.has_ended for worker in workers):
+            time.sleep(LOOK_SECONDS)
         for worker in workers:
-            try:
-                worker.process.wait(max(0.1, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                worker.process.kill()
-                worker.process.wait()
+            _signal(worker, signal.SIGKILL)
             worker.inbox.close()
             worker.connections.close()
+        if self._spawner is not None:
+            self._spawner.end()
         self.publisher.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -137,7 +186,7 @@ class Workers:
         while not self._closed.is_set():
             for number in range(1, self.count + 1):
                 worker = self._workers.get(number)
-                if worker is not None and worker.process.poll() is not None:
+                if worker is not None and worker.inbox.has_ended:
                     self._bury(number, worker)
                     worker = None
                 if worker is None and time.monotonic() > self._started_at.get(number, -1e9) + LEAST_LIFE_SECONDS:
@@ -145,7 +194,7 @@ class Workers:
             self._closed.wait(LOOK_SECONDS)
 
     def _bury(self, number: int, worker: _Worker) -> None:
-        log.error("worker_ended", worker=number, exit_code=worker.process.returncode)
+        log.error("worker_ended", worker=number, pid=worker.pid)
         del self._workers[number]
         worker.inbox.close()
         worker.connections.close()
@@ -161,19 +210,23 @@ class Workers:
         connections.setblocking(False)
         settings = self._runtime.settings
         start = Start(
-            settings=settings.model_dump_json(exclude={"admin_key", "key"}),
             worker=number,
-            connections=given_connections.fileno(),
-            messages=given_messages.fileno(),
             folder=str(self._folder.resolve()),
             address=str(self._address),
             max_connections=connections_of_each(settings.max_connections, self.count),
         )
-        process = subprocess.Popen(
-            [sys.executable, "-m", "service.workers", start.as_json()],
-            pass_fds=(start.connections, start.messages),
-            stdin=subprocess.DEVNULL,
-        )
+        try:
+            if self._spawner is None:
+                self._spawner = _Spawner(settings)
+            pid = self._spawner.fork(start, given_connections, given_messages)
+        except OSError as error:
+            log.error("worker_not_started", worker=number, reason=str(error))
+            if self._spawner is not None:
+                self._spawner.end()
+            self._spawner = None
+            for one in (connections, messages, given_connections, given_messages):
+                one.close()
+            return
         given_connections.close()
         given_messages.close()
         made: list[_Worker] = []
@@ -183,7 +236,7 @@ class Workers:
             begun.wait()
             self._take(made[0], message)
 
-        made.append(_Worker(process, connections, Inbox(messages, hand_over)))
+        made.append(_Worker(pid, connections, Inbox(messages, hand_over)))
         self._workers[number] = made[0]
         begun.set()
 
@@ -198,7 +251,7 @@ class Workers:
             threading.Thread(target=self._mend, args=(message["damaged"],), name="mend", daemon=True).start()
         elif "ready" in message:
             worker.is_ready = True
-            log.info("worker_ready", pid=worker.process.pid, seconds=round(time.monotonic() - worker.started, 2))
+            log.info("worker_ready", pid=worker.pid, seconds=round(time.monotonic() - worker.started, 2))
 
     def _mend(self, collection_id: int) -> None:
         """Rebuild an index that a worker found damaged."""

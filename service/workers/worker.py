@@ -5,20 +5,20 @@ import os
 import signal
 import socket
 from pathlib import Path
-from typing import Any
 
-import orjson
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from threadpoolctl import threadpool_limits
 
+from index.encoding.encoder import Encoder, load_encoder
 from index.filters.parser import build_parser
 from service.app import configure_logging, create_worker_app
 from service.http.connection import Patience, bounded
 from service.http.metrics import samples
 from service.http.request_counter import NOT_MIRRORED
 from service.settings import Settings
+from service.storage.database import ENCODERS
 from service.workers.accepting import AcceptingServer
 from service.workers.cells import Cells
 from service.workers.channels import READY, Start, receive_connection
@@ -26,7 +26,7 @@ from service.workers.dispatch import Dispatch
 from service.workers.forwarding import Forwarding
 from service.workers.messages import Outbox
 from service.workers.mirrored_collection import NotMirrored
-from service.workers.supervisor import CELLS_FILE, DRAIN_SECONDS
+from service.workers.supervisor import CELLS_FILE, DRAIN_SECONDS, FEED
 from service.workers.worker_runtime import WorkerRuntime
 
 REPORT_SECONDS = 1.0
@@ -67,17 +67,17 @@ class WorkerServer(AcceptingServer):
             self._runtime.outbox.send({"metrics": samples(), "uses": uses})
 
 
-def run(text: str) -> None:
-    """Run a worker. text: a `Start` as JSON."""
-    start = Start.of(text)
+def run(start: Start, settings: Settings, encoder: Encoder | None = None) -> None:
+    """Run a worker until it is told to end. encoder: of the settings; None loads it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the service ends its workers in order
-    settings = Settings.model_construct(**_settings(start.settings))
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     configure_logging(settings.log_level)
     threadpool_limits(1, user_api="blas")
     folder = Path(start.folder)
     cells = Cells(folder / CELLS_FILE)
     outbox = Outbox(socket.socket(fileno=start.messages))
-    runtime = WorkerRuntime(settings, folder / "feed", cells, start.worker, outbox)
+    encoder = encoder or load_encoder(settings.encoder, settings.encoder_precision, settings.data / ENCODERS)
+    runtime = WorkerRuntime(settings, folder / FEED, cells, start.worker, outbox, encoder)
     runtime.follow()
     forwarding = Forwarding(Path(start.address))
     app: FastAPI = create_worker_app(settings, runtime)
@@ -99,8 +99,3 @@ def run(text: str) -> None:
 
 async def _pass_on(request: Request, error: Exception) -> Response:
     return Response(status_code=NOT_MIRRORED)
-
-
-def _settings(text: str) -> dict[str, Any]:
-    values: dict[str, Any] = orjson.loads(text)
-    return values | {"data": Path(str(values["data"]))}

@@ -10,12 +10,12 @@ from typing import Any
 
 import structlog
 
-from index.encoding.encoder import load_encoder
+from index.encoding.encoder import Encoder
 from service.runtime.key_repository import known_keys
 from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.search_runtime import SearchRuntime
 from service.settings import Settings
-from service.storage.database import DATABASE_FILE, ENCODERS, DatabaseReader
+from service.storage.database import DATABASE_FILE, DatabaseReader
 from service.workers.cells import NO_POSITION, Cells
 from service.workers.journal import JournalReader
 from service.workers.messages import Outbox
@@ -32,9 +32,10 @@ class WorkerRuntime(SearchRuntime):
 
     collections: dict[str, MirroredCollection]
 
-    def __init__(self, settings: Settings, folder: Path, cells: Cells, worker: int, outbox: Outbox) -> None:
+    def __init__(
+        self, settings: Settings, folder: Path, cells: Cells, worker: int, outbox: Outbox, encoder: Encoder
+    ) -> None:
         """folder: of the feed. worker: the number of this process."""
-        encoder = load_encoder(settings.encoder, settings.encoder_precision, settings.data / ENCODERS)
         super().__init__(settings, DatabaseReader(settings.data / DATABASE_FILE), encoder)
         self.impressions = self.outbox = outbox
         self.collections = {}

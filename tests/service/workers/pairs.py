@@ -75,7 +75,7 @@ def paired(data: Path, **settings: Any) -> Iterator[Pair]:
                 runtime.impressions.add(message["impression"])
 
         inbox = Inbox(ours, take)
-        follower = WorkerRuntime(runtime.settings, folder / "feed", cells, 1, Outbox(theirs))
+        follower = WorkerRuntime(runtime.settings, folder / "feed", cells, 1, Outbox(theirs), runtime.encoder)
         try:
             with TestClient(create_worker_app(runtime.settings, follower)) as worker:
                 pair = Pair(client, worker, runtime, follower, publisher, messages)

@@ -33,15 +33,12 @@ class Service:
 
     def workers(self) -> list[int]:
         """Return the PIDs of the workers."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        listed = [
-            Path(f"/proc/{self.process.pid}/task/{task.name}/children").read_text().split() for task in tasks(self)
-        ]
-        return sorted({int(pid) for pid in [*children, *(one for each in listed for one in each)]})
+        return sorted(worker for spawner in children(self.process.pid) for worker in children(spawner))
 
 
-def tasks(service: Service) -> list[Path]:
-    return list(Path(f"/proc/{service.process.pid}/task").iterdir())
+def children(pid: int) -> list[int]:
+    listed = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for each in listed for child in each]
 
 
 @contextmanager

@@ -1,0 +1,148 @@
+"""What do further processes bring? Searches a second, times, processor time and memory by the number of processes.
+
+    python -m benchmarks.workers --data ../shared/data --out benchmarks/results/workers.json
+
+10,000 documents of two sets, as in `benchmarks.serving`, and the converted encoder. A service with each number of
+processes answers searches in a closed loop of 1, 8 and 32 clients; every query text is new. The numbers of processes
+take turns. The generator is one process on the same machine. Processor time is of all processes of the service, by
+/proc. Memory is the proportional set size of the first process and of a worker, after the searches.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from benchmarks.result_file import add_out, publish
+from benchmarks.servers.http1 import request
+from benchmarks.servers.load import ask
+from benchmarks.service_process import ServiceProcess, started
+from benchmarks.serving import prepare, query_texts
+from benchmarks.vectors import converted_encoder
+from benchmarks.workers_tables import rates
+from index.encoding.model_files import DEFAULT_MODEL
+
+SEARCH = "/v1/collections/default/search"
+CLIENTS = (1, 8, 32)
+READY_SECONDS = 120
+MOST_PER_SECOND = 2000
+WARM = 50
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Measure; print a table and a line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with one folder per test set")
+    parser.add_argument("--processes", default="1,2,4", help="numbers of processes")
+    parser.add_argument("--seconds", type=float, default=15, help="duration of each load")
+    parser.add_argument("--repeats", type=int, default=3)
+    add_out(parser)
+    options = parser.parse_args()
+    numbers = [int(one) for one in options.processes.split(",")]
+    texts = query_texts(options.data)
+    runs: dict[int, list[dict[str, Any]]] = {number: [] for number in numbers}
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data"
+        documents = prepare(options.data, data, converted_encoder(DEFAULT_MODEL))
+        for repeat in range(options.repeats):
+            for number in numbers if repeat % 2 == 0 else reversed(numbers):
+                runs[number].append(measure(data, Path(folder) / "log", number, texts, options.seconds, repeat))
+    figures = {"documents": documents, "processes": [summary(number, found) for number, found in runs.items()]}
+    print(rates(figures))
+    publish(figures, [], options.out)
+
+
+def measure(data: Path, log: Path, processes: int, texts: Sequence[str], seconds: float, repeat: int) -> dict[str, Any]:
+    """Return the figures of one start of the service."""
+    with started(data, None, log, "--port", "0", "--workers", str(processes)) as service:
+        port = service.port()
+        first = wait_until_ready(port, processes)
+        figures: dict[str, Any] = {"ready_seconds": first, "loads": {}}
+        for clients in CLIENTS:
+            most = int(MOST_PER_SECOND * seconds)
+            wanted = [f"{texts[at % len(texts)]} {repeat} {clients} {at}" for at in range(most)]
+            requests = [request("POST", SEARCH, {"q": text}) for text in wanted]
+            ask(port, requests[:WARM], clients, seconds)
+            before = processor_seconds(service)
+            found = ask(port, requests[WARM:], clients, seconds)
+            spent = processor_seconds(service) - before
+            statuses = Counter(one.status for one in found.asked)
+            assert set(statuses) == {200}, statuses
+            milliseconds = np.asarray([1000 * one.seconds for one in found.asked])
+            figures["loads"][str(clients)] = {
+                "searches_per_second": len(found.asked) / found.seconds,
+                "p50_ms": float(np.percentile(milliseconds, 50)),
+                "p99_ms": float(np.percentile(milliseconds, 99)),
+                "processor_ms": 1000 * spent / len(found.asked),
+            }
+        figures["memory_mib"] = [proportional_mib(pid) for pid in pids(service)]
+        return figures
+
+
+def wait_until_ready(port: int, processes: int) -> float:
+    """Return the seconds until all workers take connections."""
+    began = time.perf_counter()
+    while time.perf_counter() - began < READY_SECONDS:
+        workers = httpx.get(f"http://127.0.0.1:{port}/readyz").json().get("workers", {"ready": 0})
+        if workers["ready"] == processes - 1:
+            return time.perf_counter() - began
+        time.sleep(0.05)
+    raise TimeoutError("the workers are not ready")
+
+
+def pids(service: ServiceProcess) -> list[int]:
+    """Return the processes of a service that answer searches: the first process, then its workers."""
+    first = service.process.pid
+    return [first, *sorted(worker for spawner in children(first) for worker in children(spawner))]
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    listed = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for each in listed for child in each]
+
+
+def processor_seconds(service: ServiceProcess) -> float:
+    """Return the processor time of all processes of a service."""
+    total = 0
+    for pid in pids(service):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / TICKS
+
+
+def proportional_mib(pid: int) -> float:
+    """Return the proportional set size of a process."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def summary(processes: int, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the medians of the repeats, and the least and greatest rate."""
+    loads = {}
+    for clients in found[0]["loads"]:
+        each = [one["loads"][clients] for one in found]
+        loads[clients] = {name: statistics.median(load[name] for load in each) for name in each[0]}
+        loads[clients]["least"] = min(load["searches_per_second"] for load in each)
+        loads[clients]["greatest"] = max(load["searches_per_second"] for load in each)
+    workers = [mib for one in found for mib in one["memory_mib"][1:]]
+    return {
+        "processes": processes,
+        "loads": loads,
+        "ready_seconds": statistics.median(one["ready_seconds"] for one in found),
+        "first_mib": statistics.median(one["memory_mib"][0] for one in found),
+        "worker_mib": statistics.median(workers) if workers else None,
+    }
+
+
+if __name__ == "__main__":
+    main()
