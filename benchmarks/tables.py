@@ -28,6 +28,7 @@ from benchmarks import recommend_tables as recommend
 from benchmarks import restart_tables as restart
 from benchmarks import snapshot_tables as snapshots
 from benchmarks import speed_tables as speed
+from benchmarks import workers_tables as workers
 from benchmarks.result_file import RESULTS, load_result
 
 ROOT = Path(__file__).parents[1]
@@ -74,6 +75,7 @@ TABLES: dict[str, Renderer] = {
     "mixed.figures": mixed.mixed,
     "mixed.answers": mixed.answers,
     "restart.starts": restart.starts,
+    "workers.rates": workers.rates,
     "servers.readme": speed.servers_readme,
     "servers.systems": speed.servers,
     "servers.goals": speed.servers_goals,

@@ -3,13 +3,15 @@
     python -m benchmarks.workers --data ../shared/data --out benchmarks/results/workers.json
 
 10,000 documents of two sets, as in `benchmarks.serving`, and the converted encoder. A service with each number of
-processes answers searches in a closed loop of 1, 8 and 32 clients; every query text is new. The numbers of processes
-take turns. The generator is one process on the same machine. Processor time is of all processes of the service, by
-/proc. Memory is the proportional set size of the first process and of a worker, after the searches.
+processes answers searches in a closed loop of 1, 8 and 32 clients; query texts are made of halves of two queries, so
+that few occur twice. The numbers of processes take turns. The generator is one process on the same machine. Processor
+time is of all processes of the service, by /proc. Memory is the proportional set size of the first process and of a
+worker, after the searches.
 """
 
 import argparse
 import os
+import random
 import statistics
 import tempfile
 import time
@@ -69,7 +71,7 @@ def measure(data: Path, log: Path, processes: int, texts: Sequence[str], seconds
         figures: dict[str, Any] = {"ready_seconds": first, "loads": {}}
         for clients in CLIENTS:
             most = int(MOST_PER_SECOND * seconds)
-            wanted = [f"{texts[at % len(texts)]} {repeat} {clients} {at}" for at in range(most)]
+            wanted = [new_text(texts, random.Random(f"{repeat} {processes} {clients} {at}")) for at in range(most)]
             requests = [request("POST", SEARCH, {"q": text}) for text in wanted]
             ask(port, requests[:WARM], clients, seconds)
             before = processor_seconds(service)
@@ -86,6 +88,12 @@ def measure(data: Path, log: Path, processes: int, texts: Sequence[str], seconds
             }
         figures["memory_mib"] = [proportional_mib(pid) for pid in pids(service)]
         return figures
+
+
+def new_text(texts: Sequence[str], rng: random.Random) -> str:
+    """Return the first half of the words of one query and the second half of another: few texts occur twice."""
+    first, second = rng.choice(texts).split(), rng.choice(texts).split()
+    return " ".join(first[: len(first) // 2 + 1] + second[len(second) // 2 :])
 
 
 def wait_until_ready(port: int, processes: int) -> float:

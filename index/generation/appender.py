@@ -82,6 +82,7 @@ class Appender:
             values=self.values.extended(len(state.rows), block.values),
             columns=self._columns.extended(state.columns, block.columns),
             alive=np.append(state.alive, block.alive),
+            files=self.paths,
         )
 
     def sync(self, state: Generation) -> None:

@@ -64,6 +64,7 @@ def compact(state: Generation, appender: Appender) -> Compaction:
         sealed=seal(keys, keys.__getitem__),
         key_guard=ChecksumGuard(),
         value_guard=ChecksumGuard(),
+        files=appender.paths,
     )
     for first in range(0, len(doc_indices), COPY_DOCUMENTS):
         copy = appender.append(copy, _block(state, doc_indices[first : first + COPY_DOCUMENTS]))

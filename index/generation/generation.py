@@ -8,6 +8,7 @@ appends to; the viewed part is never written again.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,8 @@ class Generation:
     value_guard: ChecksumGuard = field(default_factory=ChecksumGuard)
     reading: ReadingOptions = EXACTLY
     """How queries are read, where a query does not say it."""
+    files: tuple[Path, Path] | None = None
+    """The files that the keys and the values are mapped from; None before the first document."""
 
     @property
     def rows(self) -> Ints:

@@ -119,7 +119,8 @@ class GenerationStore:
         self._appender = Appender(key_file, value_file, buffers)
         key_guard = ChecksumGuard(columns.key_checksums, f"{self._directory.name}/{keys_path.name}")
         value_guard = ChecksumGuard(columns.value_checksums, f"{self._directory.name}/{values_path.name}")
-        return replace(state, keys=keys, values=values, key_guard=key_guard, value_guard=value_guard)
+        files = keys_path, values_path
+        return replace(state, keys=keys, values=values, key_guard=key_guard, value_guard=value_guard, files=files)
 
     def _read_array(self, name: str) -> NDArray[Any]:
         array: NDArray[Any] = np.load(self._directory / f"{name}.npy", allow_pickle=False)
@@ -215,7 +216,7 @@ class GenerationStore:
         """Seal all new keys, so that no search scans a tail. Searches and writes do not wait. Raises DamagedKeys."""
         self.settle()
         if _tail(self.current):
-            self._seal(*self.snapshot())
+            self._seal(*self._snapshot())
 
     def close(self) -> None:
         """End the background task and the writer of the word index. The current generation stays searchable."""
@@ -294,7 +295,7 @@ class GenerationStore:
     def _maintain(self) -> None:
         """Compact and seal, in the background, until neither is necessary."""
         while True:
-            state, appender = self.snapshot()
+            state, appender = self._snapshot()
             if is_sparse(state):
                 self._compact(state, appender)
             elif _is_tail_long(state):
@@ -302,8 +303,8 @@ class GenerationStore:
             else:
                 return
 
-    def snapshot(self) -> tuple[Generation, Appender | None]:
-        """Return the current generation and its appender, None without documents."""
+    def _snapshot(self) -> tuple[Generation, Appender | None]:
+        """Return the current generation and its appender."""
         with self._lock:
             return self.current, self._appender
 

@@ -1,13 +1,14 @@
 """Middleware that runs something before the answer to each request, but for searches and checks of liveness."""
 
+import re
 from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.http.overload import SEARCH_ENDS
-
 LIVE = "/livez"
+UNCHANGING = re.compile(r"/v1/(collections/[^/]+/(search|recommend)|multi-search)")
+"""Paths that change nothing, with the methods GET and POST. A document may have the id `search`."""
 
 
 class BeforeAnswers:
@@ -18,7 +19,7 @@ class BeforeAnswers:
         self._run = run
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].endswith(SEARCH_ENDS) or scope["path"] == LIVE:
+        if scope["type"] != "http" or scope["path"] == LIVE or _changes_nothing(scope):
             await self.app(scope, receive, send)
             return
 
@@ -28,3 +29,7 @@ class BeforeAnswers:
             await send(message)
 
         await self.app(scope, receive, sent)
+
+
+def _changes_nothing(scope: Scope) -> bool:
+    return scope["method"] in ("GET", "POST") and UNCHANGING.fullmatch(scope["path"]) is not None

@@ -15,7 +15,6 @@ from typing import Any
 
 import structlog
 
-from index.generation.appender import Appender
 from index.generation.generation import Generation
 from index.generation.mirroring import Change, Files, GenerationFeed
 from index.generation.store import GenerationStore
@@ -31,7 +30,7 @@ INLINE_KEYS = 20_000
 """A collection with more keys is copied for the workers by the thread, and no request waits for it."""
 PAUSE_SECONDS = 5.0
 """Time between two attempts after an error, such as a full disk."""
-_Files = tuple[GenerationStore, Appender | None]
+_Files = tuple[GenerationStore, tuple[Path, Path] | None]
 log = structlog.get_logger()
 
 
@@ -45,7 +44,7 @@ class _Published:
         self.changes = itertools.count(1)
         self.feed: GenerationFeed | None = None
         self.files: object = None
-        """The store and the appender whose files the feed names."""
+        """The store, and its files that the feed names."""
         self.is_absent = False
 
 
@@ -196,8 +195,8 @@ class Publisher:
         published.feed, published.files, published.is_absent = feed, files, False
 
     def _new_feed(self, files: _Files, generation: Generation, collection_id: int) -> GenerationFeed:
-        store, appender = files
-        keys, values = (None, None) if appender is None else appender.paths
+        store, vectors = files
+        keys, values = (None, None) if vectors is None else vectors
         described = Files(keys, values, store.words_folder, store.language)
         return GenerationFeed(self._folder / f"{collection_id}-{next(self._numbers)}", described, generation)
 
@@ -239,10 +238,10 @@ class Publisher:
 
 
 def _current(state: CollectionState) -> tuple[_Files, Generation]:
-    """Return the store and the appender of a collection, and its generation."""
+    """Return the generation of a collection, with its store and the files of its vectors."""
     store = state.store
-    generation, appender = store.snapshot()
-    return (store, appender), generation
+    generation = store.current
+    return (store, generation.files), generation
 
 
 def _is_published(feed: GenerationFeed, generation: Generation) -> bool:

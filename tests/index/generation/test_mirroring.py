@@ -28,21 +28,20 @@ class Pair:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.store = GenerationStore(directory / "store", ENCODER.dim, "english")
-        self.appender: object = self
+        self.vectors: object = None
         self.feed: GenerationFeed | None = None
         self.mirror: GenerationMirror | None = None
         self.feeds = 0
-        self.lost: list[bytes] = []
 
     def publish(self, writes_sealed: bool = True) -> Generation | None:
         """Send what is new to the mirror, and return its generation."""
-        generation, appender = self.store.snapshot()
-        if self.feed is None or appender is not self.appender:
-            keys, values = (None, None) if appender is None else appender.paths
+        generation = self.store.current
+        if self.feed is None or generation.files != self.vectors:
+            keys, values = (None, None) if generation.files is None else generation.files
             self.feeds += 1
             files = Files(keys, values, self.store.words_folder, "english")
             self.feed = GenerationFeed(self.directory / f"feed-{self.feeds}", files, generation)
-            self.appender = appender
+            self.vectors = generation.files
             head, arrays = self.feed.base()
         else:
             if writes_sealed and not self.feed.has_sealed(generation.sealed):

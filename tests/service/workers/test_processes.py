@@ -98,7 +98,7 @@ def test_workers_answer_searches_themselves(service: Service) -> None:
 
 def test_every_process_sees_what_any_process_has_acknowledged(service: Service) -> None:
     for number in range(30):
-        id = f"seen-{number}"
+        id = f"seen-{number}/search" if number % 2 else f"seen-{number}"
         writer = service.clients[number % PROCESSES]
         writer.put(f"{DOCUMENTS}/{id}", json={"text": f"hazelnut {number}"}).raise_for_status()
         assert all(id in ids(client, "hazelnut") for client in service.clients)
@@ -156,8 +156,22 @@ def test_everything_else_is_passed_on_word_for_word(service: Service, number: in
         for start in range(0, len(lines), 3000):
             yield lines[start : start + 3000].encode()
 
-    imported = client.post(f"{DOCUMENTS}:import", content=slowly(), headers={"Content-Type": "application/x-ndjson"})
-    assert imported.status_code in (200, 202, 404, 405), imported.text
+    imported = client.post(f"{DOCUMENTS}/import", content=slowly(), headers={"Content-Type": "application/x-ndjson"})
+    assert imported.status_code == 202, imported.text
+    task = f"/v1/tasks/{imported.json()['id']}"
+    until(lambda: client.get(task).json()["status"] == "succeeded")
+    assert {f"l{at}" for at in range(50)} & set(ids(client, "line 7"))
+
+
+def test_a_stream_is_passed_on_and_ends_with_its_client(service: Service) -> None:
+    client = service.clients[1]
+    with client.stream("GET", "/v1/export") as answer:
+        assert answer.status_code == 200
+        first = next(answer.iter_lines())
+        assert "softseek" in first or "format" in first
+    with httpx.Client(base_url=service.url) as leaving, pytest.raises(httpx.ReadTimeout):
+        leaving.post(f"{DOCUMENTS}?wait=30", json={"documents": [{"text": "x"}]}, timeout=0.001)
+    assert ids(client, "walnut") is not None
 
 
 def test_a_killed_worker_is_replaced_and_nothing_is_wrong(tmp_path: Path) -> None:
