@@ -25,7 +25,7 @@ from index.storage.files import sync_directory
 from index.storage.full_disk import NotSynced, lacks_space
 from service.storage.checksums import as_json
 from service.storage.pending_acts import storing_act
-from service.storage.reservations import storing_reservation
+from service.storage.reservations import not_reserved, storing_reservation
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -119,6 +119,14 @@ class Database:
             yield connection
             store_reservation(connection)
             store_act(connection)
+
+    def store_act(self) -> None:
+        """Store the act of the request that this thread works for, before work that is no change of the database.
+
+        Its status stays 0 if the process ends before the answer. Without an act nothing is stored.
+        """
+        with not_reserved(), self.write():  # an Idempotency-Key that is stored now would say that the work is done
+            pass
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
