@@ -330,6 +330,8 @@ def test_doctor_finds_no_fault_after_any_sequence_of_writes(tmp_path: Path, seed
             lambda: client.post(f"{path}/events", json=event_of(generator, ids, queries, clients)),
             lambda: wood.post("judgments", {"judgments": [judgment_of(generator, ids, queries)]}),
             lambda: wood.post("events/delete", {"client_id": "ada"}),
+            lambda: wood.search(generator.choice(queries), client_id=generator.choice(clients)),
+            lambda: good(client.put(f"{path}/rules/r{generator.randrange(3)}", json=rule_of(generator, ids, queries))),
             lambda: good(
                 client.put(path, json={"filterable": ["n"], "retention_days": generator.choice([1, 1, None])})
             ),
@@ -353,6 +355,11 @@ def test_doctor_finds_no_fault_after_any_sequence_of_writes(tmp_path: Path, seed
                 assert connection.exec_driver_sql(missing).scalar() == 0
     with opened(tmp_path / "data") as client:
         assert failing(client) == {}
+
+
+def rule_of(generator: random.Random, ids: list[str], queries: list[str]) -> dict[str, Any]:
+    """Return a rule that hides a document for a query, with or without a vector."""
+    return {"query": {generator.choice(["near", "exact"]): generator.choice(queries)}, "hide": [generator.choice(ids)]}
 
 
 def event_of(generator: random.Random, ids: list[str], queries: list[str], clients: list[Any]) -> dict[str, Any]:
