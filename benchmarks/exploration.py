@@ -7,7 +7,8 @@ clicked if they are looked at; the chance to look falls with the position. The l
 chances plus errors. The errors of the model `near` resemble the errors of the logging model and are smaller, as after
 training; the errors of the model `far` are independent of them. A searcher sees a list that the logging model explores
 with a share, and clicks. The clicks per search of the logging model, of the other model and their difference are
-estimated from the log. Coverage is the share of the runs whose 95 % interval has the truth inside.
+estimated from the log. An interval is given where enough searches carry the weight. Coverage is the share of the given
+95 % intervals that have the truth inside.
 
 The lists are arrays: no document, no encoder, no service. The functions are the functions of the service.
 """
@@ -149,21 +150,23 @@ def coverage(of: World, model: str, share: float, count: int, runs: int, seed: i
             for name, one in by_name.items():
                 found[side][name].append(one)
     return {
-        side: {name: _summary(each, truth[side]) for name, each in by_name.items()} for side, by_name in found.items()
+        side: {name: summary(each, truth[side]) for name, each in by_name.items()} for side, by_name in found.items()
     }
 
 
-def _summary(found: Sequence[Estimate], truth: float) -> dict[str, float]:
+def summary(found: Sequence[Estimate], truth: float) -> dict[str, float | None]:
+    """Return the means of the estimates of all runs; the share with an interval, their coverage, their mean width."""
     means = np.asarray([one.mean for one in found])
-    inside = np.asarray([one.low <= truth <= one.high for one in found])
+    given = np.asarray([one.interval for one in found if one.interval is not None], np.float64).reshape(-1, 2)
+    inside = (given[:, 0] <= truth) & (truth <= given[:, 1])
     return {
         "truth": round(truth, 4),
         "mean": round(float(means.mean()), 4),
         "spread": round(float(means.std(ddof=1)), 4),
-        "width": round(float(np.mean([one.high - one.low for one in found])), 4),
-        "coverage": round(float(inside.mean()), 4),
         "effective_sample_size": round(float(np.mean([one.effective_sample_size for one in found])), 1),
-        "reliable": round(float(np.mean([one.reliable for one in found])), 4),
+        "given": round(len(given) / len(found), 4),
+        "given_coverage": round(float(inside.mean()), 4) if len(given) else None,
+        "given_width": round(float((given[:, 1] - given[:, 0]).mean()), 4) if len(given) else None,
     }
 
 
@@ -180,7 +183,7 @@ def main() -> None:
             found = coverage(of, model, share, count, options.runs, options.seed)
             rows.append({"model": model, "share": share, "searches": count, "runs": options.runs, "sides": found})
             covered = {
-                side: {name: one["coverage"] for name, one in by_name.items()} for side, by_name in found.items()
+                side: {name: one["given_coverage"] for name, one in by_name.items()} for side, by_name in found.items()
             }
             console.print(model, share, count, covered, highlight=False)
     publish({"rows": rows}, [options.seed], options.out)

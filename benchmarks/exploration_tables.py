@@ -3,36 +3,33 @@
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.markdown import table
+from benchmarks.markdown import NONE, number, table
 
 SIDES = {"a": "the logging model", "b": "the other model", "difference": "difference"}
 ESTIMATORS = ("ips", "self_normalised", "doubly_robust")
 
 
 def coverage(figures: Mapping[str, Any]) -> str:
-    """Return the coverage of the 95 % intervals, and their mean width for the doubly robust estimate."""
+    """Return how often a 95 % interval is given, the coverage of those, and their mean width if doubly robust."""
     rows = [
         [
             f"{one['model']}, {100 * one['share']:g} % of {one['searches']:,} searches explored",
             SIDES[side],
             f"{by_name['ips']['truth']:.3f}",
-            *(f"{100 * by_name[name]['coverage']:.1f} %" for name in ESTIMATORS),
-            f"{by_name['doubly_robust']['width']:.3f}",
             f"{by_name['ips']['effective_sample_size']:.0f}",
-            f"{100 * by_name['ips']['reliable']:.1f} %",
+            _percent(by_name["ips"]["given"]),
+            *(_percent(by_name[name]["given_coverage"]) for name in ESTIMATORS),
+            number(by_name["doubly_robust"]["given_width"], 3),
         ]
         for one in figures["rows"]
         for side, by_name in one["sides"].items()
     ]
-    covered = [
-        "IPS",
-        "self-normalised",
-        "doubly robust",
-        "width, doubly robust",
-        "effective sample size",
-        "called reliable",
-    ]
-    return table(["model and log", "estimate of", "truth", *covered], rows)
+    columns = ["model and log", "estimate of", "truth", "effective sample size", "interval given"]
+    return table([*columns, "IPS", "self-normalised", "doubly robust", "width, doubly robust"], rows)
+
+
+def _percent(share: float | None) -> str:
+    return NONE if share is None else f"{100 * share:.1f} %"
 
 
 def learning(figures: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ assumption), so it is weighted by the ratio of the probabilities of this prefix 
 inverse propensity scoring (McInerney et al. 2020). The estimators are importance sampling (Horvitz and Thompson 1952),
 its self-normalised form (Swaminathan and Joachims 2015), and the doubly robust form (Dudik et al. 2011; Kiyohara et al.
 2022). Each gives a value per list; their mean is the estimate, and Student's t of the values is its interval.
+An estimate whose weight few lists carry has no interval: it would be too narrow.
 
 Letters: M logged lists, P positions.
 """
@@ -20,10 +21,12 @@ from index.evaluation.significance import interval
 
 Doubles = NDArray[np.float64]
 RELIABLE_SHARE = 1 / 3
-"""Least effective sample size of an estimate whose interval is reliable, as a share of the lists in a sampled order.
+"""Least effective sample size of an estimate with an interval, as a share of the lists in a sampled order.
 
 With less, few lists have most of the weight, and a log without such a list shows too little variance. Simulated in
 docs/performance/exploration.md."""
+LEAST_SIZE = 50
+"""Least effective sample size of an estimate with an interval: the share of fewer lists varies too much to decide."""
 
 
 @dataclass(frozen=True)
@@ -88,33 +91,43 @@ ESTIMATORS = {"ips": importance_sampled, "self_normalised": self_normalised, "do
 class Estimate:
     """An estimate of the rewards per list: mean, interval, number of lists, effective sample size.
 
-    reliable: whether enough lists carry the weight for the interval to hold as often as it says.
+    interval: low and high; None where too few lists carry the weight for it to hold as often as it says. least: the
+    effective sample size that an interval needs.
     """
 
     mean: float
-    low: float
-    high: float
+    interval: tuple[float, float] | None
     impressions: int
     effective_sample_size: float
-    reliable: bool
+    least: float
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no interval; None if there is one."""
+        if self.interval is not None:
+            return None
+        size, least = f"{self.effective_sample_size:.1f}", f"{self.least:.1f}"
+        return f"few searches carry the weight: the effective sample size is {size}, and an interval needs {least}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
+        low, high = (None, None) if self.interval is None else (round(end, 5) for end in self.interval)
         return {
             "mean": round(self.mean, 5),
-            "low": round(self.low, 5),
-            "high": round(self.high, 5),
+            "low": low,
+            "high": high,
             "impressions": self.impressions,
             "effective_sample_size": round(self.effective_sample_size, 1),
-            "reliable": self.reliable,
+            "reliable": self.interval is not None,
+            "reason": self.reason,
         }
 
 
 def estimate(values: Doubles, effective_sample_size: float, sampled: float) -> Estimate:
     """Return the estimate of the values (M,) of an estimator, M > 0. sampled: the lists in a sampled order."""
-    low, high = interval(values)
-    reliable = effective_sample_size >= RELIABLE_SHARE * sampled
-    return Estimate(float(values.mean()), low, high, len(values), effective_sample_size, reliable)
+    least = max(LEAST_SIZE, RELIABLE_SHARE * sampled)
+    found = interval(values) if effective_sample_size >= least else None
+    return Estimate(float(values.mean()), found, len(values), effective_sample_size, least)
 
 
 def compared(rewards: Doubles, a: Replay, b: Replay, sampled: float) -> Mapping[str, Mapping[str, Estimate]]:

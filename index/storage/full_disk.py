@@ -1,10 +1,14 @@
 """Recognises the errors of a full disk, whichever library raises them."""
 
 import errno
+import os
+import tempfile
+from pathlib import Path
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 SQLITE_FULL = 13
 """The result code of SQLite (`sqlite3.OperationalError.sqlite_errorcode`)."""
+PROBE_BYTES = 256 * 1024
 MESSAGES = ("database or disk is full", "no space left on device", "os error 28", "disk quota exceeded")
 """What the errors of SQLite and of the word index say, in lower case."""
 
@@ -19,3 +23,22 @@ def is_full(error: BaseException | None) -> bool:
         return True
     said = str(error).lower()
     return any(message in said for message in MESSAGES) or is_full(getattr(error, "orig", None) or error.__cause__)
+
+
+class NotSynced(OSError):
+    """A full disk kept a commit from being synced: it is undone, but its bytes may be in the file.
+
+    A process that ends before its next commit has stored it: the next start reads the whole file.
+    """
+
+
+def lacks_space(folder: Path) -> bool:
+    """Return whether a file of PROBE_BYTES finds no space in a folder. For errors without a reason; it writes."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(os.urandom(PROBE_BYTES))  # bytes that no file system compresses
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return is_full(error)
+    return False

@@ -20,7 +20,9 @@ TOO_OFTEN = 429
 MAX_TARGET = 512
 """Characters of a target; the rest is cut."""
 NO_ANSWER = 0
-"""The status of an act that is done and not answered. It stays where the process ends before the answer."""
+"""The status of an act that is done and not answered. It stays where the process ends before the answer.
+
+An export and a deletion of a snapshot are recorded when they begin."""
 log = structlog.get_logger()
 
 

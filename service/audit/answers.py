@@ -17,7 +17,8 @@ class Act(Answer):
     target: str
     """The path of the object."""
     status: int
-    """The status of the answer; 0 for an act that is done, and whose service ended before the answer."""
+    """The status of the answer; 0 if the service ended before it: the act is done, or an export or deletion of a
+    snapshot was begun."""
     outcome: Literal["done", "refused", "failed"]
     """Whether the act was carried out."""
 

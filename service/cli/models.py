@@ -100,12 +100,18 @@ def show_estimates(found: Mapping[str, Any], a: int, b: int) -> None:
     ]
     sizes = ["effective sample size"]
     sizes += [f"{found[side]['ips']['effective_sample_size']:.1f}" for side in ("a", "b", "difference")]
-    show.table(("estimator", f"model {a}", f"model {b}", "difference"), [*rows, tuple(sizes)])
+    names = (f"model {a}", f"model {b}", "difference")
+    show.table(("estimator", *names), [*rows, tuple(sizes)])
+    for name, side in zip(names, ("a", "b", "difference"), strict=True):
+        if reason := found[side]["ips"].get("reason"):
+            show.line(f"no interval for {name}: {reason}")
 
 
 def _interval(found: Mapping[str, Any]) -> str:
-    interval = f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
-    return interval if found["reliable"] else f"{interval} unreliable"
+    """Return an estimate and its interval, where it has one."""
+    if found["low"] is None:
+        return f"{found['mean']:.3f} (no interval)"
+    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
 
 
 def side_by_side(model: Mapping[str, Any]) -> dict[str, Any]:

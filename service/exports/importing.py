@@ -144,7 +144,7 @@ class Importer:
                 self._try(name)
         except RowRefused as error:
             raise invalid(self._line, "a record before this line has the name of another, or refers to none") from error
-        except (AttributeError, LookupError, TypeError, ValueError, SearchError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SearchError) as error:
             reason = str(error) if isinstance(error, Unfit) else "a record refers to none, or cannot be used"
             raise invalid(self._line, reason) from error
 

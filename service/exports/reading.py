@@ -1,6 +1,10 @@
-"""Reads an export and checks it: every line, their number, and their sha256 in the last line."""
+"""Reads an export and checks it: every line, their number, and their sha256 in the last line.
+
+The schema of the export may be that of any version with exports, up to this one.
+"""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -8,12 +12,13 @@ from typing import Any, BinaryIO
 import orjson
 
 from index.storage.files import MANIFEST
-from service.exports.record_repository import END, FILES, FORMAT, HEADER, TYPES, RecordType, as_bytes
+from service.exports.record_repository import END, FILES, FORMAT, HEADER, OLDEST_REVISION, TYPES, RecordType, as_bytes
 from service.http.problems import Problem
 from service.storage.database import NEWEST_REVISION
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
 """Bytes of a line, at most."""
+SCHEMA = re.compile("[0-9]{4}")
 MODEL_FILES = {"head.safetensors", MANIFEST}
 Record = dict[str, Any]
 
@@ -28,21 +33,21 @@ def check_export(path: Path, advance: Callable[[int], None]) -> tuple[int, set[s
 
     advance: called with the number of further lines. Raises Problem 422 `invalid_export`.
     """
-    digest, count, names, ended = hashlib.sha256(), 0, set[str](), False
+    digest, count, names, ended, schema = hashlib.sha256(), 0, set[str](), False, ""
     with path.open("rb") as file:
         for number, line in _lines(file):
             record = _parsed(number, line)
             if ended:
                 raise invalid(number, "nothing may follow the last line")
             if number == 1:
-                _check_header(record)
+                schema = _schema(record)
             elif record["type"] == END:
                 ended = True
                 if (record.get("lines"), record.get("sha256")) != (count, digest.hexdigest()):
                     raise invalid(number, "the lines differ from the number and the sha256 in the last line")
                 continue
             else:
-                kind, values = decoded(number, record)
+                kind, values = decoded(number, record, schema)
                 if kind.name == "collection":
                     names.add(values["name"])
             digest.update(line)
@@ -57,22 +62,25 @@ def check_export(path: Path, advance: Callable[[int], None]) -> tuple[int, set[s
 
 def records(path: Path) -> Iterator[tuple[int, RecordType, Record, dict[str, bytes]]]:
     """Yield line number, type, values and model files of each record of an export that was checked."""
+    schema = ""
     with path.open("rb") as file:
         for number, line in _lines(file):
             record = _parsed(number, line)
-            if record["type"] not in (HEADER, END):
-                kind, values = decoded(number, record)
+            if number == 1:
+                schema = _schema(record)
+            elif record["type"] != END:
+                kind, values = decoded(number, record, schema)
                 files = {name: as_bytes(body) for name, body in record.get(FILES, {}).items()}
                 yield number, kind, values | {"of_collection": record.get("collection")}, files
 
 
-def decoded(number: int, record: Record) -> tuple[RecordType, Record]:
-    """Return the type and the values of a record. Raises Problem 422."""
+def decoded(number: int, record: Record, schema: str) -> tuple[RecordType, Record]:
+    """Return the type and the values of a record of an export with this schema. Raises Problem 422."""
     kind = TYPES.get(record["type"])
     if kind is None:
         raise invalid(number, "the type of the record is unknown")
     try:
-        values = kind.decoded(record)
+        values = kind.decoded(record, schema)
         if FILES in kind.members:
             _check_files(record[FILES])
     except ValueError as error:
@@ -88,12 +96,19 @@ def _check_files(files: Any) -> None:
         as_bytes(body)
 
 
-def _check_header(record: Record) -> None:
+def _schema(record: Record) -> str:
+    """Return the schema in the header of an export. Raises Problem 422 if this version does not read the export."""
     if record["type"] != HEADER:
         raise invalid(1, f"the first line must have the type {HEADER}")
-    if record.get("format") != FORMAT or record.get("schema") != NEWEST_REVISION:
-        detail = f"this version reads exports of format {FORMAT} with schema {NEWEST_REVISION}"
-        raise invalid(1, f"{detail}: import with the version of Softseek that made the export")
+    number, schema = record.get("format"), record.get("schema")
+    if not isinstance(number, int) or not isinstance(schema, str) or not SCHEMA.fullmatch(schema):
+        raise invalid(1, "the header must have a format and a schema")
+    if number > FORMAT or schema > NEWEST_REVISION:
+        reads = f"this version reads exports of format {FORMAT} with schemas up to {NEWEST_REVISION}"
+        raise invalid(1, f"a newer version of Softseek made the export: {reads}; import with the newer version")
+    if number != FORMAT or schema < OLDEST_REVISION:
+        raise invalid(1, f"no version of Softseek made such an export: the first had the schema {OLDEST_REVISION}")
+    return schema
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -1,7 +1,7 @@
 """The records of an export: each is a row of a table, with the name of its type and of its collection.
 
 A row keeps its number only where other records refer to it: a document, an event, a judgment. The import gives new
-numbers. Bytes are base64. Columns have the names of the table.
+numbers. Bytes are base64. Columns have the names of the table. An export of an earlier schema lacks later columns.
 """
 
 import math
@@ -16,6 +16,8 @@ from sqlalchemy import JSON, Boolean, Column, Double, Float, Integer, LargeBinar
 from service.storage.tables import Base
 
 FORMAT = 1
+OLDEST_REVISION = "0006"
+"""The revision of the schema that had the first export."""
 HEADER, END = "softseek_export", "end"
 """The types of the first and of the last line."""
 FILES = "files"
@@ -51,6 +53,8 @@ LEFT_OUT = {
 """Table -> columns that the import makes itself."""
 LISTS = {"steps", "shown"}
 """JSON columns that hold lists. The others hold objects."""
+ADDED: Mapping[str, Mapping[str, tuple[str, Any]]] = {"key": {"confirmed_on": ("0008", None)}}
+"""Type of a record -> member that earlier exports lack -> the first schema with it, and its value in those."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,10 @@ class RecordType:
         more = {"type"} | ({"collection"} if self.has_collection else set())
         return set(self.columns) | more | ({FILES} if self.name == "model" else set())
 
+    def added_after(self, schema: str) -> dict[str, Any]:
+        """Return the members that an export of this schema lacks, with their values."""
+        return {name: value for name, (since, value) in ADDED.get(self.name, {}).items() if since > schema}
+
     @property
     def number(self) -> str | None:
         """The column with the number that other records refer to."""
@@ -88,12 +96,18 @@ class RecordType:
         values = {name: as_text(row[name]) for name in self.columns}
         return {"type": self.name, **named, **values}
 
-    def decoded(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of a record by column. Raises ValueError with the member that is wrong."""
-        if missing := self.members - record.keys():
+    def decoded(self, record: Mapping[str, Any], schema: str) -> dict[str, Any]:
+        """Return the values of a record of an export with this schema by column; later columns get their values.
+
+        Raises ValueError with the member that is wrong.
+        """
+        later = self.added_after(schema)
+        members = self.members - later.keys()
+        if missing := members - record.keys():
             raise ValueError(f"the {self.name} record lacks {sorted(missing)[0]}")
-        if len(record) > len(self.members):
+        if len(record) > len(members):
             raise ValueError(f"the {self.name} record has a member that is not documented")
+        record = {**record, **later}
         if self.has_collection and not isinstance(record["collection"], str):
             raise ValueError("collection must be text")
         return {name: _value(column, record[name]) for name, column in self.columns.items()}

@@ -61,10 +61,14 @@ async def import_everything(runtime: Running, request: Request) -> Response:
 
 
 def _parts(runtime: Runtime) -> Iterator[bytes]:
-    """Yield nothing once a slot is taken, then the parts of an export. The slot is free again at the end."""
+    """Yield nothing once a slot is taken and the act is recorded, then the parts of an export.
+
+    The slot is free again at the end.
+    """
     if not runtime.export_slots.acquire(blocking=False):
         raise Problem(503, "overloaded", "too many exports are being written", headers={"Retry-After": "10"})
     try:
+        runtime.database.store_act()
         yield b""
         yield from export_parts(runtime)
     finally:

@@ -152,7 +152,7 @@ class Authorisation:
         asked.target = scope["path"]
         if access is not None:
             asked.act = access.act
-            asked.may_act = not access.filtered and scope["method"] != "GET"
+            asked.may_act = access.act is not None or (not access.filtered and scope["method"] != "GET")
         if self._owner or not authority.has_keys():
             if head.is_forwarded and not self._owner and not self._insecure:
                 raise _forwarded()

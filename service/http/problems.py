@@ -17,11 +17,13 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFeedback
-from index.storage.full_disk import is_full
+from index.storage.full_disk import NotSynced, is_full
 from service.http.json_bounds import TooComplex
 
 log = structlog.get_logger()
 INSUFFICIENT_STORAGE = "insufficient_storage"
+UNDONE = "this request was undone; it is stored after all if the service is killed before its next write"
+"""What a failed sync leaves (`index.storage.full_disk.NotSynced`)."""
 """The code of the problems of a full disk."""
 
 TITLES = {
@@ -114,7 +116,8 @@ def problem_of(error: Exception) -> Problem:
             detail = "the request body is too large" if error.status_code == 413 else str(error.detail)
             return Problem(error.status_code, code, detail, headers=headers)
     if is_full(error):
-        return Problem(507, INSUFFICIENT_STORAGE, "the disk is full: nothing of this request was stored")
+        undone = UNDONE if isinstance(error, NotSynced) else "nothing of this request was stored"
+        return Problem(507, INSUFFICIENT_STORAGE, f"the disk is full: {undone}")
     return Problem(500, "internal_error", "an unexpected error; the log has the details under the path of this request")
 
 

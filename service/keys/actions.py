@@ -13,7 +13,7 @@ from service.http.problems import Problem, not_found
 from service.keys import repository
 from service.keys.schemas import MAX_KEYS, KeyIn
 from service.runtime.key_repository import key_rows, known_keys
-from service.runtime.keyring import digest_of, new_token
+from service.runtime.keyring import Keyring, digest_of, new_token
 from service.runtime.runtime import Runtime
 from service.storage.database import new_id, now, rfc3339
 
@@ -51,17 +51,21 @@ def list_keys(runtime: Runtime) -> dict[str, Any]:
 
 
 def delete_key(runtime: Runtime, key_id: str) -> None:
-    """Delete a key. Raises Problem 404, and 409 for the last valid key with `admin`."""
+    """Delete a key. Raises Problem 404, and 409 for the last valid key with `admin`.
+
+    The stored keys decide about the last key: the keys in memory change after the commit, and two deletions at once
+    must not both be the last but one.
+    """
     with runtime.database.write() as connection:
         row = repository.find_key(connection, key_id)
         if row is None:
             raise not_found("key")
-        if "admin" in row.scopes and not runtime.keyring.has_admin_beside(key_id):
+        stored = Keyring()
+        stored.load(known_keys(connection))
+        if "admin" in row.scopes and not stored.has_admin_beside(key_id):
             raise Problem(409, "last_admin_key", "this is the last key with the scope admin; make another key first")
         repository.delete_key(connection, key_id)
-        runtime.keyring.load(
-            known_keys(connection)
-        )  # in the transaction: two deletions cannot both be the last but one
+    reload(runtime)
 
 
 def rotate_key(runtime: Runtime, key_id: str, grace_seconds: int) -> dict[str, Any]:

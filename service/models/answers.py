@@ -54,16 +54,18 @@ class EstimatedClicks(Answer):
 
     mean: float
     """The estimate."""
-    low: float
-    """The lower end of its 95 % interval."""
-    high: float
-    """The upper end of its 95 % interval."""
+    low: float | None
+    """The lower end of its 95 % interval; null without an interval."""
+    high: float | None
+    """The upper end of its 95 % interval; null without an interval."""
     impressions: int
     """The number of explored searches."""
     effective_sample_size: float
     """The number of searches of equal weight with the same variance, the mean over the positions."""
     reliable: bool
-    """Whether the interval holds as often as it says: enough lists carry the weight."""
+    """Whether there is an interval: enough searches carry the weight for it to hold as often as it says."""
+    reason: str | None
+    """Why there is no interval; null if there is one."""
 
 
 class Estimators(Answer):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, or_, select
+from sqlalchemy import Connection, Integer, delete, func, or_, select
 
 from service.storage.checksums import MASK, TABLES, half_sums, halves, texts_as_stored
 from service.storage.tables import Base, Collection, Document, Event, Judgment, Key, Value
@@ -26,7 +26,8 @@ PART_SIZE = 500
 class DamagedRow:
     """A row that differs from its checksum.
 
-    name: the id of its document, or the row's own id. collection_id: None if no row names the collection.
+    number: SQLite's number of the row, which a row with an id of its own has too. name: the id of its document, or the
+    row's own id. collection_id: None if no row names the collection.
     vector: whether all but the lower sum agrees. In a key or value only the vector differs then.
     documents: for a key or value, the rows of the documents that it may belong to: that number may be damaged too.
     """
@@ -68,10 +69,11 @@ def damaged_rows(connection: Connection, table: str) -> Iterator[DamagedRow]:
 def _statement(table: str) -> str:
     """Return the SELECT of number, collection, name, whether a query made the row, checksum, and the columns."""
     stored = Base.metadata.tables[table]
-    (number,) = stored.primary_key
+    key = list(stored.primary_key)[-1]
+    number = f'"{key.name}"' if isinstance(key.type, Integer) else "rowid"
     columns = ", ".join(f'one."{stored.c[name].name}"' for name in TABLES[table].columns)
-    joined, collection, name, from_query = "", "one.collection_id", f'one."{number.name}"', "0"
-    if table == "documents":
+    joined, collection, name, from_query = "", "one.collection_id", f'one."{key.name}"', "0"
+    if table in ("documents", "pending_documents"):
         name = "one.id"
     elif "document_row" in stored.c:
         joined = " LEFT JOIN documents ON documents.row = one.document_row"
@@ -80,8 +82,8 @@ def _statement(table: str) -> str:
             "coalesce(documents.collection_id, one.collection_id)" if table == "keys" else "documents.collection_id"
         )
         from_query = FROM_QUERY if table == "keys" else "0"
-    first = f'one."{number.name}", {collection}, {name}, {from_query}, one.checksum'
-    return f'SELECT {first}, {columns} FROM "{table}" AS one{joined} ORDER BY one."{number.name}"'
+    first = f"one.{number}, {collection}, {name}, {from_query}, one.checksum"
+    return f'SELECT {first}, {columns} FROM "{table}" AS one{joined} ORDER BY one.{number}'
 
 
 def _readable(name: Any) -> str:

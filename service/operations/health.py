@@ -23,7 +23,7 @@ from service.http.problems import Problem
 from service.operations import repository
 from service.operations.answers import Liveness, Readiness
 from service.operations.comparison import differing_documents
-from service.operations.row_checks import KINDS, Damage, StoredRows, check_rows, listed
+from service.operations.row_checks import FIRST_KINDS, KINDS, Damage, StoredRows, check_rows, listed
 from service.operations.row_repairs import repair_rows
 from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
@@ -179,7 +179,7 @@ def _collection_checks(
         ),
         _check(f"keys of {name}", intact, "as saved" if intact else "differ from their checksums"),
         _stored_check(connection, state, intact, damage),
-        *(_rows_check(name, kind, damage) for kind in ("memory", "events", "judgments")),
+        *(_rows_check(name, kind, damage) for kind in KINDS if kind not in FIRST_KINDS),
         _check(f"encoder of {name}", same_encoder, state.fingerprint[:12]),
         _check(f"models of {name}", not damaged, f"{len(versions)} versions, damaged: {damaged}"),
     ]

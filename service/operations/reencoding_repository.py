@@ -63,8 +63,9 @@ def rule_texts(connection: Connection, collection_id: int) -> dict[str, str]:
 def set_rule_vectors(connection: Connection, collection_id: int, vectors: Mapping[str, Floats]) -> None:
     """Replace the vectors of rules; vectors: id of a rule -> vector."""
     for id, vector in vectors.items():
-        mine = (Rule.collection_id == collection_id, Rule.id == id)
-        connection.execute(update(Rule).where(*mine).values(vector=as_blob(vector)))
+        mine, blob = (Rule.collection_id == collection_id, Rule.id == id), as_blob(vector)
+        changed = {"vector": blob, "checksum": with_lower_sum(Rule.checksum, crc([blob]))}
+        connection.execute(update(Rule).where(*mine).values(changed).execution_options(synchronize_session=False))
 
 
 def switch(

@@ -1,7 +1,7 @@
 """Compares all stored rows with their checksums, for `softseek doctor`.
 
 A row belongs to a kind: `documents`, `vectors` (the keys and values of documents), `memory` (the keys of past queries),
-`events` or `judgments`.
+`events`, `judgments`, `pending documents`, `logged searches`, `rules` or `training runs`.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,20 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.operations.damaged_rows_repository import DamagedRow, collection_ids, damaged_rows, owner_collection
 from service.storage.checksums import TABLES
 
-KINDS = ("documents", "vectors", "memory", "events", "judgments")
+KIND_OF = {
+    "documents": "documents",
+    "values": "vectors",
+    "events": "events",
+    "judgments": "judgments",
+    "pending_documents": "pending documents",
+    "queries": "logged searches",
+    "rules": "rules",
+    "training_runs": "training runs",
+}
+"""Table -> the kind of its rows; the rows of `keys` are `memory` or `vectors`."""
+FIRST_KINDS = ("documents", "vectors")
+"""The kinds that one check of a collection has together."""
+KINDS = (*FIRST_KINDS, "memory", *(kind for kind in KIND_OF.values() if kind not in FIRST_KINDS))
 MOST_NAMED = 20
 """Damaged rows that a check names."""
 MOST_KEPT = 10_000
@@ -30,7 +43,7 @@ class Damage:
 
     def add(self, table: str, row: DamagedRow) -> None:
         """Add a damaged row of a table."""
-        kind = table if table in KINDS else "memory" if row.is_memory else "vectors"
+        kind = KIND_OF.get(table) or ("memory" if row.is_memory else "vectors")
         self.counts[kind] += 1
         if len(self.rows[kind]) < MOST_KEPT:
             self.rows[kind].append((table, row))

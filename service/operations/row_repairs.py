@@ -1,8 +1,8 @@
 """Makes damaged vectors again from sound texts, for `softseek doctor --repair`. It names what it cannot mend.
 
 A document with a damaged vector is written again with new vectors, if its row is sound. A past query is encoded again,
-if only the vector of its key is damaged and its event or judgment is sound. Texts, fields, events and judgments stay as
-they are: nothing in the database knows what they were.
+if only the vector of its key is damaged and its event or judgment is sound. All else stays as it is: nothing in the
+database knows what it was.
 """
 
 from typing import Any
@@ -20,6 +20,16 @@ from service.runtime.runtime import Runtime
 
 CHUNK = 128
 """Documents or past queries that are encoded and committed together."""
+FEEDBACK = "delete the feedback on their queries, or restore a copy"
+REMEDIES = {
+    "events": FEEDBACK,
+    "judgments": FEEDBACK,
+    "pending documents": "post them again, or delete them",
+    "logged searches": "they are deleted after retention_days; or restore a copy",
+    "rules": "put them again, or delete them",
+    "training runs": "restore a copy, or leave them: no search reads them",
+}
+"""Kind of rows that no repair makes again -> what remains to be done."""
 Check = dict[str, Any]
 
 
@@ -37,11 +47,9 @@ def repair_rows(runtime: Runtime, state: CollectionState, damage: Damage) -> lis
         else:
             mend = _mend_documents if kind == "vectors" else _mend_memory
             checks.append(mend(runtime, state, damage))
-    for kind in ("events", "judgments"):
+    for kind, remedy in REMEDIES.items():
         if damage.counts[kind]:
-            lost = (
-                f"what they were is lost: {damage.named(kind)}; delete the feedback on their queries, or restore a copy"
-            )
+            lost = f"what they were is lost: {damage.named(kind)}; {remedy}"
             checks.append(_check(state, kind, False, lost))
     return checks
 

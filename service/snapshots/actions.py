@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 
+from index.storage.full_disk import is_full
 from service.http.problems import Problem, not_found
 from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
@@ -49,10 +51,19 @@ def show_all(runtime: Runtime) -> dict[str, Any]:
 
 
 def delete(runtime: Runtime, snapshot_id: str) -> None:
-    """Delete a snapshot. Raises Problem 404 if it does not exist."""
+    """Record the act, then delete a snapshot. Raises Problem 404 if it does not exist.
+
+    On a full disk the deletion comes first: it makes the space for the record.
+    """
     found = [one for one in stored_snapshots(runtime.settings.data) if one.id == snapshot_id]
     if not found:
         raise not_found("snapshot")
+    try:
+        runtime.database.store_act()
+    except (OSError, SQLAlchemyError) as error:
+        if not is_full(error):
+            raise
+        log.warning("act_not_stored", act="delete_snapshot", reason=str(error))
     found[0].delete()
 
 

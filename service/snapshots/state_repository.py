@@ -10,6 +10,8 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, select, text
 
+from service.storage.checksums import TABLES
+
 NOT_CONTENT = {
     "alembic_version", "tasks", "idempotent_answers", "sqlite_sequence", "api_keys", "audit", "erasures"
 }  # fmt: skip
@@ -18,7 +20,7 @@ FOREIGN = "_litestream_"
 """The beginning of the names of the tables of a replicating process."""
 NOT_HASHED = {
     "collections": ("watermark", "documents_watermark"),
-    **dict.fromkeys(("documents", "keys", "values", "events", "judgments"), ("checksum",)),
+    **dict.fromkeys(TABLES, ("checksum",)),
 }
 """Table -> columns that count changes, or are derived from the row and from numbers of rows."""
 NAMES: Mapping[str, tuple[str, ...]] = {

@@ -3,6 +3,7 @@
 A checksum is two sums of 32 bits, as a signed integer of 64 bits. The lower sum is the CRC-32 of the first columns of a
 row. The upper sum is the CRC-32 of its other columns plus the numbers of its owners, modulo 2^32. An UPDATE that gives
 a row another owner or another vector changes the checksum without reading the row, and earlier damage stays visible.
+An UPDATE of other columns compares the row with its checksum first (`service.training.repository`).
 
 A row without a checksum is known to be damaged: it was copied from a row that differed from its checksum.
 """
@@ -26,7 +27,7 @@ GOLDEN = 0x9E3779B1
 
 @dataclass(frozen=True)
 class Checked:
-    """The columns of a table that its checksum covers: all but the checksum and the row's own number.
+    """The columns of a table that its checksum covers: all but the checksum and the row's own number, if it has one.
 
     lower, upper: names of the columns of each sum. owners: column with the number of another row -> its factor.
     """
@@ -62,8 +63,27 @@ TABLES = {
     "judgments": Checked(
         ("query_text", "query_key", "document_id", "rating", "rater", "created_at"), (), {"collection_id": GOLDEN}
     ),
+    "pending_documents": Checked(("id", "body", "created_at"), (), {"collection_id": GOLDEN}),
+    "queries": Checked(
+        (
+            "query_id", "text", "query_key", "client_id", "session_id", "request", "shown", "null_weight",
+            "model_version", "generation", "created_at",
+        ),
+        (),
+        {"collection_id": GOLDEN},
+    ),
+    "rules": Checked(("vector",), ("id", "body", "created_at"), {"collection_id": GOLDEN}),
+    "training_runs": Checked(
+        (
+            "id", "status", "seed", "promote", "budget_seconds", "click_reading", "resumptions", "cancel_requested",
+            "progress_done", "progress_total", "steps", "data", "report", "decision", "model_version", "error",
+            "created_at", "finished_at",
+        ),
+        (),
+        {"collection_id": GOLDEN},
+    ),
 }  # fmt: skip
-REAL = {"weight", "grade"}
+REAL = {"weight", "grade", "null_weight"}
 """Columns that SQLite stores as floating-point numbers, also where the value is a whole number."""
 
 

@@ -4,6 +4,7 @@ SQLite up to 3.51.2 can lose a commit when two connections write or checkpoint a
 writes and checkpoints, behind a lock, in the process that owns the data directory.
 """
 
+import errno
 import fcntl
 import os
 import sqlite3
@@ -17,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from index.errors import SearchError
 from index.storage.files import sync_directory
+from index.storage.full_disk import NotSynced, lacks_space
 from service.storage.checksums import as_json
 from service.storage.pending_acts import storing_act
-from service.storage.reservations import storing_reservation
+from service.storage.reservations import not_reserved, storing_reservation
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -32,10 +35,12 @@ DATABASE_FILE = "softseek.db"
 LOCK_FILE = "owner.lock"
 ENCODERS = "encoders"
 """The folder of converted encoders, beside the database."""
-NEWEST_REVISION = "0009"
+NEWEST_REVISION = "0010"
 """The revision of the schema in the last file of `migrations/versions`."""
 BUSY_SECONDS = 30
 READERS = 16
+FAILED_SYNC = {1034, 1290}
+"""SQLITE_IOERR_FSYNC, SQLITE_IOERR_DIR_FSYNC: SQLite does not tell why a sync failed."""
 SAFE_SQLITE = ((3, 44, 6), (3, 50, 7), (3, 51, 3))
 """The first version of each branch of SQLite in which two processes may checkpoint."""
 
@@ -144,6 +149,7 @@ class Database(DatabaseReader):
     def write(self) -> Iterator[Connection]:
         """Give the writing connection inside BEGIN IMMEDIATE. The commit is durable when the context ends."""
         with (
+            _naming_full_disk(self.path.parent),
             self._write_lock,
             storing_reservation() as store_reservation,
             storing_act() as store_act,
@@ -152,6 +158,14 @@ class Database(DatabaseReader):
             yield connection
             store_reservation(connection)
             store_act(connection)
+
+    def store_act(self) -> None:
+        """Store the act of the request that this thread works for, before work that is no change of the database.
+
+        Its status stays 0 if the process ends before the answer. Without an act nothing is stored.
+        """
+        with not_reserved(), self.write():  # an Idempotency-Key that is stored now would say that the work is done
+            pass
 
     def migrate(self) -> None:
         """Upgrade the schema to the newest revision. The caller holds the owner lock. Raises UnknownSchema."""
@@ -192,6 +206,17 @@ class Database(DatabaseReader):
             return row
         finally:
             raw.close()
+
+
+@contextmanager
+def _naming_full_disk(folder: Path) -> Iterator[None]:
+    """Raise NotSynced with ENOSPC in place of the error of a sync that failed while the disk lacks space."""
+    try:
+        yield
+    except OperationalError as error:
+        if getattr(error.orig, "sqlite_errorcode", None) in FAILED_SYNC and lacks_space(folder):
+            raise NotSynced(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        raise
 
 
 def may_share_checkpoints(version: tuple[int, ...]) -> bool:

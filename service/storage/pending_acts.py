@@ -1,6 +1,7 @@
 """Stores the record of an act of administration in the transaction of the act.
 
-A process that ends at any moment has carried out and recorded the act, or neither (docs/decisions/0030).
+A process that ends at any moment has carried out and recorded the act, or neither (docs/decisions/0030). An act that
+changes no row is recorded before it is carried out (`Database.store_act`).
 `service.audit` makes the pending record of a request; `Database.write` stores it with the first write of the request.
 """
 

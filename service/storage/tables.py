@@ -85,6 +85,7 @@ class PendingDocument(Base):
     id: Mapped[str]
     body: Mapped[dict[str, Any]]
     created_at: Mapped[str]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("pending_documents"))
 
 
 class Key(Base):
@@ -152,6 +153,7 @@ class Impression(Base):
     model_version: Mapped[int]
     generation: Mapped[int]
     created_at: Mapped[str]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("queries"))
 
 
 class Event(Base):
@@ -214,11 +216,11 @@ class TrainingRun(Base):
     status: Mapped[str]
     seed: Mapped[int]
     promote: Mapped[str]
-    budget_seconds: Mapped[int] = mapped_column(server_default="60")
-    click_reading: Mapped[str] = mapped_column(server_default="auto")
-    resumptions: Mapped[int] = mapped_column(server_default="0")
+    budget_seconds: Mapped[int] = mapped_column(default=60, server_default="60")
+    click_reading: Mapped[str] = mapped_column(default="auto", server_default="auto")
+    resumptions: Mapped[int] = mapped_column(default=0, server_default="0")
     """The number of resumptions after a crash of the service. Resumptions after an orderly stop do not count."""
-    cancel_requested: Mapped[bool] = mapped_column(server_default="0")
+    cancel_requested: Mapped[bool] = mapped_column(default=False, server_default="0")
     progress_done: Mapped[int] = mapped_column(default=0)
     progress_total: Mapped[int] = mapped_column(default=0)
     steps: Mapped[list[Any]]
@@ -226,9 +228,10 @@ class TrainingRun(Base):
     report: Mapped[dict[str, Any]]
     decision: Mapped[dict[str, Any]]
     model_version: Mapped[int | None]
-    error: Mapped[dict[str, Any] | None]
+    error: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[str]
     finished_at: Mapped[str | None]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("training_runs"))
 
 
 class Model(Base):
@@ -283,6 +286,7 @@ class Rule(Base):
     vector: Mapped[bytes | None]
     """The encoded text of a `near` condition."""
     created_at: Mapped[str]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("rules"))
 
 
 class Task(Base):

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.disk import Disk, written
 from tests.faults.replay import Point, kills, loss_after_start, loss_at, power_cuts
 from tests.faults.sqlite_vfs import find_library
 from tests.faults.tally import SOAK, tell
+from tests.faults.truth import read_truth
 from tests.faults.workloads import WORKLOADS, Recording, directory_of_an_earlier_release, ingest, record
 
 pytestmark = pytest.mark.skipif(find_library() is None, reason="this Python hides the functions of its SQLite")
@@ -97,3 +99,13 @@ def test_every_act_of_administration_has_one_record(recordings: object) -> None:
         *("force_promotion", "roll_back", "promote", "create_snapshot", "delete_snapshot", "export", "import"),
         *("erase", "create_key", "create_key", "rotate_key", "delete_key"),
     ]
+
+
+def test_a_kill_after_the_file_of_a_snapshot_was_deleted_leaves_the_record(recordings: object, tmp_path: Path) -> None:
+    disk, recording = Disk(), recordings("administration")  # type: ignore[operator]
+    deletion = next(at for at, one in enumerate(recording.steps) if one.kind == "delete" and one.path.endswith(".tar"))
+    for step in recording.steps[: deletion + 1]:
+        if step.is_change:
+            disk.apply(step)
+    acts = [act for act, _ in read_truth(written(disk.image(), tmp_path / "killed"))["acts"]]
+    assert acts[-2:] == ["create_snapshot", "delete_snapshot"]

@@ -12,17 +12,21 @@ from sqlalchemy import Connection
 
 from index.encoding.documents import EncodedDocument
 from index.records import Document, Key, KeyKind
-from service.documents.repository import insert_documents, insert_vectors, move_memory
+from service.documents.repository import insert_documents, insert_pending, insert_vectors, move_memory
 from service.operations.damaged_rows_repository import damaged_rows
 from service.operations.reencoding import reencode
 from service.storage.checksums import TABLES, crc, row_checksum
 from service.storage.database import Database
 from service.storage.tables import Base
-from tests.service.client import CollectionClient, create, opened, runtime_of
+from service.training.repository import end_run, insert_run, uncount_resumption, update_run
+from tests.service.client import CollectionClient, create, good, opened, runtime_of
 from tests.service.test_reencoding import WIDE, running
 from tests.test_migrations_killed import content, made, upgraded
 
-NUMBERS = {"documents": "row", "keys": "id", "values": "document_row", "events": "id", "judgments": "id"}
+NUMBERS = {
+    "documents": "row", "keys": "id", "values": "document_row", "events": "id", "judgments": "id",
+    "pending_documents": "sequence", "queries": "rowid", "rules": "rowid", "training_runs": "rowid",
+}  # fmt: skip
 
 
 def damaged(connection: Connection) -> list[tuple[str, str]]:
@@ -31,7 +35,7 @@ def damaged(connection: Connection) -> list[tuple[str, str]]:
 
 
 def filled(client: Any) -> CollectionClient:
-    """Make a collection with rows in every table with checksums."""
+    """Make a collection with documents, vectors and feedback."""
     wood = create(client, "wood", filterable=["n"])
     wood.add(
         {
@@ -49,10 +53,33 @@ def filled(client: Any) -> CollectionClient:
     return wood
 
 
+def add_other_rows(wood: CollectionClient) -> None:
+    """Add a logged search, a rule with a vector, and a training run that has failed."""
+    wood.search("old tree")
+    rule = {"query": {"near": "forest"}, "pin": [{"id": "oak", "position": 1}]}
+    good(wood.client.put(f"{wood.path}/rules/near", json=rule))
+    runtime = runtime_of(wood.client)
+    runtime.impressions.flush()
+    with runtime.database.write() as connection:
+        insert_run(connection, runtime.collection(wood.name).id, "run", {"seed": 7, "promote": "auto"}, {"champion": 0})
+        update_run(connection, "run", steps=[{"step": 1, "loss": 0.5, "name": "é"}], progress_done=1, progress_total=4)
+        update_run(connection, "run", resumptions=2)
+        uncount_resumption(connection, "run")
+        end_run(connection, "run", {"status": "failed", "error": {"code": "internal_error"}})
+
+
+def add_pending(wood: CollectionClient) -> None:
+    """Add a document that no task encodes."""
+    runtime = runtime_of(wood.client)
+    with runtime.database.write() as connection:
+        body = {"title": None, "text": "a late fir", "url": None, "metadata": {"é": 1.5}}
+        insert_pending(connection, runtime.collection(wood.name).id, {"late": body})
+
+
 def test_every_column_but_the_number_of_the_row_is_covered() -> None:
     for table, checked in TABLES.items():
         columns = set(Base.metadata.tables[table].columns.keys())
-        number = set() if NUMBERS[table] in checked.owners else {NUMBERS[table]}
+        number = set() if NUMBERS[table] in checked.owners else {NUMBERS[table]} - {"rowid"}
         assert set(checked.columns) == columns - number - {"checksum"}
 
 
@@ -66,14 +93,30 @@ def test_values_of_other_types_and_borders_have_other_sums() -> None:
 def test_rows_of_every_writer_have_checksums(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as client:
         wood = filled(client)
+        add_other_rows(wood)
         wood.add({"id": "oak", "text": "another oak"})  # its memory moves to the new row
         client.patch(f"{wood.path}/documents/elm", json={"url": "https://elm"})
+        add_pending(wood)
         with runtime_of(client).database.read() as connection:
             counts = {
                 table: connection.exec_driver_sql(f'SELECT count(checksum) FROM "{table}"').scalar() for table in TABLES
             }
-            assert counts == {"documents": 2, "keys": 5, "values": 2, "events": 1, "judgments": 2}
+            assert counts == {
+                "documents": 2, "keys": 5, "values": 2, "events": 1, "judgments": 2,
+                "pending_documents": 1, "queries": 1, "rules": 1, "training_runs": 1,
+            }  # fmt: skip
             assert damaged(connection) == []
+
+
+def test_a_damaged_training_run_stays_damaged_when_it_goes_on(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        wood = filled(client)
+        add_other_rows(wood)
+        with runtime_of(client).database.write() as connection:
+            connection.exec_driver_sql("UPDATE training_runs SET seed = 6")
+            assert update_run(connection, "run", status="canceled")
+            assert damaged(connection) == [("training_runs", "run")]
+            assert not update_run(connection, "gone", status="canceled")
 
 
 def test_memory_of_a_damaged_vector_stays_damaged_when_it_moves(tmp_path: Path) -> None:
@@ -88,7 +131,7 @@ def test_memory_of_a_damaged_vector_stays_damaged_when_it_moves(tmp_path: Path) 
 
 def test_a_collection_that_is_encoded_again_has_checksums_and_its_damage_stays_known(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as client:
-        filled(client)
+        add_other_rows(filled(client))
         with runtime_of(client).database.write() as connection:
             connection.exec_driver_sql("UPDATE documents SET text = 'an odd oak' WHERE id = 'oak'")
             connection.exec_driver_sql("UPDATE keys SET weight = 9 WHERE event_id IS NOT NULL")
@@ -96,7 +139,9 @@ def test_a_collection_that_is_encoded_again_has_checksums_and_its_damage_stays_k
         assert reencode(runtime, runtime.collection("wood")) is not None
         with runtime.database.read() as connection:
             assert damaged(connection) == [("documents", "oak"), ("keys", "oak")]
-            assert len(connection.exec_driver_sql("SELECT vector FROM keys LIMIT 1").scalar_one()) == 4 * WIDE.dim
+            for table in ("keys", "rules"):
+                vector = connection.exec_driver_sql(f"SELECT vector FROM {table} LIMIT 1").scalar_one()
+                assert len(vector) == 4 * WIDE.dim
 
 
 def test_a_damaged_document_is_not_changed_in_part_and_is_replaced_by_the_same_document(tmp_path: Path) -> None:
@@ -168,13 +213,36 @@ def test_an_upgrade_fills_the_checksums_of_many_rows_and_may_be_killed_between_t
                     Path(f"{kills[-1]}{suffix}").write_bytes(source.read_bytes())
 
     whole = upgraded(tmp_path / "whole.db", kill)
-    assert len(kills) == 3 + 4  # 452 documents in chunks of 200, and one chunk of each other table
+    assert len(kills) == 3 + 5  # 452 documents in chunks of 200, and one chunk of each other table with rows
     for killed in kills:
         assert content(killed) == start
         assert upgraded(killed) == whole
     database = Database(tmp_path / "whole.db")
     with database.read() as connection:
         assert damaged(connection) == []
+    database.close()
+
+
+def test_an_upgrade_fills_the_checksums_of_logged_searches_rules_runs_and_pending_documents(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    made(path, "0009")
+    with closing(sqlite3.connect(path)) as plain:
+        plain.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 450) INSERT INTO queries"
+            " (query_id, collection_id, text, source, request, shown, null_weight, model_version, generation,"
+            " created_at) SELECT 'q' || (1000 - i), 1, 'Tree ' || i, 'tree', '{\"explore\": 0.5}', '[]', i, 0, i,"
+            " 'then' FROM n"
+        )
+        plain.execute("INSERT INTO rules VALUES (1, 'r', '{}', x'00ff', 'then'), (1, 's', '{\"é\": 1}', NULL, 'then')")
+        plain.execute("INSERT INTO pending_documents VALUES (9, 1, 'late', CAST(x'69ff' AS TEXT), 'then')")
+        plain.execute("UPDATE training_runs SET error = 'null', cancel_requested = 1")
+        plain.commit()
+    database = Database(path)
+    database.migrate()
+    with database.read() as connection:
+        assert {table for table, _ in damaged(connection)} == {"documents", "keys", "values", "events", "judgments"}
+        for table, count in (("queries", 450), ("rules", 2), ("pending_documents", 1), ("training_runs", 1)):
+            assert connection.exec_driver_sql(f"SELECT count(checksum) FROM {table}").scalar() == count
     database.close()
 
 
@@ -196,12 +264,15 @@ def test_numbers_are_summed_as_sqlite_stores_them(tmp_path: Path, weight: float)
         plain.execute("CREATE TABLE one (weight FLOAT)")
         plain.execute("INSERT INTO one VALUES (?)", (weight,))
         (stored,) = plain.execute("SELECT weight FROM one").fetchone()
-    assert row_checksum("keys", {"weight": weight}) == row_checksum("keys", {"weight": stored})
+    for table, column in (("keys", "weight"), ("events", "grade"), ("queries", "null_weight")):
+        assert row_checksum(table, {column: weight}) == row_checksum(table, {column: stored})
 
 
 def test_an_import_has_checksums_of_its_own(tmp_path: Path) -> None:
     with opened(tmp_path / "source") as client:
-        filled(client)
+        add_other_rows(filled(client))
+        with runtime_of(client).database.write() as connection:
+            update_run(connection, "run", status="succeeded", error=None)
         exported = client.get("/v1/export").content
     assert b"checksum" not in exported
     with opened(tmp_path / "copy") as client:

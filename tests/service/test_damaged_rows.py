@@ -24,7 +24,7 @@ from service.storage.checksums import TABLES
 from service.storage.database import Database
 from service.storage.tables import Base
 from tests.service.client import CollectionClient, event, good, opened, runtime_of
-from tests.service.test_checksums import NUMBERS, filled
+from tests.service.test_checksums import NUMBERS, add_other_rows, add_pending, filled
 
 ROWS = {
     "documents": "id = 'oak'",
@@ -34,9 +34,17 @@ ROWS = {
     "values": "document_row = 1",
     "events": "id = 1",
     "judgments": "id = 1",
+    "pending_documents": "id = 'late'",
+    "queries": "text = 'old tree'",
+    "rules": "id = 'near'",
+    "training_runs": "id = 'run'",
 }
 """A row of each table; `memory` and `judged` are keys of past queries."""
 KEYS = ("keys", "memory", "judged")
+KINDS = {"keys": "documents", "values": "documents", "judged": "memory"} | {
+    "pending_documents": "pending documents", "queries": "logged searches", "training_runs": "training runs"
+}  # fmt: skip
+"""Row -> its kind in the name of the check; other rows have the name of their kind."""
 CASES = [
     (row, column)
     for row in ROWS
@@ -47,7 +55,9 @@ CASES = [
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with opened(tmp_path_factory.mktemp("damaged") / "data") as client:
-        filled(client)
+        wood = filled(client)
+        add_other_rows(wood)
+        add_pending(wood)
         yield client
 
 
@@ -89,7 +99,7 @@ def test_a_flip_in_any_column_is_named(client: TestClient, row: str, column: str
         finally:
             moved = flipped(before) if (table, name) == ("values", "document_row") else number
             database.execute(f'UPDATE "{table}" SET "{name}" = ? WHERE "{NUMBERS[table]}" = ?', (before, moved))
-    kind = {"keys": "documents", "values": "documents", "memory": "memory", "judged": "memory"}.get(row, row)
+    kind = KINDS.get(row, row)
     named = found.get(f"{kind} of wood", "") + found.get("rows", "")
     assert "differ from their checksums: " in named or " of no collection: " in named, found
     assert "1 in all" in named
@@ -221,11 +231,14 @@ def test_a_past_query_with_a_damaged_vector_is_encoded_again_from_its_sound_even
         ("UPDATE keys SET weight = 9 WHERE event_id = 1", "memory"),
         ("UPDATE events SET client_id = 'adb'", "events"),
         ("UPDATE judgments SET rating = 1 WHERE id = 1", "judgments"),
+        ("UPDATE queries SET shown = '[]'", "logged searches"),
+        ("UPDATE rules SET body = replace(body, 'forest', 'foresu')", "rules"),
+        ("UPDATE training_runs SET status = 'succeeded'", "training runs"),
     ],
 )
 def test_what_is_lost_is_named_until_it_is_replaced(tmp_path: Path, damage: str, kind: str) -> None:
     with opened(tmp_path / "data") as client:
-        filled(client)
+        add_other_rows(filled(client))
         with plain(client) as database:
             database.execute(damage)
         assert "1 in all" in failing(client)[f"{kind} of wood"]
@@ -317,6 +330,8 @@ def test_doctor_finds_no_fault_after_any_sequence_of_writes(tmp_path: Path, seed
             lambda: client.post(f"{path}/events", json=event_of(generator, ids, queries, clients)),
             lambda: wood.post("judgments", {"judgments": [judgment_of(generator, ids, queries)]}),
             lambda: wood.post("events/delete", {"client_id": "ada"}),
+            lambda: wood.search(generator.choice(queries), client_id=generator.choice(clients)),
+            lambda: good(client.put(f"{path}/rules/r{generator.randrange(3)}", json=rule_of(generator, ids, queries))),
             lambda: good(
                 client.put(path, json={"filterable": ["n"], "retention_days": generator.choice([1, 1, None])})
             ),
@@ -340,6 +355,11 @@ def test_doctor_finds_no_fault_after_any_sequence_of_writes(tmp_path: Path, seed
                 assert connection.exec_driver_sql(missing).scalar() == 0
     with opened(tmp_path / "data") as client:
         assert failing(client) == {}
+
+
+def rule_of(generator: random.Random, ids: list[str], queries: list[str]) -> dict[str, Any]:
+    """Return a rule that hides a document for a query, with or without a vector."""
+    return {"query": {generator.choice(["near", "exact"]): generator.choice(queries)}, "hide": [generator.choice(ids)]}
 
 
 def event_of(generator: random.Random, ids: list[str], queries: list[str], clients: list[Any]) -> dict[str, Any]:

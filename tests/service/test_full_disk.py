@@ -14,6 +14,7 @@ from index.generation.store import GenerationStore
 from index.storage.full_disk import is_full
 from service.operations.housekeeping import heal_indexes
 from service.runtime.jobs import NO_SPACE
+from service.snapshots.stored import stored_snapshots
 from service.storage.database import Database
 from service.training.child import error_of
 from tests.service.client import DEFAULT, CollectionClient, opened, problem, runtime_of
@@ -124,6 +125,23 @@ def test_an_upload_without_space_is_a_507(client: TestClient, monkeypatch: pytes
     monkeypatch.setattr(service.documents.routes.spooling.tempfile, "mkstemp", refuse)
     answer = client.post(f"{DEFAULT}/documents/import", content=b'{"id": "c", "text": "x"}')
     problem(answer, 507, "insufficient_storage")
+
+
+def test_a_snapshot_is_deleted_on_a_full_disk(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    CollectionClient(client).ended_task(client.post("/v1/snapshots").json())
+    data = runtime_of(client).settings.data
+    (stored,) = stored_snapshots(data)
+    write = Database.write
+
+    def refuse_while_it_exists(database: Database) -> Any:
+        return refuse() if stored.path.exists() else write(database)
+
+    with monkeypatch.context() as without_space:
+        without_space.setattr(Database, "write", refuse_while_it_exists)
+        assert client.delete(f"/v1/snapshots/{stored.id}").status_code == 204
+    assert stored_snapshots(data) == []
+    (act,) = client.get("/v1/audit", params={"limit": 1}).json()["acts"]
+    assert (act["act"], act["status"]) == ("delete_snapshot", 204)
 
 
 def test_a_collection_is_created_whole_or_not_at_all(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from index.evaluation import off_policy
 from index.ranking.checkpoint import save_head
 from service.models import actions, explored_lists
 from service.runtime.feedback_repository import document_rows
@@ -20,12 +21,15 @@ __all__ = ["fake", "run"]
 TREES = ("oak", "ash", "elm", "fir", "yew")
 QUERIES = ("tree in the wood", "wood with a tree")
 LEAST = 20
+SHARE = 0.5
+"""The share of the searches that are explored."""
 
 
 @pytest.fixture
 def wood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CollectionClient]:
     """A collection with five trees, and with model 1: another temperature, trained without feedback."""
     monkeypatch.setattr(actions, "MIN_LISTS", LEAST)
+    monkeypatch.setattr(off_policy, "LEAST_SIZE", 0)
     with opened(tmp_path / "data") as client:
         wood = CollectionClient(client)
         wood.add(
@@ -49,7 +53,7 @@ def add_model(client: TestClient, wood: CollectionClient, staged: Path, kind: st
 
 def explored(wood: CollectionClient, count: int = LEAST, **more: Any) -> list[dict[str, Any]]:
     """Return the answers to explored searches, half of them for each query."""
-    return [wood.search(**{"q": QUERIES[at % 2], "explore": 0.5} | more) for at in range(count)]
+    return [wood.search(**{"q": QUERIES[at % 2], "explore": SHARE} | more) for at in range(count)]
 
 
 def click(wood: CollectionClient, answers: list[dict[str, Any]]) -> None:
@@ -80,13 +84,32 @@ def test_the_estimates_agree_with_a_slow_loop(wood: CollectionClient) -> None:
     assert found["logged"] == pytest.approx(clicks / LEAST, abs=1e-4)
     for side in ("a", "b", "difference"):
         for one in found[side].values():
-            assert one["low"] <= one["mean"] <= one["high"]
             assert one["impressions"] == LEAST
             assert 0 < one["effective_sample_size"] <= LEAST
-            assert one["reliable"] == (one["effective_sample_size"] >= LEAST / 3)
+            assert one["reliable"] == (one["effective_sample_size"] >= SHARE * LEAST / 3)
+            assert one["reliable"] == (one["reason"] is None) == (one["low"] is not None) == (one["high"] is not None)
+            assert not one["reliable"] or one["low"] <= one["mean"] <= one["high"]
 
 
-def test_a_model_compared_with_itself_differs_in_nothing(wood: CollectionClient) -> None:
+def test_an_estimate_whose_weight_few_searches_carry_has_no_interval_and_the_reason(
+    wood: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    click(wood, explored(wood))
+    given = wood.get("models/compare", a=0, b=1)["off_policy"]
+    monkeypatch.setattr(off_policy, "RELIABLE_SHARE", 100.0)
+    found = wood.get("models/compare", a=0, b=1)["off_policy"]
+    for side in ("a", "b", "difference"):
+        for name, one in found[side].items():
+            assert (one["low"], one["high"], one["reliable"]) == (None, None, False)
+            assert one["reason"].startswith("few searches carry the weight")
+            kept = ("mean", "impressions", "effective_sample_size")
+            assert [one[field] for field in kept] == [given[side][name][field] for field in kept]
+
+
+def test_a_model_compared_with_itself_differs_in_nothing(
+    wood: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(off_policy, "RELIABLE_SHARE", 0.0)  # few explored searches: their number is left to chance
     click(wood, explored(wood, limit=3))
     found = wood.get("models/compare", a=1, b=1)["off_policy"]
     assert {(one["mean"], one["low"], one["high"]) for one in found["difference"].values()} == {(0.0, 0.0, 0.0)}
@@ -160,7 +183,8 @@ def test_the_searches_that_are_repeated_are_bounded(wood: CollectionClient, monk
 
 def test_the_command_line_shows_the_estimates_or_the_reason(fake: Fake, run: Run) -> None:
     model = {"report": {}, "lineage": {}, "created_at": "t"}
-    one = {"mean": 1.5, "low": 1.25, "high": 1.75, "impressions": 300, "effective_sample_size": 120.0, "reliable": True}
+    one = {"mean": 1.5, "low": 1.25, "high": 1.75, "impressions": 300, "effective_sample_size": 120.0}
+    one |= {"reliable": True, "reason": None}
     side = {"ips": one, "self_normalised": one, "doubly_robust": one}
     estimates = {"impressions": 300, "reason": None, "a": side, "b": side, "difference": side}
     path = "/v1/collections/default/models/compare"
@@ -169,9 +193,13 @@ def test_the_command_line_shows_the_estimates_or_the_reason(fake: Fake, run: Run
     assert "300 explored searches" in shown
     assert "doubly robust" in shown
     assert "1.500 [1.250, 1.750]" in shown
-    assert "unreliable" not in shown
-    side["ips"] = one | {"reliable": False}
+    assert "no interval" not in shown
+    few = one | {"low": None, "high": None, "reliable": False, "reason": "few searches carry the weight"}
+    estimates["b"] = dict.fromkeys(side, few)
     fake.on("GET", path, {"a": model, "b": model, "off_policy": estimates})
-    assert "1.500 [1.250, 1.750] unreliable" in run("models", "compare", 0, 1, "--url", fake.url).out
+    shown = run("models", "compare", 0, 1, "--url", fake.url).out
+    assert "1.500 (no interval)" in shown
+    assert "no interval for model 1: few searches carry the weight" in shown
+    assert "no interval for model 0" not in shown
     fake.on("GET", path, {"a": model, "b": model, "off_policy": {"reason": "12 count, and 100 are needed", "a": None}})
     assert "12 count, and 100 are needed" in run("models", "compare", 0, 1, "--url", fake.url).out

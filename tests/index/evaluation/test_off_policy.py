@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from benchmarks.exploration import coverage, world
+from benchmarks.exploration import coverage, summary, world
 from index.evaluation.off_policy import (
     Doubles,
+    Estimate,
     Replay,
     compared,
     doubly_robust,
@@ -16,7 +17,7 @@ from index.evaluation.off_policy import (
     with_rewards,
 )
 
-LISTS, POSITIONS = 40, 3
+LISTS, POSITIONS = 181, 3
 
 
 def replay_of(seed: int) -> tuple[Doubles, Replay]:
@@ -76,19 +77,43 @@ def test_a_policy_that_is_the_logging_policy_has_the_logged_mean() -> None:
         assert by_name.mean == pytest.approx(rewards.sum(axis=1).mean())
         assert by_name.effective_sample_size == pytest.approx(LISTS)
     for by_name in found["difference"].values():
-        assert (by_name.mean, by_name.low, by_name.high) == (0.0, 0.0, 0.0)
+        assert (by_name.mean, by_name.interval) == (0.0, (0.0, 0.0))
 
 
-def test_an_interval_is_reliable_if_a_third_of_the_sampled_lists_carries_the_weight() -> None:
+def test_an_interval_is_given_if_a_third_of_the_sampled_lists_carries_the_weight() -> None:
     rewards, replay = replay_of(3)
-    for carrying, reliable in ((LISTS // 3, False), (LISTS // 3 + 1, True)):
+    for carrying, given in ((LISTS // 3, False), (LISTS // 3 + 1, True)):
         ratios = np.zeros_like(rewards)
         ratios[:carrying] = LISTS / carrying
         of = Replay(ratios, replay.predicted, replay.expected, replay.start)
         same = Replay(np.ones_like(rewards), replay.predicted, replay.predicted, replay.predicted)
         found = compared(rewards, same, of, LISTS)
-        assert {one.reliable for one in found["a"].values()} == {True}
-        assert {one.reliable for side in ("b", "difference") for one in found[side].values()} == {reliable}
+        assert {one.interval is not None for one in found["a"].values()} == {True}
+        others = [one for side in ("b", "difference") for one in found[side].values()]
+        assert {one.interval is not None for one in others} == {given}
+        assert {one.reason is None for one in others} == {given}
+
+
+def test_an_estimate_without_an_interval_says_why() -> None:
+    values = np.array([0.0, 0.0, 0.0, 4.0])
+    assert estimate(values, 50.9, 153.0).as_dict() == {
+        "mean": 1.0,
+        "low": None,
+        "high": None,
+        "impressions": 4,
+        "effective_sample_size": 50.9,
+        "reliable": False,
+        "reason": "few searches carry the weight: the effective sample size is 50.9, and an interval needs 51.0",
+    }
+    given = estimate(values, 51.0, 153.0).as_dict()
+    assert (given["reliable"], given["reason"]) == (True, None)
+    assert given["low"] < given["mean"] < given["high"]
+
+
+def test_an_interval_needs_an_effective_sample_size_of_50() -> None:
+    values = np.array([0.0, 1.0])
+    assert estimate(values, 49.9, 60.0).interval is None
+    assert estimate(values, 50.0, 60.0).interval is not None
 
 
 def test_a_policy_that_shares_no_prefix_has_the_effective_sample_size_zero() -> None:
@@ -114,9 +139,10 @@ def test_the_reward_model_finds_its_coefficients_and_no_list_predicts_itself() -
 
 
 def test_an_estimate_has_the_interval_of_student() -> None:
-    found = estimate(np.array([0.0, 1.0, 2.0, 3.0]), 4.0, 4.0)
+    found = estimate(np.array([0.0, 1.0, 2.0, 3.0]), 100.0, 100.0)
     assert (found.mean, found.impressions) == (1.5, 4)
-    assert found.high - found.mean == pytest.approx(3.1824 * 1.29099 / 2, rel=1e-4)
+    assert found.interval is not None
+    assert found.interval[1] - found.mean == pytest.approx(3.1824 * 1.29099 / 2, rel=1e-4)
 
 
 def test_the_estimators_are_unbiased_and_their_intervals_cover_the_truth_of_simulated_searchers() -> None:
@@ -125,4 +151,15 @@ def test_the_estimators_are_unbiased_and_their_intervals_cover_the_truth_of_simu
         for found in side.values():
             error = found["spread"] / runs**0.5
             assert abs(found["mean"] - found["truth"]) < 4 * error
-            assert found["coverage"] >= 0.85
+            assert found["given"] == 1.0
+            assert found["given_coverage"] >= 0.85
+
+
+def test_the_coverage_is_of_the_intervals_that_are_given() -> None:
+    def of(interval: tuple[float, float] | None) -> Estimate:
+        return Estimate(1.0, interval, 100, 30.0, 33.0)
+
+    some = summary([of((0.5, 1.5)), of((1.2, 1.4)), of(None), of(None)], 1.0)
+    assert (some["given"], some["given_coverage"], some["given_width"]) == (0.5, 0.5, 0.6)
+    none = summary([of(None), of(None)], 1.0)
+    assert (none["given"], none["given_coverage"], none["given_width"]) == (0.0, None, None)
