@@ -32,6 +32,7 @@ from service.http.authorisation import Authorisation
 from service.http.body_limit import BodyLimit
 from service.http.compression import Compression
 from service.http.declared_routes import declared_routes
+from service.http.direct_answers import DirectAnswers
 from service.http.openapi import openapi, operation_id
 from service.http.overload import Overload
 from service.http.request_counter import RequestCounter
@@ -65,6 +66,12 @@ SLICES = (
     aliases, erasures, tasks, keys, audit, snapshots, exports, health, web,
 )  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
+DIRECT = {
+    "search": search.search_directly,
+    "post_events": feedback.post_events_directly,
+    "livez": health.livez_directly,
+}
+"""Operations that are answered without the routing and the validation of the framework, where their bodies allow it."""
 
 
 def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool = True, owner: bool = False) -> FastAPI:
@@ -107,6 +114,7 @@ def create_app(settings: Settings, runtime: Runtime | None = None, trains: bool 
     for module in SLICES:
         app.include_router(module.router, max_body_size=MAX_BODY_BYTES)
     app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
+    app.add_middleware(DirectAnswers, answers=DIRECT)  # the first that is added is the last that sees a request
     app.add_middleware(Idempotency)
     app.add_middleware(Compression)
     app.add_middleware(BodyLimit)
