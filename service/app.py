@@ -33,6 +33,7 @@ from service.http.before_answers import BeforeAnswers
 from service.http.body_limit import BodyLimit
 from service.http.compression import Compression
 from service.http.declared_routes import declared_routes
+from service.http.direct_answers import DirectAnswers
 from service.http.openapi import openapi, operation_id
 from service.http.overload import Overload
 from service.http.request_counter import RequestCounter
@@ -67,6 +68,12 @@ SLICES = (
     aliases, erasures, tasks, keys, audit, snapshots, exports, health, web,
 )  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
+DIRECT = {
+    "search": search.search_directly,
+    "post_events": feedback.post_events_directly,
+    "livez": health.livez_directly,
+}
+"""Operations that are answered without the routing and the validation of the framework, where their bodies allow it."""
 
 
 def create_app(
@@ -107,6 +114,7 @@ def create_app(
     for module in SLICES:
         app.include_router(module.router, max_body_size=MAX_BODY_BYTES)
     app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
+    app.add_middleware(DirectAnswers, answers=DIRECT)  # the first that is added is the last that sees a request
     app.add_middleware(Idempotency)
     _add_middleware(app, settings, owner)
     if before_answers is not None:
@@ -123,6 +131,7 @@ def create_worker_app(settings: Settings, runtime: SearchRuntime) -> FastAPI:
     app.include_router(search.router, max_body_size=MAX_BODY_BYTES)
     app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
     app.include_router(health.router)
+    app.add_middleware(DirectAnswers, answers={name: DIRECT[name] for name in ("search", "livez")})
     _add_middleware(app, settings, owner=False)
     return app
 

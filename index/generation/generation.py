@@ -5,6 +5,7 @@ numbers only grow: a replaced document gets a new row. The arrays of a generatio
 appends to; the viewed part is never written again.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,11 @@ from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.term_matching import Matches, bm25, documents_with, find_words, match
 from index.words.uncorrected_fields import documents_outside, without_corrections
 from index.words.word_search import WordSearcher
+
+MORE_KEYS = 1 / 8
+"""Keys that are retrieved for each document beyond the mean of all documents, because the nearest may have more."""
+CLEAR = 0.005
+"""Difference of cosines that is beyond the error of a key in 8 bits."""
 
 
 @dataclass(frozen=True)
@@ -168,18 +174,25 @@ class Generation:
     def nearest(self, queries: Floats, count: int, allowed: Mask) -> list[Ints]:
         """Return for each query (H, D) the doc indices of the `count` documents with the nearest keys, best first.
 
-        allowed (N,) bool. A document has several keys, so the number of retrieved keys grows until there are enough
-        documents.
+        allowed (N,) bool. A document has several keys. The first request is for the mean number of keys, and enough for
+        nearly all queries. Where it has too few documents, or leaves out keys that are nearly as near as the last
+        document, the next request is for the number of keys that the documents have if it is rounded up.
         """
         key_allowed, reachable = self._allowed(allowed)
         usable = len(self.keys) if key_allowed is None else int(np.count_nonzero(key_allowed))
-        enough, key_count = min(count, reachable), count * -(-usable // max(1, reachable))
+        keys_each, enough = usable / max(1, reachable), min(count, reachable)
+        whole = count * math.ceil(keys_each)
+        key_count = min(whole, math.ceil(count * (keys_each + MORE_KEYS)))
         while True:
-            found = self._nearest_keys(queries, min(key_count, usable), key_allowed)
-            doc_indices = [self._distinct_doc_indices(keys) for keys in found]
-            if min(map(len, doc_indices)) >= enough or key_count >= usable:
-                return [nearest[:count] for nearest in doc_indices]
-            key_count *= 4
+            scores, found = self._nearest_keys(queries, min(key_count, usable), key_allowed)
+            lists = [self._distinct_doc_indices(keys) for keys in found]
+            if key_count >= usable or all(
+                len(places) >= enough and (key_count >= whole or of_keys[places[enough - 1]] - of_keys[-1] >= CLEAR)
+                for of_keys, (_, places) in zip(scores, lists, strict=True)
+            ):
+                break
+            key_count = whole if key_count < whole else 4 * key_count
+        return [doc_indices[:count] for doc_indices, _ in lists]
 
     def _allowed(self, allowed: Mask) -> tuple[Mask | None, int]:
         """Return the mask (K,) of the keys of these documents, None for all, and the number of documents with keys."""
@@ -187,16 +200,17 @@ class Generation:
             return self._living
         return allowed[self.key_doc_index], int(np.count_nonzero(allowed & (np.diff(self.columns.first_key) > 0)))
 
-    def _distinct_doc_indices(self, keys: Ints) -> Ints:
+    def _distinct_doc_indices(self, keys: Ints) -> tuple[Ints, Ints]:
+        """Return the documents (n,) that own these keys, in the order of their first keys, and the places of those."""
         doc_indices = np.searchsorted(self.columns.first_key, keys[keys != MISSING], side="right") - 1
         _, first = np.unique(doc_indices, return_index=True)
-        distinct: Ints = doc_indices[np.sort(first)]
-        return distinct
+        first.sort()
+        return doc_indices[first], first
 
-    def _nearest_keys(self, queries: Floats, k: int, allowed: Mask | None) -> Ints:
-        """Return the positions (H, k) of the nearest allowed keys among sealed keys and tail, best first."""
+    def _nearest_keys(self, queries: Floats, k: int, allowed: Mask | None) -> tuple[Floats, Ints]:
+        """Return the scores and positions (H, k) of the nearest allowed keys of sealed keys and tail, best first."""
         if k == 0:
-            return np.empty((len(queries), 0), np.int64)
+            return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
         first = self.sealed.count
         sealed, tail = (None, None) if allowed is None else (allowed[:first], allowed[first:])
         scores, found = self.sealed.search(queries, k, None if sealed is None or sealed.all() else sealed)
@@ -205,5 +219,5 @@ class Generation:
             tail_found = np.where(tail_found == MISSING, MISSING, tail_found + first)
             scores, found = np.hstack([scores, tail_scores]), np.hstack([found, tail_found])
             order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-            return np.take_along_axis(found, order, axis=1)
-        return found
+            return np.take_along_axis(scores, order, axis=1), np.take_along_axis(found, order, axis=1)
+        return scores, found

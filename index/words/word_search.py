@@ -25,6 +25,8 @@ CACHED_TEXTS = 1024
 """Query texts whose reading a searcher caches."""
 IdOrder = Callable[[Ints], NDArray[np.bytes_]]
 """Returns bytes (n,) that sort as the ids of the documents with these rows (n,) do."""
+TIES, LEAST_TIES = 16, 8
+"""A search for k documents collects k / TIES more, at least LEAST_TIES: mostly all that tie with the last."""
 NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -164,16 +166,20 @@ class WordSearcher:
     def _collect(self, query: tantivy.Query, k: int) -> tuple[Ints, Floats]:
         """Return the rows and scores of at least the k best documents in the files, with all that tie with the last."""
         most = int(self._searcher.num_docs)
-        limit = min(k + 1, most)
+        limit = min(k + max(LEAST_TIES, k // TIES), most)
         if not limit:
             return NOTHING
         hits = self._searcher.search(query, limit=limit, count=False).hits
-        while len(hits) == limit < most and hits[-1][0] == hits[k - 1][0]:  # a tie at the cut
+        while len(hits) == limit < most and hits[-1][0] == hits[k - 1][0]:  # the last collected document ties
             limit = min(4 * limit, most)
             hits = self._searcher.search(query, limit=limit, count=False).hits
-        addresses = [address for _, address in hits]
-        rows = np.asarray(self._searcher.fast_field_values("row", addresses), np.int64)
-        return rows, np.asarray([score for score, _ in hits], np.float32)
+        while len(hits) > k and hits[-1][0] < hits[k - 1][0]:
+            hits.pop()
+        if not hits:
+            return NOTHING
+        scores, addresses = zip(*hits, strict=True)
+        rows = np.asarray(self._searcher.fast_field_values("row", list(addresses)), np.int64)
+        return rows, np.asarray(scores, np.float32)
 
 
 def _best(rows: Ints, scores: Floats, k: int, id_order: IdOrder | None) -> tuple[Ints, Floats]:

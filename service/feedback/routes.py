@@ -2,17 +2,21 @@
 
 from typing import Any
 
+import orjson
 from fastapi import APIRouter, Request
+from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Scope
 
 from service.feedback import actions
 from service.feedback.answers import FeedbackOutcome
 from service.feedback.schemas import EventDeletion, JudgmentBatch
-from service.http.access import Asking
+from service.http.access import Asked, Asking
 from service.http.answers import Deleted, answers
 from service.http.problems import Problem
 from service.http.requests import StrictRoute
 from service.runtime.dependency import Running
+from service.runtime.runtime import Runtime
 
 router = APIRouter(prefix="/v1/collections/{collection}", tags=["feedback"], route_class=StrictRoute)
 EVENTS_BODY = {
@@ -43,6 +47,14 @@ async def post_events(runtime: Running, asking: Asking, collection: str, request
     """Store UBI 1.3.0 events: an object, an array, or newline-delimited JSON. The next search uses them."""
     state = runtime.collection(collection)
     return await run_in_threadpool(actions.take_body, runtime, state, await request.body(), asking.caller)
+
+
+async def post_events_directly(scope: Scope, asked: Asked, body: bytes) -> Response:
+    """Store events as `post_events` does."""
+    runtime: Runtime = scope["app"].state.runtime
+    state = runtime.collection(asked.collection)
+    outcome = await run_in_threadpool(actions.take_body, runtime, state, body, asked.caller)
+    return Response(orjson.dumps(outcome), 202, media_type="application/json")
 
 
 @router.post("/events/delete", responses=answers((200, Deleted, "The number of events")))

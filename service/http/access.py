@@ -88,14 +88,18 @@ ANYONE = Caller()
 
 @dataclass
 class Asked:
-    """A request: its caller, and what the audit log says about it. An operation may change act and target.
+    """A request: its operation and caller, and what the audit log says. An operation may change act and target.
 
+    operation: the name of the route that answers the request, empty if there is none. collection: the collection in its
+    address, or an empty text.
     An operation does so before the end of its first transaction, which stores the record. may_act: whether the request
     may be an act of administration. record_id: the number of its record in the audit log, None while it has none.
     is_answered: whether the head of the answer was sent.
     """
 
     caller: Caller = field(default_factory=Caller)
+    operation: str = ""
+    collection: str = ""
     act: str | None = None
     target: str = ""
     may_act: bool = False

@@ -149,6 +149,7 @@ class Authorisation:
             self._routes = self._make_routes()
         route, collection = route_of(self._routes, scope)
         access = route.access if route else None
+        asked.operation, asked.collection = route.name if route else "", collection or ""
         asked.target = scope["path"]
         if access is not None:
             asked.act = access.act

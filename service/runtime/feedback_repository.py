@@ -7,14 +7,20 @@ from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Select, Text, cast, exists, insert, select
+from sqlalchemy.dialects import sqlite
 
 from index.records import Floats, KeyKind
+from service.storage.checksums import row_checksum
 from service.storage.tables import Document, Event, Impression, Judgment, Key
 from service.storage.vector_codec import as_vector
 
 IMPRESSION = "impression"
 CHUNK = 2_000
 """Rows that are read from the database at a time."""
+_INSERTION: Any = insert(Impression.__table__).compile(dialect=sqlite.dialect())  # type: ignore[arg-type]
+INSERT_IMPRESSION, IMPRESSION_FIELDS = str(_INSERTION), tuple(_INSERTION.positiontup)
+"""The statement that inserts an impression, and the names of its parameters in their order."""
+JSON_FIELDS = ("request", "shown")
 
 
 def document_rows(connection: Connection, collection_id: int) -> dict[str, int]:
@@ -110,8 +116,11 @@ def query_vectors(connection: Connection, collection_id: int) -> dict[str, Float
 
 
 def insert_impressions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert impressions."""
-    connection.execute(insert(Impression), rows)
+    """Insert impressions. The driver gets the values as they are stored, without SQLAlchemy's conversion of each."""
+    stored = [row | {name: orjson.dumps(row[name]).decode() for name in JSON_FIELDS} for row in rows]
+    for row in stored:
+        row["checksum"] = row_checksum(Impression.__tablename__, row)
+    connection.exec_driver_sql(INSERT_IMPRESSION, [tuple(row[name] for name in IMPRESSION_FIELDS) for row in stored])
 
 
 def _streamed(connection: Connection, wanted: Select[*tuple[Any, ...]]) -> Iterator[Any]:

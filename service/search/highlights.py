@@ -1,5 +1,10 @@
-"""Finds the words of a query in a hit, as character offsets. The client marks them."""
+"""Finds the words of a query in a hit, as character offsets. The client marks them.
 
+The stem of a word is computed once and kept, with the words of each stem. So a text is cut into parts at its ASCII
+separators, which is fast, and only the words with a stem of the query are looked for.
+"""
+
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -9,12 +14,39 @@ from typing import Any
 from index.words.analyzers import analyzer_for
 from index.words.tokens import WORD, has_unspaced, is_unspaced, tokens
 
+Span = tuple[int, int]
 MAX_HIGHLIGHTS = 50
 """Highlights of a field."""
-CACHED_STEMS = 100_000
-"""Words whose stems are cached: most words of a language."""
+CACHED_TOKENS = 100_000
+"""Words and pairs of characters whose stems are cached, of texts without spaces."""
+CACHED_BYTES = 1_000_000
+"""Bytes of the parts of texts whose stems are cached: most words of a language."""
 SCANNED_CHARACTERS = 20_000
 """Characters of a field that are scanned. The limit bounds the time for a very long text."""
+WINDOW_CHARACTERS = 4_096
+"""Characters that are cut into parts at once. A text with many highlights is read no further than it needs."""
+PARTS = bytes(byte if byte >= 0x80 or chr(byte).isalnum() else ord(" ") for byte in range(256))
+"""Replaces the bytes of UTF-8 that separate words by spaces. A part of ASCII is a word, another part may be several."""
+
+
+class _Stems:
+    """The words of each stem, of the parts of texts that were seen. They only grow: searches read them without a lock.
+
+    words: stem -> pairs of a part and a word in it. parts: all parts whose words are in `words`.
+    """
+
+    def __init__(self) -> None:
+        self.words: dict[str, tuple[tuple[bytes, str], ...]] = {}
+        self.parts: set[bytes] = set()
+        self.bytes = 0
+
+    def add(self, part: bytes, stem_of: Callable[[str], str]) -> None:
+        """Add the words of a part. One thread at a time."""
+        for word in WORD.findall(part.decode("utf-8", "surrogatepass")):
+            stem = stem_of(word)
+            self.words[stem] = (*self.words.get(stem, ()), (part, word))
+        self.parts.add(part)  # after its words, because readers look here first
+        self.bytes += len(part)
 
 
 class Highlighter:
@@ -22,7 +54,9 @@ class Highlighter:
 
     def __init__(self, language: str) -> None:
         self._analyzer = analyzer_for(language)
-        self._stem = lru_cache(CACHED_STEMS)(self._analyzed)
+        self._stems = _Stems()
+        self._lock = threading.Lock()
+        self._stem_of_token = lru_cache(CACHED_TOKENS)(self._analyzed)
 
     def for_terms(
         self, terms: Mapping[str, AbstractSet[str]]
@@ -38,17 +72,44 @@ class Highlighter:
                 {"field": field, "start": start, "end": end}
                 for field, text in fields.items()
                 if text
-                for start, end in islice(self._spans(text, wanted[field]), MAX_HIGHLIGHTS)
+                for start, end in self._spans(text, wanted[field])
             ]
 
         return find
 
-    def _spans(self, text: str, wanted: AbstractSet[str]) -> Iterator[tuple[int, int]]:
-        stem = self._stem
+    def _spans(self, text: str, wanted: AbstractSet[str]) -> list[Span]:
+        """Return the spans of the first words whose stems are wanted, in reading order, at most MAX_HIGHLIGHTS."""
         if not has_unspaced(text, SCANNED_CHARACTERS):
-            return (word.span() for word in WORD.finditer(text, 0, SCANNED_CHARACTERS) if stem(word[0]) in wanted)
-        found = tokens(text, SCANNED_CHARACTERS)
-        return _joined((start, end) for start, end, word in found if stem(word) in wanted)
+            return self._spans_of_words(text, wanted)[:MAX_HIGHLIGHTS]
+        stem, found = self._stem_of_token, tokens(text, SCANNED_CHARACTERS)
+        joined = _joined((start, end) for start, end, word in found if stem(word) in wanted)
+        return list(islice(joined, MAX_HIGHLIGHTS))
+
+    def _spans_of_words(self, text: str, wanted: AbstractSet[str]) -> list[Span]:
+        """Return spans of a text whose words are all separated, MAX_HIGHLIGHTS or more if there are as many."""
+        found: list[Span] = []
+        start, end = 0, min(len(text), SCANNED_CHARACTERS)
+        while start < end and len(found) < MAX_HIGHLIGHTS:
+            stop = _word_end(text, min(start + WINDOW_CHARACTERS, end), end)
+            parts = set(text[start:stop].encode("utf-8", "surrogatepass").translate(PARTS).split())
+            words = self._stems_of(parts).words
+            marked = {word for stem in wanted for part, word in words.get(stem, ()) if part in parts}
+            if marked:
+                found += _occurrences(text, marked, start, stop)
+            start = stop
+        return found
+
+    def _stems_of(self, parts: set[bytes]) -> _Stems:
+        """Return stems that have the words of all these parts."""
+        stems = self._stems
+        if not parts <= stems.parts:
+            with self._lock:
+                if self._stems.bytes > CACHED_BYTES:
+                    self._stems = _Stems()
+                stems = self._stems
+                for part in parts - stems.parts:
+                    stems.add(part, self._analyzed)
+        return stems
 
     def _analyzed(self, word: str) -> str:
         return "".join(self._analyzer.analyze(word))
@@ -59,9 +120,31 @@ def _marked(terms: AbstractSet[str]) -> AbstractSet[str]:
     return {term for term in terms if len(term) > 1 or is_unspaced(term)} or terms
 
 
-def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _word_end(text: str, at: int, end: int) -> int:
+    """Return the end of the word that continues at a position, or the position."""
+    word = WORD.match(text, at, end)
+    return at if word is None else word.end()
+
+
+def _occurrences(text: str, words: Iterable[str], start: int, stop: int) -> list[Span]:
+    """Return the spans of words in a part of a text, in reading order. The part cuts no word."""
+    found: list[Span] = []
+    for word in words:
+        at = text.find(word, start, stop)
+        while at >= 0:
+            end = at + len(word)
+            if (at > start and text[at - 1].isalnum()) or (end < stop and text[end].isalnum()):
+                end = _word_end(text, end, stop)  # inside a longer word
+            else:
+                found.append((at, end))
+            at = text.find(word, end, stop)
+    found.sort()
+    return found
+
+
+def _joined(spans: Iterable[Span]) -> Iterator[Span]:
     """Yield spans, with overlapping spans joined: pairs of characters overlap."""
-    before: tuple[int, int] | None = None
+    before: Span | None = None
     for start, end in spans:
         if before is not None and start < before[1]:
             before = before[0], end

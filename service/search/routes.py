@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from pydantic import Field, model_validator
 from starlette.types import Scope
 
-from service.http.access import Asking, Caller
+from service.http.access import Asked, Asking, Caller
 from service.http.answers import answers
 from service.http.metrics import SEARCH_SECONDS
 from service.http.presence import result_for
@@ -60,7 +60,22 @@ class MultiSearchIn(Strict):
 @router.post("/search", responses=answers((200, SearchAnswer, "The hits")))
 async def search(runtime: Searching, asking: Asking, collection: str, request: SearchIn, http: Request) -> Response:
     """Search a collection by soft attention over its documents."""
-    body = await _answered(runtime, asking.caller, collection, request, orjson.dumps, http.scope)
+    return await _response(runtime, asking.caller, collection, request, http.scope)
+
+
+async def search_directly(scope: Scope, asked: Asked, body: bytes) -> Response | None:
+    """Answer a search as `search` does. None for a body that is not as documented."""
+    try:
+        request = SearchIn.model_validate(orjson.loads(body))
+    except ValueError:
+        return None
+    return await _response(scope["app"].state.runtime, asked.caller, asked.collection, request, scope)
+
+
+async def _response(
+    runtime: SearchRuntime, caller: Caller, collection: str, request: SearchIn, scope: Scope
+) -> Response:
+    body = await _answered(runtime, caller, collection, request, orjson.dumps, scope)
     return Response(body, media_type="application/json", headers=LOGGED if request.log else None)
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 import service.runtime.impressions
+from service.runtime.feedback_repository import insert_impressions
 from service.runtime.impressions import ImpressionLog
 from service.storage.database import Database
 from service.storage.tables import Impression
@@ -49,6 +50,42 @@ def test_closing_writes_the_queued_impressions(database: Database) -> None:
     with closing(ImpressionLog(database)) as log:
         log.add(impression(database, "last"))
     assert "last" in stored(database)
+
+
+def test_an_impression_is_stored_as_the_tables_describe_it(database: Database) -> None:
+    """The statement that the driver gets stores the row that SQLAlchemy stores, with shorter JSON."""
+    explored = {"id": "œuvre-\U0001f600", "position": 2, "logit": -1e-05, "score": 0.125, "selection_probability": 0.1}
+    changed = {
+        "text": '"quoted" \\ línea\n',
+        "client_id": None,
+        "session_id": "filter:0a1b2c3d:s",
+        "request": {"limit": 10, "filter": "größe > 3", "context": ["ä", "b"], "explore": 0.05, "operators": True},
+        "shown": [{"id": "oak", "position": 1, "logit": 2.5, "score": 0.25, "pinned": True}, explored],
+        "null_weight": 1.0,
+        "model_version": 7,
+        "generation": 2**40,
+    }
+    rows = [impression(database, name) | changed for name in ("one", "two")]
+    with database.write() as connection:
+        insert_impressions(connection, rows)
+        connection.execute(insert(Impression), [row | {"query_id": f"{row['query_id']} as before"} for row in rows])
+    for name in ("one", "two"):
+        assert row_of(database, name) == row_of(database, f"{name} as before")
+    (texts,) = database.fetch("SELECT request, shown FROM queries WHERE query_id = 'two'", [])
+    assert texts == (
+        '{"limit":10,"filter":"größe > 3","context":["ä","b"],"explore":0.05,"operators":true}',
+        '[{"id":"oak","position":1,"logit":2.5,"score":0.25,"pinned":true},'
+        '{"id":"œuvre-\U0001f600","position":2,"logit":-0.00001,"score":0.125,"selection_probability":0.1}]',
+    )
+
+
+def row_of(database: Database, name: str) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """Return the row of an impression without its id, as SQLAlchemy reads it, and the types of its columns."""
+    with database.read() as connection:
+        row = connection.execute(select(Impression.__table__).where(Impression.query_id == name)).mappings().one()
+    types = ",".join(f"typeof({column})" for column in row)
+    ((*found,),) = database.fetch(f"SELECT {types} FROM queries WHERE query_id = ?", [name])
+    return {column: value for column, value in row.items() if column != "query_id"}, tuple(found)
 
 
 def impression(database: Database, name: str) -> dict[str, Any]:

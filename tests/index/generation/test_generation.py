@@ -10,7 +10,7 @@ import pytest
 from index.candidates.base import MISSING
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
-from index.records import Floats, Ints, Key, KeyKind
+from index.records import Floats, Ints, Key, KeyKind, Mask
 from index.words.query_words import number_words
 from tests.index.fixtures import arrays_of, passages, random_vectors, remembered, store_of, unit
 
@@ -49,6 +49,14 @@ def many(first: int, count: int, seed: int) -> list[IndexedDocument]:
     return [
         passages(row, f"word{row}", *(next(vectors) for _ in range(1 + row % 3))) for row in range(first, first + count)
     ]
+
+
+def requests_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list of the numbers of keys that generations ask for from now on."""
+    asked: list[int] = []
+    scan = Generation._nearest_keys
+    monkeypatch.setattr(Generation, "_nearest_keys", lambda *given: (asked.append(given[2]), scan(*given))[1])
+    return asked
 
 
 def nearest_by_hand(documents: list[IndexedDocument], query: Floats) -> list[int]:
@@ -94,16 +102,76 @@ def test_the_number_of_retrieved_keys_follows_the_keys_per_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each retrieved key costs time: if documents have one key each, `count` keys are enough."""
-    asked: list[int] = []
     store = store_of(
         tmp_path, [passages(row, "", vector) for row, vector in enumerate(random_vectors(50, 3, seed=4))], 3
     )
-    generation = store.current
-    scan = Generation._nearest_keys
-    monkeypatch.setattr(Generation, "_nearest_keys", lambda *given: (asked.append(given[2]), scan(*given))[1])
+    generation, asked = store.current, requests_of(monkeypatch)
     assert len(nearest(generation, X, 10)) == 10
     assert len(nearest(generation, X, 10, [row % 2 == 0 for row in range(50)])) == 10
     assert asked == [10, 10]
+
+
+def test_the_first_request_follows_the_mean_number_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents with 2.5 keys in the mean: 80 keys for 32 documents, and an eighth of a key for each."""
+    vectors = iter(random_vectors(750, 16, seed=4))
+    documents = [passages(row, "", *(next(vectors) for _ in range(4 if row % 2 else 1))) for row in range(300)]
+    generation, asked = store_of(tmp_path, documents, 16).current, requests_of(monkeypatch)
+    assert len(nearest(generation, random_vectors(1, 16, seed=5)[0], 32)) == 32
+    assert asked == [84]
+
+
+def test_a_tie_with_the_last_requested_key_asks_for_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty documents have an equal key, as documents with an equal title have. Which of them are scanned is chance."""
+    vectors = iter(random_vectors(750, 16, seed=4))
+    shared = random_vectors(1, 16, seed=5)[0]
+    documents = [
+        passages(row, "", *(next(vectors) for _ in range(3)), *([shared] if row % 2 else ())) for row in range(80)
+    ]
+    generation, asked = store_of(tmp_path, documents, 16).current, requests_of(monkeypatch)
+    assert nearest(generation, shared, 8) == list(range(1, 16, 2))
+    assert asked == [29, 32]
+
+
+def asked_for_more(generation: Generation, queries: Floats, count: int, allowed: Mask) -> list[Ints]:
+    """Return the nearest documents by requests of many keys, as releases before asked: the definition."""
+    owned = allowed & (np.diff(generation.columns.first_key) > 0)
+    usable = int(np.count_nonzero(allowed[generation.key_doc_index]))
+    key_count = count * -(-usable // max(1, int(owned.sum())))
+    while True:
+        _, found = generation._nearest_keys(queries, min(key_count, usable), allowed[generation.key_doc_index])
+        lists = [generation._distinct_doc_indices(keys)[0] for keys in found]
+        if min(map(len, lists)) >= min(count, int(owned.sum())) or key_count >= usable:
+            return [one[:count] for one in lists]
+        key_count *= 4
+
+
+@pytest.mark.parametrize(
+    ("dim", "tail_keys", "noise"), [(3, 9000, 0.01), (24, 100, 0.01), (24, 100, 0.3), (96, 100, 0.3)]
+)
+@pytest.mark.parametrize("seed", range(5))
+def test_fewer_requested_keys_find_the_same_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dim: int, tail_keys: int, noise: float, seed: int
+) -> None:
+    """Documents with keys that resemble each other or are equal; filters, removed documents, and a tail."""
+    monkeypatch.setattr("index.generation.store.TAIL_KEYS", tail_keys)
+    draw = np.random.default_rng(seed)
+    centers, known, documents = random_vectors(40, dim, seed), [*random_vectors(1, dim, seed)], []
+    for row in range(700):
+        near = centers[draw.integers(40)] + noise * draw.normal(size=(draw.integers(5), dim))
+        vectors = [known[draw.integers(len(known))] if draw.random() < 0.2 else unit(*vector) for vector in near]
+        documents.append(passages(row, "", *vectors))
+        known += vectors
+    store = store_of(tmp_path, documents[:660], dim)
+    generation = store.apply(2, documents[660:], removed=draw.choice(600, 50, replace=False).tolist())
+    assert (generation.sealed.count > 0) == (tail_keys == 100)
+    queries = random_vectors(12, dim, seed + 100)
+    for share in (1.0, 0.5, 0.05):
+        allowed = generation.alive if share == 1 else generation.alive & (draw.random(700) < share)
+        for count in (1, 7, 30, 200, 800):
+            for asked in (*queries[:, None], queries[:3]):
+                found = generation.nearest(asked, count, allowed)
+                expected = asked_for_more(generation, asked, count, allowed)
+                assert [one.tolist() for one in found] == [one.tolist() for one in expected]
 
 
 def test_only_allowed_documents_are_found_and_as_many_as_requested(tmp_path: Path) -> None:

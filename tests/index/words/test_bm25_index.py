@@ -3,6 +3,7 @@
 import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,6 +107,57 @@ def test_ties_go_to_the_lower_row_after_many_commits_and_with_a_small_k(tmp_path
         index.replace([row], ["cat"])
         searcher = index.commit()
         assert rows(searcher, "cat", k=3) == list(range(min(row + 1, 3)))
+
+
+class Counting:
+    """Counts the searches of the library."""
+
+    def __init__(self, searcher: Any) -> None:
+        self._searcher = searcher
+        self.searches = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._searcher, name)
+
+    def search(self, *query: Any, **options: Any) -> Any:
+        self.searches += 1
+        return self._searcher.search(*query, **options)
+
+
+def test_a_few_ties_need_no_further_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searcher = searcher_of(tmp_path, ["cat dog"] * 9 + ["cat cat"] * 10 + ["dog", "cat dog ran"] * 50)
+    counting = Counting(searcher._searcher)
+    monkeypatch.setattr(searcher, "_searcher", counting)
+    assert rows(searcher, "cat", k=12) == [*range(9, 19), 0, 1]
+    assert counting.searches == 1
+    assert rows(searcher, "cat", k=20) == [*range(9, 19), *range(9), 20]
+    assert counting.searches > 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_documents_are_the_best_of_all_documents_in_a_fixed_order(tmp_path: Path, seed: int) -> None:
+    """Short texts of few words have few different scores. Ids decide where documents tie at the cut, else rows do."""
+    draw = np.random.default_rng(seed)
+    vocabulary = ["cat", "dog", "ran", "mat", "copper"]
+    index = WordIndex(tmp_path, "none")
+    for start in range(0, 600, 150):
+        texts = [" ".join(draw.choice(vocabulary, draw.integers(1, 5))) for _ in range(150)]
+        index.replace(range(start, start + 150), texts)
+        searcher = index.commit()
+    index.remove(draw.choice(600, 60, replace=False).tolist())
+    index.replace([600, 601, 602], ["cat", "dog cat", "mat"])  # these wait in memory
+    searcher = index.commit()
+    ids = np.asarray([f"{number:03}".encode() for number in draw.permutation(603)])
+    for text in ("cat", "cat dog", "mat ran cat", "copper copper mat"):
+        reading = searcher.read(text)
+        for allowed in (None, np.flatnonzero(draw.random(603) < 0.5)):
+            every, scores = searcher.find(reading, 700, allowed)
+            for k in (1, 7, 40, 200, len(every)):
+                tied = k < len(every) and scores[k - 1] == scores[k]
+                expected = np.lexsort((every, *((ids[every],) if tied else ()), -scores))[:k]
+                found, found_scores = searcher.find(reading, k, allowed, id_order=lambda asked: ids[asked])
+                assert found.tolist() == every[expected].tolist()
+                assert found_scores.tolist() == scores[expected].tolist()
 
 
 # --- Words ---
