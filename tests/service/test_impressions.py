@@ -85,7 +85,8 @@ def row_of(database: Database, name: str) -> tuple[dict[str, Any], tuple[Any, ..
         row = connection.execute(select(Impression.__table__).where(Impression.query_id == name)).mappings().one()
     types = ",".join(f"typeof({column})" for column in row)
     ((*found,),) = database.fetch(f"SELECT {types} FROM queries WHERE query_id = ?", [name])
-    return {column: value for column, value in row.items() if column != "query_id"}, tuple(found)
+    other = {"query_id", "checksum"}  # the checksum covers the id and the JSON text
+    return {column: value for column, value in row.items() if column not in other}, tuple(found)
 
 
 def impression(database: Database, name: str) -> dict[str, Any]:

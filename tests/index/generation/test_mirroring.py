@@ -79,9 +79,9 @@ def assert_same(mirrored: Generation | None, generation: Generation) -> None:
 
 
 def best_scores(generation: Generation, query: str) -> NDArray[np.float32]:
-    """Return the scores of the nearest documents. Which of equals are among them depends on what is sealed."""
+    """Return the scores of all documents, found by their keys. Which few are the nearest depends on what is sealed."""
     vector = vector_of(query)
-    found = generation.nearest(vector[None], 5, generation.alive)[0]
+    found = generation.nearest(vector[None], 1000, generation.alive)[0]
     keys = [generation.columns.key_positions(one[None]) for one in found]
     return np.asarray([(generation.key_vectors(positions) @ vector).max() for positions in keys], np.float32)
 
