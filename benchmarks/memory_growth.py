@@ -46,7 +46,7 @@ def measure(count: int) -> dict[str, Any]:
     figures: dict[str, Any] = {"queries": count, "load_seconds": round(time.perf_counter() - started, 2)}
     figures["bytes_per_query"] = round((resident_bytes() - before) / count)
     indexed, found = _searches(memory)
-    exact, found_exactly = _searches(replace(memory, _sealed=None))
+    exact, found_exactly = _searches(replace(memory, sealed=None))
     assert found == found_exactly, "the index finds what the exact scan finds"
     figures |= {"search_p50_ms": _quantile(indexed, 50), "search_p99_ms": _quantile(indexed, 99)}
     figures |= {"exact_p50_ms": _quantile(exact, 50), "found": round(float(np.mean([len(one) for one in found])))}

@@ -91,8 +91,7 @@ class CollectionState(ServedCollection):
     def awaits_vectors(self) -> bool:
         return bool(self.without_vectors)
 
-    @property
-    def changes_published(self) -> AbstractContextManager[object]:
+    def changes_after(self, generation: Generation) -> AbstractContextManager[object]:
         return self.lock  # writers hold it from their commit until their generation is published
 
     def mend(self, damaged: Generation) -> None:

@@ -67,10 +67,9 @@ class ServedCollection(ABC):
     def awaits_vectors(self) -> bool:
         """Whether documents are searchable by words, and their vectors are still being made."""
 
-    @property
     @abstractmethod
-    def changes_published(self) -> AbstractContextManager[object]:
-        """A context in which every change that the database has is published in the generation."""
+    def changes_after(self, generation: Generation) -> AbstractContextManager[object]:
+        """Return a context in which a change is published that the database had, and that this generation lacks."""
 
     @abstractmethod
     def mend(self, damaged: Generation) -> None:

@@ -63,7 +63,7 @@ def _answer(
     searched = _find(runtime, state, request, stopwatch, caller)
     hits = page_of_hits(runtime, state, request, searched)
     if len(hits) < len(searched.page):
-        with state.changes_published:  # a writer deleted documents and has not published the generation without them
+        with state.changes_after(searched.generation):  # a writer deleted documents, and publishes that next
             searched = _find(runtime, state, request, stopwatch, caller)
             hits = page_of_hits(runtime, state, request, searched)
     body = _body(runtime, request, searched, hits)

@@ -63,9 +63,8 @@ class MirroredCollection(ServedCollection):
     def awaits_vectors(self) -> bool:
         return self._awaits_vectors
 
-    @property
-    def changes_published(self) -> AbstractContextManager[object]:
-        return self._after_next_change()
+    def changes_after(self, generation: Generation) -> AbstractContextManager[object]:
+        return self._after_change_of(generation)
 
     def mend(self, damaged: Generation) -> None:
         self._report_damage(self.id)
@@ -118,12 +117,10 @@ class MirroredCollection(ServedCollection):
         return True
 
     @contextmanager
-    def _after_next_change(self) -> Iterator[None]:
-        """Wait until the change that the database has is published: its client has no answer before that."""
-        generation, until = self._generation, time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < until:
-            self._follow()
-            if self._generation is not generation:
-                break
-            time.sleep(LOOK_SECONDS)
+    def _after_change_of(self, generation: Generation) -> Iterator[None]:
+        """Wait until a generation is replaced: the client of the change has no answer before that."""
+        until = time.monotonic() + WAIT_SECONDS
+        while self._generation is generation and time.monotonic() < until:
+            if not self._follow():
+                time.sleep(LOOK_SECONDS)
         yield

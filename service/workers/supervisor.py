@@ -12,6 +12,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -105,7 +107,7 @@ class Workers:
         self.publisher = Publisher(runtime, self._folder / FEED, self.cells)
         self._workers: dict[int, _Worker] = {}
         self._started_at: dict[int, float] = {}
-        self._ended_samples: list[dict[str, float]] = []
+        self._ended_samples: Counter[str] = Counter()
         self._mended: dict[int, float] = {}
         self._own_sent = 0
         self._spawner: _Spawner | None = None
@@ -175,9 +177,9 @@ class Workers:
         return self.cells.any_waiting
 
     @property
-    def samples(self) -> list[dict[str, float]]:
+    def samples(self) -> Sequence[Mapping[str, float]]:
         """The counts of metrics of all workers, also of workers that ended."""
-        return [*self._ended_samples, *(one.samples for one in list(self._workers.values()))]
+        return [self._ended_samples, *(one.samples for one in list(self._workers.values()))]
 
     def _ready(self) -> dict[int, _Worker]:
         return {number: one for number, one in list(self._workers.items()) if one.is_ready}
@@ -198,7 +200,7 @@ class Workers:
         del self._workers[number]
         worker.inbox.close()
         worker.connections.close()
-        self._ended_samples.append(worker.samples)
+        self._ended_samples.update(worker.samples)
         self.cells.reset(number)
         if time.monotonic() > worker.started + LEAST_LIFE_SECONDS:
             self._started_at.pop(number, None)

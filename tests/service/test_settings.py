@@ -66,3 +66,12 @@ def test_an_unknown_log_level_is_an_error(monkeypatch: pytest.MonkeyPatch, level
 def test_settings_are_immutable() -> None:
     with pytest.raises(ValidationError):
         load_settings().port = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 2), (16, 8)])
+def test_there_is_a_process_for_each_core_up_to_eight(
+    monkeypatch: pytest.MonkeyPatch, cores: int, expected: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    assert load_settings().processes == expected
+    assert load_settings(workers=12).processes == 12

@@ -1,5 +1,6 @@
 """What a worker knows after each kind of change: the same as the process of the data directory."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -196,3 +197,17 @@ def test_keys_are_followed(pair: Pair) -> None:
     assert pair.worker.post("/v1/collections/default/search", json=search).status_code == 401
     headers = {"Authorization": f"Bearer {key}"}
     assert pair.worker.post("/v1/collections/default/search", json=search, headers=headers).status_code == 200
+
+
+def test_a_hit_that_was_deleted_meanwhile_waits_for_the_generation_without_it(pair: Pair) -> None:
+    pair.publish()
+    state = pair.follower.collection("default")
+    before = state.generation
+    assert pair.client.delete("/v1/collections/default/documents/copy").status_code == 204
+    publishing = threading.Timer(0.2, pair.publisher.publish)
+    publishing.start()
+    answer = pair.worker.post("/v1/collections/default/search", json={"q": "copy a folder"}).json()
+    publishing.join()
+    assert len(answer["hits"]) == len(TEXTS) - 1
+    with state.changes_after(before):  # returns at once: the change is applied
+        assert state.generation is not before
