@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 from dataclasses import fields
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ INLINE_KEYS = 20_000
 PAUSE_SECONDS = 5.0
 """Time between two attempts after an error, such as a full disk."""
 _Files = tuple[GenerationStore, tuple[Path, Path] | None]
+NOTHING_SEEN: tuple[object, ...] = (object(),) * 8
 log = structlog.get_logger()
 
 
@@ -46,6 +48,8 @@ class _Published:
         self.files: object = None
         """The store, and its files that the feed names."""
         self.is_absent = False
+        self.seen = NOTHING_SEEN
+        """The parts of the collection, when they were compared last."""
 
 
 class Publisher:
@@ -124,8 +128,11 @@ class Publisher:
         parts: list[bytes] = []
         for state in states:
             published = self._collections.setdefault(state.id, _Published())
-            parts += self._changed_facts(state, published)
-            parts += self._changed_documents(state, published)
+            seen = _parts_of(state)
+            if not all(map(is_, seen, published.seen)):  # most of many collections have not changed
+                parts += self._changed_facts(state, published)
+                parts += self._changed_documents(state, published)
+                published.seen = seen
         parts += self._changed_registry(states)
         if parts:
             self._journal.append(b"".join(parts))
@@ -193,6 +200,7 @@ class Publisher:
     def _adopt(self, published: _Published, feed: GenerationFeed, files: _Files) -> None:
         self._drop(published)
         published.feed, published.files, published.is_absent = feed, files, False
+        published.seen = NOTHING_SEEN  # the feed may begin with an earlier generation
 
     def _new_feed(self, files: _Files, generation: Generation, collection_id: int) -> GenerationFeed:
         store, vectors = files
@@ -235,6 +243,12 @@ class Publisher:
                     if published.feed is feed and published.files == files:
                         self._journal.append(_documents(state.id, feed.change(generation)))
                         self._cells.position = self._journal.position
+
+
+def _parts_of(state: CollectionState) -> tuple[object, ...]:
+    """Return the objects that tell whether anything of a collection changed: all are replaced, and none is changed."""
+    signs = state.behind, state.missing_changes, state.awaits_vectors
+    return state.store, state.store.current, state.settings, state.serving, state.rules, *signs
 
 
 def _current(state: CollectionState) -> tuple[_Files, Generation]:

@@ -38,7 +38,6 @@ MEND_SECONDS = 10.0
 """Time in which a reported damage of a collection is the same damage."""
 START_SECONDS = 120.0
 """The longest wait for a new worker: the process that forks it loads its libraries and the encoder first."""
-END_SECONDS = 10.0
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """The environment of processes that are forked: they have no threads that a fork would lose."""
 log = structlog.get_logger()
@@ -84,14 +83,16 @@ class _Spawner:
             raise OSError("the process that forks workers has ended")
         return int(answer)
 
+    def interrupt(self) -> None:
+        """Have a waiting `fork` raise OSError; another thread may call it."""
+        with suppress(OSError):
+            self._orders.shutdown(socket.SHUT_RDWR)
+
     def end(self) -> None:
-        """End the process."""
+        """End the process at once: it has no state."""
         self._orders.close()
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()
+        self._process.wait()
 
 
 class Workers:
@@ -126,6 +127,8 @@ class Workers:
         if self._closed.is_set():
             return
         self._closed.set()
+        if self._spawner is not None:
+            self._spawner.interrupt()
         if self._thread.is_alive():
             self._thread.join()
         workers = list(self._workers.values())
@@ -191,9 +194,12 @@ class Workers:
                 if worker is not None and worker.inbox.has_ended:
                     self._bury(number, worker)
                     worker = None
-                if worker is None and time.monotonic() > self._started_at.get(number, -1e9) + LEAST_LIFE_SECONDS:
+                if worker is None and not self._closed.is_set() and self._may_start(number):
                     self._start(number)
             self._closed.wait(LOOK_SECONDS)
+
+    def _may_start(self, number: int) -> bool:
+        return time.monotonic() > self._started_at.get(number, -LEAST_LIFE_SECONDS) + LEAST_LIFE_SECONDS
 
     def _bury(self, number: int, worker: _Worker) -> None:
         log.error("worker_ended", worker=number, pid=worker.pid)
@@ -222,7 +228,8 @@ class Workers:
                 self._spawner = _Spawner(settings)
             pid = self._spawner.fork(start, given_connections, given_messages)
         except OSError as error:
-            log.error("worker_not_started", worker=number, reason=str(error))
+            if not self._closed.is_set():
+                log.error("worker_not_started", worker=number, reason=str(error))
             if self._spawner is not None:
                 self._spawner.end()
             self._spawner = None

@@ -241,6 +241,17 @@ def test_no_worker_outlives_its_service(tmp_path: Path) -> None:
         assert not (tmp_path / "data" / "workers").exists()
 
 
+def test_a_service_that_is_still_starting_its_workers_ends_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from service.cli import app; app()", "serve", "--json", "--port", "0"]
+    command += ["--data", str(tmp_path / "data"), "--workers", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=ENVIRONMENT, text=True) as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        until(lambda: "workers" in httpx.get(f"{url}/readyz").json())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(DEADLINE_SECONDS) == 0
+
+
 def test_workers_of_a_killed_service_end(tmp_path: Path) -> None:
     with running(tmp_path / "data") as service:
         workers = service.workers()

@@ -141,10 +141,19 @@ def test_a_large_collection_is_passed_on_until_it_is_copied(pair: Pair, monkeypa
     assert state.heal(rebuild=True)
     pair.publish()
     assert not pair.follower.can_search("default")
+    made = pair.publisher._new_feed
+
+    def with_a_late_write(*arguments: Any) -> Any:
+        feed = made(*arguments)
+        put(pair, "late", "Copy a folder while the collection is being copied.")
+        pair.publisher.publish()
+        return feed
+
+    monkeypatch.setattr(pair.publisher, "_new_feed", with_a_late_write)
     pair.publisher._publish_large()
     pair.follower.follow()
     assert pair.follower.can_search("default")
-    pair.assert_same()
+    assert "late" in ids(pair.assert_same())
 
 
 def test_a_full_disk_makes_the_worker_pass_requests_on(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
