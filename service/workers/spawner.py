@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 
 import structlog
 
@@ -40,6 +41,7 @@ def serve(descriptor: int, settings_text: str) -> None:
     while True:
         text, descriptors, _, _ = socket.recv_fds(orders, MOST_START_BYTES, SOCKETS)
         if not text:
+            _wait_for_workers()
             return
         start = Start.of(text.decode(), descriptors)
         pid = os.fork()
@@ -49,6 +51,11 @@ def serve(descriptor: int, settings_text: str) -> None:
         for one in descriptors:
             os.close(one)
         orders.sendall(f"{pid}\n".encode())
+
+
+def _wait_for_workers() -> None:
+    with suppress(ChildProcessError):  # there is none, or the last has ended: SIGCHLD is ignored
+        os.wait()
 
 
 def _loaded(settings: Settings) -> Encoder | None:

@@ -38,6 +38,8 @@ MEND_SECONDS = 10.0
 """Time in which a reported damage of a collection is the same damage."""
 START_SECONDS = 120.0
 """The longest wait for a new worker: the process that forks it loads its libraries and the encoder first."""
+END_SECONDS = 2.0
+"""The longest wait for workers whose sockets are closed already."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """The environment of processes that are forked: they have no threads that a fork would lose."""
 log = structlog.get_logger()
@@ -67,6 +69,7 @@ class _Spawner:
     def __init__(self, settings: Settings) -> None:
         self._orders, theirs = socket.socketpair()
         self._orders.settimeout(START_SECONDS)
+        self._has_forked = False
         text = settings.model_dump_json(exclude={"admin_key", "key"})
         command = [sys.executable, "-m", "service.workers", str(theirs.fileno()), text]
         environment = os.environ | ONE_THREAD
@@ -81,6 +84,7 @@ class _Spawner:
         answer = self._orders.recv(32)
         if not answer:
             raise OSError("the process that forks workers has ended")
+        self._has_forked = True
         return int(answer)
 
     def interrupt(self) -> None:
@@ -89,10 +93,13 @@ class _Spawner:
             self._orders.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
-        """End the process at once: it has no state."""
+        """End the process. It waits for the workers that it has forked, so that none is left as a zombie."""
         self._orders.close()
-        self._process.kill()
-        self._process.wait()
+        try:
+            self._process.wait(END_SECONDS if self._has_forked else 0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 class Workers:
