@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from index.storage.open_files import allow_many_open_files
 from service.cli import show
 from service.cli.connection import Service, connect, open_runtime, quiet, ready_to_open, settings_from
 from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
@@ -92,6 +93,7 @@ def serve(
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C."""
     os.umask(0o077)  # the files of the data directory are for their owner alone
+    allow_many_open_files()
     stop = StopSignal()
     settings = settings_from(data=data, host=host, port=port, workers=workers, insecure=insecure or None)
     with bind(settings.host, settings.port) as listening, open_runtime(settings, new) as runtime:
