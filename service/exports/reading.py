@@ -1,6 +1,6 @@
 """Reads an export and checks it: every line, their number, and their sha256 in the last line.
 
-The schema of the export may be that of any version with exports, up to this one.
+Accepted schemas: those of `OLDEST_REVISION` to `NEWEST_REVISION`.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Messages of a worker to the process of the data directory: impressions, uses of keys, metrics, damage.
 
 A message is one line of JSON on a socket. A worker sends an impression before its client has the answer, so that the
-message is in the socket before any event can refer to it; `Inbox.drain` reads whatever is there.
+message is in the socket before any event can refer to it; `Inbox.drain` reads all messages in the socket.
 """
 
 import select
