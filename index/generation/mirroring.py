@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from index.candidates.base import SealedIndex
 from index.candidates.build import read_sealed
 from index.errors import DamagedFile
-from index.generation.columns import NAMES, Columns
+from index.generation.columns import NAMES, OFFSETS, Columns
 from index.generation.generation import Generation
 from index.memory.memory import KEY, Memory
 from index.memory.mirroring import MemoryChange, change, follows, mirrored
@@ -30,7 +30,6 @@ from index.words.word_search import WordSearcher
 Change = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """A change as JSON and arrays, for `index.storage.frames`."""
 PER_DOCUMENT = ("rows", "value_checksums", "title_words", "id_order")
-OFFSETS = ("first_key", "first_token")
 WORDS_OF = "tokens"
 
 

@@ -48,6 +48,13 @@ def sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def write_at(descriptor: int, data: memoryview, offset: int) -> None:
+    """Write all of the data from an offset of a file on. Raises OSError, such as for a full disk."""
+    while len(data):
+        written = os.pwrite(descriptor, data, offset)
+        data, offset = data[written:], offset + written
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write the file atomically: temporary file, fsync, rename, fsync of the directory."""
     temporary = path.with_name(path.name + DRAFT)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.errors import DamagedFile
+from index.storage.files import write_at
 
 LEAST_ROWS = 256
 
@@ -32,16 +33,13 @@ class SharedRows:
             return
         contiguous = np.ascontiguousarray(rows)
         row_bytes = contiguous.nbytes // len(rows)
-        data: Any = contiguous.reshape(-1).view(np.uint8).data
-        offset, total = self.count * row_bytes, self.count + len(rows)
+        total = self.count + len(rows)
         descriptor = os.open(self.path, os.O_RDWR)  # not kept open: a service may have thousands of these files
         try:
             if total > self._capacity:
                 self._capacity = max(LEAST_ROWS, 2 * total)
                 os.ftruncate(descriptor, self._capacity * row_bytes)
-            while len(data):
-                written = os.pwrite(descriptor, data, offset)
-                data, offset = data[written:], offset + written
+            write_at(descriptor, contiguous.reshape(-1).view(np.uint8).data, self.count * row_bytes)
         finally:
             os.close(descriptor)
         self.count = total

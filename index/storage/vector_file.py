@@ -13,6 +13,7 @@ import numpy as np
 
 from index.errors import DamagedFile
 from index.records import Floats
+from index.storage.files import write_at
 
 LEAST_ROWS = 256
 """Capacity of a new map. A map that is too small is replaced by a map of twice the rows."""
@@ -46,10 +47,8 @@ class VectorFile:
         Overwrites rows from `used` on; no view may include these.
         """
         numbers = np.ascontiguousarray(added, np.float32).reshape(-1)
-        data, offset = numbers.view(np.uint8).data, used * self._row_bytes  # copying to bytes would hold Python's lock
-        while len(data):
-            written = os.pwrite(self._descriptor, data, offset)
-            data, offset = data[written:], offset + written
+        data = numbers.view(np.uint8).data  # copying to bytes would hold Python's lock
+        write_at(self._descriptor, data, used * self._row_bytes)
         return self._rows(used + len(added))
 
     def sync(self, count: int) -> None:

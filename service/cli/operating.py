@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 BACKLOG = 2048
-DRAIN_SECONDS = 10
-"""Time for open requests and streams to end when the server stops."""
 LIBRARIES = ("torch", "sentence-transformers", "faiss-cpu", "tantivy", "sqlalchemy", "fastapi", "numpy")
 
 
@@ -112,6 +110,7 @@ def serve_alone(settings: "Settings", runtime: "Runtime", listening: socket.sock
 
     from service.app import create_app
     from service.http.connection import Patience, bounded
+    from service.http.server import server_config
 
     connections = bounded(Patience(settings.max_connections), lambda: runtime.search_pool.is_full)
     stop.server = uvicorn.Server(server_config(create_app(settings, runtime), connections))
@@ -122,6 +121,7 @@ def serve_with_workers(settings: "Settings", runtime: "Runtime", listening: sock
     """Answer requests in this process and in workers, which pass on to this process all but searches."""
     from service.app import create_app
     from service.http.connection import Patience, bounded
+    from service.http.server import server_config
     from service.workers.shared_server import SharedServer
     from service.workers.supervisor import Workers
 
@@ -138,21 +138,6 @@ def serve_with_workers(settings: "Settings", runtime: "Runtime", listening: sock
             stop.server.run()
         finally:
             workers.stop()
-
-
-def server_config(app: Any, connections: type) -> "uvicorn.Config":
-    """Return the settings of a server."""
-    import uvicorn
-
-    return uvicorn.Config(
-        app,
-        loop="uvloop",
-        ws="none",
-        http=connections,
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-    )
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LIVE = "/livez"
+from service.http.server import LIVE
+
 UNCHANGING = re.compile(r"/v1/(collections/[^/]+/(search|recommend)|multi-search)")
 """Paths that change nothing, with the methods GET and POST. A document may have the id `search`."""
 

@@ -22,6 +22,7 @@ from service.http.access import Asked, Asking
 from service.http.answers import answers
 from service.http.metrics import exposition
 from service.http.problems import Problem
+from service.http.server import LIVE
 from service.operations import repository
 from service.operations.answers import Liveness, Readiness
 from service.operations.comparison import differing_documents
@@ -50,7 +51,7 @@ LIBRARIES = (
 )
 
 
-@router.get("/livez", responses=answers((200, Liveness, "The process responds")))
+@router.get(LIVE, responses=answers((200, Liveness, "The process responds")))
 async def livez() -> dict[str, str]:
     """Report that the process responds."""
     return ALIVE

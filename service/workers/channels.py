@@ -12,8 +12,8 @@ from service.settings import Settings
 READY = {"ready": True}
 """The first message of a worker: it takes connections."""
 CONNECTION = b"c"
-
-
+CELLS_FILE, FEED = "cells", "feed"
+"""The file of the cells and the folder of the feed, in the folder of the workers."""
 MOST_START_BYTES = 16_384
 SOCKETS = 2
 
@@ -25,7 +25,7 @@ class Start:
     worker: int
     """Its number, from 1; the process of the data directory has 0."""
     folder: str
-    """The folder of the feed."""
+    """The folder of the workers."""
     address: str
     """The Unix socket of the process of the data directory."""
     max_connections: int

@@ -12,12 +12,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.authorisation import Head
 from service.http.request_counter import NOT_MIRRORED
+from service.http.server import LIVE
 from service.workers.forwarding import Forwarding
 from service.workers.worker_runtime import WorkerRuntime
 
 SEARCH = re.compile(r"/v1/collections/([^/]+)/search")
 MULTI_SEARCH = "/v1/multi-search"
-LIVE = "/livez"
 
 
 class Dispatch:

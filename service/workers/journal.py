@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from index.storage.files import write_at
 from index.storage.frames import frames
 from service.workers.cells import LENGTH_BITS
 
@@ -46,11 +47,8 @@ class Journal:
 
     def append(self, data: bytes) -> None:
         """Write frames after the last. Raises OSError; the position is then as before."""
-        rest, offset = memoryview(data), self.length
-        while len(rest):
-            written = os.pwrite(self._descriptor, rest, offset)
-            rest, offset = rest[written:], offset + written
-        self.length = offset
+        write_at(self._descriptor, memoryview(data), self.length)
+        self.length += len(data)
 
     def remove(self) -> None:
         """Delete the file."""

@@ -20,17 +20,14 @@ from pathlib import Path
 import structlog
 
 from index.storage.files import make_durable_directory
+from service.http.server import DRAIN_SECONDS
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from service.workers.cells import Cells
-from service.workers.channels import Start, send_connection
+from service.workers.channels import CELLS_FILE, FEED, Start, send_connection
 from service.workers.messages import Inbox, Message
 from service.workers.publisher import Publisher
 
-CELLS_FILE = "cells"
-FEED = "feed"
-DRAIN_SECONDS = 10
-"""Time for open requests and streams to end when a process stops."""
 LOOK_SECONDS = 0.05
 LEAST_LIFE_SECONDS = 5.0
 """A worker that ends sooner is replaced after this time: one that cannot start must not use up the processor."""

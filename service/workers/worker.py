@@ -17,16 +17,16 @@ from service.app import configure_logging, create_worker_app
 from service.http.connection import Patience, bounded
 from service.http.metrics import samples
 from service.http.request_counter import NOT_MIRRORED
+from service.http.server import server_config
 from service.settings import Settings
 from service.storage.database import ENCODERS
 from service.workers.accepting import AcceptingServer
 from service.workers.cells import Cells
-from service.workers.channels import READY, Start, receive_connection
+from service.workers.channels import CELLS_FILE, FEED, READY, Start, receive_connection
 from service.workers.dispatch import Dispatch
 from service.workers.forwarding import Forwarding
 from service.workers.messages import Outbox
 from service.workers.mirrored_collection import NotMirrored
-from service.workers.supervisor import CELLS_FILE, DRAIN_SECONDS, FEED
 from service.workers.worker_runtime import WorkerRuntime
 
 REPORT_SECONDS = 1.0
@@ -84,15 +84,8 @@ def run(start: Start, settings: Settings, encoder: Encoder | None = None) -> Non
     app.add_exception_handler(NotMirrored, _pass_on)
     build_parser()  # otherwise the first filter waits for it
     patience = Patience(start.max_connections)
-    config = uvicorn.Config(
-        Dispatch(app, forwarding, lambda: runtime),
-        loop="uvloop",
-        ws="none",
-        http=bounded(patience, lambda: runtime.search_pool.is_full, lambda: cells.count_closed(start.worker)),
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-    )
+    connections = bounded(patience, lambda: runtime.search_pool.is_full, lambda: cells.count_closed(start.worker))
+    config = server_config(Dispatch(app, forwarding, lambda: runtime), connections)
     WorkerServer(config, socket.socket(fileno=start.connections), runtime).run()
     runtime.close()
 
