@@ -58,8 +58,7 @@ def test_every_process_shows_the_searches_of_all_also_of_those_that_ended(servic
     for client in service.clients:
         for _ in range(5):
             ids(client, "walnut", mode="words")
-    for client in service.clients:
-        until(lambda client=client: searches_counted(client) == 5 * PROCESSES)  # type: ignore[misc]
+    until(lambda: [searches_counted(client) for client in service.clients] == [5 * PROCESSES] * PROCESSES)
     before = service.workers()
     os.kill(before[0], signal.SIGKILL)
     until(lambda: before[0] not in service.workers() and service.ready_workers() == PROCESSES - 1)
@@ -103,8 +102,7 @@ def test_an_index_that_a_worker_finds_damaged_is_rebuilt(service: Service, data:
         file.write(opposite.tobytes())
     assert hits(owner) != sound
     assert {id for id, _ in hits(worker)} == {"walnut", "hazelnut"}  # the other process answers
-    until(lambda: hits(owner) == sound)
-    until(lambda: hits(worker) == sound)
+    until(lambda: [hits(owner), hits(worker)] == [sound, sound])
     with stopped(service.process.pid):
         assert hits(worker) == sound
 
