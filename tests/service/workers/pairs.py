@@ -14,6 +14,7 @@ from service.runtime.runtime import Runtime
 from service.workers.cells import Cells
 from service.workers.messages import Inbox, Message, Outbox
 from service.workers.publisher import Publisher
+from service.workers.supervisor import CELLS_FILE, FEED, Workers, _Worker
 from service.workers.worker_runtime import WorkerRuntime
 from tests.service.client import opened, runtime_of
 
@@ -22,14 +23,17 @@ VOLATILE = ("query_id", "took_ms", "timings_ms")
 
 @dataclass
 class Pair:
-    """client: of the service. worker: of the worker's application, which answers searches."""
+    """client: of the service. worker: of the worker's application, which answers searches.
+
+    workers: the supervisor, which takes the messages of the worker and has started no process.
+    """
 
     client: TestClient
     worker: TestClient
     runtime: Runtime
     follower: WorkerRuntime
     publisher: Publisher
-    messages: list[Message]
+    workers: Workers
 
     def publish(self) -> None:
         """Publish and follow, as a request to each of them does."""
@@ -61,27 +65,26 @@ def paired(data: Path, **settings: Any) -> Iterator[Pair]:
     """Yield a service with a worker; nothing runs in the background of either."""
     with opened(data, **settings) as client:
         runtime = runtime_of(client)
-        folder = data / "workers"
-        folder.mkdir()
-        cells = Cells.create(folder / "cells")
-        publisher = Publisher(runtime, folder / "feed", cells)
-        publisher.publish()
+        workers = Workers(runtime, 1, data / "no.sock")
+        runtime.workers = workers
+        workers.publisher.publish()
         ours, theirs = socket.socketpair()
-        messages: list[Message] = []
 
         def take(message: Message) -> None:
-            messages.append(message)
-            if "impression" in message:
-                runtime.impressions.add(message["impression"])
+            workers._take(workers._workers[1], message)
 
         inbox = Inbox(ours, take)
-        follower = WorkerRuntime(runtime.settings, folder / "feed", cells, 1, Outbox(theirs), runtime.encoder)
+        workers._workers[1] = _Worker(0, socket.socket(), inbox)
+        folder = data / "workers"
+        cells = Cells(folder / CELLS_FILE)
+        follower = WorkerRuntime(runtime.settings, folder / FEED, cells, 1, Outbox(theirs), runtime.encoder)
         try:
             with TestClient(create_worker_app(runtime.settings, follower)) as worker:
-                pair = Pair(client, worker, runtime, follower, publisher, messages)
+                pair = Pair(client, worker, runtime, follower, workers.publisher, workers)
                 runtime.impressions.sources.append(inbox.drain)
                 yield pair
         finally:
             follower.close()
             inbox.close()
-            publisher.close()
+            workers._workers[1].connections.close()
+            workers.publisher.close()

@@ -1,5 +1,6 @@
 """What a worker knows after each kind of change: the same as the process of the data directory."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -206,6 +207,12 @@ def test_keys_are_followed(pair: Pair) -> None:
     assert pair.worker.post("/v1/collections/default/search", json=search).status_code == 401
     headers = {"Authorization": f"Bearer {key}"}
     assert pair.worker.post("/v1/collections/default/search", json=search, headers=headers).status_code == 200
+
+
+def test_a_worker_cannot_write_to_the_database(pair: Pair) -> None:
+    pair.follower.database.fetch("PRAGMA query_only=0", [])
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        pair.follower.database.fetch("DELETE FROM documents", [])
 
 
 def test_a_hit_that_was_deleted_meanwhile_waits_for_the_generation_without_it(pair: Pair) -> None:

@@ -1,0 +1,114 @@
+"""What workers tell the process of the data directory: metrics, uses of keys, and damage."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.service.authorised import bearer
+from tests.service.workers.services import (
+    FEW_OPEN_FILES,
+    PROCESSES,
+    SEARCH,
+    Service,
+    ids,
+    open_files_limit,
+    running,
+    stopped,
+    until,
+)
+
+ADMIN_KEY = "the-admin-key-of-a-test-0123456789"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("reports") / "data"
+
+
+@pytest.fixture(scope="module")
+def one_service(data: Path) -> Iterator[Service]:
+    with running(data, admin_key=ADMIN_KEY) as one:
+        yield one
+
+
+@pytest.fixture
+def service(one_service: Service) -> Iterator[Service]:
+    with one_service.connected():
+        yield one_service
+
+
+def searches_counted(client: httpx.Client) -> float:
+    """Return the number of searches by words in the metrics that a process shows."""
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(client.get("/metrics").text)
+        for sample in family.samples
+        if sample.name == "softseek_search_seconds_count" and sample.labels == {"mode": "words"}
+    )
+
+
+def test_every_process_shows_the_searches_of_all_also_of_those_that_ended(service: Service) -> None:
+    for client in service.clients:
+        for _ in range(5):
+            ids(client, "walnut", mode="words")
+    until(lambda: [searches_counted(client) for client in service.clients] == [5 * PROCESSES] * PROCESSES)
+    before = service.workers()
+    os.kill(before[0], signal.SIGKILL)
+    until(lambda: before[0] not in service.workers() and service.ready_workers() == PROCESSES - 1)
+    with service.connected() as clients:
+        assert [searches_counted(client) for client in clients] == [5 * PROCESSES] * PROCESSES
+        ids(clients[1], "walnut", mode="words")
+        until(lambda: searches_counted(clients[1]) == 5 * PROCESSES + 1)
+
+
+def test_a_search_that_a_worker_answers_is_a_use_of_its_key(service: Service) -> None:
+    admin, worker = service.clients[:2]
+    made = admin.post("/v1/keys", json={"name": "page", "scopes": ["search"]}).json()
+
+    def last_use() -> Any:
+        return next(key["last_used_at"] for key in admin.get("/v1/keys").json()["keys"] if key["id"] == made["id"])
+
+    assert last_use() is None
+    with stopped(service.process.pid):
+        assert worker.post(SEARCH, json={"q": "walnut"}, headers=bearer(made["key"])).status_code == 200
+    until(lambda: last_use() is not None)
+
+
+def test_an_index_that_a_worker_finds_damaged_is_rebuilt(service: Service, data: Path) -> None:
+    owner, worker = service.clients[:2]
+    collection = "/v1/collections/damaged"
+    before = set(data.glob("indexes/*/keys-*.f32"))
+    owner.put(collection, json={}).raise_for_status()
+    for id in ("walnut", "hazelnut"):
+        owner.put(f"{collection}/documents/{id}", json={"text": f"The {id} is a nut."}).raise_for_status()
+
+    def hits(client: httpx.Client) -> list[tuple[str, float]]:
+        answer = client.post(f"{collection}/search", json={"q": "a walnut", "log": False})
+        assert answer.status_code == 200, answer.text
+        return [(hit["id"], hit["logit"]) for hit in answer.json()["hits"]]
+
+    sound = hits(owner)  # the process that wrote the keys does not compare them with their checksums
+    (keys,) = set(data.glob("indexes/*/keys-*.f32")) - before
+    with keys.open("r+b") as file:
+        opposite = -np.frombuffer(file.read(), np.float32)
+        file.seek(0)
+        file.write(opposite.tobytes())
+    assert hits(owner) != sound
+    assert {id for id, _ in hits(worker)} == {"walnut", "hazelnut"}  # the other process answers
+    until(lambda: [hits(owner), hits(worker)] == [sound, sound])
+    with stopped(service.process.pid):
+        assert hits(worker) == sound
+
+
+def test_every_process_may_open_as_many_files_as_the_system_allows(service: Service) -> None:
+    limits = {pid: open_files_limit(pid) for pid in (service.process.pid, *service.workers())}
+    assert len(limits) == PROCESSES
+    assert all(soft == hard for soft, hard in limits.values()), limits
+    assert all(hard > FEW_OPEN_FILES for _, hard in limits.values()), "the system allows too few to see a difference"
