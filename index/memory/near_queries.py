@@ -12,7 +12,7 @@ import numpy as np
 
 from index.candidates.inner_products import inner_products
 from index.candidates.pq4 import CENTROIDS, TRAINING_KEYS, empty_index
-from index.candidates.refined import ADDED_AT_ONCE, add
+from index.candidates.refined import add
 from index.records import Floats, Ints, Mask
 
 TAIL = 2048
@@ -26,8 +26,8 @@ SCANNED_REACH = 1.25
 GROWTH = 1.02
 """The reach grows to GROWTH times what is needed, because refining more changes what is needed."""
 WELL_CODED = 0.9
-"""A vector is a misfit if its inner product with its centroid is below WELL_CODED times the scale. Misfits are refined in
-every search: the centroids do not suit them, so their scanned scores are too low by more than the reach may allow."""
+"""A vector is a misfit if its inner product with its centroid is below WELL_CODED times the scale. Misfits are refined
+in every search: the centroids do not suit them, so their scanned scores may be too low by more than the reach."""
 EXPECTED_MISFITS = 0.02
 """The most misfits that a training leaves among the vectors that it sees, as a share."""
 MOST_MISFITS = 1 / 32
@@ -38,6 +38,8 @@ LEAST_SCALE = 0.01
 """Keeps the scale positive where vectors and centroids are zero."""
 REFINED_AT_ONCE = 128
 """Vectors that are gathered and scored at a time: they stay in the processor's cache."""
+CODED_AT_ONCE = 512
+"""Vectors that are compared with their centroids at a time. Bounds the memory of a build."""
 QUERY_BY_QUERY = 12
 """faiss's implementation of a range search in one list that takes as long as a search for the nearest key."""
 
@@ -85,11 +87,9 @@ class SealedQueries:
 
     def _filled(self, index: Any, vectors: Floats) -> "SealedQueries":
         index.implem = QUERY_BY_QUERY
-        fits = [self.fits]
-        for first in range(self.count, len(vectors), ADDED_AT_ONCE):
-            fits.append(_coded(index, vectors[first : first + ADDED_AT_ONCE]) >= WELL_CODED * self.scale)
+        fits = _coded(index, vectors[self.count :]) >= WELL_CODED * self.scale
         add(index, vectors)
-        return replace(self, index=index, fits=np.concatenate(fits))
+        return replace(self, index=index, fits=np.concatenate([self.fits, fits]))
 
     def near(self, vectors: Floats, query: Floats, radius: float) -> tuple[Ints, Floats]:
         """Return the positions (n,), ascending, and exact cosines (n,) of the sealed vectors within the radius.
@@ -143,8 +143,11 @@ def _numbers(dim: int) -> int:
 
 def _coded(index: Any, vectors: Floats) -> Floats:
     """Return the inner products (n,) of vectors (n, D) and their centroids."""
-    vectors = np.ascontiguousarray(vectors)
-    products: Floats = np.einsum("nd,nd->n", vectors, index.pq.decode(index.pq.compute_codes(vectors)))
+    products = np.empty(len(vectors), np.float32)
+    for first in range(0, len(vectors), CODED_AT_ONCE):
+        block = np.ascontiguousarray(vectors[first : first + CODED_AT_ONCE])
+        centroids = index.pq.decode(index.pq.compute_codes(block))
+        products[first : first + CODED_AT_ONCE] = np.einsum("nd,nd->n", block, centroids)
     return products
 
 
@@ -158,7 +161,7 @@ def _cosines(vectors: Floats, positions: Ints, query: Floats) -> Floats:
 
 
 def _needed(errors: Floats, least: float) -> float:
-    """Return the reach that these errors (n,) of scanned scores need, if their standard deviation is `least` at least."""
+    """Return the reach that these errors (n,) of scanned scores need. least: the least standard deviation."""
     if not len(errors):
         return 0.0
     return max(0.0, float(errors.mean())) + DEVIATIONS * max(least, float(errors.std()))
