@@ -45,10 +45,11 @@ def measure(count: int) -> dict[str, Any]:
     memory = Memory.of([key for group in confirmations.keys().values() for key in group], DIM)
     figures: dict[str, Any] = {"queries": count, "load_seconds": round(time.perf_counter() - started, 2)}
     figures["bytes_per_query"] = round((resident_bytes() - before) / count)
-    indexed, found = _searches(memory)
-    exact, found_exactly = _searches(replace(memory, sealed=None))
+    indexed, processor, found = _searches(memory)
+    exact, _, found_exactly = _searches(replace(memory, sealed=None))
     assert found == found_exactly, "the index finds what the exact scan finds"
     figures |= {"search_p50_ms": _quantile(indexed, 50), "search_p99_ms": _quantile(indexed, 99)}
+    figures |= {"search_cpu_p50_ms": _quantile(processor, 50), "search_cpu_p99_ms": _quantile(processor, 99)}
     figures |= {"exact_p50_ms": _quantile(exact, 50), "found": round(float(np.mean([len(one) for one in found])))}
     again = [_click(count + at, vector, at) for at, vector in enumerate(next(blocks(CLICKS))[1])]
     again = [
@@ -70,15 +71,16 @@ def _click(number: int, vector: Floats, query: int | None = None) -> Confirmatio
     return Confirmation(number, number * 7919 % DOCUMENTS, query_key, vector, 1.0, f"client {number}", 0)
 
 
-def _searches(memory: Memory) -> tuple[list[float], list[list[tuple[int, float]]]]:
-    """Return the milliseconds of each search, and the memory keys and cosines that it finds."""
-    milliseconds, found = [], []
+def _searches(memory: Memory) -> tuple[list[float], list[float], list[list[tuple[int, float]]]]:
+    """Return the milliseconds and processor milliseconds of each search, and the memory keys and cosines it finds."""
+    milliseconds, processor, found = [], [], []
     for query in queries():
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.thread_time()
         near, cosine = memory.near(query, MEMORY_RADIUS)
+        processor.append(1000 * (time.thread_time() - used))
         milliseconds.append(1000 * (time.perf_counter() - started))
         found.append(list(zip(near.tolist(), cosine.tolist(), strict=True)))
-    return milliseconds[WARM:], found
+    return milliseconds[WARM:], processor[WARM:], found
 
 
 def _write(confirmations: Confirmations, memory: Memory, clicks: list[Confirmation]) -> tuple[Memory, list[float]]:

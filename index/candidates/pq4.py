@@ -76,11 +76,11 @@ def _trained(keys: Floats) -> Any:
     return empty_index(keys[: first : max(1, first // TRAINING_KEYS)])
 
 
-def empty_index(sample: Floats) -> Any:
-    """Return an empty index, trained on these keys (n, D)."""
+def empty_index(sample: Floats, numbers: int = 2) -> Any:
+    """Return an empty index, trained on these keys (n, D). numbers: of a key, per part, if D is a multiple of them."""
     faiss.omp_set_num_threads(1)  # faiss threads wait for each other while other work uses the cores
     dim = sample.shape[1]
-    parts = dim if dim % 2 else dim // 2
+    parts = dim if dim % numbers else dim // numbers
     index: Any = faiss.index_factory(dim, f"IVF1,PQ{parts}x4fs", faiss.METRIC_INNER_PRODUCT)
     index.pq.cp.niter = ROUNDS
     index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1  # else faiss prints a warning

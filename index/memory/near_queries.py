@@ -4,76 +4,174 @@ Sees vectors only. The vectors from `sealed.count` on, the tail, are scored exac
 than a tail. Every returned cosine is exact and has the same bits as without the scan.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import faiss
 import numpy as np
 
 from index.candidates.inner_products import inner_products
-from index.candidates.pq4 import ONE_BY_ONE, TRAINING_KEYS, empty_index
+from index.candidates.pq4 import CENTROIDS, TRAINING_KEYS, empty_index
 from index.candidates.refined import add
-from index.records import Floats, Ints
+from index.records import Floats, Ints, Mask
 
 TAIL = 2048
 """The most past queries that are scored exactly without a scan: about half a millisecond."""
-FIRST_SCANNED = 1024
-"""Past queries that the first scan returns. The number grows until all that may be near are among them."""
-GROWTH = 16
 DEVIATIONS = 6.0
 """A past query is refined if its scanned score is below the radius by at most the reach: the mean error of scanned
-scores and DEVIATIONS standard deviations of it. The error is a sum over all numbers of a vector, so a larger one is not
-expected among 10^8 past queries."""
-SHRINKAGE = 0.12
-"""The usual share by which a scanned score is too low: centroids are shorter than the vectors that they stand for."""
-SPREAD = 0.34
-"""The standard deviation of the error is taken as SPREAD / sqrt(D) at least, the usual one of unit vectors (D,)."""
+scores, if it is positive, and DEVIATIONS standard deviations of it. The error is a sum over all numbers of a vector, so
+a larger one is not expected among 10^8 past queries."""
+SCANNED_REACH = 1.25
+"""The scan returns scores up to SCANNED_REACH times the reach, so that a larger reach seldom needs another scan."""
+GROWTH = 1.02
+"""The reach grows to GROWTH times what is needed, because refining more changes what is needed."""
+WELL_CODED = 0.9
+"""A vector is a misfit if its inner product with its centroid is below WELL_CODED times the scale. Misfits are refined
+in every search: the centroids do not suit them, so their scanned scores may be too low by more than the reach."""
+EXPECTED_MISFITS = 0.02
+"""The most misfits that a training leaves among the vectors that it sees, as a share."""
+MOST_MISFITS = 1 / 32
+"""An index is trained anew if more than this share are misfits, and twice as many as after its training."""
+NOT_REFINED = -np.inf
+"""Stands for the cosine of a vector that was not refined."""
+LEAST_SCALE = 0.01
+"""Keeps the scale positive where vectors and centroids are zero."""
+REFINED_AT_ONCE = 128
+"""Vectors that are gathered and scored at a time: they stay in the processor's cache."""
+CODED_AT_ONCE = 512
+"""Vectors that are compared with their centroids at a time. Bounds the memory of a build."""
+QUERY_BY_QUERY = 12
+"""faiss's implementation of a range search in one list that takes as long as a search for the nearest key."""
 
 
 @dataclass(frozen=True)
 class SealedQueries:
-    """A 4-bit index over the first `count` vectors. It is immutable; `extended` returns another."""
+    """A 4-bit index over the first `count` vectors. It is immutable; `extended` returns another.
+
+    A scanned score is the inner product of the query and a centroid, divided by the scale: centroids are shorter than
+    the vectors that they stand for.
+    """
 
     index: Any
-    count: int
+    scale: float
+    """The usual inner product of a vector and its centroid."""
+    fits: Mask
+    """(count,) False for misfits."""
+    trained_misfits: int
+    """The number of misfits after training."""
+
+    @property
+    def count(self) -> int:
+        return len(self.fits)
 
     @classmethod
     def of(cls, vectors: Floats) -> "SealedQueries":
-        """Return an index over vectors (S, D). It is trained once, on at most TRAINING_KEYS of them."""
-        step = max(1, len(vectors) // TRAINING_KEYS)
-        return cls(empty_index(vectors[::step]), 0).extended(vectors)
+        """Return an index over vectors (S, D), trained on at most TRAINING_KEYS of them."""
+        sample = np.ascontiguousarray(vectors[:: max(1, len(vectors) // TRAINING_KEYS)])
+        index = empty_index(sample, _numbers(vectors.shape[1]))
+        coded = _coded(index, sample)
+        scale = min(float(coded.mean()), float(np.quantile(coded, EXPECTED_MISFITS)) / WELL_CODED)
+        sealed = cls(index, max(scale, LEAST_SCALE), np.empty(0, bool), 0)._filled(index, vectors)
+        return replace(sealed, trained_misfits=sealed.misfits)
+
+    @property
+    def misfits(self) -> int:
+        return self.count - int(np.count_nonzero(self.fits))
 
     def extended(self, vectors: Floats) -> "SealedQueries":
         """Return an index over vectors (S, D), of which this index has the first."""
-        index: Any = faiss.clone_index(self.index)
-        index.implem = ONE_BY_ONE
+        after = self._filled(faiss.clone_index(self.index), vectors)
+        if after.misfits > max(MOST_MISFITS * after.count, 2 * after.trained_misfits):
+            return SealedQueries.of(vectors)
+        return after
+
+    def _filled(self, index: Any, vectors: Floats) -> "SealedQueries":
+        index.implem = QUERY_BY_QUERY
+        fits = _coded(index, vectors[self.count :]) >= WELL_CODED * self.scale
         add(index, vectors)
-        return SealedQueries(index, len(vectors))
+        return replace(self, index=index, fits=np.concatenate([self.fits, fits]))
 
     def near(self, vectors: Floats, query: Floats, radius: float) -> tuple[Ints, Floats]:
         """Return the positions (n,), ascending, and exact cosines (n,) of the sealed vectors within the radius.
 
-        The scan grows until its last score is out of reach, and the reach grows with the errors that refining finds.
+        The first reach is for errors without a preferred direction. It grows with the errors that refining finds.
         """
-        k, least = min(FIRST_SCANNED, self.count), SPREAD / len(query) ** 0.5
-        reach = SHRINKAGE * abs(radius) + DEVIATIONS * least
-        faiss.omp_set_num_threads(1)  # set per calling thread; more threads starve concurrent searches
+        least = ((1 / min(self.scale, WELL_CODED) - 1) / len(query)) ** 0.5
+        reach, scanned = DEVIATIONS * least, 0.0
         while True:
-            scores, found = (rows[0] for rows in self.index.search(query[None], k))
-            if scores[-1] >= radius - reach and k < self.count:
-                k = min(GROWTH * k, self.count)
-                continue
-            refined = scores >= radius - reach
-            positions = found[refined]
-            cosines = inner_products(vectors[positions], query)
-            errors = cosines - scores[refined]
-            needed = max(0.0, float(errors.mean())) + DEVIATIONS * max(least, float(errors.std())) if len(errors) else 0
-            if needed <= reach or k == self.count:
+            if reach > scanned:
+                scanned = SCANNED_REACH * reach
+                found = self._scanned(query, radius - scanned)
+                if found is None:
+                    return _within(vectors[: self.count], query, radius)
+                positions, scores = found
+                cosines = np.full(len(scores), NOT_REFINED, np.float32)
+            wanted = np.flatnonzero((scores >= radius - reach) & (cosines == NOT_REFINED))
+            cosines[wanted] = _cosines(vectors, positions[wanted], query)
+            needed = _needed((cosines - scores)[cosines > NOT_REFINED], least)
+            if needed <= reach:
                 break
-            reach = 1.1 * needed
+            reach = GROWTH * needed
+        misfits = np.flatnonzero(~self.fits)
+        positions = np.concatenate([positions, misfits])
+        cosines = np.concatenate([cosines, _cosines(vectors, misfits, query)])
         near = np.flatnonzero(cosines >= radius)
         near = near[np.argsort(positions[near])]
-        return positions[near].astype(np.int64), cosines[near]
+        return positions[near], cosines[near]
+
+    def _scanned(self, query: Floats, least: float) -> tuple[Ints, Floats] | None:
+        """Return the positions (n,) and the scores (n,) of the vectors that fit and have at least this score.
+
+        None: the bound excludes no vector.
+        faiss compares sums of whole numbers, from 0 for the lowest score of any code. A bound below it overflows.
+        """
+        bound, query = least * self.scale, np.ascontiguousarray(query)
+        products = np.empty((self.index.pq.M, CENTROIDS), np.float32)
+        self.index.pq.compute_inner_prod_table(faiss.swig_ptr(query), faiss.swig_ptr(products))
+        if not bound > products.min(axis=1).sum():
+            return None
+        faiss.omp_set_num_threads(1)  # set per calling thread; more threads starve concurrent searches
+        _, scores, positions = self.index.range_search(query[None], bound)
+        fit = self.fits[positions]
+        return positions[fit], scores[fit] / np.float32(self.scale)
+
+
+def _numbers(dim: int) -> int:
+    """Return the numbers of a vector (dim,) that a code of 4 bits stands for."""
+    return next(numbers for numbers in (3, 2, 1) if dim % numbers == 0)
+
+
+def _coded(index: Any, vectors: Floats) -> Floats:
+    """Return the inner products (n,) of vectors (n, D) and their centroids."""
+    products = np.empty(len(vectors), np.float32)
+    for first in range(0, len(vectors), CODED_AT_ONCE):
+        block = np.ascontiguousarray(vectors[first : first + CODED_AT_ONCE])
+        centroids = index.pq.decode(index.pq.compute_codes(block))
+        products[first : first + CODED_AT_ONCE] = np.einsum("nd,nd->n", block, centroids)
+    return products
+
+
+def _cosines(vectors: Floats, positions: Ints, query: Floats) -> Floats:
+    """Return the exact cosines (n,) of the vectors at positions (n,)."""
+    cosines = np.empty(len(positions), np.float32)
+    for first in range(0, len(positions), REFINED_AT_ONCE):
+        part = slice(first, first + REFINED_AT_ONCE)
+        cosines[part] = inner_products(vectors[positions[part]], query)
+    return cosines
+
+
+def _needed(errors: Floats, least: float) -> float:
+    """Return the reach that these errors (n,) of scanned scores need. least: the least standard deviation."""
+    if not len(errors):
+        return 0.0
+    return max(0.0, float(errors.mean())) + DEVIATIONS * max(least, float(errors.std()))
+
+
+def _within(vectors: Floats, query: Floats, radius: float) -> tuple[Ints, Floats]:
+    """Return the positions (n,), ascending, and the cosines (n,) of the vectors (S, D) within the radius, by all."""
+    cosines = inner_products(vectors, query)
+    near = np.flatnonzero(cosines >= radius)
+    return near, cosines[near]
 
 
 def sealed_queries(vectors: Floats, before: SealedQueries | None) -> SealedQueries | None:
@@ -85,10 +183,8 @@ def sealed_queries(vectors: Floats, before: SealedQueries | None) -> SealedQueri
 
 def near_queries(vectors: Floats, sealed: SealedQueries | None, query: Floats, radius: float) -> tuple[Ints, Floats]:
     """Return the positions (n,), ascending, and the cosines (n,) of the vectors (S, D) within the radius of a query."""
-    first = sealed.count if sealed else 0
-    cosine = inner_products(vectors[first:], query)
-    tail = np.flatnonzero(cosine >= radius)
     if sealed is None:
-        return tail, cosine[tail]
+        return _within(vectors, query, radius)
     positions, cosines = sealed.near(vectors, query, radius)
-    return np.concatenate([positions, tail + first]), np.concatenate([cosines, cosine[tail]])
+    tail, tail_cosines = _within(vectors[sealed.count :], query, radius)
+    return np.concatenate([positions, tail + sealed.count]), np.concatenate([cosines, tail_cosines])

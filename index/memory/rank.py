@@ -53,6 +53,7 @@ def bytes_of(dim: int, confirmations: int) -> int:
     """Return the bytes of a past query with a vector (dim,) and so many confirmations, at most in the long run.
 
     Three vectors: one of the confirmations, and two in the arrays that searches read, because a forgotten vector stays
-    there until half of the vectors are forgotten. Two codes of 4 bits for every two numbers for the same reason.
+    there until half of the vectors are forgotten. Two codes of 4 bits for every two numbers (three, if D is a multiple
+    of 3) for the same reason.
     """
     return 3 * 4 * dim + dim // 2 + PAST_QUERY_BYTES + CONFIRMATION_BYTES * confirmations

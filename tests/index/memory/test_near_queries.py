@@ -1,6 +1,7 @@
 """A large memory is scanned by a compressed index and finds the same past queries, with the same bits, as without."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,11 +29,11 @@ def exactly(vectors: Floats, query: Floats, radius: float) -> tuple[list[int], b
 
 
 @pytest.mark.parametrize("radius", [0.3, 0.5, 0.9, -2.0])
-@pytest.mark.parametrize("first", [1, 16, 1024])
+@pytest.mark.parametrize("scanned", [1.0, 1.5])
 def test_the_scan_finds_all_within_the_radius_with_the_same_bits(
-    radius: float, first: int, monkeypatch: pytest.MonkeyPatch
+    radius: float, scanned: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(near_queries, "FIRST_SCANNED", first)
+    monkeypatch.setattr(near_queries, "SCANNED_REACH", scanned)
     vectors = clustered(1500, seed=1)
     sealed = SealedQueries.of(vectors[:1200])
     for query in [*clustered(20, seed=2), *random_vectors(5, DIM, seed=3), vectors[5]]:
@@ -53,6 +54,69 @@ def test_many_equal_vectors_are_all_found() -> None:
     vectors = np.repeat(random_vectors(3, DIM, seed=6), 3000, axis=0)
     positions, _ = near_queries.near_queries(vectors, SealedQueries.of(vectors), vectors[0], 0.99)
     assert positions.tolist() == list(range(3000))
+
+
+def grown(vectors: Floats) -> SealedQueries:
+    """Return the index of a memory that grew to these vectors in small steps."""
+    sealed = None
+    for count in range(100, len(vectors) + 1, 100):
+        sealed = sealed_queries(vectors[:count], sealed)
+    assert sealed is not None
+    return sealed
+
+
+def narrow(count: int, seed: int, dim: int = DIM) -> Floats:
+    """Return unit vectors (count, dim) about one thing, so that centroids trained on them suit no others."""
+    chance = np.random.default_rng(seed)
+    vectors = np.ones(dim) + 0.1 * chance.normal(size=(count, dim))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def test_a_memory_that_began_with_one_topic_finds_the_same_as_others() -> None:
+    vectors = np.concatenate([narrow(2500, seed=11), clustered(3500, seed=12)])
+    sealed = grown(vectors)
+    for query in clustered(50, seed=13):
+        positions, cosines = near_queries.near_queries(vectors, sealed, query, 0.5)
+        assert (positions.tolist(), cosines.tobytes()) == exactly(vectors, query, 0.5)
+
+
+def test_a_rare_topic_is_found_among_many_of_one_topic() -> None:
+    vectors = np.concatenate([narrow(6000, 11, 384), clustered(24, 12, 384)])
+    sealed = SealedQueries.of(vectors)
+    for query in clustered(20, 13, 384):
+        positions, cosines = near_queries.near_queries(vectors, sealed, query, 0.5)
+        assert (positions.tolist(), cosines.tobytes()) == exactly(vectors, query, 0.5)
+
+
+def test_an_index_is_trained_anew_when_its_centroids_suit_few() -> None:
+    vectors = np.concatenate([narrow(2500, seed=11), clustered(7500, seed=12)])
+    assert grown(vectors).misfits < len(vectors) / 32
+    assert grown(narrow(6000, seed=11)).misfits < 10
+
+
+def test_a_reach_that_proves_too_small_is_scanned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = clustered(3000, 16, 384)
+    sealed = replace(SealedQueries.of(vectors), scale=0.95)  # as if centroids were hardly shorter than vectors
+    scans = []
+    monkeypatch.setattr(
+        SealedQueries, "_scanned", lambda *given, scan=SealedQueries._scanned: scans.append(given[2]) or scan(*given)
+    )
+    for query in clustered(20, 17, 384):
+        positions, cosines = near_queries.near_queries(vectors, sealed, query, 0.5)
+        assert (positions.tolist(), cosines.tobytes()) == exactly(vectors, query, 0.5)
+    assert len(scans) > 20
+
+
+def test_few_vectors_are_refined(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, refined = clustered(20_000, seed=14, dim=384), []
+    sealed = SealedQueries.of(vectors)
+    products = near_queries.inner_products
+    monkeypatch.setattr(
+        near_queries, "inner_products", lambda *given: refined.append(len(given[0])) or products(*given)
+    )
+    (query,) = random_vectors(1, 384, seed=15)
+    assert len(near_queries.near_queries(vectors, sealed, query, 0.5)[0]) == 0
+    assert sum(refined) < 200
 
 
 def test_a_small_memory_has_no_index_and_a_long_tail_is_sealed() -> None:
