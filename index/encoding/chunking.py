@@ -11,9 +11,6 @@ from semantic_text_splitter import TextSplitter
 
 from index.encoding.windows import cut_in_windows
 
-OVERLAP_TOKENS = 32
-"""Tokens that neighbouring passages share, so that a sentence at the cut is whole in one of the two passages."""
-
 SENTENCE_TOKENS = 32
 """Capacity of a sentence key: one long sentence, or a few short neighbouring sentences."""
 
@@ -45,23 +42,20 @@ class PassageCutter:
         self._window_tokens = window_tokens
 
     def passages(self, text: str, title: str | None) -> list[Span]:
-        """Return overlapping passages that fit the window; the encoder reads each with the title before it.
+        """Return passages that fit the window, without overlap; the encoder reads each with the title before it.
 
         A document with a title and no text has one passage, its title. A document with neither has none.
         """
         prefix = self._prefix(title)
         capacity = self._window_tokens - SPECIAL_TOKENS - self._count(prefix)
-        spans = [
-            Span(start, start + len(chunk), prefix + chunk)
-            for start, chunk in self._chunks(text, capacity, OVERLAP_TOKENS)
-        ]
+        spans = [Span(start, start + len(chunk), prefix + chunk) for start, chunk in self._chunks(text, capacity)]
         if not spans and prefix.strip():
             return [Span(0, 0, prefix.strip())]
         return spans
 
     def sentences(self, text: str) -> list[Span]:
         """Return the sentences of the text, without overlap. Short neighbours are joined up to SENTENCE_TOKENS."""
-        chunks = self._chunks(text, SENTENCE_TOKENS, 0)
+        chunks = self._chunks(text, SENTENCE_TOKENS)
         return [Span(start, start + len(chunk), chunk) for start, chunk in chunks]
 
     def _prefix(self, title: str | None) -> str:
@@ -73,8 +67,7 @@ class PassageCutter:
             words = words[: max(1, int(len(words) * limit / self._count(words)) - 1)]
         return words + "\n"
 
-    def _chunks(self, text: str, capacity: int, overlap: int) -> list[tuple[int, str]]:
+    def _chunks(self, text: str, capacity: int) -> list[tuple[int, str]]:
         # a callback: passing the tokenizer itself would copy its vocabulary for every document
-        overlap = min(overlap, capacity // 2)  # in a small window every passage must add new text
-        splitter = TextSplitter.from_callback(self._count, capacity, overlap=overlap)
+        splitter = TextSplitter.from_callback(self._count, capacity)
         return cut_in_windows(splitter.chunk_indices, text, capacity)

@@ -1,4 +1,4 @@
-"""Passages fit the window, overlap, have correct offsets, and end at sentence boundaries."""
+"""Passages fit the window, do not overlap, have correct offsets, and end at sentence boundaries."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -9,7 +9,6 @@ import pytest
 from index.encoding import windows
 from index.encoding.chunking import (
     MAX_TITLE_SHARE,
-    OVERLAP_TOKENS,
     SENTENCE_TOKENS,
     SPECIAL_TOKENS,
     PassageCutter,
@@ -66,12 +65,12 @@ def test_no_word_of_the_text_is_lost() -> None:
         assert found == set(WORDS.split())
 
 
-def test_neighbouring_passages_overlap_by_at_most_the_limit() -> None:
-    spans = CUTTER.passages(WORDS, None)
-    assert len(spans) > 5
-    for left, right in pairwise(spans):
-        shared = count_words(WORDS[right.start : left.end])
-        assert 0 < shared <= OVERLAP_TOKENS
+@pytest.mark.parametrize("text", [LONG, WORDS])
+def test_passages_cover_the_text_without_overlap(text: str) -> None:
+    spans = CUTTER.passages(text, None)
+    assert len(spans) > 3
+    assert [word for span in spans for word in span.encoded_text.split()] == text.split()
+    assert all(left.end <= right.start for left, right in pairwise(spans))
 
 
 def test_passages_begin_and_end_at_sentence_boundaries() -> None:
