@@ -8,8 +8,8 @@ each commit of the BM25 index. So every arena grows to the most that any thread 
 import ctypes
 import os
 
-ARENAS = 2
-"""One for the first thread, and one for all others."""
+ARENAS = 4
+"""With two, the threads of searches wait for each other (docs/experiments.md)."""
 M_ARENA_MAX = -8
 """The number of the parameter in malloc.h."""
 VARIABLE, TUNABLES = "MALLOC_ARENA_MAX", "GLIBC_TUNABLES"

@@ -53,23 +53,23 @@ def arenas(program: str, **environment: str) -> int:
     return int(ended.stdout)
 
 
-def test_threads_share_two_arenas() -> None:
-    assert arenas(BY_ITSELF) > 2
-    assert arenas(LIMITED) == 2
+def test_threads_share_four_arenas() -> None:
+    assert arenas(BY_ITSELF) > 4
+    assert arenas(LIMITED) == 4
 
 
 def test_serve_limits_the_arenas_before_it_starts_a_thread(tmp_path: Path) -> None:
-    assert arenas(SERVING, SOFTSEEK_DATA=str(tmp_path)) == 2
+    assert arenas(SERVING, SOFTSEEK_DATA=str(tmp_path)) == 4
 
 
 def test_a_child_process_has_the_limit() -> None:
-    assert arenas(CHILD) == 2
+    assert arenas(CHILD) == 4
 
 
 @pytest.mark.parametrize(
     "environment",
-    [{"MALLOC_ARENA_MAX": "4"}, {"GLIBC_TUNABLES": "glibc.malloc.arena_max=4"}],
+    [{"MALLOC_ARENA_MAX": "3"}, {"GLIBC_TUNABLES": "glibc.malloc.arena_max=3"}],
     ids=["variable", "tunable"],
 )
 def test_a_limit_of_the_environment_stays(environment: dict[str, str]) -> None:
-    assert arenas(LIMITED, **environment) == 4
+    assert arenas(LIMITED, **environment) == 3
