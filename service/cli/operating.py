@@ -18,6 +18,7 @@ from service.cli.connection import Service, connect, open_runtime, quiet, ready_
 from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
 from service.cli.options import DataOption, JsonOption, UrlOption
 from service.cli.protection import protect
+from service.runtime.arenas import limit_arenas
 
 if TYPE_CHECKING:
     import uvicorn
@@ -92,6 +93,7 @@ def serve(
     """Run the server until SIGTERM or Ctrl-C."""
     os.umask(0o077)  # the files of the data directory are for their owner alone
     allow_many_open_files()
+    limit_arenas()
     stop = StopSignal()
     settings = settings_from(data=data, host=host, port=port, workers=workers, insecure=insecure or None)
     with bind(settings.host, settings.port) as listening, open_runtime(settings, new) as runtime:

@@ -1,0 +1,75 @@
+"""The threads of a service share few arenas of the allocator, so that freed memory is used again."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such arenas")
+
+COUNT = """
+import ctypes, os, tempfile, threading
+
+def print_arenas(*_):
+    threads = 6
+    library = ctypes.CDLL(None)
+    library.malloc.restype = ctypes.c_void_p
+    met = threading.Barrier(threads)
+
+    def allocate():
+        met.wait()
+        library.malloc(1000)
+        met.wait()
+
+    started = [threading.Thread(target=allocate) for _ in range(threads)]
+    for one in started:
+        one.start()
+    for one in started:
+        one.join()
+    library.fdopen.restype = ctypes.c_void_p
+    with tempfile.TemporaryFile() as file:
+        stream = ctypes.c_void_p(library.fdopen(os.dup(file.fileno()), b"w"))
+        library.malloc_info(0, stream)
+        library.fclose(stream)
+        file.seek(0)
+        print(file.read().count(b"<heap "))
+"""
+"""Prints the number of arenas after six threads have allocated memory at the same time."""
+LIMITED = "from service.runtime.arenas import limit_arenas\nlimit_arenas()\nprint_arenas()"
+SERVING = "from service.cli import operating\noperating.bind = print_arenas\noperating.serve()"
+CHILD = f"from service.runtime.arenas import limit_arenas\nlimit_arenas()\nimport subprocess, sys\n\
+subprocess.run([sys.executable, '-c', {COUNT + 'print_arenas()'!r}], check=True)"
+BY_ITSELF = "print_arenas()"
+
+
+def arenas(program: str, **environment: str) -> int:
+    """Return the number of arenas that a program prints."""
+    command = [sys.executable, "-c", COUNT + program]
+    inherited = {name: text for name, text in os.environ.items() if name not in ("MALLOC_ARENA_MAX", "GLIBC_TUNABLES")}
+    ended = subprocess.run(command, capture_output=True, text=True, env=inherited | environment)
+    return int(ended.stdout)
+
+
+def test_threads_share_four_arenas() -> None:
+    assert arenas(BY_ITSELF) > 4
+    assert arenas(LIMITED) == 4
+
+
+def test_serve_limits_the_arenas_before_it_starts_a_thread(tmp_path: Path) -> None:
+    assert arenas(SERVING, SOFTSEEK_DATA=str(tmp_path)) == 4
+
+
+def test_a_child_process_has_the_limit() -> None:
+    assert arenas(CHILD) == 4
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"MALLOC_ARENA_MAX": "3"}, {"GLIBC_TUNABLES": "glibc.malloc.arena_max=3"}],
+    ids=["variable", "tunable"],
+)
+def test_a_limit_of_the_environment_stays(environment: dict[str, str]) -> None:
+    assert arenas(LIMITED, **environment) == 3
