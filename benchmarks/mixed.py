@@ -32,7 +32,7 @@ from benchmarks.result_file import add_out, publish
 from benchmarks.servers.http1 import HOST
 from benchmarks.servers.load import percentile
 from benchmarks.service_process import ServiceProcess, fill, logged, started
-from service.cli.operating import DRAIN_SECONDS
+from service.http.server import DRAIN_SECONDS
 from service.runtime.training_supervisor import STOP_SECONDS
 
 SHARE = 0.7

@@ -33,6 +33,7 @@ NAME = "herbs"
 ASKED = {"seed": 7, "click_reading": "naive"}
 FIRST_TRIAL = "journal/*.json"
 
+pytestmark = pytest.mark.usefixtures("forked_training")
 linux = pytest.mark.skipif(not Path("/proc/locks").is_file(), reason="reads processes from /proc")
 
 

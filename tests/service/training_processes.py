@@ -1,8 +1,8 @@
 """Training processes for tests, forked from a process that has imported all that training needs.
 
 Such an import takes three seconds of processor time, which each run would spend again. The forked process runs the same
-`main` with the same pipes, in a session of its own. tests/service/test_training_resumed.py and tests/test_flow.py test
-processes that start as a service starts them.
+`main` with the same pipes, in a session of its own. tests/test_flow.py, and the tests of killed services in
+tests/service/test_training_resumed.py, test processes that start as a service starts them.
 
 `python -m tests.service.training_processes` is the process that forks. Its stdin is a socket that brings the requests,
 and it ends when the other end is closed.
