@@ -24,7 +24,7 @@ a larger one is not expected among 10^8 past queries."""
 SCANNED_REACH = 1.25
 """The scan returns scores up to SCANNED_REACH times the reach, so that a larger reach seldom needs another scan."""
 GROWTH = 1.02
-"""The reach grows to GROWTH times what is needed, because refining more changes what is needed."""
+"""The reach grows to GROWTH times the needed reach, because refining more vectors changes the needed reach."""
 WELL_CODED = 0.9
 """A vector is a misfit if its inner product with its centroid is below WELL_CODED times the scale. Misfits are refined
 in every search: the centroids do not suit them, so their scanned scores may be too low by more than the reach."""

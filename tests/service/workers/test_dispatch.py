@@ -23,7 +23,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 class Answering:
-    """An application that answers with a status, and keeps what it was sent."""
+    """An application that answers with a status, and keeps the requests that it got."""
 
     def __init__(self, status: int = 200) -> None:
         self.status = status

@@ -22,7 +22,7 @@ PARTS = (
 
 
 class Upstream:
-    """An application that never ends an answer. It notes what it received, and that its client has left."""
+    """An application that never ends an answer. It notes the bodies that it received, and that its client has left."""
 
     def __init__(self, expected: bytes) -> None:
         """expected: all that its client sends before it leaves."""
@@ -46,7 +46,7 @@ class Upstream:
 
 
 class Client:
-    """A client that sends these messages, leaves when `leaves` is set, and notes what it was sent."""
+    """A client that sends these messages, leaves when `leaves` is set, and notes the messages that it got."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = iter(messages)
