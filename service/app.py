@@ -124,12 +124,14 @@ def create_app(
 
 
 def create_worker_app(settings: Settings, runtime: SearchRuntime) -> FastAPI:
-    """Return the application of a worker, which answers searches alone."""
+    """Return the application of a worker, which answers searches, recommendations and suggestions."""
     app = _application()
     app.state.runtime, app.state.authority = runtime, SearchAuthority(runtime)
     problems.install(app)
     app.include_router(search.router, max_body_size=MAX_BODY_BYTES)
     app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
+    app.include_router(recommend.router, max_body_size=MAX_BODY_BYTES)
+    app.include_router(suggestions.router)
     app.include_router(health.router)
     app.add_middleware(DirectAnswers, answers={name: DIRECT[name] for name in ("search", "livez")})
     _add_middleware(app, settings, owner=False)

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.server import LIVE
 
-UNCHANGING = re.compile(r"/v1/(collections/[^/]+/(search|recommend)|multi-search)")
+UNCHANGING = re.compile(r"/v1/(collections/[^/]+/(search|recommend|suggestions)|multi-search)")
 """Paths that change nothing, with the methods GET and POST. A document may have the id `search`."""
 
 

@@ -17,9 +17,8 @@ from index.records import Ints
 from index.words.query_syntax import ParsedQuery
 from service.http.problems import Problem
 from service.recommend.schemas import RecommendIn
-from service.runtime.collection import CollectionState
-from service.runtime.runtime import Runtime
-from service.runtime.served_collection import Serving
+from service.runtime.search_runtime import SearchRuntime
+from service.runtime.served_collection import ServedCollection, Serving
 from service.search import repository
 from service.search.actions import VECTORS_PENDING
 from service.search.hits import stored_hit, with_fields
@@ -50,8 +49,8 @@ class _Outdated(Exception):
 
 
 def answer(
-    runtime: Runtime,
-    state: CollectionState,
+    runtime: SearchRuntime,
+    state: ServedCollection,
     request: RecommendIn,
     arrived: float,
     forced: FilterNode | None = None,
@@ -69,23 +68,28 @@ def answer(
 
 
 def _current(
-    runtime: Runtime, state: CollectionState, request: RecommendIn, stopwatch: Stopwatch, forced: FilterNode | None
-) -> dict[str, Any]:
-    """Return the response body. Where a writer changed a document meanwhile, wait for its generation and try again."""
-    try:
-        return _answer(runtime, state, request, stopwatch, forced)
-    except _Outdated:
-        with state.lock:  # the writer holds the lock until its generation is published
-            return _answer(runtime, state, request, stopwatch, forced, is_locked=True)
-
-
-def _answer(
-    runtime: Runtime,
-    state: CollectionState,
+    runtime: SearchRuntime,
+    state: ServedCollection,
     request: RecommendIn,
     stopwatch: Stopwatch,
     forced: FilterNode | None,
-    is_locked: bool = False,
+) -> dict[str, Any]:
+    """Return the response body. Where a writer changed a document meanwhile, wait for its generation and try again."""
+    generation = state.generation
+    try:
+        return _answer(runtime, state, request, stopwatch, forced)
+    except _Outdated:
+        with state.changes_after(generation):
+            return _answer(runtime, state, request, stopwatch, forced, is_current=True)
+
+
+def _answer(
+    runtime: SearchRuntime,
+    state: ServedCollection,
+    request: RecommendIn,
+    stopwatch: Stopwatch,
+    forced: FilterNode | None,
+    is_current: bool = False,
 ) -> dict[str, Any]:
     generation, serving = state.generation, state.serving
     named = [*request.like, *request.dislike]
@@ -93,7 +97,7 @@ def _answer(
     if any(id not in doc_index_of for id in named):  # also no later generation has it
         raise _unknown_documents(request, doc_index_of)
     if MISSING in doc_index_of.values():
-        raise _unknown_documents(request, _searchable(doc_index_of)) if is_locked else _Outdated
+        raise _unknown_documents(request, _searchable(doc_index_of)) if is_current else _Outdated
     taste = Taste(*(_distinct(doc_index_of[id] for id in ids) for ids in (request.like, request.dislike)))
     allowed = allowed_documents(runtime, state, generation, request.filter, WHOLE, forced)
     stopwatch.lap("filter")
@@ -103,12 +107,12 @@ def _answer(
     ids = {doc_index: id for id, doc_index in doc_index_of.items()}
     recommended = Recommended(generation, serving, taste, ids, found)
     hits = _hits(runtime, request, recommended)
-    if hits is None and not is_locked:
+    if hits is None and not is_current:
         raise _Outdated
     stopwatch.lap("fields")
     body = _body(request, recommended, hits or []) | stopwatch.report()
     body["degraded"] += state.degraded_by(serving)
-    body["degraded"] += [VECTORS_PENDING] if state.without_vectors else []
+    body["degraded"] += [VECTORS_PENDING] if state.awaits_vectors else []
     return body
 
 
@@ -141,7 +145,7 @@ def _unknown_documents(request: RecommendIn, known: dict[str, int]) -> Problem:
     return Problem(404, "document_not_found", f"{len(errors)} of the documents do not exist", errors)
 
 
-def _hits(runtime: Runtime, request: RecommendIn, recommended: Recommended) -> list[dict[str, Any]] | None:
+def _hits(runtime: SearchRuntime, request: RecommendIn, recommended: Recommended) -> list[dict[str, Any]] | None:
     """Return the hits of the page, None if a document was deleted since the generation was published."""
     found = recommended.recommendation
     page = slice(request.offset, request.offset + request.limit)

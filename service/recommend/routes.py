@@ -13,14 +13,16 @@ from service.http.presence import result_for
 from service.http.requests import StrictRoute
 from service.recommend import actions
 from service.recommend.schemas import RecommendIn
-from service.runtime.dependency import Running
+from service.runtime.dependency import Searching
 from service.search.answers import SearchAnswer
 
 router = APIRouter(prefix="/v1/collections/{collection}", tags=["search"], route_class=StrictRoute)
 
 
 @router.post("/recommend", responses=answers((200, SearchAnswer, "The recommended documents")))
-async def recommend(runtime: Running, asking: Asking, collection: str, request: RecommendIn, http: Request) -> Response:
+async def recommend(
+    runtime: Searching, asking: Asking, collection: str, request: RecommendIn, http: Request
+) -> Response:
     """Recommend documents by attention over documents that a user liked and disliked."""
     arrived = time.perf_counter()
     state = runtime.collection(collection)

@@ -7,14 +7,14 @@ from collections import Counter
 from typing import Any
 
 from index.memory.query_key import as_query_key
-from service.runtime.collection import CollectionState
-from service.runtime.runtime import Runtime
+from service.runtime.search_runtime import SearchRuntime
+from service.runtime.served_collection import ServedCollection
 from service.suggestions import repository
 
 MIN_CLIENTS = 3
 
 
-def suggest(runtime: Runtime, state: CollectionState, typed: str, limit: int) -> dict[str, Any]:
+def suggest(runtime: SearchRuntime, state: ServedCollection, typed: str, limit: int) -> dict[str, Any]:
     """Return the completions of a text, most clicks first, ties by text. White space only has no completions."""
     prefix = prefix_of(typed)
     if not prefix:

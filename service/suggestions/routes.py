@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from service.http.answers import answers
 from service.http.requests import StrictRoute
-from service.runtime.dependency import Running
+from service.runtime.dependency import Searching
 from service.suggestions import actions
 from service.suggestions.answers import Suggestions
 
@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v1/collections/{collection}", tags=["search"], route
 
 @router.get("/suggestions", responses=answers((200, Suggestions, "The completions")))
 def get_suggestions(
-    runtime: Running,
+    runtime: Searching,
     collection: str,
     q: Annotated[str, Query(max_length=2048, description="The beginning of a query.")],
     limit: Annotated[int, Query(ge=1, le=50, description="Maximum number of completions.")] = 10,

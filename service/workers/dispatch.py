@@ -1,4 +1,4 @@
-"""The ASGI application of a worker: answers searches itself, and passes every other request on.
+"""The ASGI application of a worker: answers searches, recommendations and suggestions, and passes all else on.
 
 A request is passed on, too, while the worker lacks something that the process of the data directory has published, and
 for keys with a rate, which one process counts.
@@ -16,12 +16,13 @@ from service.http.server import LIVE
 from service.workers.forwarding import Forwarding
 from service.workers.worker_runtime import WorkerRuntime
 
-SEARCH = re.compile(r"/v1/collections/([^/]+)/search")
-MULTI_SEARCH = "/v1/multi-search"
+ANSWERED = re.compile(r"/v1/(?:collections/([^/]+)/(search|recommend|suggestions)|(multi-search))")
+"""The paths of the requests that a worker answers, with the collection and the operation."""
+METHODS = {"search": ("POST", "GET"), "recommend": ("POST",), "suggestions": ("GET",), "multi-search": ("POST",)}
 
 
 class Dispatch:
-    """app: answers searches, and status NOT_MIRRORED where it cannot."""
+    """app: answers these requests, and status NOT_MIRRORED where it cannot."""
 
     def __init__(self, app: ASGIApp, forwarding: Forwarding, runtime: Callable[[], WorkerRuntime]) -> None:
         self._app, self._forwarding, self._runtime = app, forwarding, runtime
@@ -36,9 +37,8 @@ class Dispatch:
 
     async def _answers(self, scope: Scope) -> bool:
         """Return whether this worker answers. It has applied every change that was published before the request."""
-        path, method = scope["path"], scope["method"]
-        one = SEARCH.fullmatch(path) if method in ("POST", "GET") else None
-        if one is None and not (path == MULTI_SEARCH and method == "POST"):
+        asked = ANSWERED.fullmatch(scope["path"])
+        if asked is None or scope["method"] not in METHODS[asked[2] or asked[3]]:
             return False
         runtime = self._runtime()
         position = runtime.published
@@ -46,7 +46,7 @@ class Dispatch:
             await run_in_threadpool(runtime.follow)
             if not runtime.has_reached(position):
                 return False
-        if one is not None and not runtime.can_search(one[1]):
+        if asked[1] and not runtime.can_search(asked[1]):
             return False
         token = Head(scope).token
         caller = None if token is None else runtime.keyring.caller(token)

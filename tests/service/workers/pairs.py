@@ -12,9 +12,10 @@ from fastapi.testclient import TestClient
 from service.app import create_worker_app
 from service.runtime.runtime import Runtime
 from service.workers.cells import Cells
+from service.workers.channels import CELLS_FILE, FEED
 from service.workers.messages import Inbox, Message, Outbox
 from service.workers.publisher import Publisher
-from service.workers.supervisor import CELLS_FILE, FEED, Workers, _Worker
+from service.workers.supervisor import Workers, _Worker
 from service.workers.worker_runtime import WorkerRuntime
 from tests.service.client import opened, runtime_of
 
@@ -23,7 +24,7 @@ VOLATILE = ("query_id", "took_ms", "timings_ms")
 
 @dataclass
 class Pair:
-    """client: of the service. worker: of the worker's application, which answers searches.
+    """client: of the service. worker: of the worker's application, without the requests that it passes on.
 
     workers: the supervisor, which takes the messages of the worker and has started no process.
     """

@@ -65,9 +65,17 @@ WHOLE = [b'{"q": "a"}']
 
 
 @pytest.mark.parametrize(
-    ("path", "method"), [(SEARCH, "POST"), (SEARCH, "GET"), ("/v1/multi-search", "POST"), ("/livez", "GET")]
+    ("path", "method"),
+    [
+        (SEARCH, "POST"),
+        (SEARCH, "GET"),
+        ("/v1/multi-search", "POST"),
+        ("/v1/collections/default/recommend", "POST"),
+        ("/v1/collections/default/suggestions", "GET"),
+        ("/livez", "GET"),
+    ],
 )
-def test_searches_and_liveness_are_answered_here(pair: Pair, path: str, method: str) -> None:
+def test_reading_requests_and_liveness_are_answered_here(pair: Pair, path: str, method: str) -> None:
     pair.publish()
     assert asked(pair, path, method)[:2] == (WHOLE, [])
 
@@ -78,8 +86,11 @@ def test_searches_and_liveness_are_answered_here(pair: Pair, path: str, method: 
         (SEARCH, "PUT"),
         (SEARCH, "OPTIONS"),
         ("/v1/collections/default/documents/search", "PUT"),
-        ("/v1/collections/default/recommend", "POST"),
+        ("/v1/multi-search", "GET"),
+        ("/v1/collections/default/recommend", "GET"),
+        ("/v1/collections/default/suggestions", "POST"),
         ("/v1/collections/missing/search", "POST"),
+        ("/v1/collections/missing/recommend", "POST"),
         ("/readyz", "GET"),
         ("/metrics", "GET"),
     ],

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.service.authorised import bearer
+from tests.service.client import event
 from tests.service.workers.services import (
     FEW_OPEN_FILES,
     PROCESSES,
@@ -79,6 +80,22 @@ def test_a_search_that_a_worker_answers_is_a_use_of_its_key(service: Service) ->
     with stopped(service.process.pid):
         assert worker.post(SEARCH, json={"q": "walnut"}, headers=bearer(made["key"])).status_code == 200
     until(lambda: last_use() is not None)
+
+
+def test_a_worker_recommends_and_completes_queries_by_itself(service: Service) -> None:
+    owner, worker = service.clients[:2]
+    trees = "/v1/collections/trees"
+    owner.put(trees, json={}).raise_for_status()
+    for id, text in (("oak", "an oak tree"), ("elm", "an elm tree"), ("sea", "salt water")):
+        owner.put(f"{trees}/documents/{id}", json={"text": text}).raise_for_status()
+    for number in range(3):
+        click = event("oak", user_query="oak tree", client_id=f"client-{number}")
+        assert owner.post(f"{trees}/events", json=click).json()["accepted"] == 1
+    with stopped(service.process.pid):
+        answer = worker.post(f"{trees}/recommend", json={"like": ["oak"]})
+        assert [hit["id"] for hit in answer.json()["hits"]] == ["elm", "sea"]
+        answer = worker.get(f"{trees}/suggestions", params={"q": "oa"})
+        assert answer.json()["suggestions"] == [{"q": "oak tree", "clicks": 3}]
 
 
 def test_an_index_that_a_worker_finds_damaged_is_rebuilt(service: Service, data: Path) -> None:
