@@ -19,8 +19,8 @@ TAIL = 2048
 """The most past queries that are scored exactly without a scan: about half a millisecond."""
 DEVIATIONS = 6.0
 """A past query is refined if its scanned score is below the radius by at most the reach: the mean error of scanned
-scores, if it is positive, and DEVIATIONS standard deviations of it. The error is a sum over all numbers of a vector, so
-a larger one is not expected among 10^8 past queries."""
+scores, if it is positive, and DEVIATIONS standard deviations of it. A larger error is not expected among 10^8 usual
+past queries. The scores of those that the centroids suit worst are too low on average (docs/performance/growth.md)."""
 SCANNED_REACH = 1.25
 """The scan returns scores up to SCANNED_REACH times the reach, so that a larger reach seldom needs another scan."""
 GROWTH = 1.02
@@ -57,6 +57,8 @@ class SealedQueries:
     """The usual inner product of a vector and its centroid."""
     fits: Mask
     """(count,) False for misfits."""
+    misfits: Ints
+    """The positions of misfits, ascending."""
     trained_misfits: int
     """The number of misfits after training."""
 
@@ -71,25 +73,22 @@ class SealedQueries:
         index = empty_index(sample, _numbers(vectors.shape[1]))
         coded = _coded(index, sample)
         scale = min(float(coded.mean()), float(np.quantile(coded, EXPECTED_MISFITS)) / WELL_CODED)
-        sealed = cls(index, max(scale, LEAST_SCALE), np.empty(0, bool), 0)._filled(index, vectors)
-        return replace(sealed, trained_misfits=sealed.misfits)
-
-    @property
-    def misfits(self) -> int:
-        return self.count - int(np.count_nonzero(self.fits))
+        sealed = cls(index, max(scale, LEAST_SCALE), np.empty(0, bool), np.empty(0, np.int64), 0)
+        sealed = sealed._filled(index, vectors)
+        return replace(sealed, trained_misfits=len(sealed.misfits))
 
     def extended(self, vectors: Floats) -> "SealedQueries":
         """Return an index over vectors (S, D), of which this index has the first."""
         after = self._filled(faiss.clone_index(self.index), vectors)
-        if after.misfits > max(MOST_MISFITS * after.count, 2 * after.trained_misfits):
+        if len(after.misfits) > max(MOST_MISFITS * after.count, 2 * after.trained_misfits):
             return SealedQueries.of(vectors)
         return after
 
     def _filled(self, index: Any, vectors: Floats) -> "SealedQueries":
         index.implem = QUERY_BY_QUERY
-        fits = _coded(index, vectors[self.count :]) >= WELL_CODED * self.scale
+        fits = np.concatenate([self.fits, _coded(index, vectors[self.count :]) >= WELL_CODED * self.scale])
         add(index, vectors)
-        return replace(self, index=index, fits=np.concatenate([self.fits, fits]))
+        return replace(self, index=index, fits=fits, misfits=np.flatnonzero(~fits))
 
     def near(self, vectors: Floats, query: Floats, radius: float) -> tuple[Ints, Floats]:
         """Return the positions (n,), ascending, and exact cosines (n,) of the sealed vectors within the radius.
@@ -112,9 +111,8 @@ class SealedQueries:
             if needed <= reach:
                 break
             reach = GROWTH * needed
-        misfits = np.flatnonzero(~self.fits)
-        positions = np.concatenate([positions, misfits])
-        cosines = np.concatenate([cosines, _cosines(vectors, misfits, query)])
+        positions = np.concatenate([positions, self.misfits])
+        cosines = np.concatenate([cosines, _cosines(vectors, self.misfits, query)])
         near = np.flatnonzero(cosines >= radius)
         near = near[np.argsort(positions[near])]
         return positions[near], cosines[near]

@@ -1,6 +1,5 @@
 """`serve` runs the server, `demo` demonstrates learning, `doctor` checks the installation."""
 
-import gc
 import os
 import platform
 import signal
@@ -117,12 +116,11 @@ def serve_alone(settings: "Settings", runtime: "Runtime", listening: socket.sock
 
     connections = bounded(Patience(settings.max_connections), lambda: runtime.search_pool.is_full)
     stop.server = uvicorn.Server(server_config(create_app(settings, runtime), connections))
-    gc.freeze()  # a full collection of the objects of the start would stop all threads
     stop.server.run(sockets=[listening])
 
 
 def serve_with_workers(settings: "Settings", runtime: "Runtime", listening: socket.socket, stop: StopSignal) -> None:
-    """Answer requests in this process and in workers, which pass on to this process all but searches."""
+    """Answer requests in this process and in workers, which pass on all but reading requests."""
     from service.app import create_app
     from service.http.connection import Patience, bounded
     from service.http.server import server_config
@@ -138,7 +136,6 @@ def serve_with_workers(settings: "Settings", runtime: "Runtime", listening: sock
         connections = bounded(patience, lambda: runtime.search_pool.is_full, lambda: workers.cells.count_closed(0))
         app = create_app(settings, runtime, before_answers=workers.publisher.publish)
         stop.server = SharedServer(server_config(app, connections), listening, internal, workers)
-        gc.freeze()  # as in `serve_alone`
         try:
             stop.server.run()
         finally:

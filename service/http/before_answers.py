@@ -1,15 +1,12 @@
-"""Middleware that runs something before the answer to each request, but for searches and checks of liveness."""
+"""Middleware that runs something before the answer to each request, except reading requests and checks of liveness."""
 
-import re
 from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.http.reading_requests import is_reading
 from service.http.server import LIVE
-
-UNCHANGING = re.compile(r"/v1/(collections/[^/]+/(search|recommend|suggestions)|multi-search)")
-"""Paths that change nothing, with the methods GET and POST. A document may have the id `search`."""
 
 
 class BeforeAnswers:
@@ -20,7 +17,7 @@ class BeforeAnswers:
         self._run = run
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] == LIVE or _changes_nothing(scope):
+        if scope["type"] != "http" or scope["path"] == LIVE or is_reading(scope):
             await self.app(scope, receive, send)
             return
 
@@ -30,7 +27,3 @@ class BeforeAnswers:
             await send(message)
 
         await self.app(scope, receive, sent)
-
-
-def _changes_nothing(scope: Scope) -> bool:
-    return scope["method"] in ("GET", "POST") and UNCHANGING.fullmatch(scope["path"]) is not None

@@ -75,12 +75,11 @@ def _current(
     forced: FilterNode | None,
 ) -> dict[str, Any]:
     """Return the response body. Where a writer changed a document meanwhile, wait for its generation and try again."""
-    generation = state.generation
     try:
         return _answer(runtime, state, request, stopwatch, forced)
     except _Outdated:
-        with state.changes_after(generation):
-            return _answer(runtime, state, request, stopwatch, forced, is_current=True)
+        with state.complete():
+            return _answer(runtime, state, request, stopwatch, forced, is_complete=True)
 
 
 def _answer(
@@ -89,7 +88,7 @@ def _answer(
     request: RecommendIn,
     stopwatch: Stopwatch,
     forced: FilterNode | None,
-    is_current: bool = False,
+    is_complete: bool = False,
 ) -> dict[str, Any]:
     generation, serving = state.generation, state.serving
     named = [*request.like, *request.dislike]
@@ -97,7 +96,7 @@ def _answer(
     if any(id not in doc_index_of for id in named):  # also no later generation has it
         raise _unknown_documents(request, doc_index_of)
     if MISSING in doc_index_of.values():
-        raise _unknown_documents(request, _searchable(doc_index_of)) if is_current else _Outdated
+        raise _unknown_documents(request, _searchable(doc_index_of)) if is_complete else _Outdated
     taste = Taste(*(_distinct(doc_index_of[id] for id in ids) for ids in (request.like, request.dislike)))
     allowed = allowed_documents(runtime, state, generation, request.filter, WHOLE, forced)
     stopwatch.lap("filter")
@@ -107,7 +106,7 @@ def _answer(
     ids = {doc_index: id for id, doc_index in doc_index_of.items()}
     recommended = Recommended(generation, serving, taste, ids, found)
     hits = _hits(runtime, request, recommended)
-    if hits is None and not is_current:
+    if hits is None and not is_complete:
         raise _Outdated
     stopwatch.lap("fields")
     body = _body(request, recommended, hits or []) | stopwatch.report()

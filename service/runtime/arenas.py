@@ -2,7 +2,7 @@
 
 By default each thread that starts may take an arena of its own, up to eight for each core. Memory that a thread frees
 stays in its arena, also after the end of the thread. The service starts threads all the time: for requests, and for
-each commit of the BM25 index. So every arena grows to the most that any thread has needed.
+each commit of the BM25 index. So many arenas grow, and most of their memory is free.
 """
 
 import ctypes

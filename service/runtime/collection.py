@@ -94,6 +94,9 @@ class CollectionState(ServedCollection):
     def changes_after(self, generation: Generation) -> AbstractContextManager[object]:
         return self.lock  # writers hold it from their commit until their generation is published
 
+    def complete(self) -> AbstractContextManager[object]:
+        return self.lock  # as above
+
     def mend(self, damaged: Generation) -> None:
         self.rebuild(damaged)
 

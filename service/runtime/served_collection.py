@@ -72,6 +72,10 @@ class ServedCollection(ABC):
         """Return a context in which a change is published that the database had, and that this generation lacks."""
 
     @abstractmethod
+    def complete(self) -> AbstractContextManager[object]:
+        """Return a context in which the generation has every change that the database has."""
+
+    @abstractmethod
     def mend(self, damaged: Generation) -> None:
         """Have the index rebuilt from the database, unless that happened since `damaged` was current."""
 

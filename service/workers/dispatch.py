@@ -1,24 +1,20 @@
-"""The ASGI application of a worker: answers searches, recommendations and suggestions, and passes all else on.
+"""The ASGI application of a worker: answers the requests that read, and passes all others on.
 
 A request is passed on, too, while the worker lacks something that the process of the data directory has published, and
 for keys with a rate, which one process counts.
 """
 
-import re
 from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.authorisation import Head
+from service.http.reading_requests import collection_of, is_reading
 from service.http.request_counter import NOT_MIRRORED
 from service.http.server import LIVE
 from service.workers.forwarding import Forwarding
 from service.workers.worker_runtime import WorkerRuntime
-
-ANSWERED = re.compile(r"/v1/(?:collections/([^/]+)/(search|recommend|suggestions)|(multi-search))")
-"""The paths of the requests that a worker answers, with the collection and the operation."""
-METHODS = {"search": ("POST", "GET"), "recommend": ("POST",), "suggestions": ("GET",), "multi-search": ("POST",)}
 
 
 class Dispatch:
@@ -37,8 +33,7 @@ class Dispatch:
 
     async def _answers(self, scope: Scope) -> bool:
         """Return whether this worker answers. It has applied every change that was published before the request."""
-        asked = ANSWERED.fullmatch(scope["path"])
-        if asked is None or scope["method"] not in METHODS[asked[2] or asked[3]]:
+        if not is_reading(scope):
             return False
         runtime = self._runtime()
         position = runtime.published
@@ -46,7 +41,8 @@ class Dispatch:
             await run_in_threadpool(runtime.follow)
             if not runtime.has_reached(position):
                 return False
-        if asked[1] and not runtime.can_search(asked[1]):
+        collection = collection_of(scope)
+        if collection is not None and not runtime.can_read(collection):
             return False
         token = Head(scope).token
         caller = None if token is None else runtime.keyring.caller(token)

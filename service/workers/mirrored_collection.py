@@ -49,7 +49,7 @@ class MirroredCollection(ServedCollection):
 
     @property
     def is_ready(self) -> bool:
-        """Whether searches can be answered here."""
+        """Whether requests that read can be answered here."""
         return self._generation is not None and self._is_served
 
     @property
@@ -65,6 +65,9 @@ class MirroredCollection(ServedCollection):
 
     def changes_after(self, generation: Generation) -> AbstractContextManager[object]:
         return self._after_change_of(generation)
+
+    def complete(self) -> AbstractContextManager[object]:
+        raise NotMirrored(self.name)  # only the process that writes knows when its changes are published
 
     def mend(self, damaged: Generation) -> None:
         self._report_damage(self.id)

@@ -2,7 +2,7 @@
 
 It compares the state with the state that was published last. It is called before every answer to a request that may
 have changed something, and by a thread, for changes by background tasks. So a change that a client knows of is in the
-feed, and a worker reads the feed before it searches.
+feed, and a worker reads the feed before it answers.
 """
 
 import itertools

@@ -83,8 +83,8 @@ class WorkerRuntime(SearchRuntime):
                 self._retry_at = time.monotonic() + RETRY_SECONDS
             return True
 
-    def can_search(self, collection: str) -> bool:
-        """Return whether searches of a collection are answered here."""
+    def can_read(self, collection: str) -> bool:
+        """Return whether requests that read a collection are answered here."""
         state = self.find_collection(collection)
         return state is not None and isinstance(state, MirroredCollection) and state.is_ready
 

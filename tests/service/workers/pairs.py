@@ -14,11 +14,15 @@ from service.runtime.runtime import Runtime
 from service.workers.cells import Cells
 from service.workers.channels import CELLS_FILE, FEED
 from service.workers.messages import Inbox, Message, Outbox
+from service.workers.mirrored_collection import NotMirrored
 from service.workers.publisher import Publisher
 from service.workers.supervisor import Workers, _Worker
+from service.workers.worker import _pass_on
 from service.workers.worker_runtime import WorkerRuntime
 from tests.service.client import opened, runtime_of
 
+NO_PROCESS = 2**22 + 1
+"""A PID above the highest of Linux."""
 VOLATILE = ("query_id", "took_ms", "timings_ms")
 
 
@@ -63,7 +67,7 @@ class Pair:
 
 @contextmanager
 def paired(data: Path, **settings: Any) -> Iterator[Pair]:
-    """Yield a service with a worker; nothing runs in the background of either."""
+    """Yield a service with a worker. Nothing is published in the background."""
     with opened(data, **settings) as client:
         runtime = runtime_of(client)
         workers = Workers(runtime, 1, data / "no.sock")
@@ -75,12 +79,14 @@ def paired(data: Path, **settings: Any) -> Iterator[Pair]:
             workers._take(workers._workers[1], message)
 
         inbox = Inbox(ours, take)
-        workers._workers[1] = _Worker(0, socket.socket(), inbox)
+        workers._workers[1] = _Worker(NO_PROCESS, socket.socket(), inbox)
         folder = data / "workers"
         cells = Cells(folder / CELLS_FILE)
         follower = WorkerRuntime(runtime.settings, folder / FEED, cells, 1, Outbox(theirs), runtime.encoder)
         try:
-            with TestClient(create_worker_app(runtime.settings, follower)) as worker:
+            app = create_worker_app(runtime.settings, follower)
+            app.add_exception_handler(NotMirrored, _pass_on)
+            with TestClient(app) as worker:
                 pair = Pair(client, worker, runtime, follower, workers.publisher, workers)
                 runtime.impressions.sources.append(inbox.drain)
                 yield pair

@@ -1,4 +1,4 @@
-"""A worker recommends documents as the service does, also while documents change."""
+"""A worker recommends as the service does, and passes the request on while it lacks a change of the documents."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from service.http.request_counter import NOT_MIRRORED
+from tests.service.authorised import bearer
 from tests.service.workers.pairs import VOLATILE, Pair, paired
 
 RECOMMEND = "/v1/collections/default/recommend"
@@ -36,15 +38,31 @@ def test_a_worker_recommends_the_same_documents_with_the_same_weights(pair: Pair
     same(pair, 422, like=["oak"], dislike=["oak"])
 
 
-def test_a_stored_document_that_is_not_published_yet_is_waited_for(pair: Pair) -> None:
+def test_the_other_process_recommends_while_a_stored_document_is_not_published(pair: Pair) -> None:
     pair.client.put("/v1/collections/default/documents/yew", json={"text": "a yew tree"}).raise_for_status()
-    pair.publisher.publish()
-    answer = pair.worker.post(RECOMMEND, json={"like": ["yew"]})
-    assert {hit["id"] for hit in answer.json()["hits"]} == set(TREES)
+    assert pair.worker.post(RECOMMEND, json={"like": ["yew"]}).status_code == NOT_MIRRORED
+    pair.publish()
+    assert {hit["id"] for hit in same(pair, like=["yew"])["hits"]} == set(TREES)
 
 
-def test_a_deleted_document_that_the_worker_still_has_is_not_recommended(pair: Pair) -> None:
+def test_the_other_process_recommends_while_a_deletion_is_not_published(pair: Pair) -> None:
     pair.client.delete("/v1/collections/default/documents/elm").raise_for_status()
-    pair.publisher.publish()
-    answer = pair.worker.post(RECOMMEND, json={"like": ["oak"]})
-    assert {hit["id"] for hit in answer.json()["hits"]} == {"ash", "sea"}
+    assert pair.worker.post(RECOMMEND, json={"like": ["oak"]}).status_code == NOT_MIRRORED
+    pair.publish()
+    assert {hit["id"] for hit in same(pair, like=["oak"])["hits"]} == {"ash", "sea"}
+
+
+def test_a_key_with_a_filter_recommends_its_documents_alone(pair: Pair) -> None:
+    lakes = "/v1/collections/lakes"
+    pair.client.put(lakes, json={"filterable": ["land"]}).raise_for_status()
+    for id, land in (("bodensee", "de"), ("titisee", "de"), ("loch-ness", "uk")):
+        document = {"text": f"the lake {id}", "metadata": {"land": land}}
+        pair.client.put(f"{lakes}/documents/{id}", json=document).raise_for_status()
+    admin = pair.client.post("/v1/keys", json={"name": "admin", "scopes": ["admin"]}).json()["key"]
+    body = {"name": "german", "scopes": ["search"], "filter": 'land = "de"', "collections": ["lakes"]}
+    made = pair.client.post("/v1/keys", json=body, headers=bearer(admin))
+    assert made.status_code == 201, made.text
+    pair.publish()
+    for each in (pair.client, pair.worker):
+        answer = each.post(f"{lakes}/recommend", json={"like": ["bodensee"]}, headers=bearer(made.json()["key"]))
+        assert [hit["id"] for hit in answer.json()["hits"]] == ["titisee"], answer.text

@@ -1,4 +1,4 @@
-"""What workers tell the process of the data directory: metrics, uses of keys, and damage."""
+"""Reports of workers to the process of the data directory: metrics, uses of keys, and damage."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What the process of the data directory does after its workers told of waiting searches and of damage."""
+"""Reactions of the process of the data directory to reports of waiting searches and of damage."""
 
 import subprocess
 import sys
