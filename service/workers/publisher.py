@@ -113,9 +113,9 @@ class Publisher:
         self._collections = {}
 
     def _drop(self, published: _Published) -> None:
-        if published.feed is not None:
-            shutil.rmtree(published.feed.folder, ignore_errors=True)
-            published.feed = None
+        feed, published.feed = published.feed, None
+        if feed is not None:
+            shutil.rmtree(feed.folder, ignore_errors=True)
 
     def _publish(self) -> None:
         runtime = self._runtime
@@ -237,7 +237,12 @@ class Publisher:
                     self._journal.append(_documents(state.id, made.base()))
                     self.publish()
             elif feed is not None and published.files == files and not feed.has_sealed(generation.sealed):
-                feed.write_sealed(generation.sealed)
+                try:
+                    feed.write_sealed(generation.sealed)
+                except Exception:
+                    if published.feed is feed:
+                        raise
+                    continue  # another thread began another feed, and deleted the folder of this one
                 with self._lock:
                     files, generation = _current(state)
                     if published.feed is feed and published.files == files:

@@ -227,3 +227,26 @@ def test_a_hit_that_was_deleted_meanwhile_waits_for_the_generation_without_it(pa
     assert len(answer["hits"]) == len(TEXTS) - 1
     with state.changes_after(before):  # returns at once: the change is applied
         assert state.generation is not before
+
+
+@pytest.mark.parametrize("is_dropped", [True, False], ids=["dropped", "kept"])
+def test_an_index_that_cannot_be_written_fails_only_if_its_feed_is_in_use(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, is_dropped: bool
+) -> None:
+    pair.publish()
+    publisher = pair.publisher
+    (published,) = publisher._collections.values()
+    assert published.feed is not None
+
+    def fail(_: object) -> None:
+        if is_dropped:  # as another thread does while the index is written
+            publisher._drop(published)
+        raise RuntimeError("the file cannot be opened")
+
+    monkeypatch.setattr(published.feed, "has_sealed", lambda _: False)
+    monkeypatch.setattr(published.feed, "write_sealed", fail)
+    if is_dropped:
+        publisher._publish_large()
+    else:
+        with pytest.raises(RuntimeError):
+            publisher._publish_large()
