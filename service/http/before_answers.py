@@ -5,7 +5,7 @@ from collections.abc import Callable
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.http.reading_requests import is_reading
+from service.http.reading_requests import reading_request
 from service.http.server import LIVE
 
 
@@ -17,7 +17,7 @@ class BeforeAnswers:
         self._run = run
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] == LIVE or is_reading(scope):
+        if scope["type"] != "http" or scope["path"] == LIVE or reading_request(scope):
             await self.app(scope, receive, send)
             return
 

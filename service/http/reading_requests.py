@@ -8,13 +8,7 @@ PATHS = re.compile(r"/v1/(?:collections/([^/]+)/(search|recommend|suggestions)|(
 METHODS = {"search": ("POST", "GET"), "recommend": ("POST",), "suggestions": ("GET",), "multi-search": ("POST",)}
 
 
-def is_reading(scope: Scope) -> bool:
-    """Return whether a request is one of these."""
+def reading_request(scope: Scope) -> re.Match[str] | None:
+    """Return the match of PATHS, whose group 1 is the collection, None for several; None for every other request."""
     asked = PATHS.fullmatch(scope["path"])
-    return asked is not None and scope["method"] in METHODS[asked[2] or asked[3]]
-
-
-def collection_of(scope: Scope) -> str | None:
-    """Return the name of the collection that one of these requests reads; None for several."""
-    asked = PATHS.fullmatch(scope["path"])
-    return asked and asked[1]
+    return asked if asked and scope["method"] in METHODS[asked[2] or asked[3]] else None

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.authorisation import Head
-from service.http.reading_requests import collection_of, is_reading
+from service.http.reading_requests import reading_request
 from service.http.request_counter import NOT_MIRRORED
 from service.http.server import LIVE
 from service.workers.forwarding import Forwarding
@@ -33,7 +33,8 @@ class Dispatch:
 
     async def _answers(self, scope: Scope) -> bool:
         """Return whether this worker answers. It has applied every change that was published before the request."""
-        if not is_reading(scope):
+        asked = reading_request(scope)
+        if asked is None:
             return False
         runtime = self._runtime()
         position = runtime.published
@@ -41,8 +42,7 @@ class Dispatch:
             await run_in_threadpool(runtime.follow)
             if not runtime.has_reached(position):
                 return False
-        collection = collection_of(scope)
-        if collection is not None and not runtime.can_read(collection):
+        if asked[1] is not None and not runtime.can_read(asked[1]):
             return False
         token = Head(scope).token
         caller = None if token is None else runtime.keyring.caller(token)
