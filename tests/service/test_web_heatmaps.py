@@ -38,6 +38,11 @@ def opened(visit: Visit, number: int = 0, **parameters: Any) -> Locator:
     return tables
 
 
+def asked_for(visit: Visit) -> list[dict[str, Any]]:
+    """Return the requests for heatmaps. The page sends other searches when the query has rested for a second."""
+    return [one for one in visit.posted("search") if one.get("explain") == "matrix"]
+
+
 def matrix(site: Site, **more: Any) -> Any:
     request = {"prefix": "last", "operators": True, "log": False, "explain": "matrix"}
     return site.tools.search(QUERY, **request | more)["matrix"]
@@ -146,19 +151,18 @@ def test_the_button_hides_and_shows_without_another_request(visit: Visit) -> Non
     tables = opened(visit)
     button = visit.button("Heatmaps of this page")
     expect(button).to_have_attribute("aria-expanded", "true")
-    asked = len(visit.posted("search"))
     button.click()
     expect(tables.first).to_be_hidden()
     expect(button).to_have_attribute("aria-expanded", "false")
     button.focus()
     visit.press("Enter")
     expect(tables.first).to_be_visible()
-    assert len(visit.posted("search")) == asked
+    assert len(asked_for(visit)) == 1
 
 
 def test_the_request_is_not_logged_and_has_no_snippets(visit: Visit) -> None:
     opened(visit, **{"is.topic": "git"})
-    (request,) = [one for one in visit.posted("search") if one.get("explain") == "matrix"]
+    (request,) = asked_for(visit)
     assert (request["log"], request["snippet"], "facets" in request) == (False, False, False)
     assert "git" in request["filter"]
 
