@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, not_, select, update
+from sqlalchemy import Connection, Row, delete, insert, not_, select
 
+from service.storage.checked_rows import update_row
 from service.storage.database import now
 from service.storage.tables import AdminAct
 
@@ -18,7 +19,7 @@ def insert_act(connection: Connection, key_id: str | None, act: str, target: str
 
 def set_status(connection: Connection, number: int, status: int) -> None:
     """Store the status of the answer to an act."""
-    connection.execute(update(AdminAct).where(AdminAct.id == number).values(status=status))
+    update_row(connection, "audit", {"id": number}, {"status": status})
 
 
 def delete_oldest(connection: Connection, refused: bool, most: int) -> None:

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, func, or_, select, update
+from sqlalchemy import Connection, RowMapping, func, or_, select
 
 from index.records import KeyKind
+from service.storage.checked_rows import update_row
 from service.storage.tables import Collection, Document, Event, Judgment, Key, Model, PendingDocument
 
 
@@ -16,7 +17,7 @@ def find_collection(connection: Connection, collection_id: int) -> RowMapping | 
 
 def update_settings(connection: Connection, collection_id: int, settings: dict[str, Any]) -> None:
     """Replace the settings of a collection."""
-    connection.execute(update(Collection).where(Collection.id == collection_id).values(settings=settings))
+    update_row(connection, "collections", {"id": collection_id}, {"settings": settings})
 
 
 def has_documents(connection: Connection, collection_id: int) -> bool:

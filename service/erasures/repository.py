@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, false, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, false, func, insert, or_, select
 
 from service.http.access import FILTER_DIGITS, FILTERED
+from service.storage.checked_rows import update_row
 from service.storage.database import now
 from service.storage.tables import Collection, Erasure, Event, IdempotentAnswer, Impression, Judgment, Key, Model
 
@@ -170,7 +171,7 @@ def find_erasure(connection: Connection, id: str) -> Row[Any]:
 def update_erasure(connection: Connection, receipt: dict[str, Any], **values: Any) -> None:
     """Replace the receipt of an erasure, its status and further columns."""
     changed = values | {"receipt": receipt, "status": receipt["status"], "finished_at": receipt["finished_at"]}
-    connection.execute(update(Erasure).where(Erasure.id == receipt["id"]).values(changed))
+    update_row(connection, "erasures", {"id": receipt["id"]}, changed)
 
 
 def unfinished_erasures(connection: Connection) -> list[str]:

@@ -12,7 +12,7 @@ from service.http.access import Asked
 from service.http.problems import Problem, not_found
 from service.keys import repository
 from service.keys.schemas import MAX_KEYS, KeyIn
-from service.runtime.key_repository import key_rows, known_keys
+from service.runtime.key_repository import damaged_keys, key_rows, known_keys
 from service.runtime.keyring import Keyring, digest_of, new_token
 from service.runtime.runtime import Runtime
 from service.storage.database import new_id, now, rfc3339
@@ -21,7 +21,12 @@ ADMIN_KEY_FILE = "admin.key"
 """The file of the data directory with the first admin key, where the start made one."""
 WRITTEN_SECONDS = 60
 """The last use of a key is stored at most this often."""
-HIDDEN = ("digest", "old_digest", "old_until", "from_environment")
+NO_RIGHTS: dict[str, Any] = {
+    "name": "damaged: it is refused", "scopes": [], "collections": [], "filter": None, "origins": [],
+    "rate_per_minute": None, "expires_at": None, "created_at": "", "rotated_at": None, "last_used_at": None,
+}  # fmt: skip
+"""The columns that the list shows of a damaged key."""
+HIDDEN = ("digest", "old_digest", "old_until", "from_environment", "checksum")
 """Columns that no answer has."""
 
 
@@ -44,25 +49,28 @@ def create_key(runtime: Runtime, wanted: KeyIn, asked: Asked) -> dict[str, Any]:
 
 
 def list_keys(runtime: Runtime) -> dict[str, Any]:
-    """Return all keys without their texts, the oldest first."""
+    """Return all keys without their texts, the oldest first. A damaged key, which is refused, has no scopes."""
     used = runtime.keyring.last_uses()
     with runtime.database.read() as connection:
-        return {"keys": [shown(row._asdict(), used) for row in key_rows(connection)]}
+        sound = [shown(row._asdict(), used) for row in key_rows(connection)]
+        refused = [{"id": key_id, **NO_RIGHTS} for key_id in damaged_keys(connection).values()]
+    return {"keys": sorted([*sound, *refused], key=lambda key: str(key["id"]))}
 
 
 def delete_key(runtime: Runtime, key_id: str) -> None:
     """Delete a key. Raises Problem 404, and 409 for the last valid key with `admin`.
 
+    A damaged key counts as a key with `admin`, because its rights are not known, but not as a valid one.
     The stored keys decide about the last key: the keys in memory change after the commit, and two deletions at once
     must not both be the last but one.
     """
     with runtime.database.write() as connection:
         row = repository.find_key(connection, key_id)
-        if row is None:
+        if row is None and key_id not in damaged_keys(connection).values():
             raise not_found("key")
         stored = Keyring()
         stored.load(known_keys(connection))
-        if "admin" in row.scopes and not stored.has_admin_beside(key_id):
+        if (row is None or "admin" in row.scopes) and not stored.has_admin_beside(key_id):
             raise Problem(409, "last_admin_key", "this is the last key with the scope admin; make another key first")
         repository.delete_key(connection, key_id)
     reload(runtime)
@@ -71,11 +79,14 @@ def delete_key(runtime: Runtime, key_id: str) -> None:
 def rotate_key(runtime: Runtime, key_id: str, grace_seconds: int) -> dict[str, Any]:
     """Give a key a new text, and return the key with it. The old text stays valid for a time.
 
-    Raises Problem 404, and 409 for the key of the environment.
+    Raises Problem 404, and 409 for the key of the environment and for a damaged key.
     """
     token = new_token(key_id)
     with runtime.database.write() as connection:
         row = repository.find_key(connection, key_id)
+        if row is None and key_id in damaged_keys(connection).values():
+            detail = "the stored key differs from its checksum, so its rights are not known: delete it and make another"
+            raise Problem(409, "key_damaged", detail)
         if row is None:
             raise not_found("key")
         if row.from_environment:

@@ -3,19 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select
 
+from service.runtime.key_repository import key_rows
+from service.storage.checked_rows import update_row
 from service.storage.tables import ApiKey
 
 
 def find_key(connection: Connection, key_id: str) -> Row[Any] | None:
-    """Return the row of a key, or None."""
-    return connection.execute(select(ApiKey.__table__).where(ApiKey.id == key_id)).one_or_none()
+    """Return the row of a key, or None. A damaged row is none."""
+    return next((row for row in key_rows(connection) if row.id == key_id), None)
 
 
 def key_of_environment(connection: Connection) -> Row[Any] | None:
-    """Return the row of the key that the setting `admin_key` gave, or None."""
-    return connection.execute(select(ApiKey.__table__).where(ApiKey.from_environment)).one_or_none()
+    """Return the row of the key that the setting `admin_key` gave, or None. A damaged row is none."""
+    return next((row for row in key_rows(connection) if row.from_environment), None)
 
 
 def key_count(connection: Connection) -> int:
@@ -30,7 +32,7 @@ def insert_key(connection: Connection, values: Mapping[str, Any]) -> None:
 
 def change_key(connection: Connection, key_id: str, values: Mapping[str, Any]) -> None:
     """Change columns of a key."""
-    connection.execute(update(ApiKey).where(ApiKey.id == key_id).values(dict(values)))
+    update_row(connection, "api_keys", {"id": key_id}, values)
 
 
 def delete_key(connection: Connection, key_id: str) -> bool:

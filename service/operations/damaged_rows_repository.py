@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection, Integer, delete, func, or_, select
 
-from service.storage.checksums import MASK, TABLES, half_sums, halves, texts_as_stored
+from service.storage.checksums import MASK, TABLES, half_sums, halves, readable, texts_as_stored
 from service.storage.tables import Base, Collection, Document, Event, Judgment, Key, Value
 
 ROWS_AT_ONCE = 200
@@ -18,6 +17,8 @@ FROM_QUERY = (
     " + (coalesce(one.event_id, one.judgment_id, one.confirmed_on) IS NOT NULL) > 1"
 )
 """Whether a key is of a past query: two of three signs, because the third may be damaged."""
+NAMES = {"documents": "id", "pending_documents": "id", "collections": "name", "models": "version"}
+"""Table -> the column that names a row in reports, where it is not the last column of the primary key."""
 PART_SIZE = 500
 """Ids in a condition of a statement, at most."""
 
@@ -59,7 +60,7 @@ def damaged_rows(connection: Connection, table: str) -> Iterator[DamagedRow]:
             yield DamagedRow(
                 number,
                 collection_id if isinstance(collection_id, int) else None,
-                _readable(name),
+                readable(name),
                 bool(from_query),
                 isinstance(checksum, int) and halves(checksum)[1] == upper,
                 documents,
@@ -72,9 +73,9 @@ def _statement(table: str) -> str:
     key = list(stored.primary_key)[-1]
     number = f'"{key.name}"' if isinstance(key.type, Integer) else "rowid"
     columns = ", ".join(f'one."{stored.c[name].name}"' for name in TABLES[table].columns)
-    joined, collection, name, from_query = "", "one.collection_id", f'one."{key.name}"', "0"
-    if table in ("documents", "pending_documents"):
-        name = "one.id"
+    joined, collection, name, from_query = "", "one.collection_id", f'one."{NAMES.get(table, key.name)}"', "0"
+    if table == "collections":
+        collection = "one.id"
     elif "document_row" in stored.c:
         joined = " LEFT JOIN documents ON documents.row = one.document_row"
         name = f"coalesce(documents.id, {name})"
@@ -82,13 +83,10 @@ def _statement(table: str) -> str:
             "coalesce(documents.collection_id, one.collection_id)" if table == "keys" else "documents.collection_id"
         )
         from_query = FROM_QUERY if table == "keys" else "0"
+    elif "collection_id" not in stored.c:
+        collection = "NULL"
     first = f"one.{number}, {collection}, {name}, {from_query}, one.checksum"
     return f'SELECT {first}, {columns} FROM "{table}" AS one{joined} ORDER BY one.{number}'
-
-
-def _readable(name: Any) -> str:
-    """Return a name for reports; bytes that are no UTF-8 become question marks."""
-    return str(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def row_count(connection: Connection, table: str, collection_id: int) -> int:
@@ -113,7 +111,7 @@ def ids_of_rows(connection: Connection, collection_id: int, rows: Sequence[int])
     """Return row -> id of the documents of a collection among these rows."""
     wanted = select(Document.row, Document.id).where(Document.collection_id == collection_id, Document.row.in_(rows))
     with texts_as_stored(connection):
-        return {int(row): _readable(id) for row, id in connection.execute(wanted.order_by(Document.row))}
+        return {int(row): readable(id) for row, id in connection.execute(wanted.order_by(Document.row))}
 
 
 def delete_left_vectors(connection: Connection, keys: Sequence[int], values: Sequence[int]) -> None:

@@ -26,8 +26,8 @@ from service.http.server import LIVE
 from service.operations import repository
 from service.operations.answers import Liveness, Readiness
 from service.operations.comparison import differing_documents
-from service.operations.row_checks import FIRST_KINDS, KINDS, Damage, StoredRows, check_rows, listed
-from service.operations.row_repairs import repair_rows
+from service.operations.row_checks import FIRST_KINDS, KINDS, OUTSIDE, Damage, StoredRows, check_rows, listed
+from service.operations.row_repairs import repair_outside, repair_rows
 from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
 from service.runtime.model_files import load_version
@@ -111,6 +111,8 @@ def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
     with runtime.database.read() as connection:
         stored = check_rows(connection)
         checks += _database_checks(connection, stored)
+        if repair:
+            checks += repair_outside(stored.outside)
         checks += _missing_collections(runtime, repair)
         for name, state in sorted(runtime.collections.items()):
             damage = stored.of(state.id)
@@ -148,6 +150,7 @@ def _database_checks(connection: Connection, stored: StoredRows) -> list[dict[st
         _content_check(connection),
         _check("foreign keys", not orphans, f"{orphans} rows without the row that they refer to"),
         _check("rows", not stored.faults, "; ".join(stored.faults) or "all were compared with their checksums"),
+        *(_written_check(kind, kind, stored.outside) for kind in OUTSIDE.values()),
     ]
 
 
@@ -209,8 +212,13 @@ def _stored_check(
 
 
 def _rows_check(name: str, kind: str, damage: Damage) -> dict[str, Any]:
+    return _written_check(f"{kind} of {name}", kind, damage)
+
+
+def _written_check(name: str, kind: str, damage: Damage) -> dict[str, Any]:
+    """Return the check that the rows of a kind are as they were written."""
     named = damage.named(kind)
-    return _check(f"{kind} of {name}", not named, f"differ from their checksums: {named}" if named else "as written")
+    return _check(name, not named, f"differ from their checksums: {named}" if named else "as written")
 
 
 def _rights(directory: Path) -> dict[str, Any]:

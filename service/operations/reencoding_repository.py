@@ -11,10 +11,11 @@ from sqlalchemy import Connection, RowMapping, and_, bindparam, delete, exists, 
 from sqlalchemy.orm import aliased
 
 from index.records import Floats, KeyKind
-from service.runtime.collection_repository import TOMBSTONE, collection_row, delete_collection, insert_collection
+from service.runtime.collection_repository import BESIDE, collection_row, delete_collection, insert_collection
 from service.runtime.model_repository import champion_version, insert_alias_change, point_alias
+from service.storage.checked_rows import update_row
 from service.storage.checksums import GOLDEN, crc, with_lower_sum, with_owner_changed
-from service.storage.tables import Alias, Collection, Document, Event, Judgment, Key, Model, Rule, TrainingRun
+from service.storage.tables import Alias, Document, Event, Judgment, Key, Model, Rule, TrainingRun
 from service.storage.vector_codec import as_blob
 
 
@@ -32,7 +33,7 @@ def document_count(connection: Connection, collection_id: int) -> int:
 
 def insert_beside(connection: Connection, row: RowMapping, encoder: str, fingerprint: str, dim: int) -> int:
     """Insert an empty collection for the new rows; return its id."""
-    name = f"{TOMBSTONE}reencoding {row['id']}"
+    name = f"{BESIDE}{row['id']}"
     return int(insert_collection(connection, name, row["settings"], encoder, fingerprint, dim)["id"])
 
 
@@ -92,7 +93,7 @@ def switch(
     values = {name: after[name] for name in ("encoder", "fingerprint", "dim")}
     watermark = before["watermark"] + 1
     values |= {"watermark": watermark, "documents_watermark": watermark}
-    connection.execute(update(Collection).where(Collection.id == collection_id).values(values))
+    update_row(connection, "collections", {"id": collection_id}, values)
     return _retire_models(connection, collection_id, before["fingerprint"], after["encoder"])
 
 
@@ -128,8 +129,8 @@ def _retire_models(connection: Connection, collection_id: int, fingerprint: str,
     trained = select(Model.version, Model.lineage).where(Model.collection_id == collection_id, Model.version > 0)
     for version, lineage in connection.execute(trained).all():
         if "encoder" not in lineage:
-            mine = (Model.collection_id == collection_id, Model.version == version)
-            connection.execute(update(Model).where(*mine).values(lineage=lineage | {"encoder": fingerprint}))
+            mine = {"collection_id": collection_id, "version": version}
+            update_row(connection, "models", mine, {"lineage": lineage | {"encoder": fingerprint}})
     champion = champion_version(connection, collection_id)
     connection.execute(delete(Alias).where(Alias.collection_id == collection_id, Alias.name == "challenger"))
     if champion:

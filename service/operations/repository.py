@@ -4,6 +4,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select
 
+from service.storage.checksums import readable, texts_as_stored
 from service.storage.database import now
 from service.storage.tables import Collection, Document, IdempotentAnswer, Model
 
@@ -25,8 +26,10 @@ def document_count(connection: Connection, collection_id: int) -> int:
 
 
 def collection_names(connection: Connection) -> dict[int, str]:
-    """Return number -> name of every collection."""
-    return {number: name for number, name in connection.execute(select(Collection.id, Collection.name))}  # noqa: C416
+    """Return number -> name of every collection; bytes that are no UTF-8 become question marks."""
+    with texts_as_stored(connection):
+        found = connection.execute(select(Collection.id, Collection.name)).all()
+    return {number: readable(name) for number, name in found}
 
 
 def model_versions(connection: Connection, collection_id: int) -> list[int]:

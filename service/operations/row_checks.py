@@ -1,7 +1,7 @@
 """Compares all stored rows with their checksums, for `softseek doctor`.
 
-A row belongs to a kind: `documents`, `vectors` (the keys and values of documents), `memory` (the keys of past queries),
-`events`, `judgments`, `pending documents`, `logged searches`, `rules` or `training runs`.
+A row belongs to a kind: `documents`, `vectors` (the keys and values of documents), `memory` (the keys of past queries)
+or a kind of KIND_OF. Rows of OUTSIDE belong to the installation, not to a collection.
 """
 
 from collections.abc import Iterable
@@ -23,11 +23,26 @@ KIND_OF = {
     "queries": "logged searches",
     "rules": "rules",
     "training_runs": "training runs",
+    "collections": "settings",
+    "models": "records of models",
+    "aliases": "champion and challenger",
+    "alias_changes": "promotions",
 }
 """Table -> the kind of its rows; the rows of `keys` are `memory` or `vectors`."""
+OUTSIDE = {
+    "api_keys": "API keys",
+    "collection_aliases": "aliases of collections",
+    "audit": "acts in the audit log",
+    "erasures": "receipts of erasures",
+    "tasks": "tasks",
+    "idempotent_answers": "answers kept for Idempotency-Keys",
+}
+"""Table whose rows belong to no collection -> the kind of its rows."""
 FIRST_KINDS = ("documents", "vectors")
 """The kinds that one check of a collection has together."""
 KINDS = (*FIRST_KINDS, "memory", *(kind for kind in KIND_OF.values() if kind not in FIRST_KINDS))
+"""The kinds of rows that a collection has."""
+EVERY_KIND = (*KINDS, *OUTSIDE.values())
 MOST_NAMED = 20
 """Damaged rows that a check names."""
 MOST_KEPT = 10_000
@@ -36,14 +51,14 @@ MOST_KEPT = 10_000
 
 @dataclass
 class Damage:
-    """Damaged rows of a collection by kind: the first MOST_KEPT with their tables, and the number of all."""
+    """Damaged rows by kind: the first MOST_KEPT with their tables, and the number of all."""
 
-    rows: dict[str, list[tuple[str, DamagedRow]]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+    rows: dict[str, list[tuple[str, DamagedRow]]] = field(default_factory=lambda: {kind: [] for kind in EVERY_KIND})
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(EVERY_KIND, 0))
 
     def add(self, table: str, row: DamagedRow) -> None:
         """Add a damaged row of a table."""
-        kind = KIND_OF.get(table) or ("memory" if row.is_memory else "vectors")
+        kind = (KIND_OF | OUTSIDE).get(table) or ("memory" if row.is_memory else "vectors")
         self.counts[kind] += 1
         if len(self.rows[kind]) < MOST_KEPT:
             self.rows[kind].append((table, row))
@@ -70,7 +85,7 @@ class StoredRows:
 
     @property
     def faults(self) -> list[str]:
-        """What is wrong beside the damage of collections, in words."""
+        """What is wrong beside the damage of collections and of the kinds of OUTSIDE, in words."""
         lost = [f"{kind} of no collection: {self.outside.named(kind)}" for kind in KINDS if self.outside.counts[kind]]
         return lost + [f"{table} cannot be read: {reason}" for table, reason in self.unreadable.items()]
 

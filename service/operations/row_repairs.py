@@ -28,8 +28,21 @@ REMEDIES = {
     "logged searches": "they are deleted after retention_days; or restore a copy",
     "rules": "put them again, or delete them",
     "training runs": "restore a copy, or leave them: no search reads them",
+    "settings": "restore a copy; or check name and settings, and import an export into a new directory",
+    "records of models": "restore a copy, or train again and promote the new model",
+    "champion and challenger": "promote a model or train again, or restore a copy",
+    "promotions": "restore a copy, or leave them: only a rollback reads them",
 }
 """Kind of rows that no repair makes again -> what remains to be done."""
+REMEDIES_OUTSIDE = {
+    "API keys": "they are refused from the next start on: make new keys, then delete them",
+    "aliases of collections": "point them again, or delete them",
+    "acts in the audit log": "they stay as they are; copies of before may have the right ones",
+    "receipts of erasures": "they stay as they are; erase again, or keep the receipt of a copy",
+    "tasks": "they stay until newer tasks replace them; no search reads them",
+    "answers kept for Idempotency-Keys": "they are deleted after 24 hours",
+}
+"""Kind of rows that belong to no collection -> what remains to be done."""
 Check = dict[str, Any]
 
 
@@ -49,9 +62,21 @@ def repair_rows(runtime: Runtime, state: CollectionState, damage: Damage) -> lis
             checks.append(mend(runtime, state, damage))
     for kind, remedy in REMEDIES.items():
         if damage.counts[kind]:
-            lost = f"what they were is lost: {damage.named(kind)}; {remedy}"
-            checks.append(_check(state, kind, False, lost))
+            checks.append(_check(state, kind, False, _lost(damage, kind, remedy)))
     return checks
+
+
+def repair_outside(damage: Damage) -> list[Check]:
+    """Return a check of each kind of damaged rows outside all collections: none can be mended, all need the user."""
+    return [
+        {"name": f"repair of the {kind}", "ok": False, "detail": _lost(damage, kind, remedy)}
+        for kind, remedy in REMEDIES_OUTSIDE.items()
+        if damage.counts[kind]
+    ]
+
+
+def _lost(damage: Damage, kind: str, remedy: str) -> str:
+    return f"what they were is lost: {damage.named(kind)}; {remedy}"
 
 
 def _mend_documents(runtime: Runtime, state: CollectionState, damage: Damage) -> Check:

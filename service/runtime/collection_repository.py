@@ -12,6 +12,8 @@ from index.memory.confirmation import Confirmation
 from index.memory.grades import grade_of
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind
+from service.storage.checked_rows import update_row
+from service.storage.checksums import TABLES, with_owner_changed
 from service.storage.database import Database, now
 from service.storage.tables import Collection, CollectionAlias, Document, Event, Judgment, TrainingRun, Value
 from service.storage.tables import Key as KeyRow
@@ -21,6 +23,8 @@ PART_SIZE = 1_000
 """Rows in a condition of a statement, at most."""
 TOMBSTONE = "/"
 """The first character of the name of a collection that is being deleted. Names from clients do not contain it."""
+BESIDE = f"{TOMBSTONE}reencoding "
+"""The beginning of the name of a collection that `softseek reencode` fills; a number follows."""
 
 
 def insert_collection(
@@ -69,13 +73,12 @@ def swap_names(connection: Connection, a: int, b: int) -> None:
     names = {one: collection_row(connection, one)["name"] for one in (a, b)}
     mark_deleted(connection, a)  # names are unique, so the first name is free while the other takes it
     for one, other in ((b, a), (a, b)):
-        connection.execute(update(Collection).where(Collection.id == one).values(name=names[other]))
+        update_row(connection, "collections", {"id": one}, {"name": names[other]})
 
 
 def mark_deleted(connection: Connection, collection_id: int) -> None:
     """Rename a collection so that it is not loaded again."""
-    name = f"{TOMBSTONE}{collection_id}"
-    connection.execute(update(Collection).where(Collection.id == collection_id).values(name=name))
+    update_row(connection, "collections", {"id": collection_id}, {"name": f"{TOMBSTONE}{collection_id}"})
 
 
 def delete_collection(connection: Connection, collection_id: int) -> None:
@@ -85,9 +88,13 @@ def delete_collection(connection: Connection, collection_id: int) -> None:
 
 
 def marked_collections(connection: Connection) -> list[int]:
-    """Return the ids of the collections that `mark_deleted` has renamed."""
-    marked = select(Collection.id).where(Collection.name.startswith(TOMBSTONE))
-    return list(connection.execute(marked).scalars())
+    """Return the ids of the collections that `mark_deleted` has renamed, and of those that were made beside.
+
+    A name of another form is damaged: a single flipped bit makes `/ak` of `oak`. Such a collection is not deleted.
+    """
+    marked = select(Collection.id, Collection.name).where(Collection.name.startswith(TOMBSTONE))
+    found = connection.execute(marked).all()
+    return [id for id, name in found if name == f"{TOMBSTONE}{id}" or name.startswith(BESIDE)]
 
 
 def delete_marked_collections(connection: Connection) -> None:
@@ -104,12 +111,16 @@ def processing_run_ids(connection: Connection) -> set[str]:
 def bump_watermark(connection: Connection, collection_id: int, documents: bool) -> int:
     """Count a visible change of a collection and return the new watermark.
 
-    documents: whether documents changed, so that the saved index is outdated.
+    documents: whether documents changed, so that the saved index is outdated. The checksum changes by the difference of
+    the watermarks, so that the row is not read.
     """
-    watermark = Collection.watermark + 1
+    watermark, factors = Collection.watermark + 1, TABLES["collections"].owners
     values: dict[str, Any] = {"watermark": watermark}
+    change: Any = factors["watermark"]
     if documents:
         values["documents_watermark"] = watermark
+        change = change + (watermark - Collection.documents_watermark) * factors["documents_watermark"]
+    values["checksum"] = with_owner_changed(Collection.checksum, change)
     changed = update(Collection).where(Collection.id == collection_id).values(values)
     return int(connection.execute(changed.returning(Collection.watermark)).scalar_one())
 

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, literal_column, select
 
 from index.filters.parser import parse_filter
 from service.http.access import Caller
-from service.runtime.keyring import NEVER, KnownKey
+from service.runtime.keyring import NEVER, UNKNOWN, KnownKey
+from service.storage.checked_rows import NUMBER, is_sound, stored_rows
+from service.storage.checksums import readable
 from service.storage.tables import ApiKey
 
 
@@ -26,13 +28,24 @@ class AnyField:
 
 
 def key_rows(connection: Connection) -> Sequence[Row[Any]]:
-    """Return the rows of all API keys, the oldest first."""
-    return connection.execute(select(ApiKey.__table__).order_by(ApiKey.id)).all()
+    """Return the rows of the API keys that agree with their checksums, the oldest first."""
+    sound = literal_column(NUMBER).not_in(list(damaged_keys(connection)))
+    return connection.execute(select(ApiKey.__table__).where(sound).order_by(ApiKey.id)).all()
+
+
+def damaged_keys(connection: Connection) -> dict[int, str]:
+    """Return number of a row -> id of the API keys that differ from their checksums.
+
+    Their other columns are not used: a flipped bit may be a right that the key never had, or no JSON.
+    """
+    rows = stored_rows(connection, ApiKey.__tablename__)
+    return {row[NUMBER]: readable(row["id"]) for row in rows if not is_sound(ApiKey.__tablename__, row)}
 
 
 def known_keys(connection: Connection) -> list[KnownKey]:
-    """Return all API keys."""
-    return [as_known(row) for row in key_rows(connection)]
+    """Return all API keys. A damaged key is among them and matches no text: without keys a service is open to all."""
+    refused = [KnownKey(Caller(key_id), UNKNOWN.digests) for key_id in damaged_keys(connection).values()]
+    return [*refused, *(as_known(row) for row in key_rows(connection))]
 
 
 def as_known(row: Any) -> KnownKey:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select
 
 from index.memory.click_worth import ASSUMED_WORTH, ClickWorth
 from service.storage.database import now
@@ -41,10 +41,9 @@ def click_worth(connection: Connection, collection_id: int, version: int) -> Cli
 
 
 def point_alias(connection: Connection, collection_id: int, name: str, version: int) -> None:
-    """Point an alias at a version."""
-    same = (Alias.collection_id == collection_id, Alias.name == name)
-    if connection.execute(update(Alias).where(*same).values(version=version)).rowcount == 0:
-        connection.execute(insert(Alias).values(collection_id=collection_id, name=name, version=version))
+    """Point an alias at a version. A damaged row is replaced."""
+    connection.execute(delete(Alias).where(Alias.collection_id == collection_id, Alias.name == name))
+    connection.execute(insert(Alias).values(collection_id=collection_id, name=name, version=version))
 
 
 def champion_version(connection: Connection, collection_id: int) -> int:

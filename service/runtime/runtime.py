@@ -23,7 +23,7 @@ from service.runtime.collection_settings import CollectionSettings
 from service.runtime.first_start import require_database, start_anew
 from service.runtime.impressions import ImpressionLog
 from service.runtime.jobs import Jobs
-from service.runtime.key_repository import known_keys
+from service.runtime.key_repository import damaged_keys, known_keys
 from service.runtime.leftovers import delete_leftovers
 from service.runtime.loader import create_collection, load_collection
 from service.runtime.search_runtime import SearchRuntime
@@ -220,6 +220,8 @@ class Runtime(SearchRuntime):
             rows = collection_rows(connection)
             self.aliases = collection_aliases(connection)
             self.keyring.load(known_keys(connection))
+            for key_id in damaged_keys(connection).values():
+                log.error("key_damaged", key_id=key_id, reason="it differs from its checksum and is refused")
             known = greatest_collection_id(connection)
         for row in rows:
             self.open_collection(row)

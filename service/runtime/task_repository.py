@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select
 
+from service.storage.checked_rows import update_row
 from service.storage.database import now
 from service.storage.tables import Task
 
@@ -18,13 +19,14 @@ def insert_task(connection: Connection, **values: Any) -> None:
 
 def update_task(connection: Connection, task_id: str, **values: Any) -> None:
     """Set columns of a task."""
-    connection.execute(update(Task).where(Task.id == task_id).values(**values))
+    update_row(connection, "tasks", {"id": task_id}, values)
 
 
 def fail_unfinished_tasks(connection: Connection, error: dict[str, Any]) -> None:
     """Mark every task that has not ended as failed."""
-    unfinished = update(Task).where(Task.status.in_(UNFINISHED))
-    connection.execute(unfinished.values(status="failed", error=error, finished_at=now()))
+    unfinished = select(Task.id).where(Task.status.in_(UNFINISHED))
+    for task_id in connection.execute(unfinished).scalars().all():
+        update_task(connection, task_id, status="failed", error=error, finished_at=now())
 
 
 def find_task(connection: Connection, task_id: str) -> Any | None:

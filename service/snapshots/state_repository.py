@@ -19,8 +19,8 @@ NOT_CONTENT = {
 FOREIGN = "_litestream_"
 """The beginning of the names of the tables of a replicating process."""
 NOT_HASHED = {
-    "collections": ("watermark", "documents_watermark"),
     **dict.fromkeys(TABLES, ("checksum",)),
+    "collections": ("watermark", "documents_watermark", "checksum"),
 }
 """Table -> columns that count changes, or are derived from the row and from numbers of rows."""
 NAMES: Mapping[str, tuple[str, ...]] = {

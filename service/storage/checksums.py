@@ -3,7 +3,8 @@
 A checksum is two sums of 32 bits, as a signed integer of 64 bits. The lower sum is the CRC-32 of the first columns of a
 row. The upper sum is the CRC-32 of its other columns plus the numbers of its owners, modulo 2^32. An UPDATE that gives
 a row another owner or another vector changes the checksum without reading the row, and earlier damage stays visible.
-An UPDATE of other columns compares the row with its checksum first (`service.training.repository`).
+The watermarks of a collection are added like the numbers of owners, because every write changes them.
+An UPDATE of other columns compares the row with its checksum first (`service.storage.checked_rows`).
 
 A row without a checksum is known to be damaged: it was copied from a row that differed from its checksum.
 """
@@ -29,7 +30,8 @@ GOLDEN = 0x9E3779B1
 class Checked:
     """The columns of a table that its checksum covers: all but the checksum and the row's own number, if it has one.
 
-    lower, upper: names of the columns of each sum. owners: column with the number of another row -> its factor.
+    lower, upper: names of the columns of each sum. owners: column with the number of another row, or a watermark -> its
+    factor.
     """
 
     lower: tuple[str, ...]
@@ -82,6 +84,32 @@ TABLES = {
         (),
         {"collection_id": GOLDEN},
     ),
+    "collections": Checked(
+        ("name", "settings", "encoder", "fingerprint", "dim", "created_at"),
+        (),
+        {"watermark": GOLDEN, "documents_watermark": 1},
+    ),
+    "collection_aliases": Checked(("name", "collection", "created_at")),
+    "models": Checked(("version", "lineage", "report", "decision", "created_at"), (), {"collection_id": GOLDEN}),
+    "aliases": Checked(("name", "version"), (), {"collection_id": GOLDEN}),
+    "alias_changes": Checked(
+        ("name", "from_version", "to_version", "reason", "rollback", "created_at"), (), {"collection_id": GOLDEN}
+    ),
+    "tasks": Checked(
+        (
+            "id", "type", "collection", "status", "progress_done", "progress_total", "result", "error", "created_at",
+            "finished_at",
+        )
+    ),
+    "idempotent_answers": Checked(("key", "request_sha256", "status", "headers", "body", "created_at")),
+    "erasures": Checked(("id", "status", "subject", "receipt", "created_at", "finished_at")),
+    "api_keys": Checked(
+        (
+            "id", "name", "scopes", "collections", "filter", "origins", "rate_per_minute", "digest", "old_digest",
+            "old_until", "from_environment", "created_at", "expires_at", "rotated_at", "last_used_at",
+        )
+    ),
+    "audit": Checked(("at", "key_id", "act", "target", "status")),
 }  # fmt: skip
 REAL = {"weight", "grade", "null_weight"}
 """Columns that SQLite stores as floating-point numbers, also where the value is a whole number."""
@@ -168,6 +196,11 @@ def texts_as_stored(connection: Connection) -> Iterator[None]:
         yield
     finally:
         driver.text_factory = before
+
+
+def readable(text: Any) -> str:
+    """Return a text that `texts_as_stored` has read, for reports; bytes that are no UTF-8 become question marks."""
+    return str(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def with_owner_changed(checksum: Any, change: Any) -> ColumnElement[int]:

@@ -36,7 +36,7 @@ DATABASE_FILE = "softseek.db"
 LOCK_FILE = "owner.lock"
 ENCODERS = "encoders"
 """The folder of converted encoders, beside the database."""
-NEWEST_REVISION = "0010"
+NEWEST_REVISION = "0011"
 """The revision of the schema in the last file of `migrations/versions`."""
 BUSY_SECONDS = 30
 READERS = 16

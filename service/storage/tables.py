@@ -44,6 +44,7 @@ class Collection(Base):
     documents_watermark: Mapped[int] = mapped_column(default=0)
     """The watermark of the last change of documents. A saved index is current if it has this watermark."""
     created_at: Mapped[str]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("collections"))
 
 
 class CollectionAlias(Base):
@@ -54,6 +55,7 @@ class CollectionAlias(Base):
     name: Mapped[str] = mapped_column(primary_key=True)
     collection: Mapped[str]
     created_at: Mapped[str]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("collection_aliases"))
 
 
 class Document(Base):
@@ -247,6 +249,7 @@ class Model(Base):
     report: Mapped[dict[str, Any]]
     decision: Mapped[dict[str, Any]]
     created_at: Mapped[str]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("models"))
 
 
 class Alias(Base):
@@ -257,6 +260,7 @@ class Alias(Base):
     collection_id: Mapped[int] = mapped_column(ForeignKey("collections.id", ondelete="CASCADE"), primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
     version: Mapped[int]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("aliases"))
 
 
 class AliasChange(Base):
@@ -273,6 +277,7 @@ class AliasChange(Base):
     reason: Mapped[str]
     rollback: Mapped[bool] = mapped_column(default=False)
     created_at: Mapped[str]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("alias_changes"))
 
 
 class Rule(Base):
@@ -300,10 +305,11 @@ class Task(Base):
     status: Mapped[str]
     progress_done: Mapped[int] = mapped_column(default=0)
     progress_total: Mapped[int] = mapped_column(default=0)
-    result: Mapped[dict[str, Any] | None]
-    error: Mapped[dict[str, Any] | None]
+    result: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    error: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[str]
     finished_at: Mapped[str | None]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("tasks"))
 
 
 class IdempotentAnswer(Base):
@@ -317,6 +323,7 @@ class IdempotentAnswer(Base):
     headers: Mapped[dict[str, Any]]
     body: Mapped[bytes]
     created_at: Mapped[str]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("idempotent_answers"))
 
 
 class Erasure(Base):
@@ -331,6 +338,7 @@ class Erasure(Base):
     receipt: Mapped[dict[str, Any]]
     created_at: Mapped[str]
     finished_at: Mapped[str | None]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("erasures"))
 
 
 class ApiKey(Base):
@@ -341,7 +349,7 @@ class ApiKey(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str]
     scopes: Mapped[list[Any]]
-    collections: Mapped[list[Any] | None]
+    collections: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))
     filter: Mapped[str | None]
     origins: Mapped[list[Any]]
     rate_per_minute: Mapped[int | None]
@@ -350,12 +358,13 @@ class ApiKey(Base):
     old_digest: Mapped[bytes | None]
     """The digest of the key before the last rotation, valid until `old_until`."""
     old_until: Mapped[str | None]
-    from_environment: Mapped[bool] = mapped_column(server_default="0")
+    from_environment: Mapped[bool] = mapped_column(default=False, server_default="0")
     """Whether the setting `admin_key` gives the key."""
     created_at: Mapped[str]
     expires_at: Mapped[str | None]
     rotated_at: Mapped[str | None]
     last_used_at: Mapped[str | None]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("api_keys"))
 
 
 class AdminAct(Base):
@@ -370,3 +379,4 @@ class AdminAct(Base):
     act: Mapped[str]
     target: Mapped[str]
     status: Mapped[int]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("audit"))

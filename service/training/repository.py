@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, func, insert, select
 
 from index.records import KeyKind
-from service.storage.checksums import TABLES, row_checksum, texts_as_stored
+from service.storage.checked_rows import update_row
 from service.storage.database import now
 from service.storage.tables import (
     AliasChange,
@@ -98,25 +98,7 @@ def update_run(connection: Connection, run_id: str, **values: Any) -> bool:
 
     A run that differs from its checksum loses it, and stays known as damaged.
     """
-    stored, before = checksums_of(connection, run_id)
-    mine = update(TrainingRun).where(TrainingRun.id == run_id)
-    if not connection.execute(mine.values(**values)).rowcount:
-        return False
-    after = checksums_of(connection, run_id)[1] if stored == before else None
-    connection.execute(mine.values(checksum=after))
-    return True
-
-
-def checksums_of(connection: Connection, run_id: str) -> tuple[int | None, int | None]:
-    """Return the stored checksum of a run, and the checksum of its columns; None where it has none."""
-    columns = [TrainingRun.__table__.c[name] for name in TABLES["training_runs"].columns]
-    names = ", ".join(f'"{column.name}"' for column in columns)
-    with texts_as_stored(connection):
-        wanted = f"SELECT checksum, {names} FROM training_runs WHERE id = ?"
-        row = connection.exec_driver_sql(wanted, (run_id,)).one_or_none()
-    if row is None:
-        return None, None
-    return row[0], row_checksum("training_runs", dict(zip((one.key for one in columns), row[1:], strict=True)))
+    return update_row(connection, "training_runs", {"id": run_id}, values)
 
 
 def end_run(connection: Connection, run_id: str, outcome: dict[str, Any]) -> None:
@@ -169,8 +151,7 @@ def lineages_against(connection: Connection, collection_id: int, champion: int) 
 
 def update_decision(connection: Connection, collection_id: int, version: int, decision: dict[str, Any]) -> None:
     """Replace the decision of a model."""
-    own = (Model.collection_id == collection_id, Model.version == version)
-    connection.execute(update(Model).where(*own).values(decision=decision))
+    update_row(connection, "models", {"collection_id": collection_id, "version": version}, {"decision": decision})
 
 
 def document_rows(connection: Connection, collection_id: int) -> list[int]:

@@ -1,0 +1,52 @@
+"""Reads rows with checksums as they are stored, and changes their columns without accepting earlier damage."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, update
+
+from service.storage.checksums import TABLES, row_checksum, texts_as_stored
+from service.storage.tables import Base
+
+NUMBER = "rowid"
+"""SQLite's number of a row, which every row has."""
+
+
+def update_row(connection: Connection, table: str, where: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Set columns of the row with these values in the columns `where`; return whether there is such a row.
+
+    A row that differed from its checksum loses it, and stays known as damaged. The caller commits. Raises ValueError
+    if there are several such rows.
+    """
+    found = stored_rows(connection, table, where)
+    if len(found) > 1:
+        raise ValueError(f"several rows of {table} have the same key")
+    stored = Base.metadata.tables[table]
+    mine = update(stored).where(*(stored.c[name] == value for name, value in where.items()))
+    for before in found:
+        connection.execute(mine.values(dict(values)))
+        (after,) = stored_rows(connection, table, where)
+        checksum = row_checksum(table, after) if is_sound(table, before) else None
+        connection.execute(mine.values(checksum=checksum))
+    return bool(found)
+
+
+def stored_rows(connection: Connection, table: str, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return the columns of rows as SQLite stores them, with `checksum` and NUMBER, in the order of the numbers.
+
+    where: column -> value that the rows have; None: all rows. Texts that are no UTF-8 have surrogates.
+    """
+    columns = Base.metadata.tables[table].c
+    keys = [*TABLES[table].columns, "checksum"]
+    names = ", ".join(f'"{columns[key].name}"' for key in keys)
+    where = where or {}
+    conditions = " AND ".join(f'"{columns[key].name}" = ?' for key in where) or "1"
+    wanted = f'SELECT {NUMBER}, {names} FROM "{table}" WHERE {conditions} ORDER BY {NUMBER}'
+    with texts_as_stored(connection):
+        rows = connection.exec_driver_sql(wanted, tuple(where.values())).all()
+    return [dict(zip((NUMBER, *keys), row, strict=True)) for row in rows]
+
+
+def is_sound(table: str, values: Mapping[str, Any]) -> bool:
+    """Return whether a stored row agrees with its checksum; a row without a checksum does not."""
+    return bool(row_checksum(table, values) == values["checksum"])
