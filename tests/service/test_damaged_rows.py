@@ -20,11 +20,13 @@ from service.operations import repository
 from service.operations.health import diagnose
 from service.operations.retention import forget_old_feedback
 from service.operations.row_checks import check_rows
+from service.runtime.model_repository import insert_alias_change
 from service.storage.checksums import TABLES
 from service.storage.database import Database
 from service.storage.tables import Base
+from tests.service.authorised import Keys
 from tests.service.client import CollectionClient, event, good, opened, runtime_of
-from tests.service.test_checksums import NUMBERS, add_other_rows, add_pending, filled
+from tests.service.test_checksums import NUMBERS, add_administration, add_other_rows, add_pending, filled
 
 ROWS = {
     "documents": "id = 'oak'",
@@ -38,13 +40,31 @@ ROWS = {
     "queries": "text = 'old tree'",
     "rules": "id = 'near'",
     "training_runs": "id = 'run'",
+    "collections": "name = 'wood'",
+    "models": "collection_id = 2 AND version = 0",
+    "aliases": "collection_id = 2 AND name = 'champion'",
+    "alias_changes": "id = 1",
+    "collection_aliases": "name = 'forest'",
+    "tasks": "id = 'task'",
+    "idempotent_answers": "key = 'once'",
+    "erasures": "id = 'erasure'",
+    "api_keys": "id = 'key'",
+    "audit": "id = 1",
 }
 """A row of each table; `memory` and `judged` are keys of past queries."""
 KEYS = ("keys", "memory", "judged")
 KINDS = {"keys": "documents", "values": "documents", "judged": "memory"} | {
-    "pending_documents": "pending documents", "queries": "logged searches", "training_runs": "training runs"
+    "pending_documents": "pending documents", "queries": "logged searches", "training_runs": "training runs",
+    "collections": "settings", "models": "records of models", "aliases": "champion and challenger",
+    "alias_changes": "promotions",
 }  # fmt: skip
-"""Row -> its kind in the name of the check; other rows have the name of their kind."""
+"""Row -> its kind in the name of the check; other rows of a collection have the name of their kind."""
+OUTSIDE = {
+    "collection_aliases": "aliases of collections", "tasks": "tasks", "erasures": "receipts of erasures",
+    "idempotent_answers": "answers kept for Idempotency-Keys", "api_keys": "API keys",
+    "audit": "acts in the audit log",
+}  # fmt: skip
+"""Row that belongs to no collection -> the name of the check."""
 CASES = [
     (row, column)
     for row in ROWS
@@ -58,6 +78,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         wood = filled(client)
         add_other_rows(wood)
         add_pending(wood)
+        add_administration(wood)
         yield client
 
 
@@ -99,8 +120,10 @@ def test_a_flip_in_any_column_is_named(client: TestClient, row: str, column: str
         finally:
             moved = flipped(before) if (table, name) == ("values", "document_row") else number
             database.execute(f'UPDATE "{table}" SET "{name}" = ? WHERE "{NUMBERS[table]}" = ?', (before, moved))
-    kind = KINDS.get(row, row)
-    named = found.get(f"{kind} of wood", "") + found.get("rows", "")
+    if row in OUTSIDE:
+        named = found[OUTSIDE[row]]
+    else:  # the check of a collection has the name that it was loaded with
+        named = found.get(f"{KINDS.get(row, row)} of wood", "") + found.get("rows", "")
     assert "differ from their checksums: " in named or " of no collection: " in named, found
     assert "1 in all" in named
     assert failing(client) == {}
@@ -118,6 +141,11 @@ def content_of(database: Path) -> list[tuple[int, int]]:
             'SELECT vector FROM "values"',
             "SELECT body || created_at FROM events",
             "SELECT query_text || source || document_id FROM judgments",
+            "SELECT name || settings || encoder || fingerprint FROM collections",
+            "SELECT lineage || report || decision || created_at FROM models",
+            "SELECT id || name || scopes || origins FROM api_keys",
+            "SELECT at || act || target FROM audit WHERE key_id IS NULL",
+            "SELECT id || type || collection || status FROM tasks WHERE collection IS NOT NULL",
         )
         for statement in wanted:
             for (content,) in connection.execute(statement).fetchall():
@@ -132,7 +160,7 @@ def is_found(path: Path) -> str:
     try:
         with database.read() as connection:
             rows = check_rows(connection)
-            if rows.faults or rows.collections:
+            if rows.faults or rows.collections or any(rows.outside.counts.values()):
                 return "checksums"
             return "" if repository.integrity(connection) == "ok" else "sqlite"
     except SQLAlchemyError:
@@ -148,6 +176,7 @@ def test_200_flips_of_bytes_inside_the_content_of_the_file_are_found(tmp_path: P
         for n in range(20):
             wood.act(f"tree-{n}", user_query=f"which is tree {n}", client_id=f"client {n}")
             wood.judge(f"tree of number {n}", f"tree-{n}", 2, "bo")
+        add_administration(wood)
         with plain(client) as connection:
             connection.execute("VACUUM INTO ?", (str(tmp_path / "whole.db"),))
     assert is_found(tmp_path / "whole.db") == ""
@@ -234,11 +263,19 @@ def test_a_past_query_with_a_damaged_vector_is_encoded_again_from_its_sound_even
         ("UPDATE queries SET shown = '[]'", "logged searches"),
         ("UPDATE rules SET body = replace(body, 'forest', 'foresu')", "rules"),
         ("UPDATE training_runs SET status = 'succeeded'", "training runs"),
+        ("UPDATE collections SET dim = dim + 1 WHERE id = 2", "settings"),
+        ("UPDATE collections SET settings = json_set(settings, '$.train', NULL) WHERE id = 2", "settings"),
+        ("UPDATE models SET lineage = replace(lineage, 'initial', 'initiam')", "records of models"),
+        ("UPDATE aliases SET version = 2 WHERE collection_id = 2", "champion and challenger"),
+        ("UPDATE alias_changes SET to_version = 3", "promotions"),
     ],
 )
 def test_what_is_lost_is_named_until_it_is_replaced(tmp_path: Path, damage: str, kind: str) -> None:
     with opened(tmp_path / "data") as client:
-        add_other_rows(filled(client))
+        wood = filled(client)
+        add_other_rows(wood)
+        with runtime_of(client).database.write() as connection:
+            insert_alias_change(connection, 2, "champion", 0, 0, "by hand", False)
         with plain(client) as database:
             database.execute(damage)
         assert "1 in all" in failing(client)[f"{kind} of wood"]
@@ -246,9 +283,50 @@ def test_what_is_lost_is_named_until_it_is_replaced(tmp_path: Path, damage: str,
         assert f"{kind} of wood" in failing(client)
 
 
+@pytest.mark.parametrize("row", OUTSIDE)
+def test_a_repair_says_what_to_do_about_rows_of_no_collection_and_leaves_them(client: TestClient, row: str) -> None:
+    table = Base.metadata.tables[row]
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    with plain(client) as database:
+        database.execute(f'UPDATE "{row}" SET checksum = checksum + 1 WHERE {ROWS[row]}')
+        try:
+            before = database.execute(f'SELECT {names} FROM "{row}"').fetchall()
+            found = failing(client, repair=True)
+            assert set(found) == {OUTSIDE[row], f"repair of the {OUTSIDE[row]}"}
+            name = ROWS[row].split(" = ")[1].strip("'")
+            lost = f"what they were is lost: {name}; 1 in all; "
+            assert found[f"repair of the {OUTSIDE[row]}"].startswith(lost)
+            assert database.execute(f'SELECT {names} FROM "{row}"').fetchall() == before
+        finally:
+            database.execute(f'UPDATE "{row}" SET checksum = checksum - 1 WHERE {ROWS[row]}')
+    assert failing(client) == {}
+
+
+def test_the_key_and_the_alias_are_sound_again_as_the_repair_says(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        wood = filled(client)
+        keys = Keys.first(client)
+        scoped = keys.make("search")
+        good(keys.act("PUT", "/v1/aliases/forest", {"collection": wood.name}))
+        with plain(client) as database:
+            database.execute("UPDATE api_keys SET scopes = '[\"admin\"]' WHERE id = ?", (scoped["id"],))
+            database.execute("UPDATE collection_aliases SET collection = 'default'")
+        assert failing(client) == {
+            "API keys": f"differ from their checksums: {scoped['id']}; 1 in all",
+            "aliases of collections": "differ from their checksums: forest; 1 in all",
+        }
+        assert keys.act("DELETE", f"/v1/keys/{scoped['id']}").status_code == 204
+        good(keys.act("PUT", "/v1/aliases/forest", {"collection": wood.name}))
+        assert failing(client) == {}
+
+
 @pytest.mark.parametrize(
     ("damage", "check"),
     [
+        ("UPDATE collections SET settings = substr(settings, 2) WHERE id = 2", "settings of wood"),
+        ("UPDATE collections SET name = CAST(x'69ff' AS TEXT) WHERE id = 2", "settings of i\ufffd"),
+        ("UPDATE models SET lineage = substr(lineage, 2) WHERE collection_id = 2", "records of models of wood"),
+        ("UPDATE collection_aliases SET collection = CAST(x'69ff' AS TEXT)", "aliases of collections"),
         ("UPDATE events SET created_at = 'x'", "events of wood"),
         ("UPDATE keys SET vector = x'00' WHERE event_id = 1", "memory of wood"),
         ("UPDATE documents SET text = CAST(x'69ff' AS TEXT) WHERE row = 1", "documents of wood"),
@@ -259,7 +337,7 @@ def test_the_command_names_a_damaged_row_also_if_it_keeps_the_directory_from_ope
     tmp_path: Path, damage: str, check: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with opened(tmp_path / "data") as client:
-        filled(client)
+        good(client.put("/v1/aliases/forest", json={"collection": filled(client).name}))
         with plain(client) as database:
             database.execute(damage)
     shutil.rmtree(tmp_path / "data" / "indexes")
@@ -337,6 +415,9 @@ def test_doctor_finds_no_fault_after_any_sequence_of_writes(tmp_path: Path, seed
             ),
             lambda: forget_old_feedback(runtime_of(client), datetime.now(UTC) + timedelta(days=3)),
             lambda: wood.ended_task(good(client.post("/v1/erasures", json={"client": "bo"}))),
+            lambda: good(client.post("/v1/collections/swap", json={"a": "wood", "b": "default"})),
+            lambda: good(client.put("/v1/aliases/forest", json={"collection": generator.choice(["wood", "default"])})),
+            lambda: client.put(f"{path}/documents/once", json={"text": "once"}, headers={"Idempotency-Key": "once"}),
         ]
         for _ in range(40):
             generator.choice(writes)()
