@@ -29,7 +29,7 @@ from service.runtime.collection import CollectionState
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.runtime import Runtime
 
-INTERPRETATIONS = FitConfig.interpretations
+INTERPRETATIONS = ("graded", "debiased", "naive")
 FUSION = BASELINES[-1]
 LEAST_QUERIES = 5
 """With fewer queries nothing is left to validate on."""

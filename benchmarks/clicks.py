@@ -6,7 +6,7 @@
 
 benchmarks/click_log.py simulates the log; a seed controls both the log and the learning. Ours: `memory` alone; a head
 fitted with one click interpretation (`graded`, `debiased` or `naive`, `index.learning.trainer.Recipe`); `chosen`, the
-head of a training run of the service, where validation chooses the interpretation; `served`, the head after the
+head of a training run of the service, the mean of a `graded` and a `debiased` head; `served`, the head after the
 promotion gate. Peers need grades. They get the grades of our click model (`graded`), or grade 1 for every clicked
 document (`naive`). `judgments` is a training run on the true judgments. It is the ceiling, and gains are also given as
 shares of its gain. No test query is in the log.

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 EXPLORED = "explored"
 """The interpretation of clicks that learns from explored lists (`Recipe.interpretation`)."""
 
+AVERAGED = "averaged"
+"""The interpretation of clicks that averages the heads of two others (`AVERAGED_OF`)."""
+AVERAGED_OF = ("graded", "debiased")
+
 
 @dataclass(frozen=True)
 class FitConfig:
@@ -36,7 +40,7 @@ class FitConfig:
     """Share of the standard error of the mean gain by which a richer recipe must be better than a simpler recipe."""
     recipes: tuple[str, ...] = ("initial", "weights", "projection", "values")
     """Names of the recipes to try (`model_selection.RECIPES` and `VALUES`); the initial recipe is always tried."""
-    interpretations: tuple[str, ...] = ("graded", "debiased", "naive")
+    interpretations: tuple[str, ...] = (AVERAGED,)
     """Interpretations of clicks to try, all with every recipe, as far as the cost budget goes."""
     hops: tuple[float, ...] = (0.3, 0.8)
     """Values of g to try for the second hop."""
@@ -47,6 +51,8 @@ class FitConfig:
     min_explored: int = 200
     """Least number of explored lists for the interpretation `explored`."""
     max_train_queries: int = 4_000
+    max_clicked_queries: int = 3_400
+    """Instead of `max_train_queries` for a log of clicks, on which two heads are trained in the same budget."""
     max_test_queries: int = 1_500
 
 
@@ -70,8 +76,14 @@ class Recipe:
     interpretation: str = "graded"
     """Interpretation of clicks. `graded`: judgments from the clicks per expected examination (`click_model.as_judged`),
     among all candidates. `debiased`: clicks among the documents shown, with log propensities. `naive`: clicks among
-    documents down to one below the lowest click; no propensity correction. `explored`: explored lists as they are, with
-    the loss of REINFORCE (`reinforce`); tried only where a run names it."""
+    documents down to one below the lowest click; no propensity correction. `averaged`: the mean of a `graded` and a
+    `debiased` head. `explored`: explored lists as they are, with the loss of REINFORCE (`reinforce`); tried only where
+    a run names it."""
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """The interpretations on which heads are trained; the recipe's head is their mean."""
+        return AVERAGED_OF if self.interpretation == AVERAGED else (self.interpretation,)
 
     @property
     def changes_dense(self) -> bool:

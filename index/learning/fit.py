@@ -31,7 +31,7 @@ from index.learning.held_out import Choices, compare_heads, sample, select_hop
 from index.learning.held_out_attention import attention_before_and_after
 from index.learning.model_selection import ClickInterpretations, Selection, select
 from index.learning.null_slot import calibrate_null
-from index.learning.trainer import TrainingSplit, run_trial
+from index.learning.trainer import run_trial
 from index.learning.tree_selection import select_trees
 from index.learning.trial_cache import TrialCache, fingerprint
 from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig
@@ -76,7 +76,8 @@ def fit(
         raise NotEnoughFeedback(known, config.min_queries)
     initial = replace(initial or champion.config, trees=0)
     clicks = estimate_clicks([*learn, *silent])
-    learn = sample(learn, config.max_train_queries, config.seed)
+    clicked = any(one.shown is not None for one in learn)
+    learn = sample(learn, config.max_clicked_queries if clicked else config.max_train_queries, config.seed)
     explored = _explored(feedback, config)
     interpretations = yield from _interpret(generation, learn, initial, clicks, config, explored)
     inputs = _inputs(generation, [*learn, *explored], clicks, initial, config) if cache else ""
@@ -101,7 +102,7 @@ def fit(
         "split": f"by query text into {FOLDS} folds: {TEST_FOLDS} test, the rest train and validation",
         "recipe": selection.as_dict(),
         "config": asdict(config),
-        "examination": clicks.as_dict() if any(one.shown is not None for one in learn) else None,
+        "examination": clicks.as_dict() if clicked else None,
         "hop": hop.as_dict(),
         "trees": trees.as_dict(),
         "context": context.as_dict(),
@@ -204,7 +205,6 @@ def _final(
         return next(iter(selection.trials.values())).head
     if not selection.recipe.weights:
         return AttentionHead(initial)
-    examples = interpretations.examples[selection.recipe.interpretation]
-    data = TrainingSplit(examples, (), interpretations.qrels, interpretations.curve)
+    data = interpretations.split_for(selection.recipe)
     trial = yield from run_trial(generation, data, initial, selection.recipe, selection.epochs, config)
     return trial.head

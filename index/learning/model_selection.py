@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from index.evaluation.measures import Qrels
 from index.generation.generation import Generation
 from index.learning.click_likelihood import CLICKS
-from index.learning.config import FitConfig, Recipe, Step
+from index.learning.config import AVERAGED, AVERAGED_OF, FitConfig, Recipe, Step
 from index.learning.examples import Example, Feedback, fold_of
 from index.learning.optimism import BOOTSTRAPS, Counts, Measured, measured, optimism
-from index.learning.trainer import TrainingSplit, Trial, run_trial
+from index.learning.trainer import TrainingSplit, Trial, at_common_epoch, run_trial
 from index.learning.trial_cache import TrialCache
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.records import Floats
@@ -38,6 +38,8 @@ VALUES = "values"
 """The recipe that also trains the second hop, for a head with a value projection."""
 COST = {False: 1e-4, True: 1.1e-3}
 """Nominal seconds per example and epoch, without and with a query projection: roughly the time of one core."""
+CLICK_COST = 0.3
+"""Cost of an example of clicks, relative to one of judgments: it has the documents shown, without hard negatives."""
 VALUES_COST = 1.3e-3
 """Nominal seconds that training the second hop adds."""
 NDCG = "nDCG@10"
@@ -55,6 +57,25 @@ class ClickInterpretations:
     examples: Mapping[str, Sequence[Example]]
     qrels: Qrels
     curve: Floats | None
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The interpretations that a recipe may have."""
+        averaged = {AVERAGED} if set(AVERAGED_OF) <= self.examples.keys() else set()
+        return frozenset(self.examples.keys() | averaged)
+
+    def read_by(self, recipe: Recipe) -> list[Sequence[Example]]:
+        """Return the sets of examples that a recipe trains on, a head on each."""
+        return [self.examples[reading] for reading in recipe.readings]
+
+    def split_for(
+        self, recipe: Recipe, validation: Sequence[Example] = (), without: frozenset[int] = frozenset()
+    ) -> TrainingSplit:
+        """Return the training split of a recipe that is trained without the queries of some folds."""
+        kept = ([one for one in examples if _fold(one) not in without] for examples in self.read_by(recipe))
+        train, *beside = sorted(kept, key=len, reverse=True)
+        beside = [one for one in beside if one]
+        return TrainingSplit(train, validation, self.qrels, self.curve, min(without, default=0), beside)
 
     @cached_property
     def clicked(self) -> Mapping[str, Feedback]:
@@ -78,8 +99,8 @@ class Selection:
 
     @property
     def epochs(self) -> int:
-        """The median number of epochs over the folds, 0 without trials."""
-        return round(float(np.median([trial.epochs for trial in self.trials.values()]))) if self.trials else 0
+        """The number of epochs, 0 without trials. A trial may have stopped before."""
+        return max((trial.epochs for trial in self.trials.values()), default=0)
 
     def head_for(self, query_key: str) -> AttentionHead | None:
         """Return the head of the fold that did not train on this query, or None if there is none."""
@@ -135,14 +156,14 @@ class _RecipeSearch:
         self.left -= cost
         trials: dict[int, Trial] = {}
         for group in self.groups:
-            data = self._split(recipe.interpretation, group)
+            data = self._split(recipe, group)
             if not data.train or not data.validation:
                 continue
             name = f"{recipe} without folds {sorted(group)}"
             work = partial(run_trial, self.generation, data, self.initial, recipe, self.config.epochs, self.config)
             trial = yield from self.cache.trial(name, replace(self.initial, rank=recipe.rank), work)
             trials |= dict.fromkeys(group, trial)
-        self.made[recipe] = trials
+        self.made[recipe] = at_common_epoch(trials)
         return True
 
     def skip(self, recipe: Recipe) -> None:
@@ -160,11 +181,12 @@ class _RecipeSearch:
         """Return the nominal seconds of a recipe's trials on all folds."""
         if not recipe.weights:
             return 0.0
-        examples = len(self.interpretations.examples[recipe.interpretation])
+        sets = zip(recipe.readings, self.interpretations.read_by(recipe), strict=True)
+        examples = sum(len(one) * (1.0 if reading == "graded" else CLICK_COST) for reading, one in sets)
         seconds = COST[recipe.query_projection] + (VALUES_COST if recipe.values else 0.0)
         return seconds * examples * self.config.epochs * len(self.groups)
 
-    def _split(self, interpretation: str, group: frozenset[int]) -> TrainingSplit:
+    def _split(self, recipe: Recipe, group: frozenset[int]) -> TrainingSplit:
         """Return the training split of a fold. All interpretations are validated on clicks among all shown documents.
 
         A document that was never shown could not be clicked; to count it as irrelevant would favour the model that made
@@ -172,9 +194,8 @@ class _RecipeSearch:
         overestimate any head.
         """
         shown = self.interpretations.examples.get("debiased", self.interpretations.examples["graded"])
-        train = [one for one in self.interpretations.examples[interpretation] if _fold(one) not in group]
         validation = [one for one in shown if _fold(one) in group]
-        return TrainingSplit(train, validation, self.interpretations.qrels, self.interpretations.curve, min(group))
+        return self.interpretations.split_for(recipe, validation, group)
 
 
 def select(
@@ -187,7 +208,7 @@ def select(
     """Return the recipe selected by cross-validation, or by validation on one fold if there are enough queries."""
     groups = _groups(interpretations.examples["graded"], config)
     search = _RecipeSearch(generation, interpretations, initial, config, cache, groups, config.cost_budget)
-    known = [one for one in config.interpretations if one in interpretations.examples] or ["graded"]
+    known = [one for one in config.interpretations if one in interpretations.known] or ["graded"]
     base = replace(RECIPES[0], rank=initial.rank, interpretation=known[0])
     yield from search.attempt(base)
     for level in RECIPES[1:]:

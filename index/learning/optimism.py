@@ -50,14 +50,15 @@ class Epochs:
     ndcg: Doubles
     clicks: Doubles
 
-    def best(self, counts: Counts) -> int:
-        """Return the epoch that is best on a sample, the first of equal epochs; the first without a query in it."""
-        return int(np.argmax(self.ndcg @ counts[self.columns])) if len(self.ndcg) > 1 else 0
+    def sums(self, counts: Counts, epochs: int) -> Doubles:
+        """Return the sums (epochs,) of nDCG@10 over a sample. A trial that stopped before keeps its last one."""
+        own: Doubles = self.ndcg @ counts[self.columns]
+        return own[np.minimum(np.arange(epochs), len(own) - 1)]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The measures of a recipe (queries,) at the chosen epochs, and those of its trials after every epoch.
+    """The measures of a recipe (queries,) at the chosen epoch, and those of its trials after every epoch.
 
     values: nDCG@10. clicks: the log likelihood per click, NaN for queries without clicks.
     """
@@ -67,12 +68,15 @@ class Measured:
     trials: Sequence[Epochs]
 
     def at(self, counts: Counts) -> "Measured":
-        """Return the measures at the epochs that are best on a sample."""
+        """Return the measures after the number of epochs that is best on a sample, the first of equal numbers."""
+        epochs = max((len(trial.ndcg) for trial in self.trials), default=0)
+        if epochs < 2:
+            return self
+        best = int(np.argmax(np.sum([trial.sums(counts, epochs) for trial in self.trials], axis=0)))
         values, clicks = self.values.copy(), self.clicks.copy()
         for trial in self.trials:
-            if len(trial.ndcg) > 1:
-                best = trial.best(counts)
-                values[trial.columns], clicks[trial.columns] = trial.ndcg[best], trial.clicks[best]
+            at = min(best, len(trial.ndcg) - 1)
+            values[trial.columns], clicks[trial.columns] = trial.ndcg[at], trial.clicks[at]
         return Measured(values, clicks, self.trials)
 
 

@@ -7,7 +7,7 @@ The optimiser is AdamW (Loshchilov and Hutter 2019) with decay towards the initi
 little data changes little.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,9 +41,9 @@ VALIDATION_BATCH = 64
 class Trial:
     """A trained head, its number of epochs, and its nDCG@10 per validation query.
 
-    history: the measures after each epoch that ran. `measured` is the best of them: the number of epochs is a choice,
-    which `optimism` repeats. clicks: for each of `measures`, the log likelihood per click of each validation query with
-    clicks; the gate decides on it.
+    history: the measures after each epoch that ran; heads: the heads after them. `measured` is the best measure: the
+    number of epochs is a choice, which `optimism` repeats. clicks: for each of `measures`, the log likelihood per click
+    of each validation query with clicks; the gate decides on it.
     """
 
     head: AttentionHead
@@ -51,6 +51,14 @@ class Trial:
     measured: dict[str, float]
     history: tuple[dict[str, float], ...] = ()
     clicks: tuple[dict[str, float], ...] = ()
+    heads: tuple[AttentionHead, ...] = ()
+
+    def after(self, epochs: int) -> "Trial":
+        """Return the trial as it was after this number of epochs, or after its last one."""
+        if not self.history:
+            return self
+        epochs = min(epochs, len(self.history))
+        return replace(self, head=self.heads[epochs - 1], epochs=epochs, measured=self.history[epochs - 1])
 
     @property
     def measures(self) -> tuple[dict[str, float], ...]:
@@ -60,49 +68,115 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrainingSplit:
-    """The data of one trial: training and validation examples, validation grades, and the examination curve."""
+    """The data of one trial: training and validation examples, validation grades, and the examination curve.
+
+    beside: further readings of the same queries as examples. A head is trained on each, and their mean is the head of
+    the trial.
+    """
 
     train: Sequence[Example]
     validation: Sequence[Example]
     qrels: Qrels
     curve: Floats | None = None
     fold: int = 0
+    beside: Sequence[Sequence[Example]] = ()
 
 
 def run_trial(
     generation: Generation, data: TrainingSplit, initial: HeadConfig, recipe: Recipe, epochs: int, config: FitConfig
 ) -> Generator[Step, None, Trial]:
-    """Train from the initial parameters; return the best epoch on the validation queries, or the last without them."""
+    """Train from the initial parameters; return the best epoch on the validation queries, or the last without them.
+
+    With several sets of training examples, a head is trained on each in step with the others, and what is measured and
+    returned is the mean of the heads (`mean_head`).
+    """
     initial = replace(initial, rank=recipe.rank)
     if not recipe.weights:
         untrained = AttentionHead(initial)
-        ndcg, clicks = _Validation(generation, data).measure(untrained)
-        return Trial(untrained, 0, ndcg, clicks=(clicks,))
-    head = trainable_head(initial)
-    if recipe.values:
-        head.hop.fill_(START_HOP)
-    optimiser = _Optimiser(head, recipe, config)
-    batches = _Batches(generation, data, head, recipe, config)
+        ndcg, likelihoods = _Validation(generation, data).measure(untrained)
+        return Trial(untrained, 0, ndcg, clicks=(likelihoods,))
+    learners = [_Learner(generation, part, data, initial, recipe, config) for part in (data.train, *data.beside)]
     validation = _Validation(generation, data, fixed=not recipe.changes_dense)
-    best, best_mean = Trial(as_arrays(head), epochs, {}), -1.0
-    history: list[tuple[dict[str, float], dict[str, float]]] = []
+    history: list[dict[str, float]] = []
+    clicks: list[dict[str, float]] = []
+    heads: list[AttentionHead] = []
+    best = 0
     for epoch in range(1, epochs + 1):
-        losses = [optimiser.step(dense, batch) for dense, batch in batches.epoch()]
+        losses = [loss for learner in learners for loss in learner.epoch()]
         figures: dict[str, float | int | str] = {"loss": round(float(np.mean(losses)), 5), "recipe": recipe.name}
         if data.validation:
-            copy = as_arrays(head)
-            history.append(validation.measure(copy))
-            measured = history[-1][0]
-            mean = float(np.mean(list(measured.values())))
-            figures |= {"nDCG@10": round(mean, 5), "fold": data.fold}
-            if mean > best_mean:
-                best, best_mean = Trial(copy, epoch, measured), mean
+            heads.append(_mean_of(learners))
+            ndcg, likelihoods = validation.measure(heads[-1])
+            history.append(ndcg)
+            clicks.append(likelihoods)
+            means = [float(np.mean(list(measured.values()))) for measured in history]
+            best = means.index(max(means))
+            figures |= {"nDCG@10": round(means[-1], 5), "fold": data.fold}
         yield Step("choose" if data.validation else "train", epoch, epochs, figures)
-        if data.validation and epoch - best.epochs >= config.patience:
+        if data.validation and epoch - (best + 1) >= config.patience:
             break
     if not data.validation:
-        return replace(best, head=as_arrays(head))
-    return replace(best, history=tuple(ndcg for ndcg, _ in history), clicks=tuple(clicks for _, clicks in history))
+        return Trial(_mean_of(learners), epochs, {})
+    return Trial(heads[best], best + 1, history[best], tuple(history), tuple(clicks), tuple(heads))
+
+
+def mean_head(heads: Sequence[AttentionHead]) -> AttentionHead:
+    """Return the head whose parameters are the means over heads that began with the same parameters.
+
+    Such means generalise better than most of their heads (Wortsman et al. 2022, model soups), and no choice among the
+    heads is needed.
+    """
+    if len(heads) == 1:
+        return heads[0]
+    parts = [head.parameters_by_name() for head in heads]
+    return AttentionHead(heads[0].config, {name: np.mean([part[name] for part in parts], axis=0) for name in parts[0]})
+
+
+def at_common_epoch(trials: Mapping[int, Trial]) -> dict[int, Trial]:
+    """Return the trials of a recipe, each as it was after the number of epochs that is best over all their queries.
+
+    A trial that stopped before has its last epoch. One number for all trials is a smaller choice than one for each, and
+    so has less optimism; it is also what the final training takes.
+    """
+    distinct = {id(trial): trial for trial in trials.values()}.values()
+    longest = max((len(trial.measures) for trial in distinct), default=0)
+    totals = [
+        sum(sum(trial.measures[min(at, len(trial.measures) - 1)].values()) for trial in distinct)
+        for at in range(longest)
+    ]
+    if not totals:
+        return dict(trials)
+    ended = {id(trial): trial.after(1 + int(np.argmax(totals))) for trial in distinct}
+    return {fold: ended[id(trial)] for fold, trial in trials.items()}
+
+
+class _Learner:
+    """A head that is trained on a set of examples."""
+
+    def __init__(
+        self,
+        generation: Generation,
+        examples: Sequence[Example],
+        data: TrainingSplit,
+        initial: HeadConfig,
+        recipe: Recipe,
+        config: FitConfig,
+    ) -> None:
+        self.head = trainable_head(initial)
+        if recipe.values:
+            self.head.hop.fill_(START_HOP)
+        self._optimiser = _Optimiser(self.head, recipe, config)
+        self._batches = _Batches(generation, replace(data, train=examples), self.head, recipe, config)
+
+    def epoch(self) -> Iterator[float]:
+        """Train for an epoch; yield the loss of each step."""
+        for dense, batch in self._batches.epoch():
+            yield self._optimiser.step(dense, batch)
+
+
+def _mean_of(learners: Sequence[_Learner]) -> AttentionHead:
+    """Return the mean of the heads as they are now."""
+    return mean_head([as_arrays(learner.head) for learner in learners])
 
 
 class _Batches:

@@ -64,11 +64,11 @@ def select_trees(
 ) -> Generator[Step, None, TreeChoice]:
     """Return the chosen trees: none, unless they beat the head without them as a richer recipe must.
 
-    They are fitted to the judgment-like examples of the training queries. There are no trees for other interpretations
-    of clicks, or with fewer than MIN_QUERIES examples.
+    They are fitted to the judgment-like examples of the training queries. There are no trees for interpretations of
+    clicks without such examples, or with fewer than MIN_QUERIES examples.
     """
     examples = interpretations.examples["graded"]
-    graded = selection.recipe.interpretation == "graded"
+    graded = "graded" in selection.recipe.readings
     if not config.trees or not graded or len(examples) < MIN_QUERIES or not selection.trials:
         return NO_TREES
     groups = _groups(selection)

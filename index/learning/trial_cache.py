@@ -6,21 +6,23 @@ the same bits as a new computation. Files are written atomically and checked whe
 
 import hashlib
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from safetensors.numpy import load
+import numpy as np
+from safetensors.numpy import load, save
 
 from index.learning.config import Step
 from index.learning.trainer import Trial
 from index.ranking.attention import AttentionHead, HeadConfig
-from index.ranking.checkpoint import head_bytes
+from index.records import Floats
 from index.storage.files import write_atomically
 
 FACTS = ("epochs", "measured", "history", "clicks")
-"""The fields of a trial in its record; the head has a file of its own."""
+"""The fields of a trial in its record; its heads have a file of their own: the tensors of number 0 are those of its
+`head`, the others those of `heads`."""
 
 
 class TrialCache:
@@ -55,15 +57,16 @@ class TrialCache:
             facts = {name: record[name] for name in FACTS}
             if record["sha256"] != _checksum(facts, tensors):
                 return None
-            head = AttentionHead(config, load(tensors))
+            head, *heads = _heads(config, tensors)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError):
             return None
-        return Trial(head, facts["epochs"], facts["measured"], tuple(facts["history"]), tuple(facts["clicks"]))
+        history, clicks = tuple(facts["history"]), tuple(facts["clicks"])
+        return Trial(head, facts["epochs"], facts["measured"], history, clicks, tuple(heads))
 
     def _write(self, name: str, trial: Trial) -> None:
         if self._directory is None:
             return
-        path, tensors = self._path(name), head_bytes(trial.head)
+        path, tensors = self._path(name), _tensors((trial.head, *trial.heads))
         facts = {"epochs": trial.epochs, "measured": trial.measured}
         facts |= {"history": list(trial.history), "clicks": list(trial.clicks)}
         record = facts | {"sha256": _checksum(facts, tensors)}
@@ -73,6 +76,22 @@ class TrialCache:
     def _path(self, name: str) -> Path:
         assert self._directory is not None
         return self._directory / f"{hashlib.sha256(f'{self._inputs} {name}'.encode()).hexdigest()[:32]}.json"
+
+
+def _tensors(heads: Sequence[AttentionHead]) -> bytes:
+    """Return the tensors of heads in the safetensors format, each with the number of its head before its name."""
+    named = (
+        (f"{at}.{name}", value) for at, head in enumerate(heads) for name, value in head.parameters_by_name().items()
+    )
+    return save({name: np.asarray(value, order="C") for name, value in named})
+
+
+def _heads(config: HeadConfig, tensors: bytes) -> list[AttentionHead]:
+    parts: dict[int, dict[str, Floats]] = {}
+    for name, value in load(tensors).items():
+        at, _, parameter = name.partition(".")
+        parts.setdefault(int(at), {})[parameter] = value
+    return [AttentionHead(config, parts[at]) for at in sorted(parts)]
 
 
 def _checksum(facts: dict[str, Any], tensors: bytes) -> str:

@@ -120,7 +120,7 @@ def earlier_decisions(lineages: Sequence[Mapping[str, Any]], own: Mapping[str, A
 
 
 def _config(specification: dict[str, Any]) -> FitConfig:
-    """Return the configuration of the fit. The click interpretation `auto` tries all but explored lists."""
+    """Return the configuration of the fit. The click interpretation `auto` averages two."""
     interpretation = EXPLORED if specification["objective"] == "reinforce" else specification["click_reading"]
     interpretations = FitConfig.interpretations if interpretation == "auto" else (interpretation,)
     return FitConfig(

@@ -8,7 +8,7 @@ from index.learning.config import FitConfig
 from service.http.requests import Strict
 
 ClickReading = Literal["auto", "graded", "debiased", "naive"]
-"""The click interpretation (`Recipe.interpretation`); `auto` tries all of them and selects one by validation."""
+"""The click interpretation (`Recipe.interpretation`); `auto` averages two of them (`AVERAGED`)."""
 
 
 LearnFrom = Literal["feedback", "documents"]

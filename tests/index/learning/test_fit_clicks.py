@@ -51,7 +51,7 @@ def read(collection: Generation, feedback: Sequence[Feedback]) -> ClickInterpret
 
 def test_training_learns_from_clicks_as_from_judgments(collection: Generation) -> None:
     fitted, _ = run(collection, shuffled())
-    assert fitted.report["recipe"]["reading"] == "graded"
+    assert fitted.report["recipe"]["reading"] == "averaged"
     assert fitted.report["held_out"]["nDCG@10"]["difference"] > 0.3
     assert fitted.report["examination"]["attraction"]["noise"] < fitted.report["examination"]["attraction"]["worth"]
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from index.generation.generation import Generation
-from index.learning.config import FitConfig, Recipe
+from index.learning.config import AVERAGED, FitConfig, Recipe
 from index.learning.examples import Example, Feedback, fold_of, make_example, make_examples
 from index.learning.model_selection import (
     COST,
@@ -330,10 +330,10 @@ def test_all_interpretations_are_validated_on_the_documents_shown(collection: Ge
         [group],
         1.0,
     )
-    graded, debiased, naive = (
-        search._split(interpretation, group) for interpretation in ("graded", "debiased", "naive")
+    graded, debiased, naive, averaged = (
+        search._split(Recipe("weights", interpretation=one), group) for one in ("graded", "debiased", "naive", AVERAGED)
     )
-    assert graded.validation == debiased.validation == naive.validation
+    assert graded.validation == debiased.validation == naive.validation == averaged.validation
     assert all(len(one.gains) == len(one.feedback.shown or {}) < COUNT for one in graded.validation)
     assert all(len(one.gains) == COUNT for one in graded.train)
     assert [len(one.gains) for one in naive.train] != [len(one.gains) for one in debiased.train]
@@ -348,7 +348,8 @@ def test_the_naive_interpretation_is_not_selected_if_it_is_no_better(
     scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in graded]
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in graded}
     interpretations = ClickInterpretations({"graded": graded, "naive": scrambled}, qrels, None)
-    selection, _ = finished(select(collection, interpretations, INITIAL, CONFIG, TrialCache(None)))
+    config = replace(CONFIG, interpretations=("graded", "naive"))
+    selection, _ = finished(select(collection, interpretations, INITIAL, config, TrialCache(None)))
     assert selection.recipe.interpretation == "graded"
     pace = ", learning_rate 0.02"
     assert list(selection.validation) == [
@@ -365,7 +366,8 @@ def test_interpretations_compete_as_equals(collection: Generation, monkeypatch: 
     scrambled = [replace(one, gains=np.roll(one.gains, 7)) for one in right]
     qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in right}
     interpretations = ClickInterpretations({"graded": scrambled, "naive": right}, qrels, None)
-    selection, _ = finished(select(collection, interpretations, INITIAL, CONFIG, TrialCache(None)))
+    config = replace(CONFIG, interpretations=("graded", "naive"))
+    selection, _ = finished(select(collection, interpretations, INITIAL, config, TrialCache(None)))
     assert (selection.recipe.name, selection.recipe.interpretation) == ("projection", "naive")
     pace = ", learning_rate 0.02"
     assert list(selection.validation) == ["initial", f"projection{pace}", f"projection{pace}, naive"]

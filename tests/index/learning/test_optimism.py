@@ -22,13 +22,14 @@ QUERIES, FOLDS, EPOCHS = 60, 4, 8
 
 
 def folds_of_noise(seed: int) -> dict[Recipe, Measured]:
-    """Return an initial recipe and a recipe whose epochs are all as good; each fold kept its best epoch."""
+    """Return an initial recipe and a recipe whose epochs are all as good; the best over all folds is kept."""
     random = np.random.default_rng(seed)
     start = random.uniform(0.2, 0.8, QUERIES)
-    values, trials, untrained = start.copy(), [], []
+    trials, untrained = [], []
+    every = start + random.normal(0, 0.2, (EPOCHS, QUERIES))
+    values = every[np.argmax(every.mean(axis=1))]
     for columns in np.array_split(np.arange(QUERIES), FOLDS):
-        epochs = start[columns] + random.normal(0, 0.1, (EPOCHS, len(columns)))
-        values[columns] = epochs[np.argmax(epochs.mean(axis=1))]
+        epochs = every[:, columns]
         trials.append(Epochs(columns, epochs, 2 * epochs))
         untrained.append(Epochs(columns, start[columns][None], 2 * start[columns][None]))
     return {BASE: Measured(start, 2 * start, untrained), WEIGHTS: Measured(values, 2 * values, trials)}
@@ -61,9 +62,12 @@ def test_a_gain_in_clicks_that_the_choice_did_not_use_has_no_overestimate() -> N
         table = folds_of_noise(seed)
         clicks = random.normal(0.1, 0.05, QUERIES)  # the gain of every epoch, whatever its nDCG@10
         clicks[::3] = np.nan
-        trials = [replace(one, clicks=np.tile(clicks[one.columns], (EPOCHS, 1))) for one in table[WEIGHTS].trials]
+        trials = [
+            replace(one, ndcg=one.ndcg + 0.1, clicks=np.tile(clicks[one.columns], (EPOCHS, 1)))
+            for one in table[WEIGHTS].trials
+        ]  # so much better in nDCG@10 that only the epochs are in doubt
         before = replace(table[BASE], clicks=np.zeros(QUERIES) + 0 * clicks)
-        better = Measured(table[WEIGHTS].values, clicks, trials)
+        better = Measured(table[WEIGHTS].values + 0.1, clicks, trials)
         corrected.append(_optimism({BASE: before, WEIGHTS: better}, BASE, WEIGHTS, CONFIG)[CLICKS])
     assert np.mean(corrected) < 0.01
 
@@ -79,6 +83,15 @@ def test_on_all_queries_the_epochs_are_those_of_the_trials() -> None:
     assert found.values.tolist() == [0.5, 0.1, 0.4]
     assert found.at(np.asarray([1, 1, 1])).values.tolist() == [0.5, 0.1, 0.4], "of equal epochs the first"
     assert found.at(np.asarray([0, 2, 1])).values.tolist() == [0.3, 0.3, 0.4]
+
+
+def test_all_folds_have_one_number_of_epochs_on_a_sample() -> None:
+    ndcg = (np.asarray([[0.1, 0.1], [0.2, 0.6]]), np.asarray([[0.5], [0.4], [0.8]]))
+    trials = [Epochs(np.asarray([0, 1]), ndcg[0], ndcg[0]), Epochs(np.asarray([2]), ndcg[1], ndcg[1])]
+    found = Measured(np.zeros(3), np.zeros(3), trials)
+    assert found.at(np.asarray([1, 1, 1])).values.tolist() == [0.2, 0.6, 0.8], "the shorter trial keeps its last epoch"
+    assert found.at(np.asarray([3, 0, 0])).values.tolist() == [0.2, 0.6, 0.4], "the first of equal numbers of epochs"
+    assert found.at(np.asarray([0, 0, 0])).values.tolist() == [0.1, 0.1, 0.5]
 
 
 def test_the_likelihood_of_clicks_follows_the_epoch_that_ndcg_chooses() -> None:

@@ -1,0 +1,154 @@
+"""The mean of heads that are trained on several readings of the same clicks, and the number of epochs of all folds."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from index.generation.generation import Generation
+from index.learning.config import AVERAGED, AVERAGED_OF, Recipe
+from index.learning.examples import Example, fold_of, make_examples
+from index.learning.model_selection import CLICK_COST, COST, RECIPES, ClickInterpretations, _RecipeSearch, label, select
+from index.learning.trainer import TrainingSplit, Trial, _Validation, at_common_epoch, mean_head, run_trial
+from index.learning.trial_cache import TrialCache
+from index.ranking.attention import AttentionHead
+from tests.index.learning_fixtures import CONFIG, COUNT, INITIAL, QUICK, asked, collection_of, finished
+
+WEIGHTS = Recipe("weights", interpretation=AVERAGED)
+Parameters = dict[str, list[float]]
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+    return collection_of(tmp_path_factory.mktemp("collection"))
+
+
+def readings(collection: Generation) -> tuple[list[Example], list[Example]]:
+    """Return examples that pull in two directions: shifted queries, and the same with other relevant documents."""
+    one = make_examples(collection, asked(shifted=True), lambda vector: vector[None], COUNT)
+    return one, [replace(each, gains=np.roll(each.gains, 3)) for each in one]
+
+
+def interpretations(collection: Generation) -> ClickInterpretations:
+    graded, debiased = readings(collection)
+    qrels = {one.feedback.query_key: {str(row): 1 for row in one.feedback.gains} for one in graded}
+    return ClickInterpretations({"graded": graded, "debiased": debiased, "naive": debiased}, qrels, None)
+
+
+def parameters(head: AttentionHead) -> Parameters:
+    return {name: np.ravel(value).tolist() for name, value in head.parameters_by_name().items()}
+
+
+def trained(
+    collection: Generation, train: Sequence[Example], beside: Sequence[Sequence[Example]] = (), epochs: int = 2
+) -> AttentionHead:
+    data = TrainingSplit(train, (), {}, beside=beside)
+    return finished(run_trial(collection, data, INITIAL, WEIGHTS, epochs, CONFIG))[0].head
+
+
+def test_the_mean_head_has_the_mean_of_every_parameter() -> None:
+    first, second = AttentionHead(INITIAL), AttentionHead(INITIAL)
+    second = second.changed(beta=second.beta + 2, null=second.null - 1)
+    mean = mean_head([first, second])
+    assert mean.config == first.config
+    assert mean.beta.tolist() == pytest.approx((first.beta + 1).tolist())
+    assert mean.null.tolist() == pytest.approx((first.null - 0.5).tolist())
+    assert parameters(mean_head([first])) == parameters(first)
+
+
+def test_a_trial_with_two_readings_is_the_mean_of_a_trial_of_each(collection: Generation) -> None:
+    one, other = readings(collection)
+    both = trained(collection, one, [other])
+    alone = [trained(collection, one), trained(collection, other)]
+    assert parameters(alone[0]) != parameters(alone[1])
+    assert parameters(both) == parameters(mean_head(alone))
+
+
+def test_the_mean_is_what_is_validated(collection: Generation) -> None:
+    known = interpretations(collection)
+    graded, debiased = known.examples["graded"], known.examples["debiased"]
+    data = TrainingSplit(graded[20:], graded[:20], known.qrels, beside=[debiased[20:]])
+    trial = finished(run_trial(collection, data, INITIAL, WEIGHTS, 2, CONFIG))[0]
+    assert len(trial.history) == 2
+    for epoch, measured in enumerate(trial.history, 1):
+        mean = trained(collection, graded[20:], [debiased[20:]], epoch)
+        assert parameters(trial.heads[epoch - 1]) == parameters(mean)
+        assert _Validation(collection, data).measure(mean)[0] == measured
+
+
+def test_an_averaged_recipe_trains_on_both_readings_without_the_fold(collection: Generation) -> None:
+    known = interpretations(collection)
+    group = frozenset([fold_of(known.examples["graded"][0].feedback.query_key)])
+    split = known.split_for(WEIGHTS, (), group)
+    assert len(split.beside) == len(AVERAGED_OF) - 1
+    for examples in (split.train, *split.beside):
+        assert 0 < len(examples) < len(known.examples["graded"])
+        assert all(fold_of(one.feedback.query_key) not in group for one in examples)
+    assert known.split_for(Recipe("weights", interpretation="naive")).beside == []
+
+
+def test_a_reading_without_examples_is_left_out(collection: Generation) -> None:
+    graded, _ = readings(collection)
+    for examples in ({"graded": graded, "debiased": []}, {"graded": [], "debiased": graded}):
+        split = ClickInterpretations(examples, {}, None).split_for(WEIGHTS)
+        assert (split.train, split.beside) == (graded, [])
+
+
+def test_without_clicks_recipes_are_graded(collection: Generation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", QUICK[:2])
+    known = interpretations(collection)
+    judged = replace(known, examples={"graded": known.examples["graded"]})
+    for given, wanted in ((judged, "graded"), (known, AVERAGED)):
+        selection, _ = finished(select(collection, given, INITIAL, CONFIG, TrialCache(None)))
+        assert selection.as_dict()["reading"] == wanted
+
+
+def test_examples_of_clicks_cost_less(collection: Generation) -> None:
+    known = interpretations(collection)
+    search = _RecipeSearch(collection, known, INITIAL, CONFIG, TrialCache(None), [frozenset([2])], 1e9)
+    examples = len(known.examples["graded"])
+    for recipe in RECIPES[1:]:
+        once = COST[recipe.query_projection] * examples * CONFIG.epochs
+        prices = {"graded": 1.0, "debiased": CLICK_COST, AVERAGED: 1 + CLICK_COST}
+        found = {name: search._cost(replace(recipe, interpretation=name)) for name in prices}
+        assert found == {name: pytest.approx(once * price) for name, price in prices.items()}
+
+
+def test_the_name_of_an_averaged_recipe_says_so() -> None:
+    assert label(WEIGHTS, WEIGHTS.rank) == "weights, averaged"
+
+
+# --- One number of epochs ---
+
+
+def trial_of(*history: dict[str, float]) -> Trial:
+    heads = tuple(AttentionHead(INITIAL).changed(hop=at) for at in range(1, len(history) + 1))
+    best = max(range(len(history)), key=lambda at: sum(history[at].values()))
+    return Trial(heads[best], best + 1, history[best], history, tuple({"a": -1.0} for _ in history), heads)
+
+
+def test_all_folds_end_after_the_number_of_epochs_that_is_best_over_all_queries() -> None:
+    one = trial_of({"a": 0.5}, {"a": 0.4}, {"a": 0.3})
+    other = trial_of({"b": 0.1, "c": 0.1}, {"b": 0.4, "c": 0.5}, {"b": 0.2, "c": 0.3})
+    ended = at_common_epoch({2: one, 3: other, 4: one})
+    assert {fold: trial.epochs for fold, trial in ended.items()} == {2: 2, 3: 2, 4: 2}
+    assert (ended[2].measured, ended[3].measured) == ({"a": 0.4}, {"b": 0.4, "c": 0.5})
+    assert [float(ended[fold].head.hop) for fold in (2, 3)] == [2.0, 2.0]
+    assert ended[2] is ended[4], "folds that share a trial share it afterwards"
+
+
+def test_a_fold_that_stopped_before_keeps_its_last_epoch() -> None:
+    ended = at_common_epoch({2: trial_of({"a": 0.5}, {"a": 0.4}), 3: trial_of({"b": 0.1}, {"b": 0.2}, {"b": 0.9})})
+    assert {fold: trial.epochs for fold, trial in ended.items()} == {2: 2, 3: 3}
+
+
+def test_of_equal_numbers_of_epochs_the_first_is_taken() -> None:
+    ended = at_common_epoch({2: trial_of({"a": 0.5}, {"a": 0.5})})
+    assert ended[2].epochs == 1
+
+
+def test_trials_without_training_stay_as_they_are() -> None:
+    untrained = Trial(AttentionHead(INITIAL), 0, {"a": 0.5})
+    assert at_common_epoch({2: untrained}) == {2: untrained}
+    assert at_common_epoch({}) == {}
