@@ -52,7 +52,7 @@ class FitConfig:
     """Least number of explored lists for the interpretation `explored`."""
     max_train_queries: int = 4_000
     max_clicked_queries: int = 3_400
-    """Instead of `max_train_queries` for a log of clicks, on which two heads are trained in the same budget."""
+    """Instead of `max_train_queries` where most queries have clicks: two heads are trained in the same budget."""
     max_test_queries: int = 1_500
 
 

@@ -76,8 +76,9 @@ def fit(
         raise NotEnoughFeedback(known, config.min_queries)
     initial = replace(initial or champion.config, trees=0)
     clicks = estimate_clicks([*learn, *silent])
-    clicked = any(one.shown is not None for one in learn)
-    learn = sample(learn, config.max_clicked_queries if clicked else config.max_train_queries, config.seed)
+    clicked = sum(one.shown is not None for one in learn)
+    most = config.max_clicked_queries if 2 * clicked > len(learn) else config.max_train_queries
+    learn = sample(learn, most, config.seed)
     explored = _explored(feedback, config)
     interpretations = yield from _interpret(generation, learn, initial, clicks, config, explored)
     inputs = _inputs(generation, [*learn, *explored], clicks, initial, config) if cache else ""

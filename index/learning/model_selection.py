@@ -181,8 +181,7 @@ class _RecipeSearch:
         """Return the nominal seconds of a recipe's trials on all folds."""
         if not recipe.weights:
             return 0.0
-        sets = zip(recipe.readings, self.interpretations.read_by(recipe), strict=True)
-        examples = sum(len(one) * (1.0 if reading == "graded" else CLICK_COST) for reading, one in sets)
+        examples = sum(_cost_of(one) for examples in self.interpretations.read_by(recipe) for one in examples)
         seconds = COST[recipe.query_projection] + (VALUES_COST if recipe.values else 0.0)
         return seconds * examples * self.config.epochs * len(self.groups)
 
@@ -238,7 +237,10 @@ def _groups(examples: Sequence[Example], config: FitConfig) -> list[frozenset[in
 def _try_level(
     search: _RecipeSearch, level: Recipe, base: Recipe, interpretations: Sequence[str]
 ) -> Generator[Step, None, None]:
-    """Try a recipe with every interpretation of clicks, the best before it first: the cost budget may end."""
+    """Try a recipe with every interpretation of clicks, the best before it first: the cost budget may end.
+
+    If it is too small for two heads, only the graded one is trained: a log with many judgments beside its clicks.
+    """
     values = _values(search.table())
 
     def mean(interpretation: str) -> float:
@@ -246,7 +248,10 @@ def _try_level(
         return max(map(_mean, tried), default=0.0)
 
     for interpretation in sorted(interpretations, key=mean, reverse=True):
-        yield from search.attempt(replace(level, rank=base.rank, interpretation=interpretation))
+        recipe = replace(level, rank=base.rank, interpretation=interpretation)
+        tried = yield from search.attempt(recipe)
+        if not tried and interpretation == AVERAGED:
+            yield from search.attempt(replace(recipe, interpretation="graded"))
 
 
 def _try_variants(search: _RecipeSearch, selected: Recipe) -> Generator[Step, None, None]:
@@ -259,6 +264,11 @@ def _try_variants(search: _RecipeSearch, selected: Recipe) -> Generator[Step, No
             search.skip(variant)
             continue
         yield from search.attempt(variant)
+
+
+def _cost_of(example: Example) -> float:
+    """Return the cost of an example, relative to one of judgments. Clicks that are graded count as judgments."""
+    return CLICK_COST if example.feedback.shown is not None and example.slates is None else 1.0
 
 
 def _values(table: Table) -> Values:

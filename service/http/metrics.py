@@ -1,8 +1,10 @@
 """The Prometheus metrics of the service."""
 
 import json
+import time
 from collections import Counter as Sum
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import Metric
@@ -19,6 +21,17 @@ REQUESTS = Counter("softseek_requests_total", "Requests answered, by status clas
 
 ENDS = ("", "_bucket", "_count", "_sum", "_total")
 """What the name of a sample has after the name of its metric."""
+
+
+@contextmanager
+def observed_search(mode: str) -> Iterator[None]:
+    """Count a search with its seconds when the block ends without an exception.
+
+    A search that fails, that its client leaves or that a worker passes on is not counted: another process answers it.
+    """
+    started = time.perf_counter()
+    yield
+    SEARCH_SECONDS.labels(mode=mode).observe(time.perf_counter() - started)
 
 
 def samples() -> dict[str, float]:

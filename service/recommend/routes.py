@@ -8,7 +8,7 @@ from fastapi.responses import Response
 
 from service.http.access import Asking
 from service.http.answers import answers
-from service.http.metrics import SEARCH_SECONDS
+from service.http.metrics import observed_search
 from service.http.presence import result_for
 from service.http.requests import StrictRoute
 from service.recommend import actions
@@ -27,7 +27,7 @@ async def recommend(
     arrived = time.perf_counter()
     state = runtime.collection(collection)
     forced = asking.caller.condition
-    with SEARCH_SECONDS.labels(mode="recommend").time():
+    with observed_search("recommend"):
         work = runtime.run_search(lambda: orjson.dumps(actions.answer(runtime, state, request, arrived, forced)))
         body = await result_for(http.scope, work)
     return Response(body, media_type="application/json")

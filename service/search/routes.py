@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from service.http.access import Asked, Asking, Caller
 from service.http.answers import answers
-from service.http.metrics import SEARCH_SECONDS
+from service.http.metrics import observed_search
 from service.http.presence import result_for
 from service.http.problems import Problem, not_found, problem_of
 from service.http.requests import Strict, StrictRoute
@@ -132,7 +132,7 @@ async def _answered(
     """
     arrived = time.perf_counter()
     state = runtime.collection(collection)
-    with SEARCH_SECONDS.labels(mode=request.mode).time():
+    with observed_search(request.mode):
         work = runtime.run_search(lambda: converted(actions.answer(runtime, state, request, arrived, caller)))
         return await result_for(scope, work)
 

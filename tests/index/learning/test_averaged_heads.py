@@ -1,13 +1,14 @@
 """The mean of heads that are trained on several readings of the same clicks, and the number of epochs of all folds."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from index.generation.generation import Generation
-from index.learning.config import AVERAGED, AVERAGED_OF, Recipe
+from index.learning.config import AVERAGED, AVERAGED_OF, Recipe, Step
 from index.learning.examples import Example, fold_of, make_examples
 from index.learning.model_selection import CLICK_COST, COST, RECIPES, ClickInterpretations, _RecipeSearch, label, select
 from index.learning.trainer import TrainingSplit, Trial, _Validation, at_common_epoch, mean_head, run_trial
@@ -27,7 +28,11 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Generation:
 def readings(collection: Generation) -> tuple[list[Example], list[Example]]:
     """Return examples that pull in two directions: shifted queries, and the same with other relevant documents."""
     one = make_examples(collection, asked(shifted=True), lambda vector: vector[None], COUNT)
-    return one, [replace(each, gains=np.roll(each.gains, 3)) for each in one]
+    shown = [replace(each.feedback, shown={row: {1: 1} for row in each.feedback.gains}) for each in one]
+    other = [
+        replace(each, feedback=clicked, gains=np.roll(each.gains, 3)) for each, clicked in zip(one, shown, strict=True)
+    ]
+    return one, other
 
 
 def interpretations(collection: Generation) -> ClickInterpretations:
@@ -115,6 +120,27 @@ def test_examples_of_clicks_cost_less(collection: Generation) -> None:
         assert found == {name: pytest.approx(once * price) for name, price in prices.items()}
 
 
+def test_judgments_beside_clicks_cost_what_they_cost_alone(collection: Generation) -> None:
+    known = interpretations(collection)
+    graded, debiased = known.examples["graded"], known.examples["debiased"]
+    mixed = replace(known, examples={"graded": graded, "debiased": [*graded[:90], *debiased[90:]]})
+    search = _RecipeSearch(collection, mixed, INITIAL, CONFIG, TrialCache(None), [frozenset([2])], 1e9)
+    clicks = len(debiased[90:])
+    examples = len(graded) + 90 + CLICK_COST * clicks
+    assert search._cost(WEIGHTS) == pytest.approx(COST[False] * examples * CONFIG.epochs)
+
+
+def test_a_budget_for_one_head_trains_the_graded_one(collection: Generation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", QUICK[:2])
+    known = interpretations(collection)
+    once = COST[False] * len(known.examples["graded"]) * CONFIG.epochs
+    wanted = {1.1: ["initial, averaged", "weights"], 1.4: ["initial, averaged", "weights, averaged"]}
+    for budget, tried in wanted.items():
+        config = replace(CONFIG, cost_budget=budget * once)
+        selection, _ = finished(select(collection, known, INITIAL, config, TrialCache(None)))
+        assert list(selection.validation) == tried
+
+
 def test_the_name_of_an_averaged_recipe_says_so() -> None:
     assert label(WEIGHTS, WEIGHTS.rank) == "weights, averaged"
 
@@ -136,6 +162,22 @@ def test_all_folds_end_after_the_number_of_epochs_that_is_best_over_all_queries(
     assert (ended[2].measured, ended[3].measured) == ({"a": 0.4}, {"b": 0.4, "c": 0.5})
     assert [float(ended[fold].head.hop) for fold in (2, 3)] == [2.0, 2.0]
     assert ended[2] is ended[4], "folds that share a trial share it afterwards"
+
+
+def test_the_trials_of_a_recipe_end_after_one_number_of_epochs(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories: dict[int, list[dict[str, float]]] = {2: [{"a": 0.5}, {"a": 0.4}], 3: [{"b": 0.1}, {"b": 0.4}]}
+
+    def known(_: Generation, data: TrainingSplit, *others: Any) -> Generator[Step, None, Trial]:
+        yield Step("choose", 1, 1)
+        return trial_of(*histories[data.fold])
+
+    monkeypatch.setattr("index.learning.model_selection.run_trial", known)
+    groups = [frozenset([fold]) for fold in histories]
+    search = _RecipeSearch(collection, interpretations(collection), INITIAL, CONFIG, TrialCache(None), groups, 1e9)
+    finished(search.attempt(WEIGHTS))
+    assert {fold: trial.epochs for fold, trial in search.made[WEIGHTS].items()} == {2: 2, 3: 2}
 
 
 def test_a_fold_that_stopped_before_keeps_its_last_epoch() -> None:

@@ -56,6 +56,12 @@ def test_training_learns_from_clicks_as_from_judgments(collection: Generation) -
     assert fitted.report["examination"]["attraction"]["noise"] < fitted.report["examination"]["attraction"]["worth"]
 
 
+def test_a_log_of_clicks_has_a_limit_of_queries_of_its_own(collection: Generation) -> None:
+    config = replace(CONFIG, max_clicked_queries=40, max_train_queries=50)
+    for feedback, most in ((shuffled(), 40), (asked(shifted=True), 50)):
+        assert run(collection, feedback, config)[0].report["queries"]["train"] == most
+
+
 def test_training_learns_from_lists_shown_once(collection: Generation) -> None:
     once = [replace(one, shown={row: {1 + row % 10: 1} for row in range(10)} | {next(iter(one.gains)): {1: 1}})
             for one in asked(shifted=True)]  # fmt: skip

@@ -56,6 +56,19 @@ def test_trees_learn_that_long_documents_are_right(tmp_path: Path) -> None:
     assert found.decision.promote, found.decision.reasons
 
 
+@pytest.mark.parametrize(("reading", "trees"), [("averaged", 40), ("graded", 40), ("debiased", 0)])
+def test_trees_learn_from_clicks_where_a_reading_grades_them(tmp_path: Path, reading: str, trees: int) -> None:
+    clicked = [
+        replace(one, gains={row: 20.0}, shown={row - 1: {1: 20}, row: {2: 20}}, clicks={row: {2: 20}})
+        for one in feedback(right=1)
+        for row in one.gains
+    ]
+    config = replace(CONFIG, interpretations=(reading,))
+    found = finished(fit(collection(tmp_path), clicked, HEAD, config))[0]
+    assert found.report["recipe"]["reading"] == reading
+    assert found.report["trees"]["chosen"] == trees
+
+
 def test_trees_are_left_out_where_chance_decides(tmp_path: Path) -> None:
     found = fitted(tmp_path, right=2)
     assert found.report["trees"]["chosen"] == 0

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from service.http.metrics import samples
 from service.http.request_counter import NOT_MIRRORED
 from tests.service.authorised import bearer
 from tests.service.workers.pairs import VOLATILE, Pair, paired
@@ -43,6 +44,20 @@ def test_the_other_process_recommends_while_a_stored_document_is_not_published(p
     assert pair.worker.post(RECOMMEND, json={"like": ["yew"]}).status_code == NOT_MIRRORED
     pair.publish()
     assert {hit["id"] for hit in same(pair, like=["yew"])["hits"]} == set(TREES)
+
+
+def test_a_request_that_is_passed_on_is_counted_by_the_process_that_answers(pair: Pair) -> None:
+    def counted() -> float:
+        return sum(
+            number for name, number in samples().items() if "search_seconds_count" in name and "recommend" in name
+        )
+
+    pair.client.put("/v1/collections/default/documents/yew", json={"text": "a yew tree"}).raise_for_status()
+    before = counted()
+    assert pair.worker.post(RECOMMEND, json={"like": ["yew"]}).status_code == NOT_MIRRORED
+    assert counted() == before
+    assert pair.client.post(RECOMMEND, json={"like": ["yew"]}).status_code == 200
+    assert counted() == before + 1
 
 
 def test_the_other_process_recommends_while_a_deletion_is_not_published(pair: Pair) -> None:
