@@ -43,9 +43,9 @@ CLICK_COST = 0.3
 VALUES_COST = 1.3e-3
 """Nominal seconds that training the second hop adds."""
 NDCG = "nDCG@10"
-"""The measure by which recipes, epochs, hop and trees are chosen."""
+"""The measure by which epochs, hop and trees are chosen, and recipes where there are no clicks."""
 Values = Mapping[Recipe, NDArray[np.float64]]
-"""Recipe -> its measures (queries,) on the same queries."""
+"""Recipe -> the values (queries,) by which it is chosen, on the same queries (`_value`)."""
 Table = Mapping[Recipe, Measured]
 """Recipe -> its measures on the same queries, in the order in which the recipes were tried."""
 
@@ -220,7 +220,7 @@ def select(
     table = search.table()
     values = _values(table)
     selected = _chosen(values, base, config)
-    means = {label(recipe, initial.rank): _mean(each) for recipe, each in values.items()}
+    means = {label(recipe, initial.rank): _mean(each.values) for recipe, each in table.items()}
     overestimate = _optimism(table, base, selected, config)
     skipped = tuple(search.skipped)
     return Selection(selected, search.made[selected], means, len(values[base]), overestimate, skipped)
@@ -245,7 +245,7 @@ def _try_level(
 
     def mean(interpretation: str) -> float:
         tried = [each for one, each in values.items() if one.weights and one.interpretation == interpretation]
-        return max(map(_mean, tried), default=0.0)
+        return max(map(_mean, tried), default=-np.inf)
 
     for interpretation in sorted(interpretations, key=mean, reverse=True):
         recipe = replace(level, rank=base.rank, interpretation=interpretation)
@@ -272,7 +272,17 @@ def _cost_of(example: Example) -> float:
 
 
 def _values(table: Table) -> Values:
-    return {recipe: each.values for recipe, each in table.items()}
+    return {recipe: _value(each) for recipe, each in table.items()}
+
+
+def _value(found: Measured) -> NDArray[np.float64]:
+    """Return the values (queries,) by which a recipe is chosen: nDCG@10, plus the log likelihood per click, if any.
+
+    Grades from a few clicks are nearly noise, and the likelihood uses every click. Both differ between recipes by about
+    as much, so neither is weighted.
+    """
+    value: NDArray[np.float64] = found.values + np.nan_to_num(found.clicks)
+    return value
 
 
 def _chosen(values: Values, base: Recipe, config: FitConfig) -> Recipe:
@@ -313,8 +323,8 @@ def _fold(example: Example) -> int:
 def _optimism(table: Table, base: Recipe, selected: Recipe, config: FitConfig) -> dict[str, float]:
     """Return measure -> the overestimate, >= 0, of the selected recipe's gain by choices on the same queries.
 
-    The choices are the number of epochs of every trial, the recipe, its variant and the interpretation of clicks; all
-    are made by nDCG@10, and repeated so. It is an estimate for the whole procedure, so it may be above 0 where the
+    The choices are the number of epochs, the recipe, its variant and the interpretation of clicks; all are repeated by
+    the measures by which they were made. It is an estimate for the whole procedure, so it may be above 0 where the
     initial recipe was selected.
     """
     if len(table) < 2:
@@ -323,7 +333,7 @@ def _optimism(table: Table, base: Recipe, selected: Recipe, config: FitConfig) -
     def repeated(counts: Counts) -> tuple[Measured, Measured]:
         inside = np.repeat(np.arange(len(counts)), counts)
         at = {recipe: each.at(counts) for recipe, each in table.items()}
-        best = _chosen({recipe: each.values[inside] for recipe, each in at.items()}, base, config)
+        best = _chosen({recipe: _value(each)[inside] for recipe, each in at.items()}, base, config)
         return at[best], at[base]
 
     choices = lru_cache(BOOTSTRAPS)(lambda sample: repeated(np.frombuffer(sample, np.int64)))

@@ -75,7 +75,7 @@ def test_a_run_uses_and_reports_only_the_given_interpretation(clicked: Collectio
 
 
 def test_two_interpretations_are_averaged_by_default(clicked: CollectionClient) -> None:
-    run = clicked.train(**QUICK)
+    run = clicked.train(**QUICK | {"budget_seconds": 2})
     assert (run["status"], run["click_reading"]) == ("succeeded", "auto")
     assert interpretations_of_recipes(run) == {run["report"]["recipe"]["reading"]} == {"averaged"}
     assert clicked.get(f"models/{run['model_version']}")["lineage"]["click_reading"] == "auto"

@@ -8,9 +8,22 @@ import numpy as np
 import pytest
 
 from index.generation.generation import Generation
+from index.learning.click_likelihood import CLICKS
 from index.learning.config import AVERAGED, AVERAGED_OF, Recipe, Step
 from index.learning.examples import Example, fold_of, make_examples
-from index.learning.model_selection import CLICK_COST, COST, RECIPES, ClickInterpretations, _RecipeSearch, label, select
+from index.learning.model_selection import (
+    CLICK_COST,
+    COST,
+    RECIPES,
+    ClickInterpretations,
+    _chosen,
+    _optimism,
+    _RecipeSearch,
+    _values,
+    label,
+    select,
+)
+from index.learning.optimism import Measured
 from index.learning.trainer import TrainingSplit, Trial, _Validation, at_common_epoch, mean_head, run_trial
 from index.learning.trial_cache import TrialCache
 from index.ranking.attention import AttentionHead
@@ -143,6 +156,39 @@ def test_a_budget_for_one_head_trains_the_graded_one(collection: Generation, mon
 
 def test_the_name_of_an_averaged_recipe_says_so() -> None:
     assert label(WEIGHTS, WEIGHTS.rank) == "weights, averaged"
+
+
+# --- The value by which recipes are chosen ---
+
+
+def found(ndcg: float, clicks: float | None, queries: int = 40) -> Measured:
+    """Return equal measures of all queries; clicks: None for queries without clicks."""
+    likelihoods = np.full(queries, np.nan if clicks is None else clicks)
+    return Measured(np.full(queries, ndcg) + np.linspace(-0.1, 0.1, queries), likelihoods, [])
+
+
+@pytest.mark.parametrize(
+    ("better", "chosen"),
+    [(found(0.49, -1.4), True), (found(0.51, -1.6), False), (found(0.51, None), True), (found(0.49, None), False)],
+)
+def test_a_recipe_is_chosen_by_ndcg_plus_the_likelihood_of_clicks(better: Measured, chosen: bool) -> None:
+    base = Recipe("initial", weights=False)
+    before = found(0.5, None if np.isnan(better.clicks).all() else -1.5)
+    table = {base: before, WEIGHTS: better}
+    assert (_chosen(_values(table), base, CONFIG) == WEIGHTS) == chosen
+
+
+def test_a_query_without_clicks_counts_by_its_ndcg_alone() -> None:
+    measures = found(0.5, -1.5, 4)
+    measures.clicks[:2] = np.nan
+    value = _values({WEIGHTS: measures})[WEIGHTS]
+    assert value.tolist() == (measures.values + np.asarray([0, 0, -1.5, -1.5])).tolist()
+
+
+def test_the_bootstrap_repeats_the_choice_by_the_same_value() -> None:
+    base = Recipe("initial", weights=False)
+    worse_by_ndcg = {base: found(0.5, -1.5), WEIGHTS: found(0.45, -1.2)}
+    assert _optimism(worse_by_ndcg, base, WEIGHTS, CONFIG)[CLICKS] == pytest.approx(0, abs=1e-9)
 
 
 # --- One number of epochs ---
