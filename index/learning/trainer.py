@@ -123,8 +123,7 @@ def run_trial(
 def mean_head(heads: Sequence[AttentionHead]) -> AttentionHead:
     """Return the head whose parameters are the means over heads that began with the same parameters.
 
-    Such means generalise better than most of their heads (Wortsman et al. 2022, model soups), and no choice among the
-    heads is needed.
+    The mean needs no choice among the heads (model soups, Wortsman et al. 2022).
     """
     if len(heads) == 1:
         return heads[0]
@@ -135,8 +134,8 @@ def mean_head(heads: Sequence[AttentionHead]) -> AttentionHead:
 def at_common_epoch(trials: Mapping[int, Trial]) -> dict[int, Trial]:
     """Return the trials of a recipe, each as it was after the number of epochs that is best over all their queries.
 
-    A trial that stopped before has its last epoch. One number for all trials is a smaller choice than one for each, and
-    so has less optimism; it is also what the final training takes.
+    A trial that stopped earlier has its last epoch. A common number is a smaller choice than a number for each trial,
+    and so has less optimism. The final training takes the same number.
     """
     distinct = {id(trial): trial for trial in trials.values()}.values()
     longest = max((len(trial.measures) for trial in distinct), default=0)

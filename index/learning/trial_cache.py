@@ -21,8 +21,7 @@ from index.records import Floats
 from index.storage.files import write_atomically
 
 FACTS = ("epochs", "measured", "history", "clicks")
-"""The fields of a trial in its record; its heads have a file of their own: the tensors of number 0 are those of its
-`head`, the others those of `heads`."""
+"""The fields of a trial in its record. A second file has the heads after its epochs, or its head without training."""
 
 
 class TrialCache:
@@ -57,16 +56,17 @@ class TrialCache:
             facts = {name: record[name] for name in FACTS}
             if record["sha256"] != _checksum(facts, tensors):
                 return None
-            head, *heads = _heads(config, tensors)
+            heads = _heads(config, tensors)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError):
             return None
         history, clicks = tuple(facts["history"]), tuple(facts["clicks"])
-        return Trial(head, facts["epochs"], facts["measured"], history, clicks, tuple(heads))
+        trial = Trial(heads[0], facts["epochs"], facts["measured"], history, clicks, tuple(heads) if history else ())
+        return trial.after(trial.epochs)
 
     def _write(self, name: str, trial: Trial) -> None:
         if self._directory is None:
             return
-        path, tensors = self._path(name), _tensors((trial.head, *trial.heads))
+        path, tensors = self._path(name), _tensors(trial.heads or (trial.head,))
         facts = {"epochs": trial.epochs, "measured": trial.measured}
         facts |= {"history": list(trial.history), "clicks": list(trial.clicks)}
         record = facts | {"sha256": _checksum(facts, tensors)}
