@@ -26,9 +26,9 @@ import httpx
 
 from benchmarks.overload_tables import loads
 from benchmarks.result_file import add_out, publish
-from benchmarks.servers.connections import Connections
 from benchmarks.servers.http1 import HOST, read_answer, request
-from benchmarks.servers.load import NO_CONNECTION, percentile
+from benchmarks.servers.load import percentile
+from benchmarks.servers.open_loop import open_loop
 from benchmarks.service_process import started
 
 DOCUMENTS = 2_000
@@ -138,11 +138,11 @@ async def _load(
     until = time.perf_counter() + seconds
     watch = asyncio.create_task(_watch(port, until, tally))
     if kind == "open":
-        await _open_loop(port, rate, until, tally, numbers)
+        await _open_loop(port, rate, seconds, tally)
     else:
         await asyncio.gather(*(_client(port, until, patience, tally, numbers) for _ in range(int(clients))))
     await watch
-    return tally.figures(seconds)
+    return tally.figures(seconds) | {"generator_cores": time.process_time() / seconds}
 
 
 async def _watch(port: int, until: float, tally: Tally) -> None:
@@ -153,33 +153,13 @@ async def _watch(port: int, until: float, tally: Tally) -> None:
         await asyncio.sleep(LIVE_SECONDS)
 
 
-async def _open_loop(port: int, rate: float, until: float, tally: Tally, numbers: Iterator[int]) -> None:
+async def _open_loop(port: int, rate: float, seconds: float, tally: Tally) -> None:
     """Send searches at a fixed rate, each on a connection that no other request uses at the time."""
-    connections = Connections(port)
-    tasks: set[asyncio.Task[None]] = set()
-    begun = time.perf_counter()
-    sent = 0
-    while (now := time.perf_counter()) < until:
-        for _ in range(int((now - begun) * rate) - sent):
-            sent += 1
-            if len(tasks) >= MOST_OPEN:
-                tally.late += 1
-                continue
-            task = asyncio.create_task(_arrive(connections, next(numbers), tally))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-        await asyncio.sleep(0.002)
-    await asyncio.gather(*tasks)
-    connections.close()
-
-
-async def _arrive(connections: Connections, number: int, tally: Tally) -> None:
-    begun = time.perf_counter()
-    found = await connections.send(_search(number))
-    if found.status == NO_CONNECTION:
-        tally.failed += 1
-    else:
-        tally.add(found.status, time.perf_counter() - begun)
+    done = await asyncio.to_thread(open_loop, port, _search, rate, seconds, MOST_OPEN)
+    for status, times in done.seconds.items():
+        for one in times:
+            tally.add(status, one)
+    tally.late += done.late
 
 
 async def _client(port: int, until: float, patience: float, tally: Tally, numbers: Iterator[int]) -> None:

@@ -12,7 +12,15 @@ LOADS = {
     "impatient": "256 clients that leave after .3 s",
     "very_impatient": "256 clients that leave after .1 s",
 }
-HEADINGS = ["load", "answers/s", "share of the capacity", "p99, ms", "refusals, p99, ms", "/livez, slowest, ms"]
+HEADINGS = [
+    "load",
+    "answers/s",
+    "share of the capacity",
+    "p99, ms",
+    "refusals, p99, ms",
+    "/livez, slowest, ms",
+    "cores of the generator",
+]
 
 
 def rows(figures: Mapping[str, Any]) -> list[list[str]]:
@@ -24,6 +32,7 @@ def rows(figures: Mapping[str, Any]) -> list[list[str]]:
             number(figures[name]["goodput"], 1),
             number(figures[name]["goodput"] / capacity, 2),
             *(significant(figures[name][one]) for one in ("good_p99_ms", "refused_p99_ms", "live_max_ms")),
+            number(figures[name]["generator_cores"], 2),
         ]
         for name, label in LOADS.items()
     ]

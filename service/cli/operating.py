@@ -19,6 +19,7 @@ from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
 from service.cli.options import DataOption, JsonOption, UrlOption
 from service.cli.protection import protect
 from service.runtime.arenas import limit_arenas
+from service.runtime.garbage import leave_out_what_exists, pause_collections
 
 if TYPE_CHECKING:
     import uvicorn
@@ -94,6 +95,7 @@ def serve(
     os.umask(0o077)  # the files of the data directory are for their owner alone
     allow_many_open_files()
     limit_arenas()
+    pause_collections()
     stop = StopSignal()
     settings = settings_from(data=data, host=host, port=port, workers=workers, insecure=insecure or None)
     with bind(settings.host, settings.port) as listening, open_runtime(settings, new) as runtime:
@@ -114,8 +116,9 @@ def serve_alone(settings: "Settings", runtime: "Runtime", listening: socket.sock
     from service.http.connection import Patience, bounded
     from service.http.server import server_config
 
-    connections = bounded(Patience(settings.max_connections), lambda: runtime.search_pool.is_full)
+    connections = bounded(Patience(settings.max_connections), lambda: runtime.search_pool.free_places)
     stop.server = uvicorn.Server(server_config(create_app(settings, runtime), connections))
+    leave_out_what_exists()
     stop.server.run(sockets=[listening])
 
 
@@ -133,9 +136,10 @@ def serve_with_workers(settings: "Settings", runtime: "Runtime", listening: sock
         internal.bind(str(address))
         workers = Workers(runtime, settings.processes - 1, address)
         patience = Patience(2 * settings.max_connections)  # what workers pass on comes on connections of its own
-        connections = bounded(patience, lambda: runtime.search_pool.is_full, lambda: workers.cells.count_closed(0))
+        connections = bounded(patience, lambda: runtime.search_pool.free_places, lambda: workers.cells.count_closed(0))
         app = create_app(settings, runtime, before_answers=workers.publisher.publish)
         stop.server = SharedServer(server_config(app, connections), listening, internal, workers)
+        leave_out_what_exists()
         try:
             stop.server.run()
         finally:

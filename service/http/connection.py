@@ -6,9 +6,11 @@ microseconds, so overload costs little.
 """
 
 import asyncio
+import math
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -34,6 +36,7 @@ LOOKS = 4
 HEAD_TOO_LARGE = Problem(431, "head_too_large", f"the head of a request must not exceed {MAX_HEAD_BYTES} bytes")
 TOO_SLOW = Problem(408, "request_timeout", "the request arrived too slowly")
 TOO_MANY = Problem(503, "too_many_connections", "too many connections are open", headers={"Retry-After": "1"})
+REFUSED = REQUESTS.labels(status="5xx")
 OVERLOADED = Problem(503, "overloaded", "too many searches are waiting", headers={"Retry-After": "1"})
 
 
@@ -68,7 +71,9 @@ class BoundedConnection(HttpToolsProtocol, Presence):
     """A connection with bounds. `bounded` sets them."""
 
     patience: ClassVar[Patience] = Patience()
-    is_full: ClassVar[Callable[[], bool]] = staticmethod(lambda: False)
+    free_places: ClassVar[Callable[[], float]] = staticmethod(lambda: math.inf)
+    arriving: ClassVar[int] = 0
+    """Searches that were let through and have not taken a place yet: many requests may arrive in a turn of the loop."""
     is_counted = False
     """Whether `when_lost` is called for this connection."""
     when_lost: ClassVar[Callable[[], object]] = staticmethod(lambda: None)
@@ -124,13 +129,15 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         self._moved_since = self._head_since = self.loop.time()
         if not self._is_a_search() or not self._is_free():
             super().on_headers_complete()
+        elif type(self).free_places() <= type(self).arriving:
+            self._refuse_search()
         elif self._client_has_left():
             self.cycle = cast(RequestResponseCycle, _Answered())
             self.transport.abort()
-        elif type(self).is_full():
-            self._refuse_search()
         else:
             super().on_headers_complete()
+            type(self).arriving += 1
+            self.loop.call_soon(type(self)._has_arrived)  # after the first step of the task of this request
 
     def on_body(self, body: bytes) -> None:
         self._framing_bytes = 0
@@ -191,13 +198,17 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         poll.register(self.transport.get_extra_info("socket").fileno(), HAS_LEFT)
         return bool(poll.poll(0))
 
+    @classmethod
+    def _has_arrived(cls) -> None:
+        cls.arriving -= 1
+
     def _refuse_search(self) -> None:
         """Answer 503 before the application sees the request. The connection stays open."""
         closes = self.expect_100_continue or not self.parser.should_keep_alive()
-        path = self.url.partition(b"?")[0].decode("latin-1")
+        path = self.url.partition(b"?")[0]
         self.cycle = cast(RequestResponseCycle, _Answered())
-        self.transport.write(raw_answer(OVERLOADED, path, closes))
-        REQUESTS.labels(status="5xx").inc()
+        self.transport.write(_overloaded(path, closes))
+        REFUSED.inc()
         if closes:
             self.transport.close()
         self.on_response_complete()
@@ -260,13 +271,19 @@ class BoundedConnection(HttpToolsProtocol, Presence):
             self._refuse(TOO_SLOW)
 
 
+@lru_cache(256)
+def _overloaded(path: bytes, closes: bool) -> bytes:
+    """Return the answer to a search that is refused: thousands of them a second differ in their paths alone."""
+    return raw_answer(OVERLOADED, path.decode("latin-1"), closes)
+
+
 def bounded(
-    patience: Patience, is_full: Callable[[], bool], when_lost: Callable[[], object] = lambda: None
+    patience: Patience, free_places: Callable[[], float], when_lost: Callable[[], object] = lambda: None
 ) -> type[BoundedConnection]:
     """Return the class of connections with these bounds.
 
-    is_full: whether the queue of searches has no place. when_lost: called when a connection
+    free_places: returns the places of the queue of searches that are free. when_lost: called when a connection
     with `is_counted` ends.
     """
-    members = {"patience": patience, "is_full": staticmethod(is_full), "when_lost": staticmethod(when_lost)}
+    members = {"patience": patience, "free_places": staticmethod(free_places), "when_lost": staticmethod(when_lost)}
     return type("Connection", (BoundedConnection,), members)

@@ -52,9 +52,14 @@ class SearchPool:
             thread.start()
 
     @property
+    def free_places(self) -> int:
+        """The number of further searches that would find a place."""
+        return self.places - self.taken
+
+    @property
     def is_full(self) -> bool:
         """Whether a further search is refused."""
-        return self.taken >= self.places
+        return self.free_places <= 0
 
     @property
     def has_waiting(self) -> bool:

@@ -5,12 +5,21 @@
 
 import sys
 
-from service.workers.channels import Start, settings_of
-from service.workers.spawner import RUN, serve
-from service.workers.worker import run
+from service.runtime.garbage import pause_collections
+from service.workers.channels import RUN, Start, settings_of
+
+
+def main(arguments: list[str]) -> None:
+    """Run the process that these arguments say."""
+    pause_collections()  # before the imports below, which take most of the start
+    from service.workers.spawner import serve
+    from service.workers.worker import run
+
+    if arguments[0] == RUN:
+        run(Start.of(arguments[1]), settings_of(arguments[2]))
+    else:
+        serve(int(arguments[0]), arguments[1])
+
 
 if __name__ == "__main__":
-    if sys.argv[1] == RUN:
-        run(Start.of(sys.argv[2]), settings_of(sys.argv[3]))
-    else:
-        serve(int(sys.argv[1]), sys.argv[2])
+    main(sys.argv[1:])

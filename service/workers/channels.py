@@ -11,6 +11,8 @@ from service.settings import Settings
 
 READY = {"ready": True}
 """The first message of a worker: it takes connections."""
+RUN = "run"
+"""The first argument of a process that is a single worker."""
 CONNECTION = b"c"
 CELLS_FILE, FEED = "cells", "feed"
 """The file of the cells and the folder of the feed, in the folder of the workers."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Iterator
 
 import structlog
 import uvicorn
@@ -12,6 +13,8 @@ from service.workers.supervisor import Workers
 
 PAUSE_SECONDS = 0.1
 """Time after a connection could not be accepted, such as for too many open files."""
+MOST_AT_ONCE = 64
+"""Connections that are accepted before the event loop does anything else."""
 log = structlog.get_logger()
 
 
@@ -45,5 +48,18 @@ class SharedServer(AcceptingServer):
                 log.warning("not_accepted", reason=str(error))
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
-            if not self._workers.hand_over(connection):
-                await self.serve_connection(connection)
+            await self._place(connection)
+            for further in self._waiting():
+                await self._place(further)
+
+    def _waiting(self) -> Iterator[socket.socket]:
+        """Yield connections that are there already: a turn of the event loop for each takes long while it is busy."""
+        for _ in range(MOST_AT_ONCE):
+            try:
+                yield self._listening.accept()[0]
+            except OSError:  # none is there, or the next turn reports the reason
+                return
+
+    async def _place(self, connection: socket.socket) -> None:
+        if not self._workers.hand_over(connection):
+            await self.serve_connection(connection)

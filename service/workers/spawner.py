@@ -3,7 +3,6 @@
 So a worker is ready in a moment, and the workers share the memory of the libraries and of the encoder's weights.
 """
 
-import gc
 import os
 import signal
 import socket
@@ -14,13 +13,13 @@ import structlog
 
 from index.encoding.encoder import Encoder, load_encoder
 from service.app import configure_logging
+from service.runtime.garbage import leave_out_what_exists
 from service.settings import Settings
 from service.storage.database import ENCODERS
-from service.workers.channels import MOST_START_BYTES, SOCKETS, Start, settings_of
+from service.workers.channels import MOST_START_BYTES, RUN, SOCKETS, Start, settings_of
 from service.workers.worker import run
 
 WARM_UP = "a query"
-RUN = "run"
 log = structlog.get_logger()
 
 
@@ -35,8 +34,7 @@ def serve(descriptor: int, settings_text: str) -> None:
     settings = settings_of(settings_text)
     configure_logging(settings.log_level)
     encoder = _loaded(settings)
-    gc.collect()
-    gc.freeze()  # a collection in a worker would copy the pages of all objects
+    leave_out_what_exists()  # a collection in a worker would also copy the pages of all objects
     orders = socket.socket(fileno=descriptor)
     while True:
         text, descriptors, _, _ = socket.recv_fds(orders, MOST_START_BYTES, SOCKETS)

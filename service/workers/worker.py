@@ -18,6 +18,7 @@ from service.http.connection import Patience, bounded
 from service.http.metrics import samples
 from service.http.request_counter import NOT_MIRRORED
 from service.http.server import server_config
+from service.runtime.garbage import leave_out_what_exists
 from service.settings import Settings
 from service.storage.database import ENCODERS
 from service.workers.accepting import AcceptingServer
@@ -84,9 +85,11 @@ def run(start: Start, settings: Settings, encoder: Encoder | None = None) -> Non
     app.add_exception_handler(NotMirrored, _pass_on)
     build_parser()  # otherwise the first filter waits for it
     patience = Patience(start.max_connections)
-    connections = bounded(patience, lambda: runtime.search_pool.is_full, lambda: cells.count_closed(start.worker))
+    connections = bounded(patience, lambda: runtime.search_pool.free_places, lambda: cells.count_closed(start.worker))
     config = server_config(Dispatch(app, forwarding, lambda: runtime), connections)
-    WorkerServer(config, socket.socket(fileno=start.connections), runtime).run()
+    server = WorkerServer(config, socket.socket(fileno=start.connections), runtime)
+    leave_out_what_exists()
+    server.run()
     runtime.close()
 
 

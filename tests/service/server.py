@@ -30,7 +30,7 @@ def server_of(data: Path, patience: Patience | None = None, **settings: Any) -> 
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         app = create_app(Settings(encoder="hashing", data=data, log_level="warning", **settings))
-        protocol = bounded(patience or Patience(), lambda: app.state.runtime.search_pool.is_full)
+        protocol = bounded(patience or Patience(), lambda: app.state.runtime.search_pool.free_places)
         server = uvicorn.Server(uvicorn.Config(app, loop="uvloop", http=protocol, log_config=None, access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -315,6 +316,44 @@ def test_a_search_whose_client_left_before_it_was_read_reaches_no_application(
         patient.sendall(SEARCH + b'{"q": "y"}')
         free.set()
         assert answer(first)[0] == answer(patient)[0] == 200
+    assert called.count(f"{DEFAULT}/search") == 1
+
+
+def test_of_searches_that_arrive_together_only_as_many_as_find_a_place_reach_the_application(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, called = server[1], []
+    stack = app.middleware_stack
+    begun, free = threading.Event(), threading.Event()
+
+    async def seen(scope: Any, receive: Any, send: Any) -> None:
+        called.append(scope["path"])
+        if scope["path"] == "/livez":
+            begun.set()
+            free.wait(DEADLINE_SECONDS)  # holds the event loop
+        assert stack is not None
+        await stack(scope, receive, send)
+
+    gate = hold(server, 2)  # of three places
+    monkeypatch.setattr(app, "middleware_stack", seen)
+    with contextlib.ExitStack() as opened:
+        first = opened.enter_context(connected(server))
+        searching = [opened.enter_context(connected(server)) for _ in range(4)]
+        for one in searching:
+            one.sendall(HEAD.replace(b"/livez", b"/readyz") + b"\r\n")
+            assert answer(one)[0] == 200  # the server has accepted the connection
+        first.sendall(HEAD + b"\r\n")
+        assert begun.wait(DEADLINE_SECONDS)
+        for one in searching:
+            one.sendall(SEARCH + b'{"q": "x"}')
+        free.set()
+        assert answer(first)[0] == 200
+        while len(searching) > 1:
+            for one in select.select(searching, [], [], DEADLINE_SECONDS)[0]:
+                assert answer(one)[0] == 503
+                searching.remove(one)
+        gate.set()
+        assert answer(searching[0])[0] == 200
     assert called.count(f"{DEFAULT}/search") == 1
 
 

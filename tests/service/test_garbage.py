@@ -1,0 +1,34 @@
+"""The garbage collector leaves alone what exists when the service has started."""
+
+import pytest
+
+from tests.service.test_imports import printed_by
+
+STARTED = """
+import gc, tempfile
+import uvicorn
+from service.cli import operating
+found = []
+uvicorn.Server.run = lambda *given, **named: found.append([gc.isenabled(), gc.get_freeze_count() > 100_000])
+operating.serve(data=tempfile.mkdtemp(), port=0, workers={workers})
+print(found)
+"""
+IN_ORDER = """
+import gc
+from service.runtime.garbage import leave_out_what_exists, pause_collections
+found = []
+for act in (pause_collections, leave_out_what_exists):
+    act()
+    found.append([gc.isenabled(), gc.get_freeze_count() > 0])
+print(found)
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_service_that_has_started_leaves_out_its_libraries(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
+    assert printed_by(STARTED.format(workers=workers)) == [[True, True]]
+
+
+def test_collections_pause_until_the_objects_that_exist_are_left_out() -> None:
+    assert printed_by(IN_ORDER) == [[False, False], [True, True]]
