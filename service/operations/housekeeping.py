@@ -1,6 +1,6 @@
 """The work of the housekeeping thread: it heals indexes, saves them while no documents change, ages the memory daily,
-weighs it for a new champion, deletes feedback after its retention period, and starts training runs and snapshots by
-their schedules.
+weighs it for a new champion, deletes feedback after its retention period, starts training runs and snapshots by their
+schedules, and gives free memory back.
 """
 
 import threading
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from service.keys.actions import store_last_uses
 from service.operations.each_collection import for_each_collection
 from service.operations.retention import forget_old_feedback
+from service.runtime.arenas import give_back_free_memory
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark
 from service.runtime.repeated_failures import RepeatedFailures
@@ -60,7 +61,7 @@ class Housekeeping:
         steps["save_indexes"] = lambda runtime: save_paused(runtime, self._seen)
         if self._trains:
             steps |= {"train": start_scheduled_runs, "snapshot": make_due_snapshot}
-        return steps
+        return steps | {"give_back_memory": lambda _: give_back_free_memory()}
 
     def _do(self, name: str, work: Work) -> None:
         failures = self._failures.setdefault(name, RepeatedFailures("housekeeping_failed"))

@@ -73,3 +73,30 @@ def test_a_child_process_has_the_limit() -> None:
 )
 def test_a_limit_of_the_environment_stays(environment: dict[str, str]) -> None:
     assert arenas(LIMITED, **environment) == 3
+
+
+FREED = """
+import ctypes
+from pathlib import Path
+from service.runtime.arenas import give_back_free_memory
+
+def resident_mib():
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(fields["RssAnon"].split()[0]) / 1024
+
+library = ctypes.CDLL(None)
+library.malloc.restype, library.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+taken = [library.malloc(100_000) for _ in range(1000)]
+for one in taken:
+    ctypes.memset(one, 1, 100_000)
+for one in taken[:-1]:  # the last keeps the end of the arena
+    library.free(one)
+before = resident_mib()
+print(give_back_free_memory() and before - resident_mib())
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="reads the resident memory from /proc")
+def test_free_memory_inside_an_arena_is_given_back() -> None:
+    ended = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
+    assert float(ended.stdout) > 80  # of 95 MiB

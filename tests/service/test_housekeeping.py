@@ -34,7 +34,7 @@ def test_every_step_of_a_round_is_tried(client: TestClient, monkeypatch: pytest.
         return step
 
     names = ["heal_indexes", "forget_old_feedback", "age_memory", "weigh_memory", "store_last_uses", "save_paused"]
-    names += ["start_scheduled_runs", "make_due_snapshot"]
+    names += ["start_scheduled_runs", "make_due_snapshot", "give_back_free_memory"]
     for name in names:
         monkeypatch.setattr(housekeeping, name, failing(name))
     Housekeeping(runtime_of(client), hourly={"erasures": failing("erasures")}).stop()
