@@ -4,9 +4,11 @@ Shapes: B texts of T tokens. A session may be called from several threads unless
 """
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,8 @@ from index.records import Floats
 
 INPUTS = ("input_ids", "attention_mask")
 OUTPUT = "vector"
+OPENVINO_REPORTS = "openvino_telemetry"
+"""The package by which OpenVINO sends usage reports. OpenVINO has a substitute that sends nothing."""
 
 Tokens = NDArray[np.int64]
 Session = Callable[[Tokens, Tokens], Floats]
@@ -24,10 +28,9 @@ Session = Callable[[Tokens, Tokens], Floats]
 def openvino_session(model: Path, threads: int, precision: str) -> Session:
     """Return a session of OpenVINO, which supports bfloat16; for one thread at a time.
 
-    OpenVINO reads the ONNX file directly. Its converter, which sends usage reports to its vendor, is not used.
+    OpenVINO reads the ONNX file directly; its converter is not used.
     """
-    import openvino
-
+    openvino = openvino_runtime()
     options = {
         "INFERENCE_NUM_THREADS": threads,
         "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
@@ -44,6 +47,18 @@ def openvino_session(model: Path, threads: int, precision: str) -> Session:
         return vectors
 
     return run
+
+
+def openvino_runtime() -> Any:
+    """Return the module of OpenVINO.
+
+    Its import sends a usage report to its vendor, and writes an identifier into the home directory. It does neither if
+    the package that sends them cannot be imported.
+    """
+    sys.modules.setdefault(OPENVINO_REPORTS, cast(ModuleType, None))
+    import openvino
+
+    return openvino
 
 
 def onnx_runtime() -> Any:
