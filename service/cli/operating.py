@@ -19,7 +19,7 @@ from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
 from service.cli.options import DataOption, JsonOption, UrlOption
 from service.cli.protection import protect
 from service.runtime.arenas import limit_arenas
-from service.runtime.garbage import leave_out_what_exists, pause_collections
+from service.runtime.garbage import collections_paused, leave_out_what_exists
 
 if TYPE_CHECKING:
     import uvicorn
@@ -95,10 +95,10 @@ def serve(
     os.umask(0o077)  # the files of the data directory are for their owner alone
     allow_many_open_files()
     limit_arenas()
-    pause_collections()
     stop = StopSignal()
     settings = settings_from(data=data, host=host, port=port, workers=workers, insecure=insecure or None)
-    with bind(settings.host, settings.port) as listening, open_runtime(settings, new) as runtime:
+    listening = bind(settings.host, settings.port)
+    with listening, collections_paused(), open_runtime(settings, new) as runtime:
         protect(runtime, listening, make_admin_key)
         listening.listen(BACKLOG)  # connections before the server's start wait
         announce(settings, listening, json_out)

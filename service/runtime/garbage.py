@@ -5,11 +5,22 @@ hundreds of thousands, which takes a fifth of a second, and none of them is ever
 """
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
-def pause_collections() -> None:
-    """Collect nothing while libraries are imported and indexes are loaded: nearly nothing of them is garbage."""
+@contextmanager
+def collections_paused() -> Iterator[None]:
+    """Collect nothing until `leave_out_what_exists`: nearly nothing of libraries and indexes is garbage.
+
+    At the end of the block the collector works as usual, whether the block failed or not.
+    """
     gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.enable()
 
 
 def leave_out_what_exists() -> None:

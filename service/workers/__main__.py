@@ -5,20 +5,20 @@
 
 import sys
 
-from service.runtime.garbage import pause_collections
+from service.runtime.garbage import collections_paused
 from service.workers.channels import RUN, Start, settings_of
 
 
 def main(arguments: list[str]) -> None:
     """Run the process that these arguments say."""
-    pause_collections()  # before the imports below, which take most of the start
-    from service.workers.spawner import serve
-    from service.workers.worker import run
+    with collections_paused():  # before the imports, which take most of the start
+        from service.workers.spawner import serve
+        from service.workers.worker import run
 
-    if arguments[0] == RUN:
-        run(Start.of(arguments[1]), settings_of(arguments[2]))
-    else:
-        serve(int(arguments[0]), arguments[1])
+        if arguments[0] == RUN:
+            run(Start.of(arguments[1]), settings_of(arguments[2]))
+        else:
+            serve(int(arguments[0]), arguments[1])
 
 
 if __name__ == "__main__":

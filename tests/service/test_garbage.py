@@ -13,13 +13,31 @@ uvicorn.Server.run = lambda *given, **named: found.append([gc.isenabled(), gc.ge
 operating.serve(data=tempfile.mkdtemp(), port=0, workers={workers})
 print(found)
 """
+REFUSED = """
+import gc, tempfile
+from service.cli import operating
+def refuse(*given):
+    raise OSError
+operating.protect = refuse
+try:
+    operating.serve(data=tempfile.mkdtemp(), port=0)
+except OSError:
+    print([gc.isenabled(), gc.get_freeze_count()])
+"""
 IN_ORDER = """
 import gc
-from service.runtime.garbage import leave_out_what_exists, pause_collections
+from service.runtime.garbage import collections_paused, leave_out_what_exists
 found = []
-for act in (pause_collections, leave_out_what_exists):
-    act()
+def note():
     found.append([gc.isenabled(), gc.get_freeze_count() > 0])
+try:
+    with collections_paused():
+        note()
+        leave_out_what_exists()
+        note()
+        raise OSError
+except OSError:
+    note()
 print(found)
 """
 
@@ -30,5 +48,10 @@ def test_a_service_that_has_started_leaves_out_its_libraries(workers: int, monke
     assert printed_by(STARTED.format(workers=workers)) == [[True, True]]
 
 
-def test_collections_pause_until_the_objects_that_exist_are_left_out() -> None:
-    assert printed_by(IN_ORDER) == [[False, False], [True, True]]
+def test_collections_pause_until_the_objects_that_exist_are_left_out_and_are_usual_at_the_end() -> None:
+    assert printed_by(IN_ORDER) == [[False, False], [True, True], [True, False]]
+
+
+def test_a_service_that_does_not_start_leaves_the_collector_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
+    assert printed_by(REFUSED) == [True, 0]
