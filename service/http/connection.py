@@ -271,7 +271,7 @@ class BoundedConnection(HttpToolsProtocol, Presence):
             self._refuse(TOO_SLOW)
 
 
-@lru_cache(256)
+@lru_cache(16)  # a path may have as many bytes as a head
 def _overloaded(path: bytes, closes: bool) -> bytes:
     """Return the answer to a search that is refused: thousands of them a second differ in their paths alone."""
     return raw_answer(OVERLOADED, path.decode("latin-1"), closes)
