@@ -1,8 +1,7 @@
 """An open-loop load generator: requests are sent at a fixed rate, whether earlier ones are answered or not.
 
-A request takes some twenty microseconds of the processor, a tenth of what a request by asyncio takes. At thousands of
-requests a second on a machine that the service shares, the generator must not be a part of the load. It reads no more
-of an answer than its status and its length.
+The service shares the machine, so at thousands of requests a second the generator must take little of the processor. It
+uses no event loop of asyncio, and reads no more of an answer than its status and its length.
 """
 
 import select
@@ -59,7 +58,7 @@ class _Connection:
             raise OSError("the request does not fit into the buffer of the socket")
 
     def read(self) -> bool:
-        """Read what is there; return whether the answer is whole. Raises OSError at the end of the connection."""
+        """Read the bytes that have arrived; return whether the answer is whole. Raises OSError at the end of input."""
         part = self.socket.recv(READ_BYTES)
         if not part:
             raise OSError("closed without an answer")
@@ -127,7 +126,7 @@ class _Loop:
         return connection
 
     def _kept(self, now: float) -> _Connection | None:
-        """Return the connection that was used last; close those that waited too long or were closed."""
+        """Return the connection that was used last; close the connections that waited too long."""
         while self._free and now - self._free[0].since > IDLE_SECONDS:
             self._free.popleft().socket.close()
         return self._free.pop() if self._free else None

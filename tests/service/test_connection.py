@@ -255,6 +255,24 @@ def hold(server: Server, places: int) -> threading.Event:
     return gate
 
 
+def hold_loop(server: Server, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], threading.Event, threading.Event]:
+    """Let /livez hold the event loop; return the paths that reach the application, and the events of begin and end."""
+    called: list[str] = []
+    stack = server[1].middleware_stack
+    begun, free = threading.Event(), threading.Event()
+
+    async def seen(scope: Any, receive: Any, send: Any) -> None:
+        called.append(scope["path"])
+        if scope["path"] == "/livez":
+            begun.set()
+            free.wait(DEADLINE_SECONDS)
+        assert stack is not None
+        await stack(scope, receive, send)
+
+    monkeypatch.setattr(server[1], "middleware_stack", seen)
+    return called, begun, free
+
+
 def test_a_search_past_the_queue_is_refused_before_the_application(
     client: socket.socket, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,19 +313,7 @@ def test_the_search_of_a_client_that_left_is_not_computed(server: Server, monkey
 def test_a_search_whose_client_left_before_it_was_read_reaches_no_application(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app, called = server[1], []
-    stack = app.middleware_stack
-    begun, free = threading.Event(), threading.Event()
-
-    async def seen(scope: Any, receive: Any, send: Any) -> None:
-        called.append(scope["path"])
-        if scope["path"] == "/livez":
-            begun.set()
-            free.wait(DEADLINE_SECONDS)  # holds the event loop
-        assert stack is not None
-        await stack(scope, receive, send)
-
-    monkeypatch.setattr(app, "middleware_stack", seen)
+    called, begun, free = hold_loop(server, monkeypatch)
     with connected(server) as first, connected(server) as patient:
         first.sendall(HEAD + b"\r\n")
         assert begun.wait(DEADLINE_SECONDS)
@@ -322,20 +328,8 @@ def test_a_search_whose_client_left_before_it_was_read_reaches_no_application(
 def test_of_searches_that_arrive_together_only_as_many_as_find_a_place_reach_the_application(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app, called = server[1], []
-    stack = app.middleware_stack
-    begun, free = threading.Event(), threading.Event()
-
-    async def seen(scope: Any, receive: Any, send: Any) -> None:
-        called.append(scope["path"])
-        if scope["path"] == "/livez":
-            begun.set()
-            free.wait(DEADLINE_SECONDS)  # holds the event loop
-        assert stack is not None
-        await stack(scope, receive, send)
-
     gate = hold(server, 2)  # of three places
-    monkeypatch.setattr(app, "middleware_stack", seen)
+    called, begun, free = hold_loop(server, monkeypatch)
     with contextlib.ExitStack() as opened:
         first = opened.enter_context(connected(server))
         searching = [opened.enter_context(connected(server)) for _ in range(4)]

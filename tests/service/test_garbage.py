@@ -10,7 +10,8 @@ import uvicorn
 from service.cli import operating
 found = []
 uvicorn.Server.run = lambda *given, **named: found.append([gc.isenabled(), gc.get_freeze_count() > 100_000])
-operating.serve(data=tempfile.mkdtemp(), port=0, workers={workers})
+with tempfile.TemporaryDirectory() as data:
+    operating.serve(data=data, port=0, workers={workers})
 print(found)
 """
 REFUSED = """
@@ -20,7 +21,8 @@ def refuse(*given):
     raise OSError
 operating.protect = refuse
 try:
-    operating.serve(data=tempfile.mkdtemp(), port=0)
+    with tempfile.TemporaryDirectory() as data:
+        operating.serve(data=data, port=0)
 except OSError:
     print([gc.isenabled(), gc.get_freeze_count()])
 """
