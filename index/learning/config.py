@@ -35,7 +35,8 @@ class FitConfig:
     min_queries: int = 20
     """Least number of queries with a confirmed document."""
     cross_validation_queries: int = 1000
-    """With fewer training queries, every fold is the validation fold once; otherwise only one fold is."""
+    """With fewer training queries, every fold is the validation fold once. Otherwise one fold is; in a log of clicks as
+    many as the cost budget allows."""
     error_share: float = 0.5
     """Share of the standard error of the mean gain by which a richer recipe must be better than a simpler recipe."""
     recipes: tuple[str, ...] = ("initial", "weights", "projection", "values")
@@ -51,8 +52,6 @@ class FitConfig:
     min_explored: int = 200
     """Least number of explored lists for the interpretation `explored`."""
     max_train_queries: int = 4_000
-    max_clicked_queries: int = 3_400
-    """Instead of `max_train_queries` where most queries have clicks: two heads are trained in the same budget."""
     max_test_queries: int = 1_500
 
 

@@ -77,8 +77,7 @@ def fit(
     initial = replace(initial or champion.config, trees=0)
     clicks = estimate_clicks([*learn, *silent])
     clicked = sum(one.shown is not None for one in learn)
-    most = config.max_clicked_queries if 2 * clicked > len(learn) else config.max_train_queries
-    learn = sample(learn, most, config.seed)
+    learn = sample(learn, config.max_train_queries, config.seed)
     explored = _explored(feedback, config)
     interpretations = yield from _interpret(generation, learn, initial, clicks, config, explored)
     inputs = _inputs(generation, [*learn, *explored], clicks, initial, config) if cache else ""

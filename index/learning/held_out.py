@@ -35,7 +35,7 @@ HOP_QUERIES = 120
 """Maximum number of queries to select the second hop on."""
 FULL_RECALL = 0.99
 """Recall@100 above which larger hops are not tried."""
-MAX_CROSS_FITTED = 600
+MAX_CROSS_FITTED = 1_500
 """Maximum number of training queries in the comparison, each searched by the head of the fold that left it out."""
 
 

@@ -38,8 +38,9 @@ VALUES = "values"
 """The recipe that also trains the second hop, for a head with a value projection."""
 COST = {False: 1e-4, True: 1.1e-3}
 """Nominal seconds per example and epoch, without and with a query projection: roughly the time of one core."""
-CLICK_COST = 0.3
-"""Cost of an example of clicks, relative to one of judgments: it has the documents shown, without hard negatives."""
+CLICK_COST, GRADED_CLICK_COST = 0.2, 0.6
+"""Cost of an example of clicks, as it is and with grades, relative to one of judgments. The first has the documents
+shown, without hard negatives. Trials on clicks stop after about five of eight epochs."""
 VALUES_COST = 1.3e-3
 """Nominal seconds that training the second hop adds."""
 NDCG = "nDCG@10"
@@ -149,7 +150,7 @@ class _RecipeSearch:
 
     def attempt(self, recipe: Recipe) -> Generator[Step, None, bool]:
         """Run the trials of a recipe on all folds, if the cost budget allows it; return whether they ran."""
-        cost = self._cost(recipe)
+        cost = _cost(recipe, self.interpretations, self.config) * len(self.groups)
         if cost > self.left:
             self.skip(recipe)
             return False
@@ -177,14 +178,6 @@ class _RecipeSearch:
         queries = sorted(set.intersection(*known)) if known else []
         return {recipe: measured(own, queries) for recipe, own in trials.items()}
 
-    def _cost(self, recipe: Recipe) -> float:
-        """Return the nominal seconds of a recipe's trials on all folds."""
-        if not recipe.weights:
-            return 0.0
-        examples = sum(_cost_of(one) for examples in self.interpretations.read_by(recipe) for one in examples)
-        seconds = COST[recipe.query_projection] + (VALUES_COST if recipe.values else 0.0)
-        return seconds * examples * self.config.epochs * len(self.groups)
-
     def _split(self, recipe: Recipe, group: frozenset[int]) -> TrainingSplit:
         """Return the training split of a fold. All interpretations are validated on clicks among all shown documents.
 
@@ -204,17 +197,23 @@ def select(
     config: FitConfig,
     cache: TrialCache,
 ) -> Generator[Step, None, Selection]:
-    """Return the recipe selected by cross-validation, or by validation on one fold if there are enough queries."""
-    groups = _groups(interpretations.examples["graded"], config)
-    search = _RecipeSearch(generation, interpretations, initial, config, cache, groups, config.cost_budget)
+    """Return the recipe selected by cross-validation, or by validation on a part of the folds if there are enough
+    queries.
+    """
     known = [one for one in config.interpretations if one in interpretations.known] or ["graded"]
-    base = replace(RECIPES[0], rank=initial.rank, interpretation=known[0])
+    base, *levels = (
+        replace(one, rank=initial.rank, interpretation=known[0])
+        for one in RECIPES
+        if not one.weights or one.name in config.recipes
+    )
+    hop = [replace(levels[-1], name=VALUES, values=True)] if levels and _trains_hop(initial, config) else []
+    groups = _groups(interpretations, [*levels, *hop], config)
+    search = _RecipeSearch(generation, interpretations, initial, config, cache, groups, config.cost_budget)
     yield from search.attempt(base)
-    for level in RECIPES[1:]:
-        if level.name in config.recipes:
-            yield from _try_level(search, level, base, known)
+    for level in levels:
+        yield from _try_level(search, level, known)
     yield from _try_variants(search, _chosen(_values(search.table()), base, config))
-    if initial.value_rank and VALUES in config.recipes:
+    if _trains_hop(initial, config):
         selected = _chosen(_values(search.table()), base, config)
         yield from search.attempt(replace(selected, name=VALUES, weights=True, values=True))
     table = search.table()
@@ -226,17 +225,29 @@ def select(
     return Selection(selected, search.made[selected], means, len(values[base]), overestimate, skipped)
 
 
-def _groups(examples: Sequence[Example], config: FitConfig) -> list[frozenset[int]]:
-    """Return the groups of folds; each group is the validation set of one trial."""
+def _trains_hop(initial: HeadConfig, config: FitConfig) -> bool:
+    return bool(initial.value_rank) and VALUES in config.recipes
+
+
+def _groups(
+    interpretations: ClickInterpretations, recipes: Sequence[Recipe], config: FitConfig
+) -> list[frozenset[int]]:
+    """Return the groups of folds; each group is the validation set of one trial.
+
+    Where most of many queries have clicks, there are as many groups as the cost budget allows for the trials of all
+    recipes, at least one. A query has few clicks, so the choice and the gate need the clicks of many held-out queries.
+    """
+    examples = interpretations.examples["graded"]
     folds = sorted({_fold(one) for one in examples})
-    if folds and len(examples) >= config.cross_validation_queries:
+    many = len(examples) >= config.cross_validation_queries
+    if folds and many and 2 * len(interpretations.clicked) <= len(examples):
         return [frozenset(folds[:1])]
-    return [frozenset(folds[first :: config.folds]) for first in range(min(config.folds, len(folds)))]
+    groups = [frozenset(folds[first :: config.folds]) for first in range(min(config.folds, len(folds)))]
+    cost = sum(_cost(recipe, interpretations, config) for recipe in recipes)
+    return groups[: max(1, int(config.cost_budget / cost))] if many and cost else groups
 
 
-def _try_level(
-    search: _RecipeSearch, level: Recipe, base: Recipe, interpretations: Sequence[str]
-) -> Generator[Step, None, None]:
+def _try_level(search: _RecipeSearch, level: Recipe, interpretations: Sequence[str]) -> Generator[Step, None, None]:
     """Try a recipe with every interpretation of clicks, the best before it first: the cost budget may end.
 
     If it is too small for two heads, only the graded one is trained: a log with many judgments beside its clicks.
@@ -248,7 +259,7 @@ def _try_level(
         return max(map(_mean, tried), default=-np.inf)
 
     for interpretation in sorted(interpretations, key=mean, reverse=True):
-        recipe = replace(level, rank=base.rank, interpretation=interpretation)
+        recipe = replace(level, interpretation=interpretation)
         tried = yield from search.attempt(recipe)
         if not tried and interpretation == AVERAGED:
             yield from search.attempt(replace(recipe, interpretation="graded"))
@@ -266,9 +277,19 @@ def _try_variants(search: _RecipeSearch, selected: Recipe) -> Generator[Step, No
         yield from search.attempt(variant)
 
 
-def _cost_of(example: Example) -> float:
-    """Return the cost of an example, relative to one of judgments. Clicks that are graded count as judgments."""
-    return CLICK_COST if example.feedback.shown is not None and example.slates is None else 1.0
+def _cost(recipe: Recipe, interpretations: ClickInterpretations, config: FitConfig) -> float:
+    """Return the nominal seconds of a recipe's trial on one group of folds."""
+    if not recipe.weights:
+        return 0.0
+
+    def relative(example: Example) -> float:
+        if example.slates is not None or example.feedback.query_key not in interpretations.clicked:
+            return 1.0
+        return GRADED_CLICK_COST if example.feedback.shown is None else CLICK_COST
+
+    examples = sum(relative(one) for examples in interpretations.read_by(recipe) for one in examples)
+    seconds = COST[recipe.query_projection] + (VALUES_COST if recipe.values else 0.0)
+    return seconds * examples * config.epochs
 
 
 def _values(table: Table) -> Values:

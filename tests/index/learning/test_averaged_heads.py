@@ -14,9 +14,12 @@ from index.learning.examples import Example, fold_of, make_examples
 from index.learning.model_selection import (
     CLICK_COST,
     COST,
+    GRADED_CLICK_COST,
     RECIPES,
     ClickInterpretations,
     _chosen,
+    _cost,
+    _groups,
     _optimism,
     _RecipeSearch,
     _values,
@@ -124,12 +127,15 @@ def test_without_clicks_recipes_are_graded(collection: Generation, monkeypatch: 
 
 def test_examples_of_clicks_cost_less(collection: Generation) -> None:
     known = interpretations(collection)
-    search = _RecipeSearch(collection, known, INITIAL, CONFIG, TrialCache(None), [frozenset([2])], 1e9)
     examples = len(known.examples["graded"])
     for recipe in RECIPES[1:]:
         once = COST[recipe.query_projection] * examples * CONFIG.epochs
-        prices = {"graded": 1.0, "debiased": CLICK_COST, AVERAGED: 1 + CLICK_COST}
-        found = {name: search._cost(replace(recipe, interpretation=name)) for name in prices}
+        prices = {
+            "graded": GRADED_CLICK_COST,
+            "debiased": CLICK_COST,
+            AVERAGED: GRADED_CLICK_COST + CLICK_COST,
+        }
+        found = {name: _cost(replace(recipe, interpretation=name), known, CONFIG) for name in prices}
         assert found == {name: pytest.approx(once * price) for name, price in prices.items()}
 
 
@@ -137,17 +143,28 @@ def test_judgments_beside_clicks_cost_what_they_cost_alone(collection: Generatio
     known = interpretations(collection)
     graded, debiased = known.examples["graded"], known.examples["debiased"]
     mixed = replace(known, examples={"graded": graded, "debiased": [*graded[:90], *debiased[90:]]})
-    search = _RecipeSearch(collection, mixed, INITIAL, CONFIG, TrialCache(None), [frozenset([2])], 1e9)
     clicks = len(debiased[90:])
-    examples = len(graded) + 90 + CLICK_COST * clicks
-    assert search._cost(WEIGHTS) == pytest.approx(COST[False] * examples * CONFIG.epochs)
+    examples = 2 * 90 + (GRADED_CLICK_COST + CLICK_COST) * clicks
+    assert _cost(WEIGHTS, mixed, CONFIG) == pytest.approx(COST[False] * examples * CONFIG.epochs)
+
+
+@pytest.mark.parametrize("afforded", range(6))
+def test_clicks_are_validated_on_as_many_groups_as_the_budget_allows(collection: Generation, afforded: int) -> None:
+    known = interpretations(collection)
+    budget = (afforded + 0.5) * _cost(WEIGHTS, known, CONFIG)
+    groups = _groups(known, [WEIGHTS], replace(CONFIG, cost_budget=budget))
+    every = _groups(known, [WEIGHTS], replace(CONFIG, cross_validation_queries=1000))
+    assert groups == every[: max(1, afforded)]
+    assert len(every) == CONFIG.folds
+    judged = replace(known, examples={"graded": known.examples["graded"]})
+    assert [len(group) for group in _groups(judged, [WEIGHTS], CONFIG)] == [1]
 
 
 def test_a_budget_for_one_head_trains_the_graded_one(collection: Generation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.learning.model_selection.RECIPES", QUICK[:2])
     known = interpretations(collection)
     once = COST[False] * len(known.examples["graded"]) * CONFIG.epochs
-    wanted = {1.1: ["initial, averaged", "weights"], 1.4: ["initial, averaged", "weights, averaged"]}
+    wanted = {0.7: ["initial, averaged", "weights"], 0.9: ["initial, averaged", "weights, averaged"]}
     for budget, tried in wanted.items():
         config = replace(CONFIG, cost_budget=budget * once)
         selection, _ = finished(select(collection, known, INITIAL, config, TrialCache(None)))

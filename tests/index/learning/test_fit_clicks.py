@@ -56,10 +56,10 @@ def test_training_learns_from_clicks_as_from_judgments(collection: Generation) -
     assert fitted.report["examination"]["attraction"]["noise"] < fitted.report["examination"]["attraction"]["worth"]
 
 
-def test_a_log_of_clicks_has_a_limit_of_queries_of_its_own(collection: Generation) -> None:
-    config = replace(CONFIG, max_clicked_queries=40, max_train_queries=50)
-    for feedback, most in ((shuffled(), 40), (asked(shifted=True), 50)):
-        assert run(collection, feedback, config)[0].report["queries"]["train"] == most
+def test_many_clicked_queries_are_all_held_out_once_and_decide(collection: Generation) -> None:
+    clicks, judged = (run(collection, feedback)[0].report for feedback in (shuffled(), asked(shifted=True)))
+    assert clicks["held_out_queries"]["cross_fitted"] == clicks["queries"]["train"] == judged["queries"]["train"]
+    assert clicks["held_out_queries"]["cross_fitted"] > 4 * judged["held_out_queries"]["cross_fitted"] > 0
 
 
 def test_training_learns_from_lists_shown_once(collection: Generation) -> None:
