@@ -40,7 +40,7 @@ COST = {False: 1e-4, True: 1.1e-3}
 """Nominal seconds per example and epoch, without and with a query projection: roughly the time of one core."""
 CLICK_COST, GRADED_CLICK_COST = 0.2, 0.6
 """Cost of an example of clicks, as it is and with grades, relative to one of judgments. The first has the documents
-shown, without hard negatives. Trials on clicks stop after about five of eight epochs."""
+shown, without hard negatives. Trials on clicks end after fewer epochs than are counted."""
 VALUES_COST = 1.3e-3
 """Nominal seconds that training the second hop adds."""
 NDCG = "nDCG@10"

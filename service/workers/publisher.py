@@ -83,19 +83,27 @@ class Publisher:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._cells.position = NO_POSITION
-        shutil.rmtree(self._folder, ignore_errors=True)
+        with self._lock:
+            self._cells.position = NO_POSITION
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def publish(self) -> None:
-        """Publish all changes. After an error the workers pass every request on, until a later attempt succeeds."""
+        """Publish all changes. After an error the workers pass every request on, until a later attempt succeeds.
+
+        Requests may still end after `close`: nothing is published then.
+        """
         with self._lock:
-            if self._failed_at is not None and time.monotonic() < self._failed_at + PAUSE_SECONDS:
+            if self._closed.is_set() or self._pauses:
                 return
             try:
                 self._publish()
                 self._failed_at = None
             except Exception as error:
                 self._fail(error)
+
+    @property
+    def _pauses(self) -> bool:
+        return self._failed_at is not None and time.monotonic() < self._failed_at + PAUSE_SECONDS
 
     def _fail(self, error: Exception) -> None:
         self._cells.position = NO_POSITION

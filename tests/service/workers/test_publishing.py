@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import service.workers.publisher
 from service.workers.cells import NO_POSITION
@@ -213,6 +214,16 @@ def test_a_worker_cannot_write_to_the_database(pair: Pair) -> None:
     pair.follower.database.fetch("PRAGMA query_only=0", [])
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         pair.follower.database.fetch("DELETE FROM documents", [])
+
+
+def test_a_change_after_the_end_is_not_published(pair: Pair) -> None:
+    pair.publisher.close()
+    with capture_logs() as logged:
+        put(pair, "zip", "Copy a folder into an archive with zip.")
+        pair.publisher.publish()
+    assert [entry for entry in logged if entry["event"] == "workers_not_informed"] == []
+    assert pair.publisher._cells.position == NO_POSITION
+    assert not pair.publisher._folder.exists()
 
 
 def test_a_hit_that_was_deleted_meanwhile_waits_for_the_generation_without_it(pair: Pair) -> None:
