@@ -16,6 +16,7 @@ from index.learning.model_selection import (
     COST,
     GRADED_CLICK_COST,
     RECIPES,
+    VALUES,
     ClickInterpretations,
     _chosen,
     _cost,
@@ -158,6 +159,18 @@ def test_clicks_are_validated_on_as_many_groups_as_the_budget_allows(collection:
     assert len(every) == CONFIG.folds
     judged = replace(known, examples={"graded": known.examples["graded"]})
     assert [len(group) for group in _groups(judged, [WEIGHTS], CONFIG)] == [1]
+
+
+def test_the_groups_leave_a_part_of_the_budget_to_the_second_hop(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.learning.model_selection.RECIPES", QUICK[:2])
+    known = interpretations(collection)
+    prices = [_cost(recipe, known, CONFIG) for recipe in (WEIGHTS, replace(WEIGHTS, name=VALUES, values=True))]
+    config = replace(CONFIG, epochs=1, cost_budget=1.5 * sum(prices) / CONFIG.epochs)
+    selection, _ = finished(select(collection, known, replace(INITIAL, value_rank=2), config, TrialCache(None)))
+    assert "values, averaged" in selection.validation
+    assert selection.skipped == ()
 
 
 def test_a_budget_for_one_head_trains_the_graded_one(collection: Generation, monkeypatch: pytest.MonkeyPatch) -> None:
