@@ -19,6 +19,7 @@ from index.encoding.precision import Precision
 PREFIX = "SOFTSEEK_"
 LEAST_KEY = 22
 """Characters of the admin key at least: so many random characters of base64 have 128 bits."""
+MOST_KEY = 512
 MAX_WORKERS = 64
 USUAL_WORKERS = 8
 """The most processes that answer searches where the settings name no number."""
@@ -69,7 +70,7 @@ class Settings(BaseSettings):
     snapshot_keep: Annotated[int, Field(ge=1, le=50)] = Field(
         7, description="Number of scheduled snapshots kept. The oldest are deleted first."
     )
-    admin_key: Annotated[SecretStr, Field(min_length=LEAST_KEY, max_length=512)] | None = Field(
+    admin_key: SecretStr | None = Field(
         None, description="An API key that may do everything, made at the start of the server."
     )
     key: SecretStr | None = Field(None, description="The API key that commands send to a server.")
@@ -86,7 +87,11 @@ class Settings(BaseSettings):
     @field_validator("admin_key")
     @classmethod
     def _fits_a_header(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key.get_secret_value()):
+        if key is None:
+            return None
+        if not LEAST_KEY <= len(key.get_secret_value()) <= MOST_KEY:
+            raise ValueError(f"must have {LEAST_KEY} to {MOST_KEY} characters")
+        if not re.fullmatch(r"[\x21-\x7e]+", key.get_secret_value()):
             raise ValueError("must consist of visible ASCII characters without spaces")
         return key
 

@@ -174,7 +174,10 @@ def settings_from(**flags: object) -> "Settings":
     except UnknownSetting as error:
         raise Failure(USAGE, str(error)) from error
     except ValidationError as error:
-        faults = [f"setting {'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+        faults = [
+            f"setting {'.'.join(map(str, fault['loc']))}: {fault['msg'].removeprefix('Value error, ')}"
+            for fault in error.errors()
+        ]
         raise Failure(USAGE, faults[0], faults[1:]) from error
 
 

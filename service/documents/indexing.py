@@ -55,9 +55,9 @@ def _work(runtime: Runtime, state: CollectionState, accepted: Accepted) -> Work:
 
     def work(progress: Progress) -> dict[str, Any]:
         progress.expect(len(accepted.sequences))
+        words_first = partial(publish_words, runtime, state, accepted.sequences, progress)
         with withdrawn_if_canceled(runtime, state, accepted.sequences):
-            publish_words(runtime, state, accepted.sequences, progress)
-            make_searchable(runtime, state, accepted.sequences, progress.advance, progress)
+            make_searchable(runtime, state, accepted.sequences, progress.advance, progress, words_first)
         return summary(accepted) | {"items": accepted.items, "passages": progress.passages_done}
 
     return work
@@ -83,14 +83,15 @@ def make_searchable(
     sequences: Sequence[int],
     advance: Callable[[int], None] = lambda _: None,
     passages: PassageProgress | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
     """Encode pending documents and publish them, CHUNK at a time. Calls advance(count) after each chunk.
 
-    Raises EncoderMismatch before any document is encoded, and Problem 507 where the disk is full: the documents stay
-    pending.
+    meanwhile: called once, while the first documents are encoded. Raises EncoderMismatch before any document is encoded
+    and before this call, and Problem 507 where the disk is full: the documents stay pending.
     """
     try:
-        _make_searchable(runtime, state, sequences, advance, passages)
+        _make_searchable(runtime, state, sequences, advance, passages, meanwhile)
     except Exception as error:
         if is_full(error):
             raise Problem(507, INSUFFICIENT_STORAGE, STORED) from error
@@ -103,12 +104,14 @@ def _make_searchable(
     sequences: Sequence[int],
     advance: Callable[[int], None],
     passages: PassageProgress | None,
+    meanwhile: Callable[[], None],
 ) -> None:
     state.require_encoder(runtime.encoder)
     chunks = [sequences[start : start + CHUNK] for start in range(0, len(sequences), CHUNK)]
     encode = partial(_encoded, runtime, state, passages)
     with ThreadPoolExecutor(AHEAD, "encode-ahead") as ahead:
         coming = deque(ahead.submit(encode, chunk) for chunk in chunks[:AHEAD])
+        meanwhile()
         for at, chunk in enumerate(chunks):
             encoded = coming.popleft().result()
             coming.extend(ahead.submit(encode, following) for following in chunks[at + AHEAD : at + AHEAD + 1])

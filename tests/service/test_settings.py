@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from service.cli.connection import settings_from
+from service.cli.failures import Failure
 from service.settings import PREFIX, Settings, UnknownSetting, load_settings
 
 
@@ -54,6 +56,17 @@ def test_a_value_out_of_range_is_an_error(monkeypatch: pytest.MonkeyPatch, name:
     monkeypatch.setenv(f"{PREFIX}{name}", value)
     with pytest.raises(ValidationError, match=name.lower()):
         load_settings()
+
+
+@pytest.mark.parametrize("key", ["", "short", "x" * 513, "a key with spaces, long enough"])
+def test_an_admin_key_that_cannot_be_one_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("SOFTSEEK_ADMIN_KEY", key)
+    with pytest.raises(Failure) as failure:
+        settings_from()
+    wanted = "visible ASCII characters without spaces" if " " in key else "must have 22 to 512 characters"
+    assert wanted in str(failure.value)
+    assert str(failure.value).startswith("setting admin_key: must")
+    assert not key or key not in str(failure.value)
 
 
 @pytest.mark.parametrize("level", ["loud", ""])

@@ -22,14 +22,24 @@ class Encoding:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._open = threading.Event()
         self._reached = threading.Event()
-        encode = indexing.encode_documents
+        self._words_published = threading.Event()
+        encode, publish = indexing.encode_documents, indexing.publish_words
 
         def waiting(*arguments: Any) -> Any:
             self._reached.set()
             self._open.wait(DEADLINE_SECONDS)
             return encode(*arguments)
 
+        def publishing(*arguments: Any) -> None:
+            publish(*arguments)
+            self._words_published.set()
+
         monkeypatch.setattr(indexing, "encode_documents", waiting)
+        monkeypatch.setattr(indexing, "publish_words", publishing)
+
+    def wait_for_words(self) -> None:
+        """Wait until the words of a task are published, which happens while the first documents are encoded."""
+        assert self._words_published.wait(DEADLINE_SECONDS)
 
     def wait(self) -> None:
         """Wait until the first documents are to be encoded."""
@@ -66,6 +76,7 @@ def posted(shelf: CollectionClient, encoding: Encoding, documents: list[dict[str
     """Post documents and return the task, when their words are published and no vector is made."""
     task = shelf.post("documents", {"documents": documents})
     encoding.wait()
+    encoding.wait_for_words()
     return task
 
 
