@@ -1,12 +1,9 @@
 """Creates the FastAPI application: routes, middleware, start-up and shutdown."""
 
-import logging
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import structlog
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
@@ -50,6 +47,7 @@ from service.operations.housekeeping import Housekeeping
 from service.operations.idempotency import Idempotency
 from service.recommend import routes as recommend
 from service.rules import routes as rules
+from service.runtime.log_lines import configure_logging
 from service.runtime.runtime import Runtime, going_on_a_full_disk
 from service.runtime.search_runtime import SearchRuntime
 from service.search import routes as search
@@ -184,23 +182,6 @@ def _resume(runtime: Runtime) -> None:
     for resume in (resume_erasures, resume_pending, resume_imports, resume_training):
         with going_on_a_full_disk():
             resume(runtime)
-
-
-def configure_logging(level: str) -> None:
-    """Log each event as a line of JSON to stderr."""
-    number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=False,
-    )
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import structlog
@@ -54,37 +54,42 @@ class NotConvertible(SearchError):
     """The conversion failed, or the converted model gives other vectors than the original model."""
 
 
-def converted_model(path: Path, fingerprint: str, cache: Path) -> Path:
-    """Return the folder of a model's converted files; converts the model if the folder is missing or damaged.
+class Converted(NamedTuple):
+    """The folder of a converted model, whose files were checked, and its facts."""
+
+    folder: Path
+    facts: dict[str, Any]
+
+
+def converted_model(path: Path, fingerprint: str, cache: Path) -> Converted:
+    """Return a converted model; converts the model if the folder is missing or damaged.
 
     path: the folder of the model. Raises NotConvertible, also if an earlier conversion failed, OSError (the cache
     cannot be written) and ImportError (a library is missing).
     """
     folder = cache / fingerprint
-    if _is_complete(folder):
-        return folder
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"{fingerprint}.lock").open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be converting the same model
-        if not _is_complete(folder):
-            _write_converted(path, fingerprint, folder)
-    return folder
+    found = _complete(folder)
+    if found is None:
+        cache.mkdir(parents=True, exist_ok=True)
+        with (cache / f"{fingerprint}.lock").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be converting the same model
+            found = _complete(folder) or _written(path, fingerprint, folder)
+    return found
 
 
-def convert_in_subprocess(path: Path, fingerprint: str, cache: Path) -> None:
-    """Convert a model in a separate process, whose end frees the memory of torch; skip it if the folder is complete.
+def converted_in_subprocess(path: Path, fingerprint: str, cache: Path) -> Converted:
+    """Return a converted model; converts it in a separate process, whose end frees the memory of torch.
 
     Errors of that process are ignored; `converted_model` raises them.
     """
-    try:
-        if _is_complete(cache / fingerprint):
-            return
-    except NotConvertible:
-        return
+    found = _complete(cache / fingerprint)
+    if found is not None:
+        return found
     log.info("encoder_converting", encoder=str(path), into=str(cache))
     model, into, source = path.absolute(), cache.absolute(), Path(__file__).parents[2]
     command = [sys.executable, "-m", "index.encoding.conversion", str(model), fingerprint, str(into)]
     subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, cwd=source)
+    return converted_model(path, fingerprint, cache)
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
@@ -108,19 +113,19 @@ def padded(rows: list[list[int]], pad_id: int, multiple: int = 1) -> tuple[Token
     return ids, mask
 
 
-def _is_complete(folder: Path) -> bool:
+def _complete(folder: Path) -> Converted | None:
+    """Return the converted model of a folder, None if it is missing or damaged. Reads every file once."""
     try:
-        read_facts(folder)
+        return Converted(folder, read_facts(folder))
     except DamagedFile:
-        return False
+        return None
     except NotConvertible:
         if read_manifest(folder)["makers"] != _library_versions():
-            return False
+            return None
         raise
-    return True
 
 
-def _write_converted(path: Path, fingerprint: str, folder: Path) -> None:
+def _written(path: Path, fingerprint: str, folder: Path) -> Converted:
     """Convert into a temporary folder and rename it, so that the final folder is complete when it exists."""
     partial = folder.with_name(f"{fingerprint}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # left by a killed process
@@ -140,7 +145,7 @@ def _write_converted(path: Path, fingerprint: str, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     sync_directory(folder.parent)
-    read_facts(folder)
+    return Converted(folder, read_facts(folder))
 
 
 def _convert(path: Path, folder: Path) -> dict[str, Any]:

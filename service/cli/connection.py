@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -187,14 +188,16 @@ def quiet(settings: "Settings") -> "Settings":
 
 
 @contextmanager
-def open_runtime(settings: "Settings", new: bool = False) -> Iterator["Runtime"]:
+def open_runtime(settings: "Settings", new: bool = False, serves: bool = False) -> Iterator["Runtime"]:
     """Yield the opened data directory, then save and release it. Raises Failure if it cannot be opened.
 
-    new: move the contents of a directory without a database aside.
+    new: move the contents of a directory without a database aside. serves: the application is imported meanwhile.
     """
     with ready_to_open(settings):
         from service.runtime.runtime import Runtime
 
+        if serves:  # the files of the encoder are checked and read without the interpreter's lock
+            threading.Thread(target=import_module, args=("service.app",), daemon=True).start()
         runtime = Runtime.open(settings, new=new)
     try:
         yield runtime
@@ -208,8 +211,8 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
     from sqlalchemy.exc import SQLAlchemyError
 
     from index.errors import SearchError
-    from service.app import configure_logging
     from service.runtime.first_start import DatabaseLost, DatabasePresent
+    from service.runtime.log_lines import configure_logging
     from service.storage.database import DirectoryOwned, UnknownSchema
 
     configure_logging(settings.log_level)

@@ -24,7 +24,7 @@ from service.cli.judgment_files import (
 from service.cli.options import CollectionOption, DataOption, FileArgument, JsonOption, QueriesOption, UrlOption
 from service.cli.records import Fault, Found, Record, is_table, unit_of
 from service.cli.srw_judgments import load_export, read_export, scale_of
-from service.feedback.schemas import GRADES
+from service.feedback.grades import GRADES
 
 BATCH_RECORDS = 1_000
 BATCH_BYTES = 4 * 1024 * 1024

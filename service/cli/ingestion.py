@@ -9,7 +9,6 @@ import orjson
 
 from service.cli.show import Bar
 from service.cli.sources.reader import Item
-from service.documents.checking import Wrong, check_document
 from service.documents.mapping import map_record
 from service.documents.metadata import Unmappable
 from service.documents.reading import Fault
@@ -54,6 +53,8 @@ class Ingestion:
             bar.show(f"reading {item.file}", self.sent, None)
 
     def _line(self, item: Item) -> bytes | None:
+        from service.documents.checking import Wrong, check_document  # here: it imports the web framework, for .3 s
+
         if isinstance(item.found, Fault):
             self._refuse(item, item.found.code, item.found.detail, item.found.field, item.found.content)
             return None

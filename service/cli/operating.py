@@ -98,7 +98,7 @@ def serve(
     stop = StopSignal()
     settings = settings_from(data=data, host=host, port=port, workers=workers, insecure=insecure or None)
     listening = bind(settings.host, settings.port)
-    with listening, collections_paused(), open_runtime(settings, new) as runtime:
+    with listening, collections_paused(), open_runtime(settings, new, serves=True) as runtime:
         protect(runtime, listening, make_admin_key)
         listening.listen(BACKLOG)  # connections before the server's start wait
         announce(settings, listening, json_out)

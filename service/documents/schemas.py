@@ -70,8 +70,7 @@ class ImportParameters(Strict):
     mapping: Literal["strict", "lenient"] = "strict"
     id_field: ImportField | None = None
     title_field: ImportField | None = None
-    text_field: ImportField | None = None
-    """Several fields are separated by commas."""
+    text_field: Annotated[ImportField | None, Field(description="Several fields are separated by commas.")] = None
     url_field: ImportField | None = None
 
 

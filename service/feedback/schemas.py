@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from service.feedback.grades import GRADES
 from service.http.requests import Strict
 
 MAX_ITEMS = 1000
@@ -24,16 +25,6 @@ MAX_LINES = 2 * MAX_ITEMS
 """Lines of newline-delimited JSON, with the blank ones."""
 MAX_DEPTH = 32
 """Nesting depth of an event. Fields that the schema does not name are stored unchanged."""
-GRADES = {
-    "impression": 0.0,
-    "click": 1.0,
-    "watch": 1.0,
-    "add_to_cart": 2.0,
-    "purchase": 3.0,
-    "thumbs_up": 3.0,
-    "thumbs_down": -1.0,
-}
-"""Action -> grade. Other actions are stored, but no model learns from them."""
 VERDICTS = ("thumbs_up", "thumbs_down")
 """Actions that may apply to a whole search, without a document: they state whether the search solved the problem."""
 DWELLING = ("click", "watch")

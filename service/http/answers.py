@@ -14,8 +14,6 @@ PROBLEM_TYPE = "application/problem+json"
 class Answer(BaseModel):
     """An answer. Later versions may add fields."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
 
 def sometimes(**constraints: Any) -> Any:
     """Return the default of a field that is not in every answer: optional in the schema, without a default value."""
@@ -29,7 +27,7 @@ def answers(*by_status: tuple[int, type[Answer], str]) -> dict[int | str, dict[s
 
 def example(**fields: Any) -> ConfigDict:
     """Return the configuration of an answer with this example."""
-    return ConfigDict(use_attribute_docstrings=True, json_schema_extra={"examples": [fields]})
+    return ConfigDict(json_schema_extra={"examples": [fields]})
 
 
 class Fault(Answer):

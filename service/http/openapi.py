@@ -12,6 +12,8 @@ from pydantic.json_schema import JsonSchemaMode
 
 from service.http.access import Access
 from service.http.answers import PROBLEM_TYPE, Answer, Problem
+from service.http.field_docstrings import describe_fields
+from service.http.requests import Strict
 
 REFERENCE = "#/components/schemas/{model}"
 OWN_ERRORS = ("HTTPValidationError", "ValidationError")
@@ -47,6 +49,7 @@ def openapi(app: FastAPI, items: Iterable[type[BaseModel]], accesses: Mapping[st
             _describe_errors(operation)
             _describe_access(operation, accesses.get(operation["operationId"]))
             _keep_references_alone(operation)
+    describe_fields(known, Answer, Strict)
     for name in OWN_ERRORS:
         known.pop(name, None)
     schema["components"]["securitySchemes"] = {SCHEME: {"type": "http", "scheme": "bearer"}}

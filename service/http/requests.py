@@ -26,7 +26,7 @@ UNLIMITED = 2**62
 class Strict(BaseModel):
     """A request body. Unknown fields, other types than documented, NaN and infinite numbers are errors."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod

@@ -12,8 +12,8 @@ from contextlib import suppress
 import structlog
 
 from index.encoding.encoder import Encoder, load_encoder
-from service.app import configure_logging
 from service.runtime.garbage import leave_out_what_exists
+from service.runtime.log_lines import configure_logging
 from service.settings import Settings
 from service.storage.database import ENCODERS
 from service.workers.channels import MOST_START_BYTES, RUN, SOCKETS, Start, settings_of

@@ -13,12 +13,13 @@ from threadpoolctl import threadpool_limits
 
 from index.encoding.encoder import Encoder, load_encoder
 from index.filters.parser import build_parser
-from service.app import configure_logging, create_worker_app
+from service.app import create_worker_app
 from service.http.connection import Patience, bounded
 from service.http.metrics import samples
 from service.http.request_counter import NOT_MIRRORED
 from service.http.server import server_config
 from service.runtime.garbage import leave_out_what_exists
+from service.runtime.log_lines import configure_logging
 from service.settings import Settings
 from service.storage.database import ENCODERS
 from service.workers.accepting import AcceptingServer

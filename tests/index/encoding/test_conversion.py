@@ -15,14 +15,16 @@ import pytest
 import structlog
 from safetensors.numpy import load_file, save_file
 
-from index.encoding import conversion
+from index.encoding import conversion, model_files
 from index.encoding import encoder as encoder_module
 from index.encoding.conversion import FP32, INT8, TOKENIZER, NotConvertible, converted_model, padded, read_facts
 from index.encoding.converted_encoder import ConvertedEncoder
 from index.encoding.encoder import load_encoder
-from index.encoding.model_files import DEFAULT_MODEL, OFFLINE_PACKAGE, fingerprint_of, locate_model
+from index.encoding.model_files import DEFAULT_MODEL, OFFLINE_PACKAGE, checked_files, fingerprint_of, locate_model
 from index.encoding.reference_encoder import SentenceTransformerEncoder
 from index.errors import DamagedFile
+from index.storage import files
+from index.storage.files import sha256_file
 
 needs_weights = pytest.mark.skipif(
     importlib.util.find_spec(OFFLINE_PACKAGE) is None, reason="the weights are not installed: pip extra `offline`"
@@ -56,7 +58,7 @@ def converter(monkeypatch: pytest.MonkeyPatch) -> Converter:
 
 @pytest.fixture
 def convert(tmp_path: Path) -> Callable[[], Path]:
-    return lambda: converted_model(Path("model"), NAME, tmp_path / "encoders")
+    return lambda: converted_model(Path("model"), NAME, tmp_path / "encoders").folder
 
 
 # --- The folder ---
@@ -184,6 +186,37 @@ def test_pooling_and_window_are_converted_with_the_model(small: Path, small_cach
         assert np.abs(vectors - reference.encode(TEXTS)).max() < 1e-5
     text = "Words that fill a window, and then some more. " * 20
     assert encoder.cutter.passages(text, "Title") == reference.cutter.passages(text, "Title")
+
+
+@needs_weights
+def test_a_start_reads_every_file_of_a_model_once(
+    small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def counted(path: Path) -> str:
+        read.append(path)
+        return sha256_file(path)
+
+    for module in (files, model_files):
+        monkeypatch.setattr(module, "sha256_file", counted)
+    load_encoder(str(small), "fp32", small_cache)
+    assert {path.name for path in read} >= {"model.safetensors", FP32, INT8, TOKENIZER}
+    assert len(read) == len(set(read))
+
+
+@needs_weights
+def test_a_start_reads_the_weights_of_the_default_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(path: Path) -> str:
+        read.append(path.name)
+        return sha256_file(path)
+
+    monkeypatch.setattr(model_files, "sha256_file", counted)
+    fingerprint = fingerprint_of(locate_model(DEFAULT_MODEL), checked_files(DEFAULT_MODEL))
+    assert read.count("model.safetensors") == 1
+    assert fingerprint == fingerprint_of(locate_model(DEFAULT_MODEL))
 
 
 @needs_weights
