@@ -11,6 +11,10 @@ from typing import Literal
 Precision = Literal["auto", "fp32", "bf16", "int8"]
 
 BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16"})
+"""Processor flags for bfloat16."""
+FAST_BFLOAT16 = (frozenset({"amx_bf16"}), frozenset({"avx512_bf16", "AuthenticAMD"}))
+"""Sets of words of /proc/cpuinfo of which one is needed for bfloat16 to be faster than float32. On an Intel processor
+with avx512_bf16 and without AMX, it took one and a half times as long (docs/performance/encoders.md)."""
 INT8 = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
 """Processor flags for int8. Without them, sums of int8 products saturate or are not faster."""
 
@@ -27,18 +31,25 @@ def choose_precisions(wanted: Precision, flags: frozenset[str], int8_is_sound: b
     """Return the precisions for a setting on a processor with these flags.
 
     int8_is_sound: whether the int8 vectors of the model are close to its float32 vectors. `auto` is the fastest choice
-    that does not change rankings: bfloat16 for documents, int8 for queries, and float32 where the processor or the
-    model does not support them. `bf16` falls back to float32 in the same way; `int8` never does.
+    that does not change rankings: bfloat16 for documents, int8 for queries, and float32 where these are not faster or
+    the model does not support them. `bf16` falls back to float32 where the processor lacks it; `int8` never does.
     """
-    half = "bf16" if flags & BFLOAT16 else "fp32"
     if wanted == "auto":
-        return Precisions(half, "int8" if flags & INT8 and int8_is_sound else "fp32")
+        queries = "int8" if flags & INT8 and int8_is_sound else "fp32"
+        return Precisions("bf16" if uses_bfloat16(wanted, flags) else "fp32", queries)
     if wanted == "bf16":
-        return Precisions(half, "fp32")
+        return Precisions("bf16" if uses_bfloat16(wanted, flags) else "fp32", "fp32")
     return Precisions(wanted, wanted)
 
 
+def uses_bfloat16(wanted: Precision, flags: frozenset[str]) -> bool:
+    """Return whether documents are encoded in bfloat16 for a setting: `auto` where it is fast, `bf16` where it runs."""
+    if wanted == "auto":
+        return any(needed <= flags for needed in FAST_BFLOAT16)
+    return wanted == "bf16" and bool(flags & BFLOAT16)
+
+
 def processor_flags() -> frozenset[str]:
-    """Return the processor's flags from /proc/cpuinfo; an empty set outside Linux."""
+    """Return the words of /proc/cpuinfo: the processor's flags and its maker; an empty set outside Linux."""
     path = Path("/proc/cpuinfo")
     return frozenset(path.read_text().split()) if path.is_file() else frozenset()

@@ -10,7 +10,7 @@ import numpy as np
 from index.encoding.chunking import PassageCutter
 from index.encoding.known_words import known_words
 from index.encoding.model_files import DEFAULT_MODEL, fingerprint_of, locate_model
-from index.encoding.precision import BFLOAT16, Precision, processor_flags
+from index.encoding.precision import Precision, processor_flags, uses_bfloat16
 from index.encoding.token_counting import TokenCounter
 from index.records import Floats
 
@@ -22,14 +22,14 @@ DEFAULT_WINDOW_TOKENS = 512
 class SentenceTransformerEncoder:
     """Any sentence-transformers model, by name or path, on the CPU; safe to call from several threads.
 
-    Weights are bfloat16 if the processor supports it and the precision is not `fp32`. Vectors are always float32.
+    Weights are bfloat16 where `uses_bfloat16` says so; int8 counts as `auto`. Vectors are always float32.
     """
 
     def __init__(self, model: str = DEFAULT_MODEL, precision: Precision = "auto") -> None:
         path = locate_model(model)
         self._model = load_reference(path)
         self.precision = "fp32 (sentence-transformers)"
-        if precision != "fp32" and processor_flags() & BFLOAT16:
+        if uses_bfloat16("auto" if precision == "int8" else precision, processor_flags()):
             self._model.bfloat16()  # nearly twice as fast; cosine to float32 above .999 (docs/performance/encoders.md)
             self.precision = "bf16 (sentence-transformers)"
         self._tokenizer_lock = threading.Lock()  # fast tokenizers raise "Already borrowed" when threads share one

@@ -98,6 +98,21 @@ def test_many_documents_are_found_by_words_before_their_vectors_are_made(
     assert (shelf.get()["counts"]["pending"], shelf.get()["counts"]["documents"]) == (0, COUNT)
 
 
+def test_encoding_begins_while_words_are_published(
+    shelf: CollectionClient, encoding: Encoding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = indexing.publish_words
+
+    def publishing(*arguments: Any) -> None:
+        encoding.wait()
+        publish(*arguments)
+
+    monkeypatch.setattr(indexing, "publish_words", publishing)
+    task = posted(shelf, encoding, books())
+    encoding.open()
+    assert shelf.ended_task(task)["status"] == "succeeded"
+
+
 def test_a_long_document_is_found_by_words_first(shelf: CollectionClient, encoding: Encoding) -> None:
     task = posted(shelf, encoding, [book(1, "of the annals " * (words_first.LONG_CHARACTERS // 10))])
     assert shelf.ids("annals") == ["book-1"]

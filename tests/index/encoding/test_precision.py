@@ -4,13 +4,22 @@ import pytest
 
 from index.encoding.precision import Precisions, choose_precisions, processor_flags
 
-SERVER = frozenset({"fpu", "avx2", "avx512_bf16", "avx512_vnni"})
+SERVER = frozenset({"GenuineIntel", "fpu", "avx2", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8"})
+AMD_SERVER = frozenset({"AuthenticAMD", "fpu", "avx2", "avx512_bf16", "avx512_vnni"})
+WITHOUT_AMX = SERVER - {"amx_bf16", "amx_int8"}
 LAPTOP = frozenset({"fpu", "avx2", "avx_vnni"})
 OLD = frozenset({"fpu", "avx2"})
 
 
 @pytest.mark.parametrize(
-    ("flags", "documents", "queries"), [(SERVER, "bf16", "int8"), (LAPTOP, "fp32", "int8"), (OLD, "fp32", "fp32")]
+    ("flags", "documents", "queries"),
+    [
+        (SERVER, "bf16", "int8"),
+        (AMD_SERVER, "bf16", "int8"),
+        (WITHOUT_AMX, "fp32", "int8"),
+        (LAPTOP, "fp32", "int8"),
+        (OLD, "fp32", "fp32"),
+    ],
 )
 def test_auto_chooses_by_processor_flags(flags: frozenset[str], documents: str, queries: str) -> None:
     assert choose_precisions("auto", flags, int8_is_sound=True) == Precisions(documents, queries)
@@ -24,6 +33,10 @@ def test_a_named_precision_is_used() -> None:
     assert choose_precisions("fp32", SERVER, int8_is_sound=True) == Precisions("fp32", "fp32")
     assert choose_precisions("int8", OLD, int8_is_sound=False) == Precisions("int8", "int8")
     assert choose_precisions("bf16", SERVER, int8_is_sound=True) == Precisions("bf16", "fp32")
+
+
+def test_bfloat16_is_used_on_request_where_it_is_slow() -> None:
+    assert choose_precisions("bf16", WITHOUT_AMX, int8_is_sound=True) == Precisions("bf16", "fp32")
 
 
 def test_bfloat16_falls_back_to_float32() -> None:
