@@ -87,7 +87,7 @@ def measure_speed(data: Path, documents: int, queries: int, rounds: int) -> dict
     """Return per runtime: documents per second; p50 and p99 of a query, alone and while documents are encoded."""
     ours = [converted(name) for name in ("fp32", "int8", "auto")]
     systems: dict[str, Any] = {"sentence-transformers, fp32": Wrapper()}
-    systems["torch, bf16 where the processor has it"] = SentenceTransformerEncoder(DEFAULT_MODEL)
+    systems["torch, bf16 where it is faster"] = SentenceTransformerEncoder(DEFAULT_MODEL)
     systems |= {encoder.precision: encoder for encoder in ours}
     texts = [text for _, text in passages(read_set(data / DOCUMENTS_OF), ours[0].cutter)][:documents]
     found = read_set(data / QUERIES_OF)

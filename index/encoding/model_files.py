@@ -24,9 +24,9 @@ def locate_model(model: str) -> Path:
     model: a path, or a hub name with an optional `@revision`. The default model has a pinned revision. Raises
     ModelNotFound, and DamagedFile if the weights of the default model do not have the known sha256.
     """
-    if _is_folder(model):
+    if model and Path(model).is_dir():
         return Path(model)
-    if model in (DEFAULT_MODEL, DEFAULT_REPOSITORY):
+    if _is_default(model):
         packaged = _packaged_model()
         if packaged:
             return packaged
@@ -36,9 +36,7 @@ def locate_model(model: str) -> Path:
 
 def checked_files(model: str) -> dict[str, str]:
     """Return file -> sha256 of the files that `locate_model` has checked in the folder of a model."""
-    if model in (DEFAULT_MODEL, DEFAULT_REPOSITORY) and not _is_folder(model):
-        return {WEIGHTS: DEFAULT_WEIGHTS_SHA256}
-    return {}
+    return {WEIGHTS: DEFAULT_WEIGHTS_SHA256} if _is_default(model) else {}
 
 
 def fingerprint_of(folder: Path, checked: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -58,8 +56,9 @@ def fingerprint_of(folder: Path, checked: Mapping[str, str] = MappingProxyType({
     return total.hexdigest()[:32]
 
 
-def _is_folder(model: str) -> bool:
-    return bool(model) and Path(model).is_dir()
+def _is_default(model: str) -> bool:
+    """Return whether a name means the default model, and not a folder of that name."""
+    return model in (DEFAULT_MODEL, DEFAULT_REPOSITORY) and not Path(model).is_dir()
 
 
 def _packaged_model() -> Path | None:

@@ -14,7 +14,7 @@ BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16"})
 """Processor flags for bfloat16."""
 FAST_BFLOAT16 = (frozenset({"amx_bf16"}), frozenset({"avx512_bf16", "AuthenticAMD"}))
 """Sets of words of /proc/cpuinfo of which one is needed for bfloat16 to be faster than float32. On an Intel processor
-with avx512_bf16 and without AMX, it took one and a half times as long (docs/performance/encoders.md)."""
+with avx512_bf16 and without AMX, it took one and a half times as long (docs/decisions/0045)."""
 INT8 = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
 """Processor flags for int8. Without them, sums of int8 products saturate or are not faster."""
 
@@ -34,12 +34,10 @@ def choose_precisions(wanted: Precision, flags: frozenset[str], int8_is_sound: b
     that does not change rankings: bfloat16 for documents, int8 for queries, and float32 where these are not faster or
     the model does not support them. `bf16` falls back to float32 where the processor lacks it; `int8` never does.
     """
-    if wanted == "auto":
-        queries = "int8" if flags & INT8 and int8_is_sound else "fp32"
-        return Precisions("bf16" if uses_bfloat16(wanted, flags) else "fp32", queries)
-    if wanted == "bf16":
-        return Precisions("bf16" if uses_bfloat16(wanted, flags) else "fp32", "fp32")
-    return Precisions(wanted, wanted)
+    if wanted not in ("auto", "bf16"):
+        return Precisions(wanted, wanted)
+    documents = "bf16" if uses_bfloat16(wanted, flags) else "fp32"
+    return Precisions(documents, "int8" if wanted == "auto" and flags & INT8 and int8_is_sound else "fp32")
 
 
 def uses_bfloat16(wanted: Precision, flags: frozenset[str]) -> bool:

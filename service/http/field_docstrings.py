@@ -7,7 +7,7 @@ start. Here they are read when the schema is asked for.
 import ast
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ VARIANTS = ("", "-Input", "-Output")
 """The ends of the names that FastAPI gives to the schemas of a model, if requests and answers differ."""
 
 
-def describe_fields(schemas: Mapping[str, Any], *bases: type[BaseModel]) -> None:
-    """Add the docstrings of fields to the schemas of all models below these bases."""
-    for model in {below for base in bases for below in _below(base)}:
+def describe_fields(schemas: Mapping[str, Any], models: Iterable[type[BaseModel]]) -> None:
+    """Add the docstrings of fields to the schemas of these models."""
+    for model in models:
         documented = docstrings(model)
         for name in (model.__name__ + end for end in VARIANTS):
             properties = schemas.get(name, {}).get("properties", {})
@@ -34,15 +34,9 @@ def docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Return field -> docstring of a model's fields, with those that it inherits."""
     found: dict[str, str] = {}
     for one in reversed(model.__mro__):
-        if issubclass(one, BaseModel):
+        if issubclass(one, BaseModel) and one is not BaseModel:
             found |= _of_module(one.__module__).get(one.__qualname__, {})
     return {field: text for field, text in found.items() if field in model.model_fields}
-
-
-def _below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    for one in model.__subclasses__():
-        yield one
-        yield from _below(one)
 
 
 @cache

@@ -49,7 +49,7 @@ def openapi(app: FastAPI, items: Iterable[type[BaseModel]], accesses: Mapping[st
             _describe_errors(operation)
             _describe_access(operation, accesses.get(operation["operationId"]))
             _keep_references_alone(operation)
-    describe_fields(known, Answer, Strict)
+    describe_fields(known, (*_subclasses(Answer), *_subclasses(Strict)))
     for name in OWN_ERRORS:
         known.pop(name, None)
     schema["components"]["securitySchemes"] = {SCHEME: {"type": "http", "scheme": "bearer"}}

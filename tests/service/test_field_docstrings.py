@@ -34,7 +34,7 @@ class Variant(Base):
 
 def described(model: type[BaseModel], name: str) -> dict[str, str]:
     schemas = {name: model.model_json_schema()}
-    describe_fields(schemas, Base)
+    describe_fields(schemas, [model])
     properties = schemas[name]["properties"]
     return {field: one["description"] for field, one in properties.items() if "description" in one}
 

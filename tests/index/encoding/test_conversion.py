@@ -20,7 +20,7 @@ from index.encoding import encoder as encoder_module
 from index.encoding.conversion import FP32, INT8, TOKENIZER, NotConvertible, converted_model, padded, read_facts
 from index.encoding.converted_encoder import ConvertedEncoder
 from index.encoding.encoder import load_encoder
-from index.encoding.model_files import DEFAULT_MODEL, OFFLINE_PACKAGE, checked_files, fingerprint_of, locate_model
+from index.encoding.model_files import DEFAULT_MODEL, OFFLINE_PACKAGE, fingerprint_of, locate_model
 from index.encoding.reference_encoder import SentenceTransformerEncoder
 from index.errors import DamagedFile
 from index.storage import files
@@ -203,20 +203,6 @@ def test_a_start_reads_every_file_of_a_model_once(
     load_encoder(str(small), "fp32", small_cache)
     assert {path.name for path in read} >= {"model.safetensors", FP32, INT8, TOKENIZER}
     assert len(read) == len(set(read))
-
-
-@needs_weights
-def test_a_start_reads_the_weights_of_the_default_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-
-    def counted(path: Path) -> str:
-        read.append(path.name)
-        return sha256_file(path)
-
-    monkeypatch.setattr(model_files, "sha256_file", counted)
-    fingerprint = fingerprint_of(locate_model(DEFAULT_MODEL), checked_files(DEFAULT_MODEL))
-    assert read.count("model.safetensors") == 1
-    assert fingerprint == fingerprint_of(locate_model(DEFAULT_MODEL))
 
 
 @needs_weights

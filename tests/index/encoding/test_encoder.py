@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from index.encoding import model_files
 from index.encoding.converted_encoder import BATCH_TOKENS, ConvertedEncoder, batches
 from index.encoding.encoder import HASHING_MODEL, Encoder, load_encoder
 from index.encoding.hashing_encoder import HashingEncoder
 from index.encoding.model_files import DEFAULT_MODEL, OFFLINE_PACKAGE, fingerprint_of, locate_model
 from index.encoding.reference_encoder import SentenceTransformerEncoder
+from index.storage.files import sha256_file
 
 ROOT = Path(__file__).parents[3]
 TEXTS = ["a cat sat on the mat", "cats sit on mats", "the price of copper fell", "", "😀", "naïve Größe"]
@@ -123,6 +125,20 @@ def test_documents_are_encoded_by_onnx_runtime_where_openvino_cannot_compile(
     monkeypatch.setattr("index.encoding.converted_encoder.openvino_session", cannot_compile)
     vectors = load_encoder(DEFAULT_MODEL, "auto", cache).encode(TEXTS)
     assert np.abs(vectors - reference.encode(TEXTS)).max() < 1e-2
+
+
+@needs_weights
+def test_a_start_reads_the_weights_of_the_default_model_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_encoder(DEFAULT_MODEL, "auto", cache)  # converts the model where no test has yet
+    read: list[str] = []
+
+    def counted(path: Path) -> str:
+        read.append(path.name)
+        return sha256_file(path)
+
+    monkeypatch.setattr(model_files, "sha256_file", counted)
+    load_encoder(DEFAULT_MODEL, "auto", cache)
+    assert read.count("model.safetensors") == 1
 
 
 @needs_weights
