@@ -5,11 +5,10 @@
 The parts are functions on the path of a query, wrapped during the run. The time of a part includes the parts that it
 calls, and the table indents them. Searches run sequentially on one thread, and every text is new. The converted encoder
 and the 10,000 documents are the same as in `benchmarks.serving`. The cost of HTTP is the processor time of a separate
-service process under the same searches.
+service, with all its processes, under the same searches.
 """
 
 import argparse
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ import index.ranking.search
 from benchmarks.loading import one_by_one
 from benchmarks.result_file import add_out, publish
 from benchmarks.servers.corpus import endless
+from benchmarks.service_process import processor_seconds
 from benchmarks.serving import SEARCH_SECONDS, prepare, query_texts, serving
 from benchmarks.vectors import converted_encoder
 from index.encoding.model_files import DEFAULT_MODEL
@@ -100,12 +100,13 @@ def measure_parts(settings: Settings, texts: list[str]) -> dict[str, float]:
 
 
 def measure_requests(data: Path, texts: list[str]) -> float:
-    """Return processor microseconds per search of a service, over all its threads, HTTP and impressions included."""
+    """Return processor microseconds per search of a service: all its processes, HTTP and impressions included."""
     with serving(data) as client:
         one_by_one(client, texts[:WARM], SEARCH_SECONDS)
-        before = _processor_seconds(data)
+        pid = int((data / LOCK_FILE).read_text())
+        before = processor_seconds(pid)
         answers = one_by_one(client, texts[WARM:], SEARCH_SECONDS)
-        return round(1e6 * (_processor_seconds(data) - before) / len(answers), 1)
+        return round(1e6 * (processor_seconds(pid) - before) / len(answers), 1)
 
 
 def rows() -> list[tuple[int, str]]:
@@ -140,13 +141,6 @@ def _timed(owner: Any, attribute: str, name: str, spent: dict[str, int]) -> Iter
         yield
     finally:
         setattr(owner, attribute, function)
-
-
-def _processor_seconds(data: Path) -> float:
-    """Return the processor seconds of the service on a directory. Its lock file names the PID."""
-    pid = (data / LOCK_FILE).read_text()
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

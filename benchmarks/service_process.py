@@ -1,6 +1,7 @@
 """A service in a process of its own, for benchmarks that start, watch, stop and kill it. Reads /proc: needs Linux."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -22,6 +23,7 @@ BATCH = 500
 COLLECTION = "/v1/collections/default"
 END_SECONDS = 120
 """The longest wait for the end of a process after SIGTERM, at the end of a benchmark."""
+TICKS = os.sysconf("SC_CLK_TCK")
 COUNTED_LEVELS = ("warning", "error", "critical")
 
 
@@ -97,3 +99,15 @@ def logged(lines: Iterable[str]) -> dict[str, int]:
         if isinstance(entry, dict) and entry.get("level") in COUNTED_LEVELS:
             found[f"{entry['level']}: {entry.get('event')}"] += 1
     return {event: count for event, count in sorted(found.items()) if count}
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process and of all processes below it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS + sum(processor_seconds(child) for child in children(pid))
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    listed = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for each in listed for child in each]

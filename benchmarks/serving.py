@@ -2,6 +2,8 @@
 
     python -m benchmarks.serving --data ../shared/data --out benchmarks/results/serving.json
     python -m benchmarks.serving --peers --data ../shared/data --out benchmarks/results/servers.json
+    python -m benchmarks.serving --peers --data ../shared/data --sets cranfield,squad_dev \
+        --out benchmarks/results/long_texts.json
     python -m benchmarks.serving --keys 10k,100k,1M --out benchmarks/results/growth.json
 
 Ingestion: documents of one set are posted to a running service in batches. Beside it, sentence-transformers and our
@@ -64,7 +66,7 @@ def main() -> None:
     parser.add_argument("--keys", type=parse_sizes, help="sizes, such as 10k,100k,1M: see benchmarks/growth.py")
     parser.add_argument("--documents", type=int, default=800, help="number of documents of the ingestion part")
     parser.add_argument("--searches", type=int, default=400, help="number of searches of the search part")
-    servers.add_options(parser)
+    servers.add_options(parser, SEARCH_SETS)
     add_out(parser)
     options = parser.parse_args()
     if options.peers and not options.data:
@@ -77,7 +79,8 @@ def main() -> None:
         show_growth(figures["sizes"])
     elif options.peers:
         plan = Plan(timed=options.timed, seconds=options.seconds)
-        figures |= measure_servers(options.data, SEARCH_SETS, options.size, chosen(options.only), plan)
+        sets = tuple(options.sets.split(","))
+        figures |= measure_servers(options.data, sets, options.size, chosen(options.only), plan)
         show_servers(figures)
         figures["goals"] = [asdict(goal) for goal in goals(figures)]
     else:

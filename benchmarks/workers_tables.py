@@ -22,11 +22,13 @@ def rates(figures: Mapping[str, Any]) -> str:
                     significant(load["processor_ms"]),
                     number(one["first_mib"]),
                     "-" if one["worker_mib"] is None else number(one["worker_mib"]),
+                    number(one.get("whole_mib")),
                     significant(one["ready_seconds"]) if one["processes"] > 1 else "-",
                 )
             )
     head = (
         "processes", "clients", "searches/s, median", "range", "p50, ms", "p99, ms", "processor ms a search",
-        "memory of the first process, MiB", "of each worker, MiB", "seconds until all are ready",
+        "memory of the first process, MiB", "of each worker, MiB", "of all, MiB",
+        "seconds until all are ready",
     )  # fmt: skip
     return table(head, rows)

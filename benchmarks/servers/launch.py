@@ -7,7 +7,7 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -44,12 +44,13 @@ OUR_PACKAGES = [
 ]
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose systems and sizes."""
+def add_options(parser: argparse.ArgumentParser, sets: Sequence[str]) -> None:
+    """Add the options that choose systems and sizes. sets: the default of `--sets`."""
     parser.add_argument(
         "--peers", action="store_true", help="measure other servers beside ours: see benchmarks/servers"
     )
     parser.add_argument("--only", default="", help=f"with --peers, only these systems: {', '.join(SYSTEMS)}")
+    parser.add_argument("--sets", default=",".join(sets), help="with --peers, test sets of documents and queries")
     parser.add_argument("--size", type=int, default=10_000, help="with --peers, number of documents")
     parser.add_argument(
         "--timed", type=int, default=2000, help="with --peers, number of documents that are loaded as text and timed"
@@ -81,7 +82,18 @@ def measure_servers(data: Path, sets: tuple[str, ...], count: int, names: list[s
     for name in names:
         systems[name] = _measured(name, corpus, vectors, exact, folder, plan, encoder)
         print(f"{name}: {systems[name]}", file=sys.stderr, flush=True)
-    return {"documents": len(corpus.documents), "timed": plan.timed, "alone": alone, "systems": systems}
+    return {
+        "documents": len(corpus.documents),
+        "words_of_a_document": _mean_words(corpus.texts),
+        "words_of_a_query": _mean_words(corpus.queries),
+        "timed": plan.timed,
+        "alone": alone,
+        "systems": systems,
+    }
+
+
+def _mean_words(texts: Sequence[str]) -> float:
+    return round(float(np.mean([len(text.split()) for text in texts])), 1)
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.candidates.base import MISSING, SealedIndex
+from index.candidates.distinct import is_first
 from index.candidates.exact import ExactIndex
 from index.generation.columns import Columns
 from index.memory.memory import Memory
@@ -161,14 +162,14 @@ class Generation:
 
     def id_order_of(self, rows: Ints) -> NDArray[np.bytes_]:
         """Return bytes (n,) that sort as the ids of these rows do; a neighbour stands for a row that is absent."""
-        doc_index = np.searchsorted(self.rows, rows).clip(0, len(self.rows) - 1)
+        doc_index = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
         return self.columns.id_order.take(doc_index)
 
     def doc_indices(self, rows: Ints) -> Ints:
         """Return the doc indices of these rows, MISSING for a row that is absent or not alive."""
-        if not len(self.rows):
+        if not len(self.rows) or not len(rows):
             return np.full(len(rows), MISSING, np.int64)
-        doc_index = np.searchsorted(self.rows, rows).clip(0, len(self.rows) - 1)
+        doc_index = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
         return np.where((self.rows[doc_index] == rows) & self.alive[doc_index], doc_index, MISSING)
 
     def nearest(self, queries: Floats, count: int, allowed: Mask) -> list[Ints]:
@@ -203,8 +204,8 @@ class Generation:
     def _distinct_doc_indices(self, keys: Ints) -> tuple[Ints, Ints]:
         """Return the documents (n,) that own these keys, in the order of their first keys, and the places of those."""
         doc_indices = np.searchsorted(self.columns.first_key, keys[keys != MISSING], side="right") - 1
-        _, first = np.unique(doc_indices, return_index=True)
-        first.sort()
+        order = np.argsort(doc_indices, kind="stable")
+        first = np.sort(order[is_first(doc_indices[order])])
         return doc_indices[first], first
 
     def _nearest_keys(self, queries: Floats, k: int, allowed: Mask | None) -> tuple[Floats, Ints]:

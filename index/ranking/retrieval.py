@@ -12,6 +12,7 @@ from enum import StrEnum
 import numpy as np
 
 from index.candidates.base import MISSING
+from index.candidates.distinct import distinct
 from index.generation.generation import Generation
 from index.memory.query_key import as_query_key
 from index.ranking.attention import Candidates
@@ -101,7 +102,7 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     near, cosine, confirmed = _near_memory(generation, query, allowed)
     first, ratings = _exact_memory(generation, query, allowed)
     required = _NONE if required is None else required
-    doc_indices = np.unique(np.concatenate([required, *by_keys, by_words[: query.count], confirmed, first]))
+    doc_indices = distinct(np.concatenate([required, *by_keys, by_words[: query.count], confirmed, first]))
     words, facts = np.zeros((len(doc_indices), len(LEXICAL)), np.float32), np.full(len(FACTS), 0.5, np.float32)
     trust, signals = 1.0, np.zeros((len(doc_indices), len(SIGNALS)), np.float32) if query.signals else None
     if query.mode is not Mode.DENSE:
@@ -134,7 +135,7 @@ def _best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
 
 def _near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats, Ints]:
     """Return the memory keys (m,) of allowed documents near a query, their cosines (m,) and their doc indices (m,)."""
-    if query.mode is not Mode.HYBRID:
+    if query.mode is not Mode.HYBRID or not generation.memory.count:
         return _NONE, np.empty(0, np.float32), _NONE
     vector = query.vector if query.memory_vector is None else query.memory_vector
     near, cosine = generation.memory.near(vector, MEMORY_RADIUS, query.excluded_query)
@@ -149,8 +150,10 @@ def _exact_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[
 
     The lookup is by query key, so that it does not depend on the cosine of two spellings.
     """
+    if query.mode is not Mode.HYBRID or not generation.memory.count:
+        return _NONE, np.empty(0, np.float32)
     query_key = as_query_key(query.text if query.typed is None else query.typed)
-    if query.mode is not Mode.HYBRID or query_key == query.excluded_query:
+    if query_key == query.excluded_query:
         return _NONE, np.empty(0, np.float32)
     rows, ratings = generation.memory.exact_of(query_key)
     doc_indices, usable = _usable(generation, rows, allowed)
@@ -275,7 +278,7 @@ def _word_evidence(
     best (M,) are the query's best documents by words. BM25 is divided by the best score among them, candidates or not,
     and is computed exactly here for every document. It is split into exact, corrected and completed words.
     """
-    positions = np.searchsorted(doc_indices, best).clip(max=max(0, len(doc_indices) - 1))
+    positions = np.minimum(np.searchsorted(doc_indices, best), max(0, len(doc_indices) - 1))
     missing = np.flatnonzero(doc_indices[positions] != best) if len(doc_indices) else np.arange(len(best))
     positions[missing] = len(doc_indices) + np.arange(len(missing))
     union = np.concatenate([doc_indices, best[missing]])

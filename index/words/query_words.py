@@ -74,11 +74,15 @@ class QueryWords(NamedTuple):
         own word gets this idf too: the words are found together, and the own word may be unknown or unfinished.
         An alternative that is a word of the query itself is left out: the document has that word exactly.
         """
-        own, first, of_query = np.unique(numbers, return_index=True, return_inverse=True)
-        weight, slots = idf[first], np.arange(len(own))
+        listed = numbers.tolist()
+        first = {number: at for at, number in reversed(list(enumerate(listed)))}
+        ascending = sorted(first)
+        slot_of = {number: slot for slot, number in enumerate(ascending)}
+        own, slots = np.asarray(ascending, np.uint32), np.arange(len(ascending))
+        of_query = np.asarray([slot_of[number] for number in listed], np.int64)
+        weight = idf[[first[number] for number in ascending]]
         others = {(int(of_query[one.position]), one.number): one for one in reversed(alternatives)}
-        known = set(own.tolist())
-        kept = [(slot, one) for (slot, number), one in reversed(others.items()) if number not in known]
+        kept = [(slot, one) for (slot, number), one in reversed(others.items()) if number not in first]
         if not kept:
             ones = np.ones(len(own), np.float32)
             return cls(own, slots, ones, np.zeros(len(own), np.int64), weight, of_query, weight, exact=True)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from index.candidates.distinct import distinct
 from index.records import Floats, Ints, Mask
 from index.words.query_words import QueryWords, Source, Words
 
@@ -184,14 +185,14 @@ def _phrase(found: Occurrences, slot: Ints, factor: Doubles | None, weight: Doub
 
     A pair counts with the smaller of the factors of its words.
     """
-    pairs = np.unique(of_query[:-1] * len(weight) + of_query[1:])
+    pairs = distinct(of_query[:-1] * len(weight) + of_query[1:])
     both = weight[pairs // len(weight)] + weight[pairs % len(weight)]
     documents = len(found.lengths)
     if not len(pairs):
         return np.zeros(documents)
     left, right = _adjacent(found.position, found.document)
     code = slot[left] * len(weight) + slot[right]
-    pair = np.searchsorted(pairs, code).clip(max=len(pairs) - 1)
+    pair = np.minimum(np.searchsorted(pairs, code), len(pairs) - 1)
     in_query = pairs[pair] == code
     factors = None if factor is None else np.minimum(factor[left], factor[right])[in_query]
     document = found.document[left[in_query]]

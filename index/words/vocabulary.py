@@ -4,7 +4,7 @@ A view of one commit of the word index. It finds the words that begin with some 
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, takewhile
 
@@ -19,6 +19,8 @@ CACHED_STEMS = 10_000
 CACHED_COUNTS = 10_000
 CACHED_WORDS = 256
 """Words whose near words are cached: a part of a compound is looked up more than once."""
+ByLength = Mapping[int, tuple[Sequence[str], Sequence[int]]]
+"""Length -> words of this length, and their counts."""
 
 
 class Vocabulary:
@@ -33,7 +35,8 @@ class Vocabulary:
         # not a method: a cache of a method keeps its object, and with it the files of old commits, until a collection
         beginning = lru_cache(CACHED_PREFIXES)(lambda prefix: postings.with_prefix("surface", prefix))
         self._beginning = beginning
-        self._near = lru_cache(CACHED_WORDS)(lambda word, edits: _near(word, edits, beginning))
+        by_length = lru_cache(CACHED_PREFIXES)(lambda prefix: _by_length(beginning(prefix)))
+        self._near = lru_cache(CACHED_WORDS)(lambda word, edits: _near(word, edits, by_length))
         self._frequency = lru_cache(CACHED_COUNTS)(postings.frequency)
         self._backwards: list[tuple[str, int]] | None = None
 
@@ -108,15 +111,25 @@ class Vocabulary:
         )
 
 
-def _near(word: str, edits: int, beginning: Callable[[str], Sequence[Counted]]) -> list[tuple[int, str, int]]:
+def _by_length(counted: Sequence[Counted]) -> ByLength:
+    """Return length -> the words of this length, and their counts."""
+    found: dict[int, tuple[list[str], list[int]]] = {}
+    for word, count in counted:
+        words, counts = found.setdefault(len(word), ([], []))
+        words.append(word)
+        counts.append(count)
+    return found
+
+
+def _near(word: str, edits: int, beginning: Callable[[str], ByLength]) -> list[tuple[int, str, int]]:
     for prefix in dict.fromkeys((word[:1], word[1:2], "")):
-        counted = beginning(prefix)
-        choices = [one for one, _ in counted]
+        by_length = beginning(prefix)
         most = edits if prefix == word[:1] else 1
-        found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=most, limit=None)
+        found: list[tuple[int, str, int]] = []
+        for length in range(len(word) - most, len(word) + most + 1):  # an edit changes the length by at most one
+            words, counts = by_length.get(length, ((), ()))
+            near = process.extract(word, words, scorer=OSA.distance, score_cutoff=most, limit=None)
+            found += [(int(distance), choice, counts[at]) for choice, distance, at in near]
         if found:
-            return sorted(
-                ((int(distance), choice, counted[at][1]) for choice, distance, at in found),
-                key=lambda one: (one[0], -one[2], one[1]),
-            )
+            return sorted(found, key=lambda one: (one[0], -one[2], one[1]))
     return []

@@ -46,6 +46,14 @@ def test_a_pair_has_the_same_bits_in_a_batch_and_alone() -> None:
         assert batch[at].tobytes() == alone[0].tobytes()
 
 
+def test_pairs_of_a_single_query_may_repeat_keys_and_come_in_any_order() -> None:
+    keys, query = random_vectors(6, 384, seed=4), random_vectors(2, 384, seed=5).reshape(1, 2, 384)
+    for pair_key in ([0, 1, 2, 3, 4, 5], [5, 1, 2, 3, 4, 0], [0, 0, 2, 3, 4, 5], [3], []):
+        chosen = np.asarray(pair_key, np.int64)
+        products = pair_products(query, keys, np.zeros(len(chosen), np.int64), chosen)
+        assert products.tobytes() == row_products(keys[chosen], query[0]).tobytes()
+
+
 def test_a_projected_row_has_the_same_bits_alone() -> None:
     rows, matrices = random_vectors(30, 384, seed=6), random_vectors(2 * 384, 16, seed=7).reshape(2, 384, 16)
     together = project_rows(rows[None], matrices)

@@ -34,6 +34,18 @@ def test_a_query_without_alternatives_is_exact() -> None:
     assert not query(CORRECTED).exact
 
 
+def test_repeated_words_share_a_slot() -> None:
+    idf = np.asarray([3.0, 1.0, 3.0, 2.0], np.float32)
+    asked = QueryWords.of(np.asarray([DOG, CAT, DOG, KAT], np.uint32), idf)
+    assert asked.words.tolist() == [CAT, DOG, KAT]
+    assert asked.words.dtype == np.uint32
+    assert asked.of_query.tolist() == [1, 0, 1, 2]
+    assert asked.weight.tolist() == [1.0, 3.0, 2.0]
+    nothing = QueryWords.of(np.empty(0, np.uint32), np.empty(0, np.float32))
+    assert nothing.exact
+    assert len(nothing.words) == len(nothing.of_query) == len(nothing.weight) == 0
+
+
 def test_the_score_of_a_corrected_word_is_its_own_source_and_smaller() -> None:
     (exact, corrected, both, neither), _ = scores(query(CORRECTED), [CAT, 9], [KAT, 9], [CAT, KAT], [8, 9])
     assert exact[Source.EXACT] > corrected[Source.CORRECTED] > 0

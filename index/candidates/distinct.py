@@ -1,0 +1,18 @@
+"""The distinct numbers of an array, several times as fast as `np.unique` for a few hundred on the path of a query."""
+
+import numpy as np
+
+from index.records import Ints, Mask
+
+
+def is_first(ascending: Ints) -> Mask:
+    """Return (n,) bool, True where a number differs from the number before it; the numbers (n,) ascend."""
+    first = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    return first
+
+
+def distinct(numbers: Ints) -> Ints:
+    """Return the distinct numbers of (n,), ascending."""
+    ascending = np.sort(numbers)
+    return ascending[is_first(ascending)]
