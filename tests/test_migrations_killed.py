@@ -1,5 +1,6 @@
 """An upgrade from any released schema may be killed at any statement. The next start completes it."""
 
+import hashlib
 import shutil
 import sqlite3
 from contextlib import closing
@@ -60,6 +61,29 @@ def content(path: Path) -> tuple[str, list[str]]:
         return revision, sorted(plain.iterdump())
 
 
+class Kills:
+    """Copies of the files of a database, as kills before statements leave them. Equal files are kept once."""
+
+    def __init__(self, source: Path) -> None:
+        self._source = source
+        self._known: set[str] = set()
+        self.count = 0
+        """The number of statements, and with them of moments."""
+        self.paths: list[Path] = []
+
+    def __call__(self, *_statement: Any) -> None:
+        self.count += 1
+        files = {suffix: Path(f"{self._source}{suffix}") for suffix in ("", "-wal")}  # shared memory is rebuilt
+        found = {suffix: path.read_bytes() for suffix, path in files.items() if path.exists()}
+        digest = hashlib.sha256(repr(found).encode()).hexdigest()
+        if digest in self._known:
+            return
+        self._known.add(digest)
+        self.paths.append(self._source.with_name(f"killed-{self.count}.db"))
+        for suffix, content in found.items():
+            Path(f"{self.paths[-1]}{suffix}").write_bytes(content)
+
+
 def upgraded(path: Path, before_statement: Any = None) -> tuple[str, list[str]]:
     """Upgrade a database as a start of the service does; return its content."""
     database = Database(path)
@@ -79,32 +103,18 @@ def test_an_upgrade_that_is_killed_at_any_statement_is_completed_by_the_next_sta
     made(tmp_path / "start.db", revision)
     start = content(tmp_path / "start.db")
     shutil.copy(tmp_path / "start.db", tmp_path / "whole.db")
-    kills: list[Path] = []
-
-    def kill(*_statement: Any) -> None:
-        kills.append(tmp_path / f"killed-{len(kills)}.db")
-        for suffix in ("", "-wal"):  # the shared memory is rebuilt from the log
-            if (source := tmp_path / f"whole.db{suffix}").exists():
-                shutil.copy(source, f"{kills[-1]}{suffix}")
-
-    whole = upgraded(tmp_path / "whole.db", kill)
+    kills = Kills(tmp_path / "whole.db")
+    whole = upgraded(tmp_path / "whole.db", kills)
     assert whole[0] == NEWEST_REVISION
-    assert len(kills) >= (5 if revision != NEWEST_REVISION else 1)
-    for killed in kills:
+    assert kills.count >= (5 if revision != NEWEST_REVISION else 1)
+    for killed in kills.paths:
         assert content(killed) == start
         assert upgraded(killed) == whole
 
 
 def test_a_first_start_that_is_killed_is_completed_by_the_next(tmp_path: Path) -> None:
-    kills: list[Path] = []
-
-    def kill(*_statement: Any) -> None:
-        kills.append(tmp_path / f"killed-{len(kills)}.db")
-        for suffix in ("", "-wal"):
-            if (source := tmp_path / f"new.db{suffix}").exists():
-                shutil.copy(source, f"{kills[-1]}{suffix}")
-
-    whole = upgraded(tmp_path / "new.db", kill)
-    assert len(kills) > 20
-    for killed in kills[::7]:
+    kills = Kills(tmp_path / "new.db")
+    whole = upgraded(tmp_path / "new.db", kills)
+    assert kills.count > 20
+    for killed in kills.paths:
         assert upgraded(killed) == whole

@@ -9,6 +9,8 @@ from index.evaluation.significance import level
 from service.training.child import earlier_decisions
 from tests.service.client import create, opened
 
+QUICK = {"promote": "never", "budget_seconds": 1}
+
 pytestmark = pytest.mark.usefixtures("forked_training")
 
 HERBS = "basil oregano thyme rosemary sage parsley dill mint chives fennel lovage sorrel chervil borage hyssop".split()
@@ -35,10 +37,10 @@ def test_decisions_are_counted_until_the_champion_changes(tmp_path: Path) -> Non
         wood.post("judgments", {"judgments": [{"query": n, "document_id": n, "rating": 4} for n in names]})
         seen = []
         for seed in (0, 0, 1):
-            decision = wood.train(seed=seed, promote="never")["decision"]
+            decision = wood.train(seed=seed, **QUICK)["decision"]
             seen.append((decision["earlier_decisions"], decision["level"]))
         assert seen == [(0, 0.05), (0, 0.05), (1, round(level(1), 8))]
         client.put(f"{wood.path}/models/aliases/champion", json={"version": 1, "force": True}).raise_for_status()
-        assert wood.train(seed=0, promote="never")["decision"]["earlier_decisions"] == 0
+        assert wood.train(seed=0, **QUICK)["decision"]["earlier_decisions"] == 0
         client.post(f"{wood.path}/models/aliases/champion/rollback").raise_for_status()
-        assert wood.train(seed=2, promote="never")["decision"]["earlier_decisions"] == 2
+        assert wood.train(seed=2, **QUICK)["decision"]["earlier_decisions"] == 2
