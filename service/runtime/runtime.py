@@ -47,8 +47,8 @@ class Workers(Protocol):
         """The number of them that take connections."""
 
     @property
-    def any_waiting(self) -> bool:
-        """Whether a search waits for a thread in one of them."""
+    def any_busy(self) -> bool:
+        """Whether one of them has no thread that is free for a further search."""
 
     @property
     def samples(self) -> Sequence[Mapping[str, float]]:
@@ -142,9 +142,9 @@ class Runtime(SearchRuntime):
         return state
 
     @property
-    def has_waiting_searches(self) -> bool:
-        """Whether a search waits for a thread, here or in a worker."""
-        return self.search_pool.has_waiting or (self.workers is not None and self.workers.any_waiting)
+    def is_busy_searching(self) -> bool:
+        """Whether no thread is free for a further search, here or in a worker."""
+        return self.search_pool.is_busy or (self.workers is not None and self.workers.any_busy)
 
     def forget_queries(self) -> None:
         super().forget_queries()

@@ -62,9 +62,9 @@ class SearchPool:
         return self.free_places <= 0
 
     @property
-    def has_waiting(self) -> bool:
-        """Whether a search waits for a thread."""
-        return self.taken > len(self._threads)
+    def is_busy(self) -> bool:
+        """Whether no thread is free for a further search."""
+        return self.taken >= len(self._threads)
 
     def submit(self, work: Callable[[], T]) -> "Future[T]":
         """Queue a search. A waiting search can be canceled. Raises Problem 503 `overloaded` if the queue is full."""

@@ -36,7 +36,7 @@ def run_child(runtime: Runtime, specification: Specification) -> tuple[int, dict
     with log_path.open("wb") as errors, runtime.training.supervised(run_id, _spawn(specification, errors)) as child:
         assert child.stdin is not None
         try:
-            with pausing(cast(BinaryIO, child.stdin), lambda: runtime.has_waiting_searches):
+            with pausing(cast(BinaryIO, child.stdin), lambda: runtime.is_busy_searching):
                 error, staged = _record_steps(runtime, run_id, child)
             code = 0 if staged else child.wait()
         finally:

@@ -1,5 +1,5 @@
-"""Pauses a training process while searches wait: at any priority it slows the searches of a machine with few cores,
-because it shares their caches and, where two cores are the threads of one, its units.
+"""Pauses a training process while the threads of searches are busy: at any priority it slows the searches of a machine
+with few cores, because it shares their caches and, where two cores are the threads of one, its units.
 
 The service writes orders to the stdin of the process. A thread of the process reads them, and a signal makes its main
 thread wait. Whatever is computed is the same with pauses and without.
@@ -17,10 +17,10 @@ from typing import Any, BinaryIO
 PAUSE, GO = b"p", b"g"
 LOOK_SECONDS = 0.02
 CALM_SECONDS = 0.1
-"""No search waited for this long: the process goes on."""
+"""A thread was free for this long: the process goes on."""
 LONGEST_PAUSE_SECONDS = 0.8
-LEAST_RUN_SECONDS = 0.2
-"""Between two pauses: a process of a service that is always busy gets a fifth of the time."""
+LEAST_RUN_SECONDS = 0.1
+"""Between two pauses: a process of a service that is always busy gets a ninth of the time."""
 LONGEST_WAIT_SECONDS = 10.0
 """A process whose service gives no order for so long goes on."""
 
@@ -34,7 +34,7 @@ class Pacer:
         self._went_on_at = now
 
     def look(self, now: float, is_busy: bool) -> bytes | None:
-        """Return the order for the process, or None. is_busy: whether searches wait."""
+        """Return the order for the process, or None. is_busy: whether no thread is free."""
         if is_busy:
             self._busy_at = now
         if self._paused_at is None:
@@ -50,7 +50,7 @@ class Pacer:
 
 @contextmanager
 def pausing(stdin: BinaryIO, is_busy: Callable[[], bool]) -> Iterator[None]:
-    """Pause the process with this stdin while searches wait, until the context ends."""
+    """Pause the process with this stdin while searches occupy all threads, until the context ends."""
     ended = Event()
 
     def watch() -> None:

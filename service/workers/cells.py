@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 MAX_WORKERS = 64
-POSITION, CLOSED, WAITING = 0, 8, 8 + MAX_WORKERS
+POSITION, CLOSED, BUSY = 0, 8, 8 + MAX_WORKERS
 """Where the numbers stand: the position of the feed, then for each process the connections that it has closed, and
-whether a search waits in it."""
+whether all its search threads are busy."""
 CELLS = 8 + 2 * MAX_WORKERS
 LENGTH_BITS = 40
 """A position is the number of a journal, shifted by LENGTH_BITS, and its length in bytes."""
@@ -57,13 +57,13 @@ class Cells:
     def reset(self, worker: int) -> None:
         """Forget the numbers of a process that ended."""
         self._numbers[CLOSED + worker] = 0
-        self._numbers[WAITING + worker] = 0
+        self._numbers[BUSY + worker] = 0
 
-    def set_waiting(self, worker: int, waits: bool) -> None:
-        """Tell whether a search waits for a thread in this process."""
-        self._numbers[WAITING + worker] = int(waits)
+    def set_busy(self, worker: int, is_busy: bool) -> None:
+        """Tell whether this process has no thread that is free for a further search."""
+        self._numbers[BUSY + worker] = int(is_busy)
 
     @property
-    def any_waiting(self) -> bool:
-        """Whether a search waits in one of the processes."""
-        return bool(self._numbers[WAITING : WAITING + MAX_WORKERS].any())
+    def any_busy(self) -> bool:
+        """Whether one of the processes has no thread that is free for a further search."""
+        return bool(self._numbers[BUSY : BUSY + MAX_WORKERS].any())

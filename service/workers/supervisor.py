@@ -179,9 +179,9 @@ class Workers:
         return len(self._ready())
 
     @property
-    def any_waiting(self) -> bool:
-        """Whether a search waits for a thread in one of the workers."""
-        return self.cells.any_waiting
+    def any_busy(self) -> bool:
+        """Whether one of the workers has no thread that is free for a further search."""
+        return self.cells.any_busy
 
     @property
     def samples(self) -> Sequence[Mapping[str, float]]:

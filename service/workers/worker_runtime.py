@@ -126,4 +126,4 @@ class WorkerRuntime(SearchRuntime):
     def _watch(self) -> None:
         while not self._closed.wait(LOOK_SECONDS):
             self.follow()
-            self._cells.set_waiting(self._worker, self.search_pool.has_waiting)
+            self._cells.set_busy(self._worker, self.search_pool.is_busy)

@@ -1,4 +1,4 @@
-"""A training process waits while searches wait, and goes on after them, and never for longer than a bound."""
+"""A training process waits while searches occupy all threads, goes on after them, and waits no longer than a bound."""
 
 import io
 import os
@@ -23,7 +23,7 @@ from tests.service.client import DEADLINE_SECONDS
 
 
 def orders(busy: list[tuple[float, float]], until: float) -> list[tuple[float, bytes]]:
-    """Return the orders of looks every hundredth of a second; busy: times from and to which searches wait."""
+    """Return the orders of looks every hundredth of a second; busy: times from and to which no thread is free."""
     pacer, found = Pacer(0.0), []
     for hundredth in range(int(until * 100) + 1):
         now = hundredth / 100
@@ -33,19 +33,19 @@ def orders(busy: list[tuple[float, float]], until: float) -> list[tuple[float, b
     return found
 
 
-def test_a_process_pauses_while_searches_wait_and_goes_on_when_none_has_waited_for_a_while() -> None:
+def test_a_process_pauses_while_searches_are_busy_and_goes_on_when_a_thread_was_free_for_a_while() -> None:
     assert orders([], 2.0) == []
     (paused, first), (on, second) = orders([(1.0, 1.3)], 3.0)
     assert (paused, first, second) == (1.0, PAUSE, GO)
     assert on == pytest.approx(1.3 + CALM_SECONDS, abs=0.02)
 
 
-def test_a_process_of_a_busy_service_gets_a_fifth_of_the_time() -> None:
+def test_a_process_of_a_busy_service_gets_a_ninth_of_the_time() -> None:
     found = orders([(0.0, 100.0)], 100.0)
     assert [order for _, order in found[:4]] == [PAUSE, GO, PAUSE, GO]
     paused = sum(on - off for (off, _), (on, _) in zip(found[::2], found[1::2], strict=False))
-    share = LONGEST_PAUSE_SECONDS / (LONGEST_PAUSE_SECONDS + LEAST_RUN_SECONDS)
-    assert paused / 100.0 == pytest.approx(share, abs=0.03)
+    assert pytest.approx(8 / 9) == LONGEST_PAUSE_SECONDS / (LONGEST_PAUSE_SECONDS + LEAST_RUN_SECONDS)
+    assert paused / 100.0 == pytest.approx(8 / 9, abs=0.03)
 
 
 def test_the_main_thread_waits_for_the_order_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,13 +91,13 @@ def test_orders_reach_the_process_until_it_has_ended(monkeypatch: pytest.MonkeyP
         busy.set()  # the next order finds no reader, which is no error
 
 
-def test_searches_wait_when_there_are_more_than_threads() -> None:
-    gate, pool = threading.Event(), SearchPool(threads=1, queue=2)
+def test_searches_are_busy_when_no_thread_is_free() -> None:
+    gate, pool = threading.Event(), SearchPool(threads=2, queue=2)
     futures = [pool.submit(lambda: gate.wait(DEADLINE_SECONDS))]
-    assert not pool.has_waiting
-    futures.append(pool.submit(lambda: True))
-    assert pool.has_waiting
+    assert not pool.is_busy
+    futures += [pool.submit(lambda: gate.wait(DEADLINE_SECONDS)), pool.submit(lambda: True)]
+    assert pool.is_busy
     gate.set()
     assert all(future.result(DEADLINE_SECONDS) for future in futures)
     pool.close()
-    assert not pool.has_waiting
+    assert not pool.is_busy

@@ -90,12 +90,12 @@ def test_numbers_are_shared(tmp_path: Path) -> None:
     theirs.count_closed(2)
     theirs.count_closed(2)
     assert (ours.closed(1), ours.closed(2)) == (0, 2)
-    assert not ours.any_waiting
-    theirs.set_waiting(2, True)
-    assert ours.any_waiting
+    assert not ours.any_busy
+    theirs.set_busy(2, True)
+    assert ours.any_busy
     ours.reset(2)
     assert ours.closed(2) == 0
-    assert not ours.any_waiting
+    assert not ours.any_busy
 
 
 def test_connections_are_divided_among_the_processes() -> None:

@@ -38,7 +38,7 @@ def test_training_pauses_while_a_search_waits_in_a_worker(
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
 
     monkeypatch.setattr(child_process, "_spawn", spawn)
-    assert not pair.runtime.has_waiting_searches
+    assert not pair.runtime.is_busy_searching
     gate, pool = threading.Event(), pair.follower.search_pool
     searches = [pool.submit(lambda: gate.wait(DEADLINE_SECONDS)) for _ in range(2)]
     try:
@@ -46,7 +46,7 @@ def test_training_pauses_while_a_search_waits_in_a_worker(
     finally:
         gate.set()
     assert all(search.result(DEADLINE_SECONDS) for search in searches)
-    until(lambda: not pair.runtime.has_waiting_searches)
+    until(lambda: not pair.runtime.is_busy_searching)
 
 
 def test_a_damaged_index_is_rebuilt_once_in_a_time(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
