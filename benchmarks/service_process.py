@@ -102,7 +102,7 @@ def logged(lines: Iterable[str]) -> dict[str, int]:
 
 
 def processor_seconds(pid: int) -> float:
-    """Return the processor time of a process and of all processes below it."""
+    """Return the processor time of a process and of all processes below it that have not ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS + sum(processor_seconds(child) for child in children(pid))
 

@@ -8,7 +8,7 @@ processes answers searches in a closed loop of 1, 8 and 32 clients; query texts 
 that few occur twice. `--made` takes that many made documents (`benchmarks.made_texts`) instead, with random vectors,
 because their encoding would take most of an hour. The numbers of processes take turns. The generator is one process on
 the same machine. Processor time is of all processes of the service, by /proc. Memory is the proportional set size of
-the first process, of a worker, and the sum of these, after the searches.
+the first process, of a worker, and of the first process and all workers together, after the searches.
 """
 
 import argparse

@@ -62,7 +62,10 @@ def content(path: Path) -> tuple[str, list[str]]:
 
 
 class Kills:
-    """Copies of the files of a database, as kills before statements leave them. Equal files are kept once."""
+    """Copies of the files of a database, as kills before statements leave them. Equal files are kept once.
+
+    Before the commit an upgrade writes little: most statements have the files of the statement before.
+    """
 
     def __init__(self, source: Path) -> None:
         self._source = source
@@ -80,8 +83,8 @@ class Kills:
             return
         self._known.add(digest)
         self.paths.append(self._source.with_name(f"killed-{self.count}.db"))
-        for suffix, content in found.items():
-            Path(f"{self.paths[-1]}{suffix}").write_bytes(content)
+        for suffix, data in found.items():
+            Path(f"{self.paths[-1]}{suffix}").write_bytes(data)
 
 
 def upgraded(path: Path, before_statement: Any = None) -> tuple[str, list[str]]:

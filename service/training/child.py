@@ -1,9 +1,9 @@
 """What a training process does: reads its inputs, fits, writes to staging, and prints steps as lines of JSON on stdout.
 
 It is a process of its own (`service.training.__main__`) with one thread and low priority, and it cannot write to the
-database. It pauses while searches are busy (`service.training.pauses`), and ends with the service, because its stdin is
-a pipe that the service holds open. A second process on the same staging folder continues from the stored inputs and
-finished trials, and makes a bit-identical model.
+database. It pauses while all threads of searches are busy (`service.training.pauses`), and ends with the service,
+because its stdin is a pipe that the service holds open. A second process on the same staging folder continues from the
+stored inputs and finished trials, and makes a bit-identical model.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""Pauses a training process while the threads of searches are busy: at any priority it slows the searches of a machine
+"""Pauses a training process while all threads of searches are busy: at any priority it slows the searches of a machine
 with few cores, because it shares their caches and, where two cores are the threads of one, its units.
 
 The service writes orders to the stdin of the process. A thread of the process reads them, and a signal makes its main

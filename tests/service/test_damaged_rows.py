@@ -127,6 +127,7 @@ def test_a_flip_in_any_column_is_named(client: TestClient, row: str, column: str
 
 
 def test_nothing_is_named_after_every_flip_was_undone(client: TestClient) -> None:
+    """The flips are those of the test before, which undoes them."""
     assert failing(client) == {}
 
 

@@ -33,7 +33,7 @@ def orders(busy: list[tuple[float, float]], until: float) -> list[tuple[float, b
     return found
 
 
-def test_a_process_pauses_while_searches_are_busy_and_goes_on_when_a_thread_was_free_for_a_while() -> None:
+def test_a_process_pauses_while_no_thread_is_free_and_goes_on_when_one_was_free_for_a_while() -> None:
     assert orders([], 2.0) == []
     (paused, first), (on, second) = orders([(1.0, 1.3)], 3.0)
     assert (paused, first, second) == (1.0, PAUSE, GO)
@@ -91,11 +91,13 @@ def test_orders_reach_the_process_until_it_has_ended(monkeypatch: pytest.MonkeyP
         busy.set()  # the next order finds no reader, which is no error
 
 
-def test_searches_are_busy_when_no_thread_is_free() -> None:
+def test_a_pool_is_busy_when_no_thread_is_free() -> None:
     gate, pool = threading.Event(), SearchPool(threads=2, queue=2)
     futures = [pool.submit(lambda: gate.wait(DEADLINE_SECONDS))]
     assert not pool.is_busy
-    futures += [pool.submit(lambda: gate.wait(DEADLINE_SECONDS)), pool.submit(lambda: True)]
+    futures.append(pool.submit(lambda: gate.wait(DEADLINE_SECONDS)))
+    assert pool.is_busy  # although no search waits
+    futures.append(pool.submit(lambda: True))
     assert pool.is_busy
     gate.set()
     assert all(future.result(DEADLINE_SECONDS) for future in futures)

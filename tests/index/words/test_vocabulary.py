@@ -59,5 +59,8 @@ def test_near_words_are_those_of_a_search_of_all_words(
 
 
 @pytest.mark.parametrize("word", ["", "x", "zzzzzzzzzzzzzzzzzzzzzzzz"])
-def test_a_word_without_near_words_has_none(vocabulary: Vocabulary, word: str) -> None:
+def test_the_shortest_and_very_long_words_have_the_near_words_of_a_slow_search(
+    vocabulary: Vocabulary, word: str
+) -> None:
     assert vocabulary.near(word, 1) == slowly(vocabulary, word, 1)
+    assert vocabulary.near("z" * 24, 1) == []
