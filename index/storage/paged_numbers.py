@@ -27,9 +27,10 @@ class PagedNumbers:
         return cls(tuple(padded[first : first + PAGE] for first in range(0, len(padded), PAGE)))
 
     def take(self, positions: Iterable[int]) -> Ints:
-        """Return the numbers at these positions."""
-        pages = self._pages
-        return np.asarray([pages[at >> PAGE_BITS].item(at & (PAGE - 1)) for at in positions], np.int64)
+        """Return the numbers at these positions, 0 beyond the last page."""
+        pages, end = self._pages, len(self._pages) << PAGE_BITS
+        found = (pages[at >> PAGE_BITS].item(at & (PAGE - 1)) if at < end else 0 for at in positions)
+        return np.fromiter(found, np.int64)
 
     def all(self, count: int) -> Ints:
         """Return a copy of the first numbers (count,)."""

@@ -160,6 +160,18 @@ def memory_keys(query: str, number: int) -> list[MemoryKey]:
     return [remembered(0, row, query, weight=1.0 + row) for row in range(number)]
 
 
+def test_a_past_query_that_was_forgotten_before_its_first_change_was_sent_is_not_found(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.store.apply(1, [written(0, "copy folder")])
+    pair.publish()
+    pair.store.revise(2, {QUERIES[0]: memory_keys(QUERIES[0], 1)})
+    pair.store.revise(3, {QUERIES[0]: []})
+    assert len(pair.store.current.memory.vectors) == 1
+    current = pair.publish()
+    assert_same(current, pair.store.current)
+    assert near(pair.store.current, QUERIES[0]) == []
+
+
 def test_files_that_were_written_again_make_the_mirror_wait_for_the_next_change(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     pair.store.apply(1, [written(row, "copy folder") for row in range(3)])
