@@ -28,9 +28,7 @@ def pair_products(queries: Floats, keys: Floats, pair_query: Ints, pair_key: Int
     pair_query (P,) and pair_key (P,) are rows of queries and of keys.
     """
     if len(queries) == 1:
-        in_order = len(pair_key) == len(keys) and bool(
-            (pair_key == np.arange(len(keys))).all()
-        )  # so for the keys of one search
+        in_order = np.array_equal(pair_key, np.arange(len(keys)))  # so in a search: nothing is copied
         return row_products(keys if in_order else keys.take(pair_key, axis=0), queries[0])
     products = np.empty((len(pair_key), queries.shape[1]), np.result_type(queries, keys))
     for query, vectors in enumerate(queries):

@@ -310,7 +310,7 @@ def test_ours_is_compared_with_the_best_peer_of_each_measure() -> None:
         "p50 at 1 client": (0.5, False, "lancedb"),
         "searches/s at 8 clients": (2.0, False, "pgvector"),
         "searches/s at 32 clients": (2.0, False, "pgvector"),
-        "documents/s": (2.25, True, "lancedb"),
+        "documents/s": (2.25, False, "lancedb"),
         "documents/s, int8": (3.0, True, "lancedb"),
         "p99 at 8 clients, ms": (15, True, ""),
         "documents/s over our encoder's alone": (0.75, False, ""),
@@ -328,7 +328,7 @@ def test_a_system_that_failed_is_reported_with_the_reason(capsys: pytest.Capture
     show(figures())
     printed = capsys.readouterr().out
     stored = json.loads(json.dumps(figures() | {"goals": [asdict(goal) for goal in goals(figures())]}))
-    assert "| searches/s at 8 clients | >= 4 | 2.00 | no | pgvector |" in speed_tables.servers_goals(stored)
+    assert "| searches/s at 8 clients | >= 5 | 2.00 | no | pgvector |" in speed_tables.servers_goals(stored)
     assert "| pgvector | 20.0 | 12.5, 37.5 | 200 (38) | 200 (38) |" in speed_tables.servers(stored)
     assert "milvus" not in speed_tables.servers(stored).lower()
     assert "milvus: not measured: NotInstalled: no such version" in printed

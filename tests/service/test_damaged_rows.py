@@ -124,10 +124,6 @@ def test_a_flip_in_any_column_is_named(client: TestClient, row: str, column: str
         named = found.get(f"{KINDS.get(row, row)} of wood", "") + found.get("rows", "")
     assert "differ from their checksums: " in named or " of no collection: " in named, found
     assert "1 in all" in named
-
-
-def test_nothing_is_named_after_every_flip_was_undone(client: TestClient) -> None:
-    """The flips are those of the test before, which undoes them."""
     assert failing(client) == {}
 
 
