@@ -261,7 +261,8 @@ def _trained(runtime: Runtime, state: CollectionState, seed: int) -> AttentionHe
     """Return the head of a training run, promoted or not."""
     record, _ = train(runtime, state, seed, promote="never")
     assert record["status"] == "succeeded", record["error"]
-    return load_version(state.id, state.initial, record["model_version"], runtime.settings.data)
+    with runtime.database.read() as connection:
+        return load_version(connection, state.id, state.initial, record["model_version"])
 
 
 if __name__ == "__main__":

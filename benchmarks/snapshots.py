@@ -45,7 +45,7 @@ WORDS = 60
 VOCABULARY = 20_000
 BATCH = 1000
 KILL_DOCUMENTS = 2000
-STEPS = {"create": ("copied", "models", "written", "named", "summed"), "restore": ("prepared", "unpacked", "renamed")}
+STEPS = {"create": ("copied", "written", "named", "summed"), "restore": ("prepared", "unpacked", "renamed")}
 """Work -> its steps, at which the process kills itself."""
 LATEST_SECONDS = {"create": 0.5, "restore": 0.3}
 """Work -> the latest random moment of a kill, in seconds after its start."""

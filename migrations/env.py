@@ -1,5 +1,7 @@
 """Runs the migrations on the connection that the service passes, or on the database given by `-x database=PATH`."""
 
+from pathlib import Path
+
 from alembic import context
 from sqlalchemy import Connection, create_engine
 
@@ -18,6 +20,7 @@ if given is not None:
     run(given)
 else:
     path = context.get_x_argument(as_dictionary=True).get("database", "data/softseek.db")
+    context.config.attributes["data"] = Path(path).parent
     with create_engine(f"sqlite:///{path}").connect() as opened:
         run(opened)
         opened.commit()

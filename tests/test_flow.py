@@ -13,9 +13,9 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from service.runtime.model_files import model_directory
 from service.storage.tables import Key
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, opened, runtime_of
+from tests.service.stored_models import stored_model
 
 HERBS = (
     "basil oregano thyme rosemary sage parsley dill mint chives fennel tarragon marjoram coriander lavender lovage "
@@ -221,8 +221,8 @@ def test_training_changes_no_key_and_no_index(learned: Learned) -> None:
 def test_the_same_log_and_seed_give_identical_models(learned: Learned, data: Path) -> None:
     versions = [learned.never["model_version"], learned.auto["model_version"]]
     assert versions == [1, 2]
-    files = [model_directory(data, learned.herbs.id, version) / "head.safetensors" for version in versions]
-    assert digest(files[:1]) == digest(files[1:])
+    one, other = (stored_model(data, version, learned.herbs.id)["head.safetensors"] for version in versions)
+    assert one == other
     assert learned.never["report"]["held_out"] == learned.auto["report"]["held_out"]
 
 

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
@@ -56,6 +57,39 @@ def test_tables_and_migrations_agree(connection: Connection) -> None:
     upgrade(connection)
     context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
     assert compare_metadata(context, Base.metadata) == []
+
+
+def plain(described: Any) -> str:
+    """Return a description of a part of a table as text, with the SQL of conditions."""
+    options = {name: str(value) for name, value in described.get("dialect_options", {}).items()}
+    return repr({**described, "dialect_options": options})
+
+
+def shape(connection: Connection) -> dict[str, Any]:
+    """Return everything of the tables but the order of their columns."""
+    found = inspect(connection)
+    kinds = ("columns", "indexes", "unique_constraints", "foreign_keys")
+    shapes: dict[str, Any] = {
+        table: {kind: sorted(map(plain, getattr(found, f"get_{kind}")(table))) for kind in kinds}
+        | {"key": found.get_pk_constraint(table)}
+        for table in Base.metadata.tables
+    }
+    for table, made in connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
+        if table in shapes:
+            shapes[table]["never_reuses_a_number"] = "AUTOINCREMENT" in made
+    return shapes
+
+
+def test_a_new_database_gets_the_schema_of_the_migrations(connection: Connection, tmp_path: Path) -> None:
+    upgrade(connection)
+    database = Database(tmp_path / "new.db")
+    database.migrate()
+    with database.read() as new:
+        assert shape(new) == shape(connection)
+        assert new.exec_driver_sql("SELECT version_num FROM alembic_version").all() == [(NEWEST_REVISION,)]
+        same = [inspect(one).get_columns("alembic_version") for one in (new, connection)]
+        assert repr(same[0]) == repr(same[1])
+    database.close()
 
 
 def test_a_difference_between_tables_and_migrations_is_found(connection: Connection) -> None:

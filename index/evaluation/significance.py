@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 CONFIDENCE = 0.95
 LEAST_SPREAD = 1e-12
@@ -110,7 +110,7 @@ def interval(values: NDArray[np.float64]) -> tuple[float, float]:
     mean = float(values.mean()) if len(values) else 0.0
     if len(values) < 2 or np.ptp(values) <= LEAST_SPREAD:
         return mean, mean
-    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1))
+    quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
     half = quantile * float(values.std(ddof=1)) / len(values) ** 0.5
     return mean - half, mean + half
 
@@ -121,8 +121,8 @@ def _p_value(difference: float, half: float, queries: int) -> float:
         return 1.0
     if not half:
         return 0.0
-    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, queries - 1))
-    return float(2 * stats.t.sf(abs(difference) * quantile / half, queries - 1))
+    quantile = float(stdtrit(queries - 1, (1 + CONFIDENCE) / 2))
+    return float(2 * stdtr(queries - 1, -abs(difference) * quantile / half))
 
 
 def level(earlier: int) -> float:

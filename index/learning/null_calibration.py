@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from scipy.special import expit
-from scipy.stats import binom, rankdata
+from scipy.special import bdtr, expit
 
 Array = NDArray[np.float64]
 BINS = 15
@@ -37,7 +36,8 @@ def brier_score(probability: ArrayLike, outcome: ArrayLike) -> float:
 def auroc(score: ArrayLike, outcome: ArrayLike) -> float:
     """Return the probability that a positive (outcome 1) scores above a negative; ties count half; nan without both."""
     positive = np.asarray(outcome, bool)
-    ranks = rankdata(np.asarray(score, np.float64))
+    _, values, counts = np.unique(np.asarray(score, np.float64), return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[values]  # the mean rank of equal scores
     pairs = int(positive.sum()) * int((~positive).sum())
     below = float(ranks[positive].sum()) - positive.sum() * (positive.sum() + 1) / 2
     return below / pairs if pairs else float("nan")
@@ -166,7 +166,7 @@ def _alarms_allowed(count: int, confidence: float) -> int:
     of 0 bounds the mean alone.
     """
     in_the_mean = int(FALSE_ALARMS * (count + 1) + 1e-9)
-    sure = [k for k in range(1, in_the_mean + 1) if binom.cdf(k - 1, count, FALSE_ALARMS) <= 1 - confidence]
+    sure = [k for k in range(1, in_the_mean + 1) if bdtr(k - 1, count, FALSE_ALARMS) <= 1 - confidence]
     return max(sure, default=min(1, in_the_mean))
 
 

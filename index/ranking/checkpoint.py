@@ -1,8 +1,9 @@
-"""Model files: a head as a safetensors file and a JSON manifest with its sha256; never a pickle.
+"""The files of a model: a head as a safetensors file and a JSON manifest with its sha256; never a pickle.
 
 A damaged safetensors file often loads without an error, so its checksum is compared before the library opens it.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from safetensors.numpy import load, save
 from index.errors import DamagedFile
 from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig, initial_parameters
 from index.records import Floats
-from index.storage.files import read_manifest, sync_directory, write_atomically, write_manifest
+from index.storage.files import MANIFEST, check_files, manifest_of, read_files, sync_directory, write_atomically
 
 WEIGHTS = "head.safetensors"
 FORMAT = 6
@@ -32,22 +33,37 @@ LIKE_WORDS = ("corrected", "completed")
 """Parts that older formats lack, with the weight of exact words there: they are 0 for the queries that those saw."""
 
 
+def head_files(head: AttentionHead, lineage: dict[str, Any]) -> dict[str, bytes]:
+    """Return the files of a head: name -> bytes. The manifest is the last."""
+    weights = {WEIGHTS: head_bytes(head)}
+    facts = {"format": FORMAT, "config": asdict(head.config), "lineage": lineage}
+    return weights | {MANIFEST: manifest_of(weights, facts)}
+
+
 def save_head(directory: Path, head: AttentionHead, lineage: dict[str, Any]) -> None:
     """Write a head to a new directory. The manifest is written last: a directory with a manifest is complete.
 
     Raises FileExistsError if the directory exists.
     """
     directory.mkdir(parents=True)
-    write_atomically(directory / WEIGHTS, head_bytes(head))
-    write_manifest(directory, [WEIGHTS], {"format": FORMAT, "config": asdict(head.config), "lineage": lineage})
+    for name, body in head_files(head, lineage).items():
+        write_atomically(directory / name, body)
     sync_directory(directory.parent)
 
 
 def load_head(directory: Path) -> AttentionHead:
-    """Return a saved head. Raises DamagedFile if a checksum differs or the manifest does not describe a head."""
-    manifest = read_manifest(directory)
+    """Return a head that `save_head` wrote. Raises DamagedFile as `head_of_files` does."""
+    return head_of_files(read_files(directory))
+
+
+def head_of_files(files: Mapping[str, bytes]) -> AttentionHead:
+    """Return the head of its files, name -> bytes.
+
+    Raises DamagedFile if a checksum differs or the manifest does not describe a head.
+    """
+    manifest = check_files(files)
     try:
-        config, tensors = manifest["config"], load((directory / WEIGHTS).read_bytes())
+        config, tensors = manifest["config"], load(files[WEIGHTS])
         version = manifest.get("format", 1)
         if version in EVIDENCE_OF_FORMAT:
             config, tensors = _with_all_evidence(config, tensors, EVIDENCE_OF_FORMAT[version])
@@ -63,7 +79,7 @@ def load_head(directory: Path) -> AttentionHead:
             value.flags.writeable = False  # concurrent searches share the tensors
         return AttentionHead(HeadConfig(**{key: _tuple(value) for key, value in config.items()}), tensors)
     except (LookupError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
-        raise DamagedFile(f"{directory.name}: the manifest does not describe a head") from error
+        raise DamagedFile("the manifest does not describe a head") from error
 
 
 def head_bytes(head: AttentionHead) -> bytes:

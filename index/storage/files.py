@@ -80,9 +80,15 @@ def write_manifest(
         files[name] = {"bytes": (directory / name).stat().st_size, "sha256": sha256_file(directory / name)}
     for name in with_own_checksums:
         files[name] = {"bytes": (directory / name).stat().st_size, "sha256": None}
-    manifest = {**facts, "files": files}
-    body = json.dumps({**manifest, "sha256": _digest(manifest)}, indent=1, sort_keys=True).encode()
-    write_atomically(directory / MANIFEST, body)
+    write_atomically(directory / MANIFEST, _body({**facts, "files": files}))
+
+
+def manifest_of(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
+    """Return the manifest of files in memory (name -> bytes), as `write_manifest` writes it."""
+    described = {
+        name: {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()} for name, body in sorted(files.items())
+    }
+    return _body({**facts, "files": described})
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
@@ -92,15 +98,53 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     of a file differs.
     """
     try:
-        manifest: dict[str, Any] = json.loads((directory / MANIFEST).read_bytes())
-        if manifest.pop("sha256") != _digest(manifest):
-            raise ValueError("the manifest differs from its own checksum")
-        expected = manifest["files"].items()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        manifest = _parsed((directory / MANIFEST).read_bytes())
+    except OSError as error:
         raise DamagedFile(f"{directory.name}: no readable manifest") from error
-    for name, facts in expected:
+    except DamagedFile as error:
+        raise DamagedFile(f"{directory.name}: {error}") from error
+    for name, facts in manifest["files"].items():
         if not _is_intact(directory / name, facts):
             raise DamagedFile(f"{directory.name}/{name} differs from its manifest")
+    return manifest
+
+
+def read_files(directory: Path) -> dict[str, bytes]:
+    """Return the files that a manifest names, and the manifest: name -> bytes. Raises DamagedFile."""
+    try:
+        names = [*read_manifest(directory)["files"], MANIFEST]
+        return {name: (directory / name).read_bytes() for name in names}
+    except OSError as error:
+        raise DamagedFile(f"{directory.name}: a file cannot be read") from error
+
+
+def check_files(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the manifest among files in memory (name -> bytes) after checking every file that it names.
+
+    Raises DamagedFile as `read_manifest` does.
+    """
+    manifest = _parsed(files.get(MANIFEST, b""))
+    for name, facts in manifest["files"].items():
+        body = files.get(name, b"")
+        if len(body) != facts["bytes"] or hashlib.sha256(body).hexdigest() != facts["sha256"]:
+            raise DamagedFile(f"{name} differs from its manifest")
+    return manifest
+
+
+def _body(manifest: Mapping[str, Any]) -> bytes:
+    return json.dumps({**manifest, "sha256": _digest(manifest)}, indent=1, sort_keys=True).encode()
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    """Return a manifest without its own checksum. Raises DamagedFile."""
+    try:
+        manifest: dict[str, Any] = json.loads(body)
+        if manifest.pop("sha256") != _digest(manifest):
+            raise ValueError("the manifest differs from its own checksum")
+        if not all({"bytes", "sha256"} <= facts.keys() for facts in manifest["files"].values()):
+            raise KeyError("files")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedFile("no readable manifest") from error
     return manifest
 
 

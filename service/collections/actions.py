@@ -11,7 +11,6 @@ from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, delete_collection, mark_deleted, swap_names
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
-from service.runtime.model_files import models_directory
 from service.runtime.model_repository import champion_version
 from service.runtime.runtime import DEFAULT_COLLECTION, Runtime
 
@@ -122,7 +121,6 @@ def _removed(runtime: Runtime, state: CollectionState) -> str:
                 delete_collection(connection, state.id)
             state.store.close()
             shutil.rmtree(state.directory, ignore_errors=True)
-            shutil.rmtree(models_directory(runtime.settings.data, state.id), ignore_errors=True)
         return {"deleted": name}
 
     runtime.jobs.run(task_id, work)

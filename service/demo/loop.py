@@ -94,7 +94,8 @@ def _learn(
         head = state.serving.head
         version = outcome.run_record["model_version"]
         if version is not None:  # the new model is measured even if it was not promoted; the table marks it
-            head = load_version(state.id, state.initial, version, runtime.settings.data)
+            with runtime.database.read() as connection:
+                head = load_version(connection, state.id, state.initial, version)
         outcome.runs[TRAINED] = _run(runtime, state, held_out, Mode.HYBRID, advance, head)
 
 

@@ -6,7 +6,6 @@ leaves no row.
 
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from sqlalchemy import Connection
 
 from index.errors import SearchError
 from index.generation.store import GenerationStore
-from index.storage.files import make_durable_directory, write_atomically
 from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
 from service.documents.indexing import resume_collection
 from service.documents.schemas import DocumentIn
@@ -35,7 +33,7 @@ from service.runtime.collection_repository import (
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
 from service.runtime.loader import index_directory, load_serving, memory_keys
-from service.runtime.model_files import model_directory, set_aside
+from service.runtime.model_repository import insert_model_files
 from service.runtime.rule_repository import rules
 from service.runtime.rules import Rulebook
 from service.runtime.runtime import Runtime
@@ -80,7 +78,7 @@ def import_export(runtime: Runtime, path: Path, progress: Progress) -> dict[str,
             try:
                 importer.read(path, progress.check)
             except BaseException:
-                importer.discard_files()
+                importer.discard_indexes()
                 raise
         _open(runtime, importer.collections, replaced)
     return {"records": count, "collections": sorted(names)}
@@ -124,8 +122,6 @@ class Importer:
         """Type -> number in the export -> number of the row."""
         self._widths: dict[str, int] = {}
         """Collection -> the width of its vectors."""
-        self._folders: list[Path] = []
-        """The folders of the imported models."""
         self.collections: dict[str, int] = {}
         """Name -> number of each imported collection."""
 
@@ -148,13 +144,10 @@ class Importer:
             reason = str(error) if isinstance(error, Unfit) else "a record refers to none, or cannot be used"
             raise invalid(self._line, reason) from error
 
-    def discard_files(self) -> None:
-        """Delete the files of the imported models, and the indexes. What was set aside for them stays."""
-        for folder in (*self._folders, *(index_directory(self._data, number) for number in self.collections.values())):
-            shutil.rmtree(folder, ignore_errors=True)
-        for parent in {folder.parent for folder in self._folders}:
-            with suppress(OSError):  # a folder with something else stays
-                parent.rmdir()
+    def discard_indexes(self) -> None:
+        """Delete the indexes of the imported collections."""
+        for number in self.collections.values():
+            shutil.rmtree(index_directory(self._data, number), ignore_errors=True)
 
     def _add(self, kind: RecordType, values: dict[str, Any], files: dict[str, bytes]) -> None:
         collection = values.pop("of_collection")
@@ -172,7 +165,7 @@ class Importer:
         if "vector" in values and kind.has_collection:
             _check_vector(values["vector"], self._widths[collection])
         if files:
-            self._write_files(values["collection_id"], values["version"], files)
+            insert_model_files(self._connection, values["collection_id"], values["version"], files)
         self._waiting.append(values)
 
     def _insert(self) -> None:
@@ -185,19 +178,11 @@ class Importer:
         if kind.name in self._numbers:
             self._numbers[kind.name].update(zip(before, after, strict=True))
 
-    def _write_files(self, collection_id: int, version: int, files: dict[str, bytes]) -> None:
-        folder = model_directory(self._data, collection_id, version)
-        set_aside(folder)
-        self._folders.append(folder)
-        make_durable_directory(folder)
-        for name, body in files.items():
-            write_atomically(folder / name, body)
-
     def _try(self, name: str) -> None:
         """Build what a start builds of a collection, and save its index. A collection that does not open is refused."""
         connection, row = self._connection, collection_row(self._connection, self.collections[name])
         language = row["settings"]["language"]
-        load_serving(connection, row, self._data)
+        load_serving(connection, row)
         stored = rules(connection, row["id"])
         if any(rule.condition == "near" and rule.vector is None for rule in stored):
             raise Unfit("a rule that is near a text lacks its vector")

@@ -39,8 +39,9 @@ TABLES = {
     "model_alias_change": "alias_changes",
 }
 """Type of a record -> its table, in the order of the export: a record refers to earlier records only."""
-NOT_EXPORTED = {"tasks", "idempotent_answers", "erasures", "api_keys", "audit"}
-"""Tables about requests, the receipts of erasures, API keys, and the acts of administration."""
+NOT_EXPORTED = {"tasks", "idempotent_answers", "erasures", "api_keys", "audit", "model_files"}
+"""Tables about requests, the receipts of erasures, API keys, and the acts of administration; and the files of models,
+which the records of models have."""
 NUMBERED = {"documents": "row", "events": "id", "judgments": "id"}
 """Table -> the column with the number that other records refer to."""
 LEFT_OUT = {

@@ -10,10 +10,10 @@ import orjson
 from sqlalchemy import Connection
 
 from index.errors import DamagedFile
-from index.storage.files import MANIFEST, read_manifest
+from index.storage.files import MANIFEST, check_files
 from service.exports.record_repository import END, FILES, FORMAT, HEADER, TYPES, as_text
 from service.exports.repository import stored_rows
-from service.runtime.model_files import model_directory
+from service.runtime.model_repository import model_files
 from service.runtime.runtime import Runtime
 from service.storage.database import NEWEST_REVISION, now
 
@@ -44,16 +44,14 @@ def _records(runtime: Runtime, connection: Connection) -> Iterator[dict[str, Any
     for kind in TYPES.values():
         for row in stored_rows(connection, kind):
             record = kind.encoded(row)
-            yield record | {FILES: _files(runtime.settings.data, row)} if kind.name == "model" else record
+            yield record | {FILES: _files(connection, row)} if kind.name == "model" else record
 
 
-def _files(data: Path, row: Mapping[str, Any]) -> dict[str, str]:
+def _files(connection: Connection, row: Mapping[str, Any]) -> dict[str, str]:
     """Return the files of a model in base64; none for version 0, and for a model whose files are damaged."""
-    if row["version"] == 0:
-        return {}
-    folder = model_directory(data, row["collection_id"], row["version"])
+    files = model_files(connection, row["collection_id"], row["version"])
     try:
-        names = [*read_manifest(folder)["files"], MANIFEST]
-        return {name: as_text((folder / name).read_bytes()) for name in names}
-    except (DamagedFile, OSError):
+        named = check_files(files)["files"] if files else {}
+    except DamagedFile:
         return {}
+    return {name: as_text(files[name]) for name in (*named, MANIFEST) if name in files}

@@ -94,7 +94,8 @@ def _explored(
 
 def _head(runtime: Runtime, state: CollectionState, version: int) -> AttentionHead:
     require_own_vectors(runtime, state, version)
-    return load_version(state.id, state.initial, version, runtime.settings.data)
+    with runtime.database.read() as connection:
+        return load_version(connection, state.id, state.initial, version)
 
 
 def set_champion(runtime: Runtime, state: CollectionState, wanted: Promotion) -> dict[str, Any]:

@@ -44,7 +44,8 @@ def start_evaluation(runtime: Runtime, state: CollectionState, wanted: Evaluatio
         show_model(runtime, state, version)
         require_own_vectors(runtime, state, version)
     state.require_encoder(runtime.encoder)
-    heads = {version: load_version(state.id, state.initial, version, runtime.settings.data) for version in versions}
+    with runtime.database.read() as connection:
+        heads = {version: load_version(connection, state.id, state.initial, version) for version in versions}
 
     def work(progress: Progress) -> dict[str, Any]:
         return _evaluate(runtime, state, wanted, heads, progress)

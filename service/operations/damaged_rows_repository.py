@@ -17,7 +17,9 @@ FROM_QUERY = (
     " + (coalesce(one.event_id, one.judgment_id, one.confirmed_on) IS NOT NULL) > 1"
 )
 """Whether a key is of a past query: two of three signs, because the third may be damaged."""
-NAMES = {"documents": "id", "pending_documents": "id", "collections": "name", "models": "version"}
+NAMES = {"documents": "id", "pending_documents": "id", "collections": "name"} | dict.fromkeys(
+    ("models", "model_files"), "version"
+)
 """Table -> the column that names a row in reports, where it is not the last column of the primary key."""
 PART_SIZE = 500
 """Ids in a condition of a statement, at most."""

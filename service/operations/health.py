@@ -180,7 +180,7 @@ def _collection_checks(
     intact = _keys_are_intact(state)
     same_encoder = state.fingerprint == runtime.encoder.fingerprint
     versions = repository.model_versions(connection, state.id)
-    damaged = [one for one in versions if not _model_is_intact(runtime, state, one)]
+    damaged = [one for one in versions if not _model_is_intact(connection, state, one)]
     counts = f"{rows} documents, {indexed} indexed, {words} in words"
     return [
         _check(f"index of {name}", rows == indexed == words, counts),
@@ -257,9 +257,9 @@ def _keys_are_intact(state: CollectionState) -> bool:
     return True
 
 
-def _model_is_intact(runtime: Runtime, state: CollectionState, number: int) -> bool:
+def _model_is_intact(connection: Connection, state: CollectionState, number: int) -> bool:
     try:
-        load_version(state.id, state.initial, number, runtime.settings.data)
+        load_version(connection, state.id, state.initial, number)
     except DamagedFile:
         return False
     return True

@@ -25,6 +25,7 @@ KIND_OF = {
     "training_runs": "training runs",
     "collections": "settings",
     "models": "records of models",
+    "model_files": "files of models",
     "aliases": "champion and challenger",
     "alias_changes": "promotions",
 }

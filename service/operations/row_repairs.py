@@ -30,6 +30,7 @@ REMEDIES = {
     "training runs": "restore a copy, or leave them: no search reads them",
     "settings": "restore a copy; or check name and settings, and import an export into a new directory",
     "records of models": "restore a copy, or train again and promote the new model",
+    "files of models": "restore a copy, or train again and promote the new model",
     "champion and challenger": "promote a model or train again, or restore a copy",
     "promotions": "restore a copy, or leave them: only a rollback reads them",
 }

@@ -105,7 +105,7 @@ def load_collection(database: Database, row: RowMapping, data: Path, sheltered: 
                 log.warning("index_rebuilt", collection=row["name"], reason=str(damage))
             shelter, store = _rebuilt(connection, row, directory, sheltered)
             saved = -1
-        state = CollectionState(row, directory, store, load_serving(connection, row, data))
+        state = CollectionState(row, directory, store, load_serving(connection, row))
         state.saved_watermark, state.shelter, state.behind = saved, shelter, shelter is not None
         state.without_vectors = rows_without_vectors(connection, row["id"])
         state.reindex = partial(reindex, database, state)
@@ -147,13 +147,13 @@ def _filled(connection: Connection, row: RowMapping, directory: Path) -> Generat
     return store
 
 
-def load_serving(connection: Connection, row: RowMapping, data: Path) -> Serving:
-    """Return the champion. If its file is damaged, version 0 serves instead and every answer reports it."""
+def load_serving(connection: Connection, row: RowMapping) -> Serving:
+    """Return the champion. If its files are damaged, version 0 serves instead and every answer reports it."""
     initial = CollectionSettings(**row["settings"]).initial(row["dim"])
     champion = champion_version(connection, row["id"])
     try:
         worth = click_worth(connection, row["id"], champion)
-        return Serving(champion, load_version(row["id"], initial, champion, data), worth=worth)
+        return Serving(champion, load_version(connection, row["id"], initial, champion), worth=worth)
     except DamagedFile as damage:
         log.error("champion_damaged", collection=row["name"], version=champion, reason=str(damage))
         return Serving(0, AttentionHead(initial), ("champion_damaged",))

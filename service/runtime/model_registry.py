@@ -3,21 +3,20 @@
 A promotion and a rollback are the same operation: an alias row and a reference in memory change.
 """
 
-import os
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection
 
 from index.errors import EncoderMismatch
-from index.storage.files import make_durable_directory, sync_directory
 from service.runtime.collection import CollectionState
-from service.runtime.model_files import load_version, model_directory, set_aside
+from service.runtime.model_files import load_version
 from service.runtime.model_repository import (
     champion_version,
     click_worth,
     insert_alias_change,
     insert_model,
+    insert_model_files,
     model_encoder,
     point_alias,
 )
@@ -26,23 +25,18 @@ from service.runtime.served_collection import Serving
 
 
 def register(
-    runtime: Runtime,
     state: CollectionState,
     connection: Connection,
-    staged: Path,
+    files: Mapping[str, bytes],
     version: int,
     facts: dict[str, dict[str, Any]],
 ) -> None:
-    """Make a staged model a version: move its files, insert its row, and point `challenger` at it.
+    """Make a model a version: insert its row and its files, and point `challenger` at it. The caller commits.
 
-    facts: lineage, report and decision.
+    files: name -> bytes. facts: lineage, report and decision.
     """
-    target = model_directory(runtime.settings.data, state.id, version)
-    make_durable_directory(target.parent)
-    set_aside(target)
-    os.replace(staged, target)
-    sync_directory(target.parent)
     insert_model(connection, state.id, version, facts)
+    insert_model_files(connection, state.id, version, files)
     point_alias(connection, state.id, "challenger", version)
 
 
@@ -60,7 +54,8 @@ def promote(runtime: Runtime, state: CollectionState, version: int, reason: str,
     Raises DamagedFile and EncoderMismatch before anything is changed.
     """
     require_own_vectors(runtime, state, version)
-    head = load_version(state.id, state.initial, version, runtime.settings.data)
+    with runtime.database.read() as connection:
+        head = load_version(connection, state.id, state.initial, version)
     with state.lock:
         with runtime.database.write() as connection:
             worth = click_worth(connection, state.id, version)

@@ -1,12 +1,14 @@
 """SQL of models and aliases that several slices need. The caller commits."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select
 
 from index.memory.click_worth import ASSUMED_WORTH, ClickWorth
+from service.storage.checksums import texts_as_stored
 from service.storage.database import now
-from service.storage.tables import Alias, AliasChange, Model
+from service.storage.tables import Alias, AliasChange, Model, ModelFile
 
 
 def next_version(connection: Connection, collection_id: int) -> int:
@@ -19,6 +21,27 @@ def insert_model(connection: Connection, collection_id: int, version: int, facts
     """Insert a model; `facts` holds its lineage, report and decision."""
     values = {"collection_id": collection_id, "version": version, "created_at": now(), **facts}
     connection.execute(insert(Model).values(values))
+
+
+def insert_model_files(connection: Connection, collection_id: int, version: int, files: Mapping[str, bytes]) -> None:
+    """Insert the files of a model: name -> bytes."""
+    mine = {"collection_id": collection_id, "version": version}
+    connection.execute(insert(ModelFile), [{**mine, "name": name, "body": body} for name, body in files.items()])
+
+
+def model_files(connection: Connection, collection_id: int, version: int) -> dict[str, bytes]:
+    """Return the files of a model: name -> bytes. Version 0 has none."""
+    mine = (ModelFile.collection_id == collection_id, ModelFile.version == version)
+    with texts_as_stored(connection):  # a damaged name or type is a missing file
+        found = connection.execute(select(ModelFile.name, ModelFile.body).where(*mine).order_by(ModelFile.name)).all()
+    return {name: body for name, body in found if type(body) is bytes}
+
+
+def stored_model_files(connection: Connection, collection_id: int) -> dict[tuple[int, str], bytes]:
+    """Return (version, name) -> bytes of all files of the models of a collection."""
+    mine = ModelFile.collection_id == collection_id
+    wanted = select(ModelFile.version, ModelFile.name, ModelFile.body).where(mine)
+    return {(version, name): body for version, name, body in connection.execute(wanted)}
 
 
 def model_encoder(connection: Connection, collection_id: int, version: int) -> str | None:

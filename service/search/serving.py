@@ -26,4 +26,5 @@ def serving_model(runtime: SearchRuntime, state: ServedCollection, request: Sear
 
 @lru_cache(16)
 def _head(collection_id: int, initial: HeadConfig, version: int, runtime: SearchRuntime) -> AttentionHead:
-    return load_version(collection_id, initial, version, runtime.settings.data)
+    with runtime.database.read() as connection:
+        return load_version(connection, collection_id, initial, version)

@@ -1,4 +1,4 @@
-"""The file of a snapshot: a tar of the database, the model files and a manifest, and a last line with its sha256.
+"""The file of a snapshot: a tar of the database and a manifest, and a last line with its sha256.
 
 `tar -xf` reads it too. The manifest is the last member and has the size and the sha256 of every other member. The last
 line has the sha256 of all bytes before it, so that every damaged byte is found: in a member, in a header, in padding.
@@ -26,7 +26,7 @@ MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 MEMBER = re.compile(
     rf"{re.escape(DATABASE_FILE)}|models/[0-9]{{1,18}}/[0-9]{{6,18}}/[a-z][a-z0-9_]*\.(json|safetensors)"
 )
-"""The names of members before the manifest."""
+"""The names of members before the manifest. Snapshots of releases before schema 0012 have the files of models."""
 LAST_LINE = re.compile(rb"softseek snapshot sha256 ([0-9a-f]{64})\n")
 LAST_LINE_BYTES = len("softseek snapshot sha256 \n") + 64
 PART_BYTES = 1024 * 1024

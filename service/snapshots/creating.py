@@ -1,4 +1,4 @@
-"""Makes a snapshot of a running service: copies the database, adds the models that the copy names, and renames.
+"""Makes a snapshot of a running service: copies the database, packs the copy, and renames.
 
 Everything is written to a folder of its own, synced, and renamed in one step: a file with the name of a snapshot is
 whole. The next start deletes what a killed process left.
@@ -16,10 +16,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from index.errors import DamagedFile
-from index.storage.files import read_manifest as read_model
-from index.storage.files import sync_directory, write_atomically
+from index.storage.files import check_files, sync_directory, write_atomically
 from service.http.problems import Problem
-from service.runtime.model_files import model_directory
+from service.runtime.model_repository import model_files
 from service.runtime.runtime import Runtime
 from service.snapshots.archive import ArchiveWriter, check_bytes
 from service.snapshots.state import state_hash
@@ -30,18 +29,12 @@ from service.storage.database import DATABASE_FILE, new_id, rfc3339
 
 SPARE_BYTES = 64 * 1024 * 1024
 """Bytes that stay free on the disk beside a snapshot."""
-TRIES = 3
-"""Copies of the database, at most: a collection that is deleted meanwhile takes its models with it."""
 COUNTED = {"collections": "collections", "documents": "documents", "models": "models", "events": "events"} | {
     "judgments": "judgments"
 }
 """Name of a count -> its table."""
 Reached = Callable[[str], None]
 """Called with the name of each finished step. Tests end the work there."""
-
-
-class ModelsGone(Exception):
-    """A collection and its models were deleted while its snapshot was made."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +49,9 @@ class Maker:
 
 
 def bytes_needed(runtime: Runtime) -> int:
-    """Return the bytes that a snapshot needs on the disk while it is made: the database twice, and the models."""
-    data = runtime.settings.data
-    database = sum(path.stat().st_size for path in data.glob(f"{DATABASE_FILE}*"))
-    models = sum(path.stat().st_size for path in (data / "models").rglob("*") if path.is_file())
-    return 2 * database + models + SPARE_BYTES
+    """Return the bytes that a snapshot needs on the disk while it is made: the database twice."""
+    database = sum(path.stat().st_size for path in runtime.settings.data.glob(f"{DATABASE_FILE}*"))
+    return 2 * database + SPARE_BYTES
 
 
 def require_space(folder: Path, needed: int) -> None:
@@ -79,13 +70,7 @@ def make_snapshot(maker: Maker) -> dict[str, Any]:
     working = folder / f"{name_of(made_at, new_id(), maker.scheduled)}{WORKING}"
     working.mkdir(mode=0o700)
     try:
-        for attempt in range(TRIES):
-            try:
-                facts = _write(maker, working, made_at)
-                break
-            except ModelsGone:
-                if attempt == TRIES - 1:
-                    raise
+        facts = _write(maker, working, made_at)
         maker.reached("written")
         sha256 = check_bytes(working / "archive")  # reads what was written
         target = folder / f"{working.name.removesuffix(WORKING)}{SUFFIX}"
@@ -106,8 +91,6 @@ def make_snapshot(maker: Maker) -> dict[str, Any]:
 def _write(maker: Maker, working: Path, made_at: datetime) -> dict[str, Any]:
     """Write the copy of the database and the archive into the working folder; return the facts of the manifest."""
     copy, archive = working / DATABASE_FILE, working / "archive"
-    for leftover in (copy, archive):
-        leftover.unlink(missing_ok=True)
     copy_database(maker.runtime.database, copy, lambda _done, _total: maker.advance(0))
     maker.reached("copied")
     with (
@@ -117,8 +100,6 @@ def _write(maker: Maker, working: Path, made_at: datetime) -> dict[str, Any]:
         writer = ArchiveWriter(file, int(made_at.timestamp()), maker.advance)
         writer.add(DATABASE_FILE, copy)
         facts = _facts(maker, connection, made_at)
-        facts["damaged_models"] = _add_models(maker.runtime, connection, writer)
-        maker.reached("models")
         writer.finish(facts)
         file.flush()
         os.fsync(file.fileno())
@@ -140,32 +121,16 @@ def _facts(maker: Maker, connection: Connection, made_at: datetime) -> dict[str,
         "encoder": {"model": Path(maker.runtime.settings.encoder).name, "precision": encoder.precision},
         "counts": {name: table_count(connection, table) for name, table in COUNTED.items()},
         "state": state_hash(connection, rest).as_json(),
+        "damaged_models": _damaged_models(connection),
     }
 
 
-def _add_models(runtime: Runtime, connection: Connection, writer: ArchiveWriter) -> list[str]:
-    """Add the files of every model that the copy names; return the models whose files are damaged.
-
-    A damaged model does not prevent a snapshot of the rest. Raises ModelsGone if the collection no longer exists,
-    or its files go meanwhile.
-    """
+def _damaged_models(connection: Connection) -> list[str]:
+    """Return collection and version of every model whose files are damaged. It does not prevent a snapshot."""
     damaged = []
     for collection_id, number in trained_models(connection):
-        folder = model_directory(runtime.settings.data, collection_id, number)
         try:
-            names = sorted([*read_model(folder)["files"], "manifest.json"])
+            check_files(model_files(connection, collection_id, number))
         except DamagedFile:
-            if not _exists(runtime, collection_id):
-                raise ModelsGone from None
             damaged.append(f"{collection_id}/{number}")
-            continue
-        for name in names:
-            try:
-                writer.add(f"models/{collection_id}/{folder.name}/{name}", folder / name)
-            except FileNotFoundError:
-                raise ModelsGone from None
     return damaged
-
-
-def _exists(runtime: Runtime, collection_id: int) -> bool:
-    return any(state.id == collection_id for state in list(runtime.collections.values()))

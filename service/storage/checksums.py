@@ -91,6 +91,7 @@ TABLES = {
     ),
     "collection_aliases": Checked(("name", "collection", "created_at")),
     "models": Checked(("version", "lineage", "report", "decision", "created_at"), (), {"collection_id": GOLDEN}),
+    "model_files": Checked(("version", "name", "body"), (), {"collection_id": GOLDEN}),
     "aliases": Checked(("name", "version"), (), {"collection_id": GOLDEN}),
     "alias_changes": Checked(
         ("name", "from_version", "to_version", "reason", "rollback", "created_at"), (), {"collection_id": GOLDEN}

@@ -27,6 +27,7 @@ from index.storage.full_disk import NotSynced, lacks_space
 from service.storage.checksums import as_json
 from service.storage.pending_acts import storing_act
 from service.storage.reservations import not_reserved, storing_reservation
+from service.storage.tables import Base
 from service.storage.thread_connections import ThreadConnections
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ DATABASE_FILE = "softseek.db"
 LOCK_FILE = "owner.lock"
 ENCODERS = "encoders"
 """The folder of converted encoders, beside the database."""
-NEWEST_REVISION = "0011"
+NEWEST_REVISION = "0012"
 """The revision of the schema in the last file of `migrations/versions`."""
 BUSY_SECONDS = 30
 READERS = 16
@@ -171,10 +172,15 @@ class Database(DatabaseReader):
             pass
 
     def migrate(self) -> None:
-        """Upgrade the schema to the newest revision. The caller holds the owner lock. Raises UnknownSchema."""
+        """Make the newest schema in a new database, or upgrade the schema. Raises UnknownSchema.
+
+        The caller holds the owner lock.
+        """
         with self._write_lock, self._writer.connect() as connection:
-            if _revision(connection) != NEWEST_REVISION:
-                _upgrade(connection)
+            if not inspect(connection).get_table_names():
+                _create(connection)
+            elif _revision(connection) != NEWEST_REVISION:
+                _upgrade(connection, self.path.parent)
             connection.commit()
 
     def scrub(self) -> None:
@@ -235,23 +241,34 @@ def _revision(connection: Connection) -> str | None:
     return revision
 
 
-def _upgrade(connection: Connection) -> None:
+def _create(connection: Connection) -> None:
+    """Make all tables at once, in place of all migrations one after the other."""
+    Base.metadata.create_all(connection)
+    connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+    connection.execute(text("INSERT INTO alembic_version VALUES (:newest)"), {"newest": NEWEST_REVISION})
+
+
+def _upgrade(connection: Connection, data: Path) -> None:
     from alembic import command  # imported here, because most starts do not need it
     from alembic.util import CommandError
 
     try:
-        command.upgrade(alembic_config(connection), "head")
+        command.upgrade(alembic_config(connection, data), "head")
     except CommandError as error:
         raise UnknownSchema(str(error)) from error
 
 
-def alembic_config(connection: Connection) -> "Config":
-    """Return the Alembic configuration of this connection. It reads neither the environment nor the current folder."""
+def alembic_config(connection: Connection, data: Path | None = None) -> "Config":
+    """Return the Alembic configuration of this connection. It reads neither the environment nor the current folder.
+
+    data: the data directory, which held the files of models until schema 0012. None: a database without one.
+    """
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", "migrations:")
     config.attributes["connection"] = connection
+    config.attributes["data"] = data
     return config
 
 

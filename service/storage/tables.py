@@ -252,6 +252,18 @@ class Model(Base):
     checksum: Mapped[int | None] = mapped_column(default=of_new_row("models"))
 
 
+class ModelFile(Base):
+    """A file of a trained model: its weights, or the manifest with their sha256. Version 0 has none."""
+
+    __tablename__ = "model_files"
+
+    collection_id: Mapped[int] = mapped_column(ForeignKey("collections.id", ondelete="CASCADE"), primary_key=True)
+    version: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    body: Mapped[bytes]
+    checksum: Mapped[int | None] = mapped_column(default=of_new_row("model_files"))
+
+
 class Alias(Base):
     """A name that points at a model: `champion` serves, `challenger` is the newest model."""
 

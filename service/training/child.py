@@ -74,8 +74,8 @@ def run(specification: dict[str, Any]) -> None:
     if learn_from == "documents":
         steps = fit_from_documents(inputs.generation, inputs.initial, inputs.texts, partial(encode, inputs.encoder))
     else:
-        champion = load_version(collection_id, inputs.initial, version, data)
         with database.read() as connection:
+            champion = load_version(connection, collection_id, inputs.initial, version)
             earlier = earlier_decisions(lineages_against(connection, collection_id, version), lineage)
         cache = staging / TRIAL_CACHE
         steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, cache, earlier)

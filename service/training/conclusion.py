@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from index.storage.files import read_files
 from service.runtime.collection import CollectionState
 from service.runtime.model_registry import promote, register
 from service.runtime.model_repository import champion_version, next_version
@@ -66,7 +67,8 @@ def _registered(runtime: Runtime, state: CollectionState, specification: Specifi
             report = json.loads((staging / REPORT).read_bytes())
             facts = {"lineage": report["lineage"], "report": report["report"]}
             facts["decision"] = report["decision"] | {"promoted": False}
-            register(runtime, state, connection, staging / MODEL, next_version(connection, state.id), facts)
+            files = read_files(staging / MODEL)
+            register(state, connection, files, next_version(connection, state.id), facts)
             model = model_of_run(connection, state.id, specification["run"])
             assert model is not None
         return model

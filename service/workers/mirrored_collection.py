@@ -110,7 +110,8 @@ class MirroredCollection(ServedCollection):
         head = AttentionHead(self.initial)
         try:
             if not is_damaged:
-                head = load_version(self.id, self.initial, version, self._runtime.settings.data)
+                with self._runtime.database.read() as connection:
+                    head = load_version(connection, self.id, self.initial, version)
         except DamagedFile as damage:
             log.warning("champion_not_read", collection=self.name, version=version, reason=str(damage))
             return False

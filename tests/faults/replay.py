@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from index.errors import DamagedFile
-from index.ranking.checkpoint import load_head
-from service.runtime.model_files import model_directory
+from index.ranking.checkpoint import head_of_files
 from tests.faults.disk import Disk, Step, change, written
 from tests.faults.recording import DATABASE
 from tests.faults.truth import Truth, agrees, difference, faults_of, read_truth
 from tests.faults.workloads import Recording
 from tests.service.client import CollectionClient, opened, runtime_of
+from tests.service.stored_models import stored_model
 
 ADMIN_KEY = "the-key-of-the-service-that-is-started"
 Image = dict[str, bytes | None]
@@ -82,8 +82,7 @@ def _moments(recording: Recording) -> Iterator[tuple[int, Disk, Step, Truth, Tru
 def loss_at(point: Point, directory: Path) -> str | None:
     """Return what is lost, half there or damaged in the tables and models at a point; None if nothing is."""
     shutil.rmtree(directory, ignore_errors=True)
-    models = [path for path in point.image if path.startswith("models/")]
-    written(point.image, directory, [*DATABASE, *models])
+    written(point.image, directory, DATABASE)
     try:
         found = read_truth(directory)
         if not agrees(found, point.before, point.after):
@@ -91,7 +90,7 @@ def loss_at(point: Point, directory: Path) -> str | None:
         faults = faults_of(directory) if (directory / DATABASE[0]).exists() and point.number % 10 == 0 else []
         for collection_id, version in found["models"]:
             if version:
-                load_head(model_directory(directory, collection_id, version))
+                head_of_files(stored_model(directory, version, collection_id))
     except (sqlite3.DatabaseError, DamagedFile) as error:
         return f"{point.kind} before step {point.number}: {error!r}"
     return f"{point.kind} before step {point.number}: {faults}" if faults else None

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import create_engine
 
 from index.ranking.attention import AttentionHead
-from index.ranking.checkpoint import save_head
+from index.ranking.checkpoint import head_files
 from service.runtime.model_registry import register
 from service.snapshots import archive
 from service.snapshots.restoring import restore, verify
@@ -143,11 +143,10 @@ def put_model_file(client: TestClient, scale: float) -> int:
     runtime = runtime_of(client)
     state = runtime.collection("default")
     initial = AttentionHead(state.initial)
-    staged = runtime.staging / "by-hand" / "model"
-    save_head(staged, initial.changed(beta=scale * initial.beta), {"kind": "by hand"})
+    files = head_files(initial.changed(beta=scale * initial.beta), {"kind": "by hand"})
     version = len(CollectionClient(client).get("models")["models"])
     with state.lock, runtime.database.write() as connection:
-        register(runtime, state, connection, staged, version, {"lineage": {}, "report": {}, "decision": {}})
+        register(state, connection, files, version, {"lineage": {}, "report": {}, "decision": {}})
     return version
 
 

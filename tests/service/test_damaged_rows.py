@@ -40,6 +40,7 @@ ROWS = {
     "training_runs": "id = 'run'",
     "collections": "name = 'wood'",
     "models": "collection_id = 2 AND version = 0",
+    "model_files": "collection_id = 2",
     "aliases": "collection_id = 2 AND name = 'champion'",
     "alias_changes": "id = 1",
     "collection_aliases": "name = 'forest'",
@@ -53,8 +54,8 @@ ROWS = {
 KEYS = ("keys", "memory", "judged")
 KINDS = {"keys": "documents", "values": "documents", "judged": "memory"} | {
     "pending_documents": "pending documents", "queries": "logged searches", "training_runs": "training runs",
-    "collections": "settings", "models": "records of models", "aliases": "champion and challenger",
-    "alias_changes": "promotions",
+    "collections": "settings", "models": "records of models", "model_files": "files of models",
+    "aliases": "champion and challenger", "alias_changes": "promotions",
 }  # fmt: skip
 """Row -> its kind in the name of the check; other rows of a collection have the name of their kind."""
 OUTSIDE = {

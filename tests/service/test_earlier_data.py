@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from index.ranking.attention import EVIDENCE
-from index.ranking.checkpoint import load_head, save_head
+from index.ranking.checkpoint import head_files, head_of_files
 from index.records import FACTS
 from index.storage.files import MANIFEST, read_manifest, write_manifest
-from service.runtime.model_files import model_directory
+from service.runtime.model_repository import insert_model_files
 from tests.service.client import CollectionClient, create, opened, runtime_of
 
 TEXTS = {"fox": "A fox hunts at night.", "owl": "An owl hunts mice at night.", "cat": "A cat sleeps all day."}
@@ -73,16 +73,16 @@ def test_a_stored_model_with_gates_ranks_by_its_gates(data: Path) -> None:
         untrained = animals.search("owl", explain=True)["hits"]
         gates = np.zeros((len(FACTS), len(EVIDENCE)), np.float32)
         gates[FACTS.index("length"), EVIDENCE.index("words")] = -0.5
-        folder = model_directory(runtime_of(client).settings.data, state.id, 1)
-        save_head(folder, state.serving.head.changed(kind_gate=gates), {"kind": "trained"})
+        files = head_files(state.serving.head.changed(kind_gate=gates), {"kind": "trained"})
         lineage = json.dumps({"kind": "trained"})
         with runtime_of(client).database.write() as connection:
+            insert_model_files(connection, state.id, 1, files)
             connection.exec_driver_sql(
                 "INSERT INTO models (collection_id, version, lineage, report, decision, created_at)"
                 f" VALUES ({state.id}, 1, '{lineage}', '{{}}', '{{}}', '2026-01-01T00:00:00Z')"
             )
         gated = animals.search("owl", explain=True, model=1)["hits"]
-    assert load_head(folder).kind_gate.tolist() == gates.tolist()
+    assert head_of_files(files).kind_gate.tolist() == gates.tolist()
     facts = 2 * np.log1p(1) / np.log1p(64) - 1  # a query of one word
     factor = float(np.exp(np.tanh(facts * -0.5)))
     assert factor > 1.2

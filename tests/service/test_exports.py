@@ -177,11 +177,11 @@ def test_a_record_that_does_not_fit_changes_nothing(empty: TestClient, exported:
         at += 1
     records[at] |= change
     before, data = state_of(empty), runtime_of(empty).settings.data
-    folders = sorted([*data.glob("models/*"), *data.glob("indexes/*")])
+    folders = sorted(data.glob("indexes/*"))
     done = imported(empty, sealed(records))
     assert (done["status"], done["error"]["code"]) == ("failed", "invalid_export"), done
     assert state_of(empty) == before
-    assert sorted([*data.glob("models/*"), *data.glob("indexes/*")]) == folders
+    assert sorted(data.glob("indexes/*")) == folders
     assert good(empty.get("/v1/collections"))["collections"][0]["name"] == "default"
 
 
@@ -199,32 +199,11 @@ def test_an_import_that_is_killed_leaves_what_was_there(
         before = state_of(client)
         assert imported(client, exported)["status"] == "succeeded"
     monkeypatch.undo()
-    assert list((tmp_path / "killed").glob("models/*/*/head.safetensors"))
     with opened(tmp_path / "killed") as client:
         assert state_of(client) == before
         assert list(runtime_of(client).settings.data.glob("imports/*")) == []
         assert imported(client, exported)["status"] == "succeeded"
         assert good(client.get("/v1/collections/wood"))["counts"]["documents"] > 0
-
-
-def test_a_failed_import_keeps_the_folders_that_it_set_aside(tmp_path: Path) -> None:
-    (tmp_path / "models/3/000001").mkdir(parents=True)
-    (tmp_path / "models/3/000001/head.json").write_bytes(b"of a newer state")
-    importer: Any = Importer(None, tmp_path)  # type: ignore[arg-type]
-    importer.collections = {"wood": 3, "trees": 4}
-    for number in (3, 4):
-        importer._write_files(number, 1, {"head.json": b"imported"})
-    importer.discard_files()
-    assert [path.read_bytes() for path in tmp_path.glob("models/*/*/*")] == [b"of a newer state"]
-    assert not (tmp_path / "models/4").exists()
-
-
-def test_the_folders_of_the_first_imported_model_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[Path] = []
-    monkeypatch.setattr("index.storage.files.sync_directory", synced.append)
-    importer: Any = Importer(None, tmp_path)  # type: ignore[arg-type]
-    importer._write_files(3, 1, {"head.json": b"imported"})
-    assert {tmp_path, tmp_path / "models", tmp_path / "models/3", tmp_path / "models/3/000001"} <= set(synced)
 
 
 def test_a_collection_whose_documents_are_not_resumed_is_open_all_the_same(

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.ranking.attention import AttentionHead
-from index.ranking.checkpoint import save_head
+from index.ranking.checkpoint import head_files
 from service.judging import actions
 from service.judging.actions import discount
 from service.runtime.model_registry import register
@@ -44,10 +44,10 @@ def challenge(wood: CollectionClient, scale: float = -1.0) -> None:
     runtime = runtime_of(wood.client)
     state = runtime.collection(wood.name)
     initial = AttentionHead(state.initial)
-    save_head(runtime.staging / "by-hand", initial.changed(beta=scale * initial.beta), {"kind": "by hand"})
+    files = head_files(initial.changed(beta=scale * initial.beta), {"kind": "by hand"})
     with state.lock, runtime.database.write() as connection:
         facts: dict[str, dict[str, Any]] = {"lineage": {}, "report": {}, "decision": {}}
-        register(runtime, state, connection, runtime.staging / "by-hand", 1, facts)
+        register(state, connection, files, 1, facts)
 
 
 def search_by(wood: CollectionClient, query: str, *clients: str | None) -> None:

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from index.memory.grades import grade_of
 from index.ranking.attention import AttentionHead, HeadConfig
-from index.ranking.checkpoint import save_head
+from index.ranking.checkpoint import head_files
 from service.operations.housekeeping import weigh_memory
 from service.runtime import collection
 from service.runtime.feedback_repository import document_rows
@@ -67,11 +67,10 @@ def clicks_of(wood: CollectionClient, query: str = QUERY) -> dict[str, float]:
 def put_model(wood: CollectionClient, lineage: dict[str, Any]) -> int:
     """Register an untrained head with this lineage; return its version."""
     runtime, state = runtime_of(wood.client), runtime_of(wood.client).collection(wood.name)
-    staged = runtime.staging / wood.name
-    save_head(staged, AttentionHead(HeadConfig(state.dim)), lineage)
+    files = head_files(AttentionHead(HeadConfig(state.dim)), lineage)
     version = len(wood.get("models")["models"])
     with state.lock, runtime.database.write() as connection:
-        register(runtime, state, connection, staged, version, {"lineage": lineage, "report": {}, "decision": {}})
+        register(state, connection, files, version, {"lineage": lineage, "report": {}, "decision": {}})
     return version
 
 

@@ -8,7 +8,6 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.operations.health import diagnose
-from service.runtime.model_files import model_directory
 from service.runtime.model_repository import insert_model
 from tests.service.client import CollectionClient, create, opened, runtime_of
 
@@ -89,5 +88,4 @@ def test_a_missing_document_and_a_damaged_model_are_found(tmp_path: Path) -> Non
             connection.exec_driver_sql("DELETE FROM keys")
             connection.exec_driver_sql("DELETE FROM documents")
             insert_model(connection, CollectionClient(client).id, 1, {"lineage": {}, "report": {}, "decision": {}})
-        assert not model_directory(runtime.settings.data, CollectionClient(client).id, 1).exists()
         assert failing(client) == {"index of default", "models of default"}

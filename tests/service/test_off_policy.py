@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.evaluation import off_policy
-from index.ranking.checkpoint import save_head
+from index.ranking.checkpoint import head_files
 from service.models import actions, explored_lists
 from service.runtime.feedback_repository import document_rows
 from service.runtime.model_registry import register
@@ -46,9 +46,9 @@ def add_model(client: TestClient, wood: CollectionClient, staged: Path, kind: st
     head = state.serving.head
     colder = head.changed(log_inverse_temperature=head.log_inverse_temperature - np.float32(np.log(2)))
     lineage = {"kind": kind, "parent": 0}
-    save_head(staged, colder, lineage)
+    files = head_files(colder, lineage)
     with runtime.database.write() as connection:
-        register(runtime, state, connection, staged, 1, {"lineage": lineage, "report": {}, "decision": {}})
+        register(state, connection, files, 1, {"lineage": lineage, "report": {}, "decision": {}})
 
 
 def explored(wood: CollectionClient, count: int = LEAST, **more: Any) -> list[dict[str, Any]]:

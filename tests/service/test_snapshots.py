@@ -1,10 +1,11 @@
 """Snapshots: made while the service runs, listed, deleted, made by schedule."""
 
 import os
+import sqlite3
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from index.ranking.checkpoint import save_head
-from index.storage.files import read_manifest as read_model
+from index.ranking.checkpoint import head_files
 from index.storage.files import sha256_file
 from service.app import create_app
 from service.runtime.model_registry import promote, register
@@ -52,11 +52,10 @@ def add_champion(client: TestClient, name: str) -> None:
     """Register a model with other weights than the untrained head, and promote it."""
     runtime = runtime_of(client)
     state = runtime.collection(name)
-    staged = runtime.staging / "made"
     head = state.serving.head.changed(beta=state.serving.head.beta * np.float32(1.25))
-    save_head(staged, head, {"kind": "trained"})
+    files = head_files(head, {"kind": "trained"})
     with runtime.database.write() as connection:
-        register(runtime, state, connection, staged, 1, {"lineage": {"kind": "trained"}, "report": {}, "decision": {}})
+        register(state, connection, files, 1, {"lineage": {"kind": "trained"}, "report": {}, "decision": {}})
     promote(runtime, state, 1, "by hand")
 
 
@@ -171,8 +170,8 @@ def test_a_damaged_model_does_not_prevent_a_snapshot(tmp_path: Path, client: Tes
     source = runtime_of(client).settings.data
     copy = tmp_path / "copy"
     restore(source / make(client)["file"], copy)
-    (weights,) = copy.glob("models/*/*/head.safetensors")
-    weights.write_bytes(b"damaged")
+    with closing(sqlite3.connect(copy / "softseek.db")) as connection, connection:
+        connection.execute("UPDATE model_files SET body = x'00' WHERE name = 'head.safetensors'")
     with opened(copy) as other:
         made = make(other)
     (model,) = made["damaged_models"]
@@ -180,40 +179,23 @@ def test_a_damaged_model_does_not_prevent_a_snapshot(tmp_path: Path, client: Tes
     assert verify(copy / made["file"])["damaged_models"] == [model]
 
 
-def test_a_collection_that_is_deleted_meanwhile_is_in_no_half(tmp_path: Path, client: TestClient) -> None:
-    """The copy of the database names models that are gone. The snapshot is made again without the collection."""
-    whole = make(client)
-    restore(runtime_of(client).settings.data / whole["file"], tmp_path / "copy")
-    with opened(tmp_path / "copy") as other:
-        gone: list[str] = []
-
-        def reached(step: str) -> None:
-            if step == "copied" and not gone:
-                gone.append(step)
-                task = good(other.delete("/v1/collections/wood"))
-                ended(lambda: good(other.get(f"/v1/tasks/{task['id']}")))
-
-        made = make_snapshot(Maker(runtime_of(other), False, lambda _count: None, reached))
-        assert (made["documents"], made["damaged_models"]) == (whole["documents"] - 30, [])
-        assert gone == ["copied"]
-
-
-def test_models_that_go_between_their_check_and_their_copy_are_in_no_half(
-    tmp_path: Path, client: TestClient, monkeypatch: Any
-) -> None:
+def test_a_collection_that_is_deleted_meanwhile_is_whole_in_the_copy(tmp_path: Path, client: TestClient) -> None:
     whole = make(client)
     restore(runtime_of(client).settings.data / whole["file"], tmp_path / "copy")
     with opened(tmp_path / "copy") as other:
         wood = CollectionClient(other, "wood")
 
-        def checked(folder: Path) -> Any:
-            facts = read_model(folder)
-            wood.ended_task(good(other.delete(wood.path)))
-            return facts
+        def reached(step: str) -> None:
+            if step == "copied":
+                wood.ended_task(good(other.delete(wood.path)))
 
-        monkeypatch.setattr("service.snapshots.creating.read_model", checked)
-        made = make_snapshot(Maker(runtime_of(other), False, lambda _count: None))
-        assert (made["documents"], made["damaged_models"]) == (whole["documents"] - 30, [])
+        made = make_snapshot(Maker(runtime_of(other), False, lambda _count: None, reached))
+        assert other.get(wood.path).status_code == 404
+        assert (made["documents"], made["damaged_models"]) == (whole["documents"], [])
+        restore(runtime_of(other).settings.data / made["file"], tmp_path / "again")
+    with opened(tmp_path / "again") as restored:
+        assert CollectionClient(restored, "wood").get()["champion"] == 1
+        assert CollectionClient(restored, "wood").search(NIGHT)["degraded"] == []
 
 
 def test_the_folder_of_the_first_snapshot_is_synced(tmp_path: Path, monkeypatch: Any) -> None:

@@ -26,6 +26,7 @@ ROWS = {
     "queries": "(query_id, collection_id, text, source, request, shown, null_weight, model_version, generation,"
     " created_at) VALUES ('1', {c}, 'q', 'q', '{}', '[]', 0.25, 0, 1, 't')",
     "models": "(collection_id, version, lineage, report, decision, created_at) VALUES ({c}, 0, '{}', '{}', '{}', 't')",
+    "model_files": "(collection_id, version, name, body) VALUES ({c}, 1, 'w', x'05')",
     "aliases": "(collection_id, name, version) VALUES ({c}, 'champion', 0)",
     "alias_changes": "(collection_id, name, from_version, to_version, reason, rollback, created_at)"
     " VALUES ({c}, 'champion', 0, 0, 'r', 0, 't')",
@@ -45,6 +46,7 @@ CHANGES = {
     "pending_documents": "id = 'z'",
     "queries": "null_weight = 0.26",
     "models": "report = '{\"a\": 1}'",
+    "model_files": "body = x'06'",
     "aliases": "version = 1",
     "alias_changes": "reason = 's'",
     "training_runs": "seed = 1",

@@ -18,14 +18,14 @@ from sqlalchemy import select
 import service.runtime.runtime
 from index.encoding.hashing_encoder import HashingEncoder
 from index.ranking.attention import AttentionHead, HeadConfig
-from index.ranking.checkpoint import save_head
+from index.ranking.checkpoint import head_files
 from service.documents.acceptance import accept
 from service.operations.health import diagnose
-from service.runtime.model_files import model_directory
 from service.runtime.model_registry import register
 from service.storage.database import DirectoryOwned, OwnerLock
 from service.storage.tables import Impression
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, good, opened, runtime_of
+from tests.service.stored_models import set_weights, stored_model
 
 ROOT = Path(__file__).parents[2]
 BIRDS = (
@@ -159,12 +159,18 @@ def put_model(client: TestClient, scale: float = 0.5) -> int:
     state = runtime.collection("default")
     initial = AttentionHead(HeadConfig(state.dim))
     head = initial.changed(beta=scale * initial.beta)
-    staged = runtime.staging / "by-hand"
-    save_head(staged, head, {"kind": "by hand"})
+    files = head_files(head, {"kind": "by hand"})
     version = len(aviary.get("models")["models"])
     with state.lock, runtime.database.write() as connection:
-        register(runtime, state, connection, staged, version, {"lineage": {}, "report": {}, "decision": {}})
+        register(state, connection, files, version, {"lineage": {}, "report": {}, "decision": {}})
     return version
+
+
+def damaged_model(data: Path, version: int) -> bytes:
+    """Flip a bit in the stored weights of a version; return the weights of before."""
+    body = stored_model(data, version)["head.safetensors"]
+    set_weights(data, version, body[:-1] + bytes([body[-1] ^ 1]))
+    return body
 
 
 def promote(client: TestClient, version: int) -> Any:
@@ -176,7 +182,7 @@ def promote(client: TestClient, version: int) -> Any:
 def test_a_damaged_model_is_not_promoted(data: Path, closed: tuple[Path, list[Any]]) -> None:
     with opened(data) as client:
         version = put_model(client)
-        flip_a_byte(model_directory(data, CollectionClient(client).id, version) / "head.safetensors")
+        damaged_model(data, version)
         refused = promote(client, version)
         assert (refused.status_code, refused.json()["code"]) == (409, "model_damaged")
         assert CollectionClient(client).get("models")["aliases"]["champion"] == 0
@@ -193,17 +199,15 @@ def test_version_0_serves_while_the_champion_is_damaged_and_every_answer_reports
         version = put_model(client)
         good(promote(client, version))
         changed = answers(client)
-        path = model_directory(data, CollectionClient(client).id, version) / "head.safetensors"
     assert changed != closed[1]
-    intact = path.read_bytes()
-    flip_a_byte(path)
+    intact = damaged_model(data, version)
     with opened(data) as client:
         answer = CollectionClient(client).search("heron")
         assert (answer["model"]["version"], answer["degraded"]) == (0, ["champion_damaged"])
         assert answers(client) == closed[1]
         assert client.get("/readyz").json()["degraded"] == {"default": ["champion_damaged"]}
         assert CollectionClient(client).get("models")["aliases"]["champion"] == version
-    path.write_bytes(intact)
+    set_weights(data, version, intact)
     with opened(data) as client:
         assert CollectionClient(client).search("heron")["degraded"] == []
         assert answers(client) == changed

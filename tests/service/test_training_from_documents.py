@@ -9,12 +9,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.learning.config import FitConfig
-from index.ranking.checkpoint import WEIGHTS, load_head
-from service.runtime.model_files import model_directory
+from index.ranking.checkpoint import WEIGHTS, head_of_files
 from service.training import child_process, inputs
 from service.training.actions import start_scheduled_runs
 from service.training.from_documents import MIN_DOCUMENTS
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
+from tests.service.stored_models import stored_model
 from tests.service.training_processes import Spawn
 
 pytestmark = pytest.mark.usefixtures("forked_training")
@@ -135,7 +135,7 @@ def test_the_same_documents_make_the_same_bits_in_a_forked_and_in_a_started_proc
         wood.train(learn_from="documents")
         monkeypatch.setattr(child_process, "_spawn", forked_training)
     data = runtime_of(client).settings.data
-    one, other = ((model_directory(data, wood.id, 1) / WEIGHTS).read_bytes() for wood in woods)
+    one, other = (stored_model(data, 1, wood.id)[WEIGHTS] for wood in woods)
     assert one == other
 
 
@@ -179,8 +179,8 @@ def test_training_from_feedback_starts_from_version_0_and_is_compared_with_the_c
     assert run["status"] == other["status"] == "succeeded", run["error"]
     assert (run["learn_from"], run["data"]["champion"], other["data"]["champion"]) == ("feedback", 1, 0)
     data = runtime_of(client).settings.data
-    assert load_head(model_directory(data, wood.id, 1)).balances
-    assert not load_head(model_directory(data, wood.id, 2)).balances
+    assert head_of_files(stored_model(data, 1, wood.id)).balances
+    assert not head_of_files(stored_model(data, 2, wood.id)).balances
     recipes = [one["report"]["recipe"]["validation_ndcg"] for one in (run, other)]
     assert recipes[0] == recipes[1], "the champion changes no trial"
 

@@ -19,8 +19,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.runtime.model_files import model_directory
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, ended, good, opened, runtime_of
+from tests.service.stored_models import stored_model
 
 ROOT = Path(__file__).parents[2]
 HERBS = (
@@ -115,9 +115,7 @@ def staged(data: Path) -> Path:
 
 
 def model_bits(data: Path, version: int = 1) -> str:
-    (folder,) = (data / "models").iterdir()
-    weights = model_directory(data, int(folder.name), version) / "head.safetensors"
-    return hashlib.sha256(weights.read_bytes()).hexdigest()
+    return hashlib.sha256(stored_model(data, version)["head.safetensors"]).hexdigest()
 
 
 def phases(run: dict[str, Any]) -> list[str]:
@@ -146,7 +144,7 @@ def test_a_killed_process_is_restarted_and_makes_the_same_model(
         herbs = CollectionClient(client, NAME)
         run_id = herbs.post("training-runs", ASKED)["id"]
         until(lambda: any((data / "staging" / run_id).glob(moment)))
-        killed = runtime_of(client).training.children[run_id]
+        killed = until(lambda: runtime_of(client).training.children.get(run_id))  # the lock is taken before its start
         os.kill(killed.pid, signal.SIGKILL)
         run = herbs.ended_run(run_id)
     assert killed.returncode == -signal.SIGKILL

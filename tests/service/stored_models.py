@@ -1,0 +1,23 @@
+"""Reads and changes the stored files of models, as a disk or another program may."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from service.storage.database import DATABASE_FILE
+
+
+def stored_model(data: Path, version: int, collection_id: int | None = None) -> dict[str, bytes]:
+    """Return the files of a model, name -> bytes; without a number, of the only collection with this version."""
+    wanted = "SELECT name, body FROM model_files WHERE version = ? AND collection_id = coalesce(?, collection_id)"
+    with closing(sqlite3.connect(data / DATABASE_FILE)) as connection:
+        found = connection.execute(wanted, (version, collection_id)).fetchall()
+    assert len({name for name, _ in found}) == len(found), "several collections have this version"
+    return dict(found)
+
+
+def set_weights(data: Path, version: int, body: bytes) -> None:
+    """Replace the stored weights of a version. The checksum of the row stays."""
+    with closing(sqlite3.connect(data / DATABASE_FILE)) as connection, connection:
+        mine = "version = ? AND name = 'head.safetensors'"
+        connection.execute(f"UPDATE model_files SET body = ? WHERE {mine}", (body, version))
