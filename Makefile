@@ -1,6 +1,6 @@
 # One word each. `make setup` is quick when nothing changed; the other words start with it.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-WORKERS ?= 3
+WORKERS ?= 2
 
 BIN := .venv/bin
 HASHED := --require-hashes --no-deps --only-binary :all:

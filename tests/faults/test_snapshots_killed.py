@@ -97,8 +97,8 @@ def test_a_kill_leaves_no_half_restored_directory(made: tuple[Recording, Path], 
     end = {path: content for path, content in last(recording).items() if path.startswith("data")}
     state = accepted(file)
     assert state is not None
-    assert {f"data/{DATABASE_FILE}", "data/models"} <= set(end)
-    points = kills(recording, lambda number: number % (1 if SOAK else 3) == 0)
+    assert f"data/{DATABASE_FILE}" in end
+    points = kills(recording, lambda number: number % (1 if SOAK else 2) == 0)
     found = [tell("kill: restore", half_restore(one, file, state, end, tmp_path / "root")) for _, one in points]
     assert len(found) > 15
     assert [loss for loss in found if loss is not None] == []

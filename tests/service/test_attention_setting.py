@@ -155,5 +155,6 @@ def configuration_of(birds: CollectionClient, version: int) -> tuple[str, int]:
     """Return the form and the number of heads of a version."""
     runtime = runtime_of(birds.client)
     state = runtime.collection(birds.name)
-    config = load_version(state.id, state.initial, version, runtime.settings.data).config
+    with runtime.database.read() as connection:
+        config = load_version(connection, state.id, state.initial, version).config
     return config.form, config.heads
