@@ -5,8 +5,8 @@ WORKERS ?= 3
 BIN := .venv/bin
 HASHED := --require-hashes --no-deps --only-binary :all:
 STAMP := .venv/.installed
-# One native thread in each worker: more only make the workers wait for each other. Three workers on two cores: tests wait
-# for other processes a fifth of their time. Files run in the order of their
+# One native thread in each worker: more only make the workers wait for each other. Three workers on two cores: tests
+# wait for other processes a fifth of their time. Files run in the order of their
 # names: by default those with the fewest tests run last, slow files among them, and a worker waits for the last file.
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false \
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -69,7 +69,6 @@ test: setup
 
 # Scores and training, summed by kernels that no current processor chooses by itself: results must not depend on them.
 # The tests of the trial cache compare runs with each other, and need no second time.
-test-kernels: WORKERS = 2
 test-kernels: setup
 	OPENBLAS_CORETYPE=Nehalem ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default $(PYTEST) \
 		--ignore tests/index/learning/test_trial_cache.py $(NUMERIC)
