@@ -30,7 +30,7 @@ def create(data: DataOption = None, url: UrlOption = None, json_out: JsonOption 
         return
     show.line(f"{made['file']}: {made['documents']} documents, {made['bytes']} bytes, sha256 {made['sha256']}")
     for model in made["damaged_models"]:
-        show.notice(f"the files of model {model} are damaged and not in the snapshot")
+        show.notice(f"the files of model {model} are damaged, and copied as they are")
 
 
 @snapshots.command("list")
@@ -121,4 +121,4 @@ def report(found: dict[str, Any], json_out: bool, sentence: str) -> None:
     show.line(f"{sentence}: made at {found['made_at']} by Softseek {found['softseek']}: {counts}")
     show.line(f"state {found['state']}")
     for model in found["damaged_models"]:
-        show.notice(f"model {model} is not in the snapshot: its files were damaged")
+        show.notice(f"the files of model {model} were damaged when the snapshot was made")

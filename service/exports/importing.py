@@ -21,7 +21,7 @@ from service.documents.indexing import resume_collection
 from service.documents.schemas import DocumentIn
 from service.exports.reading import check_export, invalid, records
 from service.exports.record_repository import RecordType
-from service.exports.repository import RowRefused, insert_collection, insert_rows, is_unused
+from service.exports.repository import RowRefused, insert_collection, insert_files, insert_rows, is_unused
 from service.http.problems import Problem
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import (
@@ -33,7 +33,6 @@ from service.runtime.collection_repository import (
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
 from service.runtime.loader import index_directory, load_serving, memory_keys
-from service.runtime.model_repository import insert_model_files
 from service.runtime.rule_repository import rules
 from service.runtime.rules import Rulebook
 from service.runtime.runtime import Runtime
@@ -165,7 +164,7 @@ class Importer:
         if "vector" in values and kind.has_collection:
             _check_vector(values["vector"], self._widths[collection])
         if files:
-            insert_model_files(self._connection, values["collection_id"], values["version"], files)
+            insert_files(self._connection, values["collection_id"], values["version"], files)
         self._waiting.append(values)
 
     def _insert(self) -> None:

@@ -1,6 +1,6 @@
 """SQL of exports and imports: reads all rows in their order, and inserts rows. The caller commits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, exists, insert, select
@@ -8,6 +8,7 @@ from sqlalchemy.exc import IntegrityError
 
 from service.exports.record_repository import RecordType
 from service.runtime.collection_repository import TOMBSTONE
+from service.runtime.model_repository import insert_model_files
 from service.storage.tables import Collection, Document, Event, Judgment, Model, PendingDocument, Rule, TrainingRun
 
 ROWS_AT_ONCE = 500
@@ -51,6 +52,14 @@ def insert_rows(connection: Connection, kind: RecordType, rows: Sequence[dict[st
     except IntegrityError as error:
         raise RowRefused from error
     return list(found.scalars()) if kind.number is not None else []
+
+
+def insert_files(connection: Connection, collection_id: int, version: int, files: Mapping[str, bytes]) -> None:
+    """Insert the files of a model: name -> bytes. Raises RowRefused."""
+    try:
+        insert_model_files(connection, collection_id, version, files)
+    except IntegrityError as error:
+        raise RowRefused from error
 
 
 def insert_collection(connection: Connection, values: dict[str, Any]) -> int:

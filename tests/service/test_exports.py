@@ -126,6 +126,7 @@ BAD: dict[str, Any] = {
     "another schema": lambda records: sealed([records[0] | {"schema": "9999"}, *records[1:]]),
     "an unknown type": lambda records: sealed([*records, {"type": "secret"}]),
     "an unknown member": lambda records: sealed([*records[:-1], records[-1] | {"secret": 1}]),
+    "a model twice": lambda records: sealed([*records, next(one for one in records if one.get("files"))]),
     "a missing member": lambda records: sealed([*records, {"type": "alias", "name": "a"}]),
     "a wrong type": lambda records: sealed(
         [*records, {"type": "alias", "name": "a", "collection": 3, "created_at": ""}]
