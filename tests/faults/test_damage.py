@@ -17,10 +17,13 @@ from tests.faults.tally import SOAK, tell
 from tests.faults.truth import Truth, faults_of, read_truth
 from tests.faults.workloads import TREES, feedback, put_model_file, record, tree
 from tests.service.client import CollectionClient, good, opened
+from tests.service.stored_models import set_file, stored_model
 
 EACH_SECTOR = 1 if SOAK else 97
 DAMAGES = 1000 if SOAK else 12
 WAL = DATABASE[1]
+VERSION = 1
+"""The champion of the directory that is damaged."""
 
 
 @pytest.fixture(scope="module")
@@ -112,16 +115,28 @@ def damage(path: Path, chance: random.Random) -> str:
     return f"{kind} {path.name} at {at}"
 
 
+def damage_model(data: Path, name: str, chance: random.Random) -> str:
+    """Damage a stored file of the champion as `damage` does a file; return what was done."""
+    path = data / name
+    path.write_bytes(stored_model(data, VERSION)[name])
+    done = damage(path, chance)
+    set_file(data, VERSION, name, path.read_bytes() if path.exists() else None)
+    path.unlink(missing_ok=True)
+    return done
+
+
 def test_a_damaged_index_or_model_file_is_noticed(closed: tuple[Path, list[Any], list[Any]], tmp_path: Path) -> None:
     data, trained, untrained = closed
-    names = [path.relative_to(data) for folder in ("indexes", "models") for path in sorted((data / folder).rglob("*"))]
-    names = [name for name in names if (data / name).is_file() and name.suffix != ".lock"]
+    files = [path.relative_to(data) for path in sorted((data / "indexes").rglob("*"))]
+    files = [name for name in files if (data / name).is_file() and name.suffix != ".lock"]
+    names = [*files, *sorted(stored_model(data, VERSION))]
     for seed in range(DAMAGES):
         chance = random.Random(seed)
         copy = tmp_path / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(data, copy)
-        done = damage(copy / chance.choice(names), chance)
+        name = chance.choice(names)
+        done = damage(copy / name, chance) if isinstance(name, Path) else damage_model(copy, name, chance)
         with opened(copy) as client:
             forest = CollectionClient(client)
             degraded = forest.search("elm", log=False)["degraded"]

@@ -16,8 +16,10 @@ def stored_model(data: Path, version: int, collection_id: int | None = None) -> 
     return dict(found)
 
 
-def set_weights(data: Path, version: int, body: bytes) -> None:
-    """Replace the stored weights of a version. The checksum of the row stays."""
+def set_file(data: Path, version: int, name: str, body: bytes | None) -> None:
+    """Replace a stored file of a version, or delete it. The checksum of the row stays."""
     with closing(sqlite3.connect(data / DATABASE_FILE)) as connection, connection:
-        mine = "version = ? AND name = 'head.safetensors'"
-        connection.execute(f"UPDATE model_files SET body = ? WHERE {mine}", (body, version))
+        if body is None:
+            connection.execute("DELETE FROM model_files WHERE version = ? AND name = ?", (version, name))
+        else:
+            connection.execute("UPDATE model_files SET body = ? WHERE version = ? AND name = ?", (body, version, name))

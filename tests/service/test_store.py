@@ -25,7 +25,7 @@ from service.runtime.model_registry import register
 from service.storage.database import DirectoryOwned, OwnerLock
 from service.storage.tables import Impression
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, good, opened, runtime_of
-from tests.service.stored_models import set_weights, stored_model
+from tests.service.stored_models import set_file, stored_model
 
 ROOT = Path(__file__).parents[2]
 BIRDS = (
@@ -169,7 +169,7 @@ def put_model(client: TestClient, scale: float = 0.5) -> int:
 def damaged_model(data: Path, version: int) -> bytes:
     """Flip a bit in the stored weights of a version; return the weights of before."""
     body = stored_model(data, version)["head.safetensors"]
-    set_weights(data, version, body[:-1] + bytes([body[-1] ^ 1]))
+    set_file(data, version, "head.safetensors", body[:-1] + bytes([body[-1] ^ 1]))
     return body
 
 
@@ -207,7 +207,7 @@ def test_version_0_serves_while_the_champion_is_damaged_and_every_answer_reports
         assert answers(client) == closed[1]
         assert client.get("/readyz").json()["degraded"] == {"default": ["champion_damaged"]}
         assert CollectionClient(client).get("models")["aliases"]["champion"] == version
-    set_weights(data, version, intact)
+    set_file(data, version, "head.safetensors", intact)
     with opened(data) as client:
         assert CollectionClient(client).search("heron")["degraded"] == []
         assert answers(client) == changed
