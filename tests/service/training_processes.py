@@ -80,8 +80,9 @@ class Forked:
         self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        with suppress(ProcessLookupError):  # it has just ended, and its exit code is on the way
+            if self.poll() is None:
+                os.kill(self.pid, number)
 
 
 @contextmanager
