@@ -13,7 +13,7 @@ PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false \
 
 NUMERIC := $(addprefix tests/index/,candidates generation learning memory ranking words)
 
-.PHONY: setup setup-verified peers demo serve test test-kernels soak check format lock sbom audit
+.PHONY: setup setup-verified peers demo serve test test-postgres test-kernels soak check format lock sbom audit
 
 setup: $(STAMP)
 
@@ -66,6 +66,11 @@ serve: setup
 test: setup
 	@.ci/install-browser
 	$(PYTEST)
+
+# All tests on PostgreSQL: each data directory of a test has a database of its own, on a server that the tests start.
+# Tests of SQLite's files are left out.
+test-postgres: setup
+	TEST_POSTGRES=1 $(PYTEST)
 
 # Scores and training, summed by kernels that no current processor chooses by itself: results must not depend on them.
 # The tests of the trial cache compare runs with each other, and need no second time.

@@ -10,8 +10,9 @@ import argparse
 import json
 import random
 import time
+from functools import cache
 
-from sqlalchemy import JSON, column, select, table
+from sqlalchemy import JSON, Connection, column, create_engine, select, table
 from sqlalchemy.dialects import sqlite
 
 from index.errors import FilterSyntax
@@ -40,10 +41,15 @@ def random_string(chance: random.Random) -> str:
     return " ".join(chance.choices(TOKENS, k=max(1, length // 4)))[:MAX_CHARACTERS]
 
 
+@cache
+def _connection() -> Connection:
+    return create_engine("sqlite://").connect()
+
+
 def answered(text: str) -> bool:
     """Answer a string, and return whether it is a filter. No other exception than FilterSyntax is possible."""
     try:
-        condition = to_sql(parse_filter(text, FIELDS), DOCUMENTS.c.metadata)
+        condition = to_sql(_connection(), parse_filter(text, FIELDS), DOCUMENTS.c.metadata)
     except FilterSyntax:
         return False
     select(DOCUMENTS.c.row).where(condition).compile(dialect=sqlite.dialect())

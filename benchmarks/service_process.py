@@ -63,10 +63,16 @@ class ServiceProcess:
 
 
 @contextmanager
-def started(data: Path, encoder: str | None, log: Path, *options: str) -> Iterator[ServiceProcess]:
-    """Run a service on a data directory; at the end it gets SIGTERM, and SIGKILL if that does not end it."""
+def started(
+    data: Path, encoder: str | None, log: Path, *options: str, database: str | None = None
+) -> Iterator[ServiceProcess]:
+    """Run a service on a data directory; at the end it gets SIGTERM, and SIGKILL if that does not end it.
+
+    database: the address of a PostgreSQL database; None: SQLite in the data directory.
+    """
     mark = uuid.uuid4().hex
     environment = [f"{MARK}={mark}", *([f"SOFTSEEK_ENCODER={encoder}"] if encoder else [])]
+    environment += [f"SOFTSEEK_DATABASE={database}"] if database else []
     start = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--data", str(data), "--json"]
     with log.open("ab") as output:
         command = ["env", *environment, *start, *(options or ("--port", "0"))]

@@ -39,7 +39,8 @@ from service.snapshots.creating import Maker, make_snapshot
 from service.snapshots.restoring import restore, verify
 from service.snapshots.state import state_hash
 from service.snapshots.stored import delete_unfinished, stored_snapshots
-from service.storage.database import DATABASE_FILE, Database
+from service.storage.database import DATABASE_FILE
+from service.storage.sqlite_database import SqliteDatabase
 
 WORDS = 60
 VOCABULARY = 20_000
@@ -220,7 +221,7 @@ def run_work(work: str, data: Path, source: Path, target: Path, step: str | None
 
 def state_of(data: Path) -> str:
     """Return the state hash of a data directory that no process uses."""
-    database = Database(data / DATABASE_FILE)
+    database = SqliteDatabase(data / DATABASE_FILE)
     with database.read() as connection:
         found = state_hash(connection).sha256
     database.close()

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import context_tables as context
+from benchmarks import engines_tables as engines
 from benchmarks import exploration_tables as exploration
 from benchmarks import mixed_tables as mixed
 from benchmarks import overload_tables as overload
@@ -74,6 +75,9 @@ TABLES: dict[str, Renderer] = {
     "overload.loads": overload.loads,
     "mixed.figures": mixed.mixed,
     "mixed.answers": mixed.answers,
+    "engines.rates": engines.rates,
+    "engines.moves": engines.moves,
+    "engines.failover": engines.failover,
     "restart.starts": restart.starts,
     "workers.rates": workers.rates,
     "workers_of_many.rates": workers.rates,

@@ -5,7 +5,7 @@ from pathlib import Path
 from alembic import context
 from sqlalchemy import Connection, create_engine
 
-from service.storage.tables import Base
+from service.storage.base import Base
 
 
 def run(connection: Connection) -> None:

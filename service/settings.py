@@ -6,6 +6,7 @@ misspelled name does not silently leave the default. A test compares docs/settin
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,6 +24,7 @@ MOST_KEY = 512
 MAX_WORKERS = 64
 USUAL_WORKERS = 8
 """The most processes that answer searches where the settings name no number."""
+DATABASE_VARIABLE = f"{PREFIX}DATABASE"
 ORIGIN = re.compile(r"https?://([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
 
 
@@ -32,6 +34,11 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=".env", extra="ignore", frozen=True)
 
     data: Path = Field(Path("./data"), description="The data directory. It belongs to a single process at a time.")
+    database: SecretStr | None = Field(
+        None,
+        description="The address of a PostgreSQL database, `postgresql+psycopg://USER:PASSWORD@HOST/NAME`."
+        " Without a value: SQLite in the data directory.",
+    )
     host: str = Field("127.0.0.1", description="The address to listen on.")
     allowed_hosts: str = Field(
         "localhost", description="Further names that clients may use for this service, by comma; `*` is every name."
@@ -95,12 +102,24 @@ class Settings(BaseSettings):
             raise ValueError("must consist of visible ASCII characters without spaces")
         return key
 
+    @field_validator("database")
+    @classmethod
+    def _is_of_postgres(cls, address: SecretStr | None) -> SecretStr | None:
+        if address is not None and not address.get_secret_value().startswith("postgresql+psycopg://"):
+            raise ValueError("must begin with postgresql+psycopg://")
+        return address
+
     @field_validator("cors_origins")
     @classmethod
     def _are_origins(cls, origins: str | None) -> str | None:
         if any(not ORIGIN.fullmatch(origin) for origin in origins_in(origins)):
             raise ValueError("must be origins such as https://example.org, separated by commas")
         return origins
+
+    @property
+    def database_address(self) -> str | None:
+        """The address of the database, None for SQLite in the data directory."""
+        return self.database.get_secret_value() if self.database is not None else None
 
     @property
     def processes(self) -> int:
@@ -111,6 +130,12 @@ class Settings(BaseSettings):
     def host_names(self) -> tuple[str, ...]:
         """The names of `allowed_hosts`."""
         return tuple(name.strip() for name in self.allowed_hosts.split(",") if name.strip())
+
+
+def with_database(environment: Mapping[str, str], address: str | None) -> dict[str, str]:
+    """Return the environment of a process that uses the database with this address, which no command line names."""
+    others = {name: value for name, value in environment.items() if name.upper() != DATABASE_VARIABLE}
+    return others if address is None else others | {DATABASE_VARIABLE: address}
 
 
 def origins_in(text: str | None) -> list[str]:

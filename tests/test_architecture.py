@@ -18,15 +18,16 @@ FLOORS: dict[int, str] = {
     3: "index.generation",
     4: "index.ranking",
     5: "index.learning",
-    6: "index.collection service.http service.settings service.storage",
-    7: "service.access service.runtime",
-    8: "service.aliases service.audit service.collections service.documents service.feedback service.keys"
+    6: "index.collection service.settings service.storage",
+    7: "service.http",
+    8: "service.access service.runtime",
+    9: "service.aliases service.audit service.collections service.documents service.feedback service.keys"
     " service.models service.rules service.search service.snapshots service.suggestions service.tasks"
     " service.training",
-    9: "service.erasures service.exports service.judging service.operations service.recommend service.web",
-    10: "service.app service.demo",
-    11: "service.workers",
-    12: "service.cli",
+    10: "service.erasures service.exports service.judging service.operations service.recommend service.web",
+    11: "service.app service.demo",
+    12: "service.workers",
+    13: "service.cli",
 }
 """Floor -> its folders, and the modules that stand beside them. The files of a folder may import each other."""
 

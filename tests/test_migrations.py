@@ -13,16 +13,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, inspect
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.storage.database import (
-    NEWEST_REVISION,
-    Database,
-    DatabaseRead,
-    UnknownSchema,
-    UnsafeSqlite,
-    alembic_config,
-    may_share_checkpoints,
-)
-from service.storage.tables import Base
+from service.storage.base import Base
+from service.storage.database import NEWEST_REVISION, DatabaseRead, UnknownSchema, alembic_config
+from service.storage.sqlite_database import SqliteDatabase, UnsafeSqlite, may_share_checkpoints
 
 
 @pytest.fixture
@@ -82,7 +75,7 @@ def shape(connection: Connection) -> dict[str, Any]:
 
 def test_a_new_database_gets_the_schema_of_the_migrations(connection: Connection, tmp_path: Path) -> None:
     upgrade(connection)
-    database = Database(tmp_path / "new.db")
+    database = SqliteDatabase(tmp_path / "new.db")
     database.migrate()
     with database.read() as new:
         assert shape(new) == shape(connection)
@@ -138,7 +131,7 @@ def test_there_is_one_newest_revision_and_the_service_knows_it(connection: Conne
 
 
 def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
-    database = Database(tmp_path / "later.db")
+    database = SqliteDatabase(tmp_path / "later.db")
     database.migrate()
     with database.write() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
@@ -148,7 +141,7 @@ def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_rows_are_fetched_as_they_are_stored(tmp_path: Path) -> None:
-    database = Database(tmp_path / "rows.db")
+    database = SqliteDatabase(tmp_path / "rows.db")
     database.migrate()
     assert database.fetch("SELECT version_num, ? FROM alembic_version", ["copper"]) == [(NEWEST_REVISION, "copper")]
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
@@ -157,7 +150,7 @@ def test_rows_are_fetched_as_they_are_stored(tmp_path: Path) -> None:
 
 
 def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:
-    database = Database(tmp_path / "twice.db")
+    database = SqliteDatabase(tmp_path / "twice.db")
     for _ in range(2):
         database.migrate()
         with database.read() as connection:
@@ -166,7 +159,7 @@ def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_readers_cannot_write_and_the_writer_is_durable(tmp_path: Path) -> None:
-    database = Database(tmp_path / "pragmas.db")
+    database = SqliteDatabase(tmp_path / "pragmas.db")
     database.migrate()
     wanted = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "secure_delete": 1}
     with database.write() as writer, database.read() as reader:
@@ -178,7 +171,7 @@ def test_readers_cannot_write_and_the_writer_is_durable(tmp_path: Path) -> None:
 
 
 def test_an_error_of_a_statement_does_not_name_its_values(tmp_path: Path) -> None:
-    database = Database(tmp_path / "errors.db")
+    database = SqliteDatabase(tmp_path / "errors.db")
     database.migrate()
     with pytest.raises(SQLAlchemyError) as raised, database.write() as connection:
         connection.exec_driver_sql("INSERT INTO queries (query_id, text) VALUES (?, ?)", ("q", "a secret query"))
@@ -187,7 +180,7 @@ def test_an_error_of_a_statement_does_not_name_its_values(tmp_path: Path) -> Non
 
 
 def test_a_scrub_leaves_no_byte_of_deleted_rows(tmp_path: Path) -> None:
-    database = Database(tmp_path / "scrubbed.db")
+    database = SqliteDatabase(tmp_path / "scrubbed.db")
     database.migrate()
     with database._write_lock:
         database._outside_transactions("PRAGMA secure_delete=OFF")  # as rows of an earlier release were deleted
@@ -204,8 +197,8 @@ def test_a_scrub_leaves_no_byte_of_deleted_rows(tmp_path: Path) -> None:
 
 
 def test_a_scrub_says_when_a_reader_keeps_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.storage.database.BUSY_SECONDS", 0)
-    database = Database(tmp_path / "read.db")
+    monkeypatch.setattr("service.storage.sqlite_database.BUSY_SECONDS", 0)
+    database = SqliteDatabase(tmp_path / "read.db")
     database.migrate()
     with database.read() as connection:
         connection.exec_driver_sql("SELECT * FROM tasks").all()
@@ -255,9 +248,9 @@ def test_checkpoints_are_left_to_another_process_only_where_that_is_safe(
 ) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 51, 2))
     with pytest.raises(UnsafeSqlite, match=r"3\.51\.3"):
-        Database(tmp_path / "shared.db", checkpoints=False)
+        SqliteDatabase(tmp_path / "shared.db", checkpoints=False)
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 51, 3))
-    database = Database(tmp_path / "shared.db", checkpoints=False)
+    database = SqliteDatabase(tmp_path / "shared.db", checkpoints=False)
     database.migrate()
     with database.write() as writer:
         assert writer.exec_driver_sql("PRAGMA wal_autocheckpoint").scalar() == 0

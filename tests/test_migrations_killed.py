@@ -12,7 +12,8 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, event
 
-from service.storage.database import NEWEST_REVISION, Database, alembic_config
+from service.storage.database import NEWEST_REVISION, alembic_config
+from service.storage.sqlite_database import SqliteDatabase
 
 ROWS = (
     "INSERT INTO collections (id, name, settings, encoder, fingerprint, dim, watermark, documents_watermark,"
@@ -89,7 +90,7 @@ class Kills:
 
 def upgraded(path: Path, before_statement: Any = None) -> tuple[str, list[str]]:
     """Upgrade a database as a start of the service does; return its content."""
-    database = Database(path)
+    database = SqliteDatabase(path)
     if before_statement is not None:
         event.listen(database._writer, "before_cursor_execute", before_statement)
         event.listen(database._writer, "commit", lambda _connection: before_statement())

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Row, delete, insert, not_, select
 
 from service.storage.checked_rows import update_row
 from service.storage.database import now
-from service.storage.tables import AdminAct
+from service.storage.tables_of_administration import AdminAct
 
 
 def insert_act(connection: Connection, key_id: str | None, act: str, target: str, status: int) -> int:

@@ -25,6 +25,7 @@ from service.cli import (
     judging,
     keys,
     models,
+    moving,
     operating,
     recommending,
     reencoding,
@@ -67,6 +68,7 @@ app.command()(operating.doctor)
 app.add_typer(snapshots.snapshots, name="snapshot")
 app.command("export")(exports.export)
 app.command("import")(exports.import_export)
+app.command()(moving.move)
 app.command()(reencoding.reencode)
 app.command()(erasing.erase)
 

@@ -211,7 +211,7 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
     from sqlalchemy.exc import SQLAlchemyError
 
     from index.errors import SearchError
-    from service.runtime.first_start import DatabaseLost, DatabasePresent
+    from service.runtime.first_start import DatabaseLost, DatabasePresent, OtherDatabase
     from service.runtime.log_lines import configure_logging
     from service.storage.database import DirectoryOwned, UnknownSchema
 
@@ -220,7 +220,7 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
         yield
     except DirectoryOwned as error:
         raise Failure(OWNED, f"{error}; use --url to connect to its server") from error
-    except (SearchError, DatabaseLost, DatabasePresent) as error:
+    except (SearchError, DatabaseLost, DatabasePresent, OtherDatabase) as error:
         raise Failure(ERROR, str(error)) from error
     except (SQLAlchemyError, UnknownSchema, OSError) as error:
         reason = getattr(error, "orig", None) or error

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, RowMapping, Text, delete, func, insert, select, type_coerce, update
+from sqlalchemy import Connection, Row, RowMapping, Text, cast, delete, func, insert, select, update
 
 from index.encoding.documents import EncodedDocument
 from index.filters.conditions import FilterNode
@@ -73,7 +73,7 @@ def delete_pending(connection: Connection, sequences: Sequence[int]) -> None:
 
 def pending_characters(connection: Connection, sequences: Sequence[int]) -> int:
     """Return the number of characters of pending documents, as JSON."""
-    size = func.coalesce(func.sum(func.length(type_coerce(PendingDocument.body, Text))), 0)
+    size = func.coalesce(func.sum(func.length(cast(PendingDocument.body, Text))), 0)
     parts = (select(size).where(PendingDocument.sequence.in_(part)) for part in _parts(sequences))
     return sum(int(connection.execute(part).scalar_one()) for part in parts)
 
@@ -123,7 +123,7 @@ def rows_by_id(connection: Connection, collection_id: int, ids: Sequence[str]) -
 def stored_bodies(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, dict[str, Any] | None]:
     """Return id -> body of the searchable documents among these ids; None if a document differs from its checksum."""
     table = Document.__table__.c
-    columns = [type_coerce(one, Text).label("metadata") if one is table.metadata else one for one in table]
+    columns = [cast(one, Text).label("metadata") if one is table.metadata else one for one in table]
     wanted = select(*columns).where(Document.collection_id == collection_id, Document.id.in_(ids))
     with texts_as_stored(connection):
         found = connection.execute(wanted).mappings().all()
@@ -150,7 +150,7 @@ def ids_by_row(connection: Connection, collection_id: int) -> dict[int, str]:
 
 def matching_ids(connection: Connection, collection_id: int, node: FilterNode) -> list[str]:
     """Return the ids of the searchable documents that match a filter."""
-    condition = to_sql(node, Document.__table__.c.metadata)
+    condition = to_sql(connection, node, Document.__table__.c.metadata)
     wanted = select(Document.id).where(Document.collection_id == collection_id, condition)
     return list(connection.execute(wanted).scalars())
 

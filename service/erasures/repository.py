@@ -9,7 +9,9 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, false, func
 from service.http.access import FILTER_DIGITS, FILTERED
 from service.storage.checked_rows import update_row
 from service.storage.database import now
-from service.storage.tables import Collection, Erasure, Event, IdempotentAnswer, Impression, Judgment, Key, Model
+from service.storage.dialects import contains
+from service.storage.tables import Collection, Event, Impression, Judgment, Key, Model
+from service.storage.tables_of_administration import Erasure, IdempotentAnswer
 
 PART = 500
 """Values in a condition of a statement, at most."""
@@ -140,7 +142,7 @@ def delete_rows(connection: Connection, rows: SubjectRows) -> list[int]:
 def delete_answers(connection: Connection) -> int:
     """Delete the stored answers to searches with an Idempotency-Key: they may quote past queries. Return how many."""
     body = IdempotentAnswer.body
-    return int(connection.execute(delete(IdempotentAnswer).where(func.instr(body, b'"query_id"') > 0)).rowcount)
+    return int(connection.execute(delete(IdempotentAnswer).where(contains(connection, body, b'"query_id"'))).rowcount)
 
 
 def models_since(connection: Connection, collection_id: int, first_at: str) -> list[dict[str, Any]]:

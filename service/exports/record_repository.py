@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Double, Float, Integer, LargeBinary, Table, Text
 
-from service.storage.tables import Base
+from service.storage.base import Base
 
 FORMAT = 1
 OLDEST_REVISION = "0006"
@@ -39,7 +39,7 @@ TABLES = {
     "model_alias_change": "alias_changes",
 }
 """Type of a record -> its table, in the order of the export: a record refers to earlier records only."""
-NOT_EXPORTED = {"tasks", "idempotent_answers", "erasures", "api_keys", "audit", "model_files"}
+NOT_EXPORTED = {"identity", "tasks", "idempotent_answers", "erasures", "api_keys", "audit", "model_files"}
 """Tables about requests, the receipts of erasures, API keys, and the acts of administration; and the files of models,
 which the records of models have."""
 NUMBERED = {"documents": "row", "events": "id", "judgments": "id"}

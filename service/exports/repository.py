@@ -20,7 +20,7 @@ class RowRefused(Exception):
 
 def stored_rows(connection: Connection, kind: RecordType) -> Iterator[dict[str, Any]]:
     """Yield the rows of a type in the order of their keys, without the collections that are being deleted."""
-    found = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(_rows_of(kind))
+    found = connection.execute(_rows_of(kind).execution_options(yield_per=ROWS_AT_ONCE))
     yield from (dict(row) for row in found.mappings())
 
 

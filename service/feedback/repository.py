@@ -55,7 +55,7 @@ def document_rows(
     wanted = sorted({id for id in ids if id})
     found = select(Document.id, Document.row).where(Document.collection_id == collection_id, Document.id.in_(wanted))
     if forced is not None:
-        found = found.where(to_sql(forced, Document.__table__.c.metadata))
+        found = found.where(to_sql(connection, forced, Document.__table__.c.metadata))
     return {row.id: row.row for row in connection.execute(found)}
 
 

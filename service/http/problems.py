@@ -19,6 +19,7 @@ from starlette.routing import compile_path
 from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFeedback
 from index.storage.full_disk import NotSynced, is_full
 from service.http.json_bounds import TooComplex
+from service.storage.database import DatabaseOwned, DatabaseUnreachable
 
 log = structlog.get_logger()
 INSUFFICIENT_STORAGE = "insufficient_storage"
@@ -115,9 +116,13 @@ def problem_of(error: Exception) -> Problem:
             headers = dict(error.headers or {})
             detail = "the request body is too large" if error.status_code == 413 else str(error.detail)
             return Problem(error.status_code, code, detail, headers=headers)
+    if isinstance(error, DatabaseOwned):
+        return Problem(503, "database_owned", str(error))
     if is_full(error):
         undone = UNDONE if isinstance(error, NotSynced) else "nothing of this request was stored"
         return Problem(507, INSUFFICIENT_STORAGE, f"the disk is full: {undone}")
+    if isinstance(error, DatabaseUnreachable):
+        return Problem(503, "database_unreachable", "the database does not answer", headers={"Retry-After": "1"})
     return Problem(500, "internal_error", "an unexpected error; the log has the details under the path of this request")
 
 
@@ -148,7 +153,7 @@ def install(app: FastAPI) -> None:
     for storage in (OSError, SQLAlchemyError):
         app.add_exception_handler(storage, handle_storage)
     handled = (Problem, FilterSyntax, NotEnoughFeedback, EncoderMismatch, DamagedFile)
-    for kind in (*handled, RequestValidationError, HTTPException, Exception):
+    for kind in (*handled, DatabaseUnreachable, DatabaseOwned, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle)
 
 

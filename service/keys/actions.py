@@ -53,7 +53,7 @@ def list_keys(runtime: Runtime) -> dict[str, Any]:
     used = runtime.keyring.last_uses()
     with runtime.database.read() as connection:
         sound = [shown(row._asdict(), used) for row in key_rows(connection)]
-        refused = [{"id": key_id, **NO_RIGHTS} for key_id in damaged_keys(connection).values()]
+        refused = [{"id": key_id, **NO_RIGHTS} for key_id in damaged_keys(connection)]
     return {"keys": sorted([*sound, *refused], key=lambda key: str(key["id"]))}
 
 
@@ -66,7 +66,7 @@ def delete_key(runtime: Runtime, key_id: str) -> None:
     """
     with runtime.database.write() as connection:
         row = repository.find_key(connection, key_id)
-        if row is None and key_id not in damaged_keys(connection).values():
+        if row is None and key_id not in damaged_keys(connection):
             raise not_found("key")
         stored = Keyring()
         stored.load(known_keys(connection))
@@ -84,7 +84,7 @@ def rotate_key(runtime: Runtime, key_id: str, grace_seconds: int) -> dict[str, A
     token = new_token(key_id)
     with runtime.database.write() as connection:
         row = repository.find_key(connection, key_id)
-        if row is None and key_id in damaged_keys(connection).values():
+        if row is None and key_id in damaged_keys(connection):
             detail = "the stored key differs from its checksum, so its rights are not known: delete it and make another"
             raise Problem(409, "key_damaged", detail)
         if row is None:

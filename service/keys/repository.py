@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from service.runtime.key_repository import key_rows
 from service.storage.checked_rows import update_row
-from service.storage.tables import ApiKey
+from service.storage.tables_of_administration import ApiKey
 
 
 def find_key(connection: Connection, key_id: str) -> Row[Any] | None:

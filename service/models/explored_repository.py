@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, column, select
+from sqlalchemy import Connection, Row, select
 
+from service.storage.dialects import newest_first
 from service.storage.tables import Event, Impression
 
 CHUNK = 500
@@ -26,8 +27,8 @@ def explored_lists(connection: Connection, collection_id: int) -> Iterator[Row[A
         Impression.created_at,
     )  # fmt: skip
     wanted = select(*columns).where(Impression.collection_id == collection_id, ASKED)
-    newest_first = wanted.order_by(column("rowid").desc())
-    yield from connection.execute(newest_first, execution_options={"yield_per": CHUNK})
+    wanted = wanted.order_by(*newest_first(connection))
+    yield from connection.execute(wanted, execution_options={"yield_per": CHUNK})
 
 
 def confirmed_documents(connection: Connection, collection_id: int, query_ids: Sequence[str]) -> dict[str, set[str]]:

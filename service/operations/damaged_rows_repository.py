@@ -2,19 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, Integer, delete, func, or_, select
+from sqlalchemy import JSON, Column, Connection, Integer, delete, func, or_, select
 
+from service.storage.base import Base
 from service.storage.checksums import MASK, TABLES, half_sums, halves, readable, texts_as_stored
-from service.storage.tables import Base, Collection, Document, Event, Judgment, Key, Value
+from service.storage.dialects import is_sqlite
+from service.storage.postgres_text import unescaped
+from service.storage.tables import Collection, Document, Event, Judgment, Key, Value
 
 ROWS_AT_ONCE = 200
 """Rows that are in memory at a time."""
 FIRST = 5
 """Columns of a row before the columns that the checksum covers."""
 FROM_QUERY = (
-    "(one.kind = 3) + (one.source IS NOT NULL)"
-    " + (coalesce(one.event_id, one.judgment_id, one.confirmed_on) IS NOT NULL) > 1"
+    "CAST(one.kind = 3 AS INTEGER) + CAST(one.source IS NOT NULL AS INTEGER) + CAST(one.event_id IS NOT NULL"
+    " OR one.judgment_id IS NOT NULL OR one.confirmed_on IS NOT NULL AS INTEGER) > 1"
 )
 """Whether a key is of a past query: two of three signs, because the third may be damaged."""
 NAMES = {"documents": "id", "pending_documents": "id", "collections": "name"} | dict.fromkeys(
@@ -29,7 +33,7 @@ PART_SIZE = 500
 class DamagedRow:
     """A row that differs from its checksum.
 
-    number: SQLite's number of the row, which a row with an id of its own has too. name: the id of its document, or the
+    number: the row's own number, 0 for a row that has an id instead. name: the id of its document, or the
     row's own id. collection_id: None if no row names the collection.
     vector: whether all but the lower sum agrees. In a key or value only the vector differs then.
     documents: for a key or value, the rows of the documents that it may belong to: that number may be damaged too.
@@ -47,9 +51,9 @@ def damaged_rows(connection: Connection, table: str) -> Iterator[DamagedRow]:
     """Yield the rows of a table that differ from their checksums, or have none, in the order of their numbers."""
     columns = TABLES[table].columns
     with texts_as_stored(connection):
-        found = connection.exec_driver_sql(_statement(table), execution_options={"yield_per": ROWS_AT_ONCE})
+        found = connection.exec_driver_sql(_statement(connection, table), execution_options={"yield_per": ROWS_AT_ONCE})
         for row in found:
-            values = dict(zip(columns, row[FIRST:], strict=True))
+            values = dict(zip(columns, map(_unescaped, row[FIRST:]), strict=True))
             lower, upper = half_sums(table, values)
             number, collection_id, name, from_query, checksum = row[:FIRST]
             if isinstance(checksum, int) and halves(checksum) == (lower, upper):
@@ -69,26 +73,37 @@ def damaged_rows(connection: Connection, table: str) -> Iterator[DamagedRow]:
             )
 
 
-def _statement(table: str) -> str:
+def _unescaped(value: Any) -> Any:
+    return unescaped(value) if isinstance(value, str) else value
+
+
+def _statement(connection: Connection, table: str) -> str:
     """Return the SELECT of number, collection, name, whether a query made the row, checksum, and the columns."""
     stored = Base.metadata.tables[table]
     key = list(stored.primary_key)[-1]
-    number = f'"{key.name}"' if isinstance(key.type, Integer) else "rowid"
-    columns = ", ".join(f'one."{stored.c[name].name}"' for name in TABLES[table].columns)
+    number = f'one."{key.name}"' if isinstance(key.type, Integer) else "0"
+    columns = ", ".join(_column(connection, stored.c[name]) for name in TABLES[table].columns)
     joined, collection, name, from_query = "", "one.collection_id", f'one."{NAMES.get(table, key.name)}"', "0"
     if table == "collections":
         collection = "one.id"
     elif "document_row" in stored.c:
-        joined = " LEFT JOIN documents ON documents.row = one.document_row"
-        name = f"coalesce(documents.id, {name})"
+        joined = ' LEFT JOIN documents ON documents."row" = one.document_row'
+        name = f"coalesce(documents.id, CAST({name} AS TEXT))"
         collection = (
             "coalesce(documents.collection_id, one.collection_id)" if table == "keys" else "documents.collection_id"
         )
         from_query = FROM_QUERY if table == "keys" else "0"
     elif "collection_id" not in stored.c:
         collection = "NULL"
-    first = f"one.{number}, {collection}, {name}, {from_query}, one.checksum"
-    return f'SELECT {first}, {columns} FROM "{table}" AS one{joined} ORDER BY one.{number}'
+    first = f"{number}, {collection}, {name}, {from_query}, one.checksum"
+    order = "" if number == "0" else f" ORDER BY {number}"
+    return f'SELECT {first}, {columns} FROM "{table}" AS one{joined}{order}'
+
+
+def _column(connection: Connection, column: Column[Any]) -> str:
+    """Return the SQL of a column as it is stored: JSON as its text."""
+    name = f'one."{column.name}"'
+    return f"CAST({name} AS TEXT)" if isinstance(column.type, JSON) and not is_sqlite(connection) else name
 
 
 def row_count(connection: Connection, table: str, collection_id: int) -> int:

@@ -34,7 +34,8 @@ from service.runtime.model_files import load_version
 from service.runtime.runtime import Runtime
 from service.snapshots.state import state_hash
 from service.snapshots.stored import stored_snapshots
-from service.storage.database import Database
+from service.storage import dialects
+from service.storage.sqlite_database import SqliteDatabase
 
 router = APIRouter(tags=["health"])
 ALIVE = {"status": "alive"}
@@ -128,7 +129,7 @@ def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
 
 def diagnose_database(path: Path) -> list[dict[str, Any]]:
     """Return the checks of the stored rows alone, for a directory that does not open, such as for a damaged row."""
-    database = Database(path)
+    database = SqliteDatabase(path)
     try:
         with database.read() as connection:
             stored, names = check_rows(connection), repository.collection_names(connection)
@@ -144,7 +145,7 @@ def diagnose_database(path: Path) -> list[dict[str, Any]]:
 
 
 def _database_checks(connection: Connection, stored: StoredRows) -> list[dict[str, Any]]:
-    integrity, orphans = repository.integrity(connection), repository.orphan_count(connection)
+    integrity, orphans = dialects.integrity(connection), dialects.orphan_count(connection)
     return [
         _check("database", integrity == "ok", integrity),
         _content_check(connection),

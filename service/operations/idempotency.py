@@ -139,7 +139,7 @@ def _keep(runtime: Runtime, reservation: Reservation, given: NotedAnswer) -> Non
     try:
         with acting(None), runtime.database.write() as connection:
             reservation.store(connection, given)
-    except SQLAlchemyError as error:
+    except (OSError, SQLAlchemyError) as error:
         if reservation.stored is None:
             raise
         log.warning("answer_not_stored", reason=str(error))

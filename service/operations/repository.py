@@ -6,17 +6,8 @@ from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from service.storage.checksums import readable, texts_as_stored
 from service.storage.database import now
-from service.storage.tables import Collection, Document, IdempotentAnswer, Model
-
-
-def integrity(connection: Connection) -> str:
-    """Return the result of SQLite's integrity check: `ok` for a sound database."""
-    return str(connection.exec_driver_sql("PRAGMA integrity_check").scalar_one())
-
-
-def orphan_count(connection: Connection) -> int:
-    """Return the number of rows that violate a foreign key."""
-    return len(connection.exec_driver_sql("PRAGMA foreign_key_check").all())
+from service.storage.tables import Collection, Document, Model
+from service.storage.tables_of_administration import IdempotentAnswer
 
 
 def document_count(connection: Connection, collection_id: int) -> int:

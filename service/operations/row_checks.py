@@ -31,6 +31,7 @@ KIND_OF = {
 }
 """Table -> the kind of its rows; the rows of `keys` are `memory` or `vectors`."""
 OUTSIDE = {
+    "identity": "identity of the database",
     "api_keys": "API keys",
     "collection_aliases": "aliases of collections",
     "audit": "acts in the audit log",

@@ -36,6 +36,7 @@ REMEDIES = {
 }
 """Kind of rows that no repair makes again -> what remains to be done."""
 REMEDIES_OUTSIDE = {
+    "identity of the database": "it stays; if the next start refuses the data directory, start once with --new",
     "API keys": "they are refused from the next start on: make new keys, then delete them",
     "aliases of collections": "point them again, or delete them",
     "acts in the audit log": "they stay as they are; copies of before may have the right ones",

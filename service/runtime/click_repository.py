@@ -5,10 +5,11 @@ Reads only what is committed, with an index, and a limited number of impressions
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, column, select
+from sqlalchemy import Connection, select
 
 from index.memory.exact import ClickCount
 from service.storage.database import Database
+from service.storage.dialects import newest_first
 from service.storage.tables import Document, Event, Impression
 
 COUNTED = 500
@@ -57,7 +58,9 @@ def _counts(
 def _showing(connection: Connection, collection_id: int, query_key: str, ids: set[str]) -> dict[str, set[str]]:
     """Return document id -> the latest impressions of the query that showed it, without those that pinned it."""
     mine = (Impression.collection_id == collection_id, Impression.query_key == query_key)
-    latest = select(Impression.query_id, Impression.shown).where(*mine).order_by(column("rowid").desc()).limit(COUNTED)
+    latest = (
+        select(Impression.query_id, Impression.shown).where(*mine).order_by(*newest_first(connection)).limit(COUNTED)
+    )
     showing: dict[str, set[str]] = {}
     for query_id, shown in connection.execute(latest):
         for hit in shown:

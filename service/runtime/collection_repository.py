@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, insert, literal, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, insert, literal, or_, select, update
 
 from index.encoding.documents import words_of
 from index.generation.generation import IndexedDocument
@@ -12,9 +12,11 @@ from index.memory.confirmation import Confirmation
 from index.memory.grades import grade_of
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind
+from service.storage.base import Base
 from service.storage.checked_rows import update_row
 from service.storage.checksums import TABLES, with_owner_changed
 from service.storage.database import Database, now
+from service.storage.dialects import greatest_number
 from service.storage.tables import Collection, CollectionAlias, Document, Event, Judgment, TrainingRun, Value
 from service.storage.tables import Key as KeyRow
 from service.storage.vector_codec import as_vector
@@ -58,8 +60,7 @@ def collection_rows(connection: Connection) -> Sequence[RowMapping]:
 
 def greatest_collection_id(connection: Connection) -> int:
     """Return the greatest id that a collection of this database ever had; ids are never reused."""
-    wanted = text("SELECT seq FROM sqlite_sequence WHERE name = 'collections'")
-    return int(connection.execute(wanted).scalar() or 0)
+    return greatest_number(connection, Base.metadata.tables["collections"])
 
 
 def collection_aliases(connection: Connection) -> dict[str, str]:

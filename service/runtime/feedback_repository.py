@@ -11,6 +11,7 @@ from sqlalchemy.dialects import sqlite
 
 from index.records import Floats, KeyKind
 from service.storage.checksums import row_checksum
+from service.storage.dialects import is_sqlite
 from service.storage.tables import Document, Event, Impression, Judgment, Key
 from service.storage.vector_codec import as_vector
 
@@ -120,7 +121,11 @@ def insert_impressions(connection: Connection, rows: Sequence[dict[str, Any]]) -
     stored = [row | {name: orjson.dumps(row[name]).decode() for name in JSON_FIELDS} for row in rows]
     for row in stored:
         row["checksum"] = row_checksum(Impression.__tablename__, row)
-    connection.exec_driver_sql(INSERT_IMPRESSION, [tuple(row[name] for name in IMPRESSION_FIELDS) for row in stored])
+    if is_sqlite(connection):
+        values = [tuple(row[name] for name in IMPRESSION_FIELDS) for row in stored]
+        connection.exec_driver_sql(INSERT_IMPRESSION, values)
+    else:
+        connection.execute(insert(Impression), rows)
 
 
 def _streamed(connection: Connection, wanted: Select[*tuple[Any, ...]]) -> Iterator[Any]:

@@ -8,13 +8,15 @@ import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
-from index.storage.files import sync_directory
+from index.storage.files import sync_directory, write_atomically
 from service.storage.database import DATABASE_FILE
 from service.storage.watermarks import WATERMARKS
 
 CONTENTS = ("models", "indexes", "imports", "staging")
 """Folders of the data directory that hold what a database knows."""
 OUR_TABLES = {"alembic_version", "collections"}
+IDENTITY = "database-identity"
+"""The file with the identity of the PostgreSQL database that the contents are of."""
 ASIDE = "set-aside"
 """The folder of what `start_anew` moves aside, followed by the time."""
 
@@ -30,6 +32,13 @@ class DatabaseLost(Exception):
         )
 
 
+class OtherDatabase(Exception):
+    """The contents of the data directory are not of the database of the settings."""
+
+    def __init__(self, directory: Path, whose: str, advice: str) -> None:
+        super().__init__(f"the data directory {directory} has contents of {whose}: {advice}")
+
+
 class DatabasePresent(Exception):
     """A directory with a database cannot start anew."""
 
@@ -40,11 +49,43 @@ class DatabasePresent(Exception):
 def require_database(directory: Path) -> None:
     """Raise DatabaseLost if the directory has contents, but no database with our tables. The caller owns the directory.
 
-    A write-ahead log without its database counts as contents: SQLite would delete it.
+    Raises OtherDatabase if the contents are of a PostgreSQL database. A write-ahead log without its database counts as
+    contents: SQLite would delete it.
     """
     reason = _loss(directory)
     if reason is not None and _contents(directory):
+        if (directory / IDENTITY).exists():
+            raise OtherDatabase(directory, "a PostgreSQL database", "SOFTSEEK_DATABASE must have its address")
         raise DatabaseLost(directory, reason)
+
+
+def require_database_of(directory: Path, identity: str) -> None:
+    """Raise OtherDatabase if the contents of the directory are not of the PostgreSQL database with this identity.
+
+    The caller owns the directory, which is of this database from now on.
+    """
+    if (directory / DATABASE_FILE).exists():
+        advice = f"`softseek move` copies it to PostgreSQL; without SOFTSEEK_DATABASE, {DATABASE_FILE} is served"
+        raise OtherDatabase(directory, DATABASE_FILE, advice)
+    file = directory / IDENTITY
+    known = file.read_text(encoding="utf-8").strip() if file.exists() else None
+    if known == identity:
+        return
+    if _contents(directory):
+        advice = (
+            "use the database or the directory of before, or `softseek serve --new`, which moves the contents aside"
+        )
+        raise OtherDatabase(directory, "another database", advice)
+    note_database(directory, identity)
+
+
+def note_database(directory: Path, identity: str | None) -> None:
+    """Note durably whose contents a data directory has; None: of the SQLite database in it."""
+    if identity is not None:
+        write_atomically(directory / IDENTITY, f"{identity}\n".encode())
+        return
+    (directory / IDENTITY).unlink(missing_ok=True)
+    sync_directory(directory)
 
 
 def start_anew(directory: Path) -> Path | None:
@@ -55,9 +96,8 @@ def start_anew(directory: Path) -> Path | None:
     if _loss(directory) is None:
         raise DatabasePresent(directory)
     found = _contents(directory)
-    marks = directory / WATERMARKS  # it counts changes of the lost database; alone it is no content
-    if marks.exists():
-        found.append(marks)
+    notes = [directory / name for name in (WATERMARKS, IDENTITY)]  # of the lost database; alone they are no content
+    found += [note for note in notes if note.exists()]
     if not found:
         return None
     aside = directory / f"{ASIDE}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}"

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, literal_column, select
+from sqlalchemy import Connection, Row, select
 
 from index.filters.parser import parse_filter
 from service.http.access import Caller
 from service.runtime.keyring import NEVER, UNKNOWN, KnownKey
-from service.storage.checked_rows import NUMBER, is_sound, stored_rows
+from service.storage.checked_rows import is_sound, stored_rows
 from service.storage.checksums import readable
-from service.storage.tables import ApiKey
+from service.storage.tables_of_administration import ApiKey
 
 
 class AnyField:
@@ -29,22 +29,25 @@ class AnyField:
 
 def key_rows(connection: Connection) -> Sequence[Row[Any]]:
     """Return the rows of the API keys that agree with their checksums, the oldest first."""
-    sound = literal_column(NUMBER).not_in(list(damaged_keys(connection)))
-    return connection.execute(select(ApiKey.__table__).where(sound).order_by(ApiKey.id)).all()
+    sound = [row["id"] for row in stored_rows(connection, ApiKey.__tablename__) if _is_sound(row)]
+    return connection.execute(select(ApiKey.__table__).where(ApiKey.id.in_(sound)).order_by(ApiKey.id)).all()
 
 
-def damaged_keys(connection: Connection) -> dict[int, str]:
-    """Return number of a row -> id of the API keys that differ from their checksums.
+def damaged_keys(connection: Connection) -> list[str]:
+    """Return the ids of the API keys that differ from their checksums.
 
     Their other columns are not used: a flipped bit may be a right that the key never had, or no JSON.
     """
-    rows = stored_rows(connection, ApiKey.__tablename__)
-    return {row[NUMBER]: readable(row["id"]) for row in rows if not is_sound(ApiKey.__tablename__, row)}
+    return [readable(row["id"]) for row in stored_rows(connection, ApiKey.__tablename__) if not _is_sound(row)]
+
+
+def _is_sound(row: dict[str, Any]) -> bool:
+    return is_sound(ApiKey.__tablename__, row)
 
 
 def known_keys(connection: Connection) -> list[KnownKey]:
     """Return all API keys. A damaged key is among them and matches no text: without keys a service is open to all."""
-    refused = [KnownKey(Caller(key_id), UNKNOWN.digests) for key_id in damaged_keys(connection).values()]
+    refused = [KnownKey(Caller(key_id), UNKNOWN.digests) for key_id in damaged_keys(connection)]
     return [*refused, *(as_known(row) for row in key_rows(connection))]
 
 

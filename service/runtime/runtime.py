@@ -6,7 +6,7 @@ every collection.
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from index.storage.full_disk import is_full
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import collection_aliases, collection_rows, greatest_collection_id
 from service.runtime.collection_settings import CollectionSettings
-from service.runtime.first_start import require_database, start_anew
+from service.runtime.first_start import require_database, require_database_of, start_anew
 from service.runtime.impressions import ImpressionLog
 from service.runtime.jobs import Jobs
 from service.runtime.key_repository import damaged_keys, known_keys
@@ -29,7 +29,9 @@ from service.runtime.loader import create_collection, load_collection
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.training_supervisor import TrainingSupervisor
 from service.settings import Settings
-from service.storage.database import DATABASE_FILE, ENCODERS, Database, OwnerLock
+from service.storage.database import ENCODERS, Database, OwnerLock
+from service.storage.identity_repository import identity_of
+from service.storage.opening import open_database
 from service.storage.watermarks import Watermarks
 
 DEFAULT_COLLECTION = "default"
@@ -88,18 +90,27 @@ class Runtime(SearchRuntime):
         """Start the service on its data directory; the default encoder is the encoder of the settings.
 
         new: move the contents of a directory without a database aside. Raises DirectoryOwned, DatabaseLost,
-        DatabasePresent, ModelNotFound, DamagedFile (weights), and SQLite's errors for a damaged database file.
+        DatabasePresent, OtherDatabase, DatabaseOwned, DatabaseUnreachable, ModelNotFound, DamagedFile (weights), and
+        SQLite's errors for a damaged database file.
         """
         threadpool_limits(1, user_api="blas")  # BLAS threads would spin between searches and occupy other cores
         lock = OwnerLock(settings.data)
+        database: Database | None = None
         try:
             if new:
                 log.warning("started_anew", aside=str(start_anew(settings.data)))
-            require_database(settings.data)
-            database = Database(settings.data / DATABASE_FILE, checkpoints=not settings.external_checkpoints)
+            if settings.database_address is None:
+                require_database(settings.data)
+            database = open_database(settings.data, settings.database_address, not settings.external_checkpoints)
             database.migrate()
+            if settings.database_address is not None:
+                with database.read() as connection:
+                    require_database_of(settings.data, identity_of(connection))
             runtime = cls(settings, lock, database, encoder or _encoder_of(settings))
         except BaseException:
+            if database is not None:
+                with suppress(Exception):  # a file that is no database cannot be closed in order either
+                    database.close()
             lock.release()
             raise
         try:
@@ -220,7 +231,7 @@ class Runtime(SearchRuntime):
             rows = collection_rows(connection)
             self.aliases = collection_aliases(connection)
             self.keyring.load(known_keys(connection))
-            for key_id in damaged_keys(connection).values():
+            for key_id in damaged_keys(connection):
                 log.error("key_damaged", key_id=key_id, reason="it differs from its checksum and is refused")
             known = greatest_collection_id(connection)
         for row in rows:

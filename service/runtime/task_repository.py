@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from service.storage.checked_rows import update_row
 from service.storage.database import now
-from service.storage.tables import Task
+from service.storage.tables_of_administration import Task
 
 UNFINISHED = ("enqueued", "processing")
 

@@ -8,60 +8,70 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import orjson
-from sqlalchemy import Connection, Row, Text, func, select, text, type_coerce
+from sqlalchemy import Connection, Row, Select, Text, bindparam, cast, select, text
 
 from index.filters.conditions import FilterNode
 from index.records import Ints
 from service.storage.database import DatabaseReader
+from service.storage.dialects import is_one_of
 from service.storage.filter_sql import to_sql
 from service.storage.tables import Alias, Collection, Document, Event, Impression, Judgment, Key, Model
 
-STORED_FIELDS = "SELECT row, id, title, text, url, metadata FROM documents WHERE row IN"
-ROWS_OF_IDS = "SELECT id, row FROM documents WHERE collection_id = ? AND id IN (SELECT value FROM json_each(?))"
-MEMORY_KEYS = (
-    text(
-        "SELECT id, event_id, judgment_id FROM keys INDEXED BY ix_keys_memory"  # without it, SQLite scans all memory
-        " WHERE collection_id = :collection AND kind = 3 AND source = :source AND document_row = :row"
-        " ORDER BY id DESC LIMIT :limit"
+STORED_FIELDS = 'SELECT "row", id, title, text, url, CAST(metadata AS TEXT) FROM documents WHERE "row" IN'
+ROWS_OF_IDS = 'SELECT id, "row" FROM documents WHERE collection_id = ? AND id IN'
+
+
+def _feedback() -> Select[*tuple[Any, ...]]:
+    memory = (
+        select(Key.id, Key.event_id, Key.judgment_id)
+        .with_hint(Key, "INDEXED BY ix_keys_memory", "sqlite")  # without it, SQLite scans all memory
+        .where(Key.collection_id == bindparam("collection"), text("kind = 3"))
+        .where(Key.query_key == bindparam("source"), Key.document_row == bindparam("row"))
+        .order_by(Key.id.desc())
+        .limit(bindparam("limit"))
+        .subquery()
     )
-    .columns(Key.id, Key.event_id, Key.judgment_id)
-    .subquery()
-)
-FEEDBACK = (
-    select(Event.query_id, Event.action_name, Event.timestamp, Judgment.rating, Judgment.created_at)
-    .select_from(MEMORY_KEYS)
-    .join(Event, Event.id == MEMORY_KEYS.c.event_id, isouter=True)
-    .join(Judgment, Judgment.id == MEMORY_KEYS.c.judgment_id, isouter=True)
-    .order_by(MEMORY_KEYS.c.id.desc())
-)
+    return (
+        select(Event.query_id, Event.action_name, Event.timestamp, Judgment.rating, Judgment.created_at)
+        .select_from(memory)
+        .join(Event, Event.id == memory.c.event_id, isouter=True)
+        .join(Judgment, Judgment.id == memory.c.judgment_id, isouter=True)
+        .order_by(memory.c.id.desc())
+    )
+
+
+FEEDBACK = _feedback()
 """Built once, because an explanation runs it for every past query of a hit."""
 
 
 def stored_fields(database: DatabaseReader, rows: Sequence[int]) -> dict[int, tuple[Any, ...]]:
     """Return row -> (row, id, title, text, url, metadata as JSON text) of the documents that are still stored."""
+    if not rows:
+        return {}
     found = database.fetch(f"{STORED_FIELDS} ({','.join('?' * len(rows))})", rows)
     return {fields[0]: fields for fields in found}
 
 
 def rows_of(database: DatabaseReader, collection_id: int, ids: Sequence[str]) -> dict[str, int]:
     """Return id -> row of the documents among these ids that are still stored."""
-    return dict(database.fetch(ROWS_OF_IDS, [collection_id, orjson.dumps(ids).decode()]))
+    if not ids:
+        return {}
+    return dict(database.fetch(f"{ROWS_OF_IDS} ({','.join('?' * len(ids))})", [collection_id, *ids]))
 
 
 def passing_rows_of(
     database: DatabaseReader, collection_id: int, ids: Sequence[str], node: FilterNode
 ) -> dict[str, int]:
     """Return id -> row of the stored documents among these ids that match a filter."""
-    condition = to_sql(node, Document.__table__.c.metadata)
-    mine = (Document.collection_id == collection_id, Document.id.in_(ids), condition)
     with database.read() as connection:
+        condition = to_sql(connection, node, Document.__table__.c.metadata)
+        mine = (Document.collection_id == collection_id, Document.id.in_(ids), condition)
         return {row.id: row.row for row in connection.execute(select(Document.id, Document.row).where(*mine))}
 
 
 def matching_rows(connection: Connection, collection_id: int, node: FilterNode) -> Ints:
     """Return the rows (n,) of the documents that match a filter."""
-    condition = to_sql(node, Document.__table__.c.metadata)
+    condition = to_sql(connection, node, Document.__table__.c.metadata)
     wanted = select(Document.row).where(Document.collection_id == collection_id, condition)
     return np.fromiter(connection.execute(wanted).scalars(), np.int64)
 
@@ -69,15 +79,14 @@ def matching_rows(connection: Connection, collection_id: int, node: FilterNode) 
 def metadata(connection: Connection, rows: list[int]) -> dict[int, dict[str, Any]]:
     """Return row -> metadata of the documents that are still stored."""
     table = Document.__table__.c
-    listed = func.json_each(str(rows)).table_valued("value")  # one parameter for any number of rows
-    wanted = select(table.row, table.metadata).where(table.row.in_(select(listed.c.value)))
+    wanted = select(table.row, table.metadata).where(is_one_of(connection, table.row, rows))
     return {row.row: row.metadata for row in connection.execute(wanted)}
 
 
 def metadata_after(connection: Connection, collection_id: int, row: int) -> Iterator[tuple[int, str]]:
     """Yield the row and the metadata, as JSON text, of the searchable documents after `row`, in row order."""
     table = Document.__table__.c
-    stored = type_coerce(table.metadata, Text)  # not decoded here
+    stored = cast(table.metadata, Text)  # not decoded here
     wanted = select(table.row, stored).where(table.collection_id == collection_id, table.row > row)
     for found in connection.execute(wanted.order_by(table.row)):
         yield found[0], found[1]

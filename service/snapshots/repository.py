@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, inspect, select
 
-from service.storage.tables import ApiKey, Task
+from service.storage.tables_of_administration import ApiKey, Task
 
 KIND = "snapshot"
 """The type of the tasks."""
@@ -23,8 +23,3 @@ def key_count(connection: Connection) -> int:
     if not inspect(connection).has_table(ApiKey.__tablename__):
         return 0
     return int(connection.execute(select(func.count()).select_from(ApiKey)).scalar_one())
-
-
-def integrity(connection: Connection) -> str:
-    """Return the result of SQLite's integrity check: `ok` for a sound database."""
-    return str(connection.exec_driver_sql("PRAGMA integrity_check").scalar_one())

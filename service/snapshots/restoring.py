@@ -16,10 +16,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from index.errors import DamagedFile, SearchError
 from index.storage.files import sync_directory
 from service.snapshots.archive import FORMAT, Advance, check_bytes, ignore, read_manifest, unpack
-from service.snapshots.repository import integrity, key_count
+from service.snapshots.repository import key_count
 from service.snapshots.state import state_hash
 from service.storage.copying import opened_copy
 from service.storage.database import DATABASE_FILE, LOCK_FILE, NEWEST_REVISION, OwnerLock
+from service.storage.dialects import integrity
 
 UNPACKED = ".restoring"
 """Suffix of the folder beside the target."""

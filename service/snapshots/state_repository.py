@@ -11,9 +11,11 @@ from typing import Any
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, select, text
 
 from service.storage.checksums import TABLES
+from service.storage.dialects import is_sqlite
+from service.storage.postgres_text import unescaped
 
 NOT_CONTENT = {
-    "alembic_version", "tasks", "idempotent_answers", "sqlite_sequence", "api_keys", "audit", "erasures"
+    "alembic_version", "identity", "tasks", "idempotent_answers", "sqlite_sequence", "api_keys", "audit", "erasures"
 }  # fmt: skip
 """Tables about requests, the engine and the administration of an installation. The state hash does not read them."""
 FOREIGN = "_litestream_"
@@ -60,9 +62,19 @@ class StoredState:
                 columns += [named.c[name].label(f"{column.name}.{name}") for name in NAMES[target.table.name]]
             elif column.name not in skipped and not _is_number_of_row(table, column):
                 columns.append(column)
-        found = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(select(*columns).select_from(joined))
+        wanted = select(*columns).select_from(joined).execution_options(yield_per=ROWS_AT_ONCE)
+        found = connection.execute(wanted)
         names = [str(name) for name in found.keys()]  # noqa: SIM118  # names with quotes are a subclass of str
-        yield from (dict(zip(names, row, strict=True)) for row in found)
+        convert = _as_it_is if is_sqlite(connection) else _unescaped
+        yield from (dict(zip(names, map(convert, row), strict=True)) for row in found)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _unescaped(value: Any) -> Any:
+    return unescaped(value) if isinstance(value, str) else value
 
 
 def _is_number_of_row(table: Table, column: Column[Any]) -> bool:

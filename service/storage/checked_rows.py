@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, update
+from sqlalchemy import JSON, ColumnElement, Connection, Text, cast, select, type_coerce, update
+from sqlalchemy.types import NullType
 
+from service.storage.base import Base
 from service.storage.checksums import TABLES, row_checksum, texts_as_stored
-from service.storage.tables import Base
-
-NUMBER = "rowid"
-"""SQLite's number of a row, which every row has."""
+from service.storage.dialects import is_sqlite
 
 
 def update_row(connection: Connection, table: str, where: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
@@ -32,19 +31,24 @@ def update_row(connection: Connection, table: str, where: Mapping[str, Any], val
 
 
 def stored_rows(connection: Connection, table: str, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the columns of rows as SQLite stores them, with `checksum` and NUMBER, in the order of the numbers.
+    """Return the columns of rows as they are stored, with `checksum`, in the order of their keys.
 
     where: column -> value that the rows have; None: all rows. Texts that are no UTF-8 have surrogates.
     """
     columns = Base.metadata.tables[table].c
     keys = [*TABLES[table].columns, "checksum"]
-    names = ", ".join(f'"{columns[key].name}"' for key in keys)
-    where = where or {}
-    conditions = " AND ".join(f'"{columns[key].name}" = ?' for key in where) or "1"
-    wanted = f'SELECT {NUMBER}, {names} FROM "{table}" WHERE {conditions} ORDER BY {NUMBER}'
+    wanted = select(*(as_stored(connection, columns[key]) for key in keys))
+    wanted = wanted.where(*(columns[key] == value for key, value in (where or {}).items()))
     with texts_as_stored(connection):
-        rows = connection.exec_driver_sql(wanted, tuple(where.values())).all()
-    return [dict(zip((NUMBER, *keys), row, strict=True)) for row in rows]
+        rows = connection.execute(wanted.order_by(*Base.metadata.tables[table].primary_key)).all()
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+def as_stored(connection: Connection, column: Any) -> ColumnElement[Any]:
+    """Return a column whose values are those of a checksum: JSON as its text, in SQLite whatever the file has."""
+    if is_sqlite(connection):
+        return type_coerce(column, NullType())
+    return cast(column, Text) if isinstance(column.type, JSON) else column
 
 
 def is_sound(table: str, values: Mapping[str, Any]) -> bool:

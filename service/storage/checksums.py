@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from sqlalchemy import ColumnElement, Connection
+from sqlalchemy import ColumnElement, Connection, Integer, cast
 
 HALF = 32
 MASK = 2**HALF - 1
@@ -45,6 +45,7 @@ class Checked:
 
 
 TABLES = {
+    "identity": Checked(("id", "epoch")),
     "documents": Checked(
         ("title", "text"), ("id", "url", "metadata", "created_at"), {"collection_id": GOLDEN}
     ),
@@ -190,7 +191,13 @@ def of_new_row(table: str) -> Callable[[Any], int]:
 
 @contextmanager
 def texts_as_stored(connection: Connection) -> Iterator[None]:
-    """Read every text as it is stored, also where it is no UTF-8: such bytes become surrogates."""
+    """Read every text as it is stored, also where it is no UTF-8: such bytes become surrogates.
+
+    Only SQLite stores such texts.
+    """
+    if connection.dialect.name != "sqlite":
+        yield
+        return
     driver: Any = connection.connection.driver_connection
     before, driver.text_factory = driver.text_factory, lambda text: text.decode("utf-8", "surrogateescape")
     try:
@@ -204,10 +211,14 @@ def readable(text: Any) -> str:
     return str(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+_WIDTH = cast(HALF, Integer)
+"""PostgreSQL shifts by an integer of 32 bits."""
+
+
 def with_owner_changed(checksum: Any, change: Any) -> ColumnElement[int]:
     """Return the SQL of a checksum after the owner's number times its factor has changed by `change`."""
-    upper = (checksum.bitwise_rshift(HALF) + change).bitwise_and(MASK)
-    result: ColumnElement[int] = upper.bitwise_lshift(HALF).bitwise_or(checksum.bitwise_and(MASK))
+    upper = (checksum.bitwise_rshift(_WIDTH) + change).bitwise_and(MASK)
+    result: ColumnElement[int] = upper.bitwise_lshift(_WIDTH).bitwise_or(checksum.bitwise_and(MASK))
     return result
 
 

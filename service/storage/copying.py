@@ -13,6 +13,8 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from service.storage.database import Database
+from service.storage.moving import copy_rows
+from service.storage.sqlite_database import SqliteDatabase
 
 PAGES_PER_STEP = 1024
 """Pages copied between two pauses: 4 MiB."""
@@ -32,6 +34,9 @@ def copy_database(database: Database, target: Path, advanced: Callable[[int, int
     advanced: called with the copied pages and all pages after each step. An error that it raises ends the copy.
     """
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    if not isinstance(database, SqliteDatabase):
+        _copy_all_rows(database, target, advanced)
+        return
 
     def progress(_status: int, remaining: int, total: int) -> None:
         advanced(total - remaining, total)
@@ -42,6 +47,24 @@ def copy_database(database: Database, target: Path, advanced: Callable[[int, int
         source: Any = connection.connection.driver_connection
         copy.execute("PRAGMA synchronous=OFF")  # the caller syncs the file that it makes of the copy
         source.backup(copy, pages=PAGES_PER_STEP, progress=progress)
+
+
+def _copy_all_rows(database: Database, target: Path, advanced: Callable[[int, int], None]) -> None:
+    """Copy the rows of another engine to a SQLite file. `advanced` is called with numbers of rows."""
+    copy = SqliteDatabase(target)
+    try:
+        copy.migrate()
+        done = 0
+
+        def progress(count: int) -> None:
+            nonlocal done
+            done += count
+            advanced(done, done)
+
+        with database.read() as source, copy.write() as rows:
+            copy_rows(source, rows, progress)
+    finally:
+        copy.close()
 
 
 @contextmanager

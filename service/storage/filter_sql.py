@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, String, TextClause, bindparam, text
+from sqlalchemy import ColumnElement, Connection, String, TextClause, bindparam, text
 
 from index.filters.conditions import (
     And,
@@ -36,17 +36,22 @@ from index.filters.conditions import (
     Value,
 )
 from index.filters.evaluation import fold
+from service.storage.dialects import is_sqlite
+from service.storage.postgres_filter_sql import PostgresWriter, readable
+from service.storage.postgres_text import PostgresText
 
 
-def to_sql(node: FilterNode, metadata_column: ColumnElement[Any]) -> TextClause:
+def to_sql(connection: Connection, node: FilterNode, metadata_column: ColumnElement[Any]) -> TextClause:
     """Return a condition that is true for the rows whose metadata passes the filter. It is never NULL.
 
-    metadata_column: a JSON object as text, without lone surrogates. NULL counts as an object without fields. The
-    statement selects from its table.
+    connection: of the statement. metadata_column: a JSON object, without lone surrogates. NULL counts as an object
+    without fields. The statement selects from its table.
     """
-    writer = _Writer(_readable(str(metadata_column)))
+    sqlite = is_sqlite(connection)
+    writer = _Writer(_readable(str(metadata_column))) if sqlite else PostgresWriter(readable(str(metadata_column)))
+    kind: Any = String() if sqlite else PostgresText()
     condition = writer.condition(node)
-    parameters = (bindparam(name, value, String(), unique=True) for name, value in writer.bound.items())
+    parameters = (bindparam(name, value, kind, unique=True) for name, value in writer.bound.items())
     return text(f"({condition})").bindparams(*parameters)
 
 

@@ -1,14 +1,23 @@
 """A read-only connection for each thread, so that a search reads its few rows without taking a connection of a pool.
 
-Knows SQLite, and neither tables nor SQLAlchemy.
+Knows neither tables nor SQLAlchemy.
 """
 
-import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 Row = tuple[Any, ...]
+
+
+class ReadingConnection(Protocol):
+    """A connection of a driver that begins no transaction by itself."""
+
+    def execute(self, statement: Any, parameters: Any, /) -> Any:
+        """Return a cursor on the rows."""
+
+    def close(self) -> None:
+        """Close the connection."""
 
 
 class _Owned:
@@ -17,7 +26,7 @@ class _Owned:
     The library closes a connection only when the garbage collector finds it: a connection refers to itself.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: ReadingConnection) -> None:
         self.connection = connection
 
     def __del__(self) -> None:
@@ -31,7 +40,7 @@ class ThreadConnections:
     write-ahead log from their work.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, connect: Callable[[], ReadingConnection]) -> None:
         self._connect = connect
         self._own = threading.local()
 
@@ -43,9 +52,14 @@ class ThreadConnections:
             owned = own.owned = _Owned(self._connect())
         cursor = owned.connection.execute(statement, parameters)
         try:
-            return cursor.fetchall()
+            rows: list[Row] = cursor.fetchall()
+            return rows
         finally:
             cursor.close()  # ends the snapshot of a statement that failed after its first rows
+
+    def drop(self) -> None:
+        """Close the connection of this thread. Its next statement opens another."""
+        self._own.owned = None
 
     def close(self) -> None:
         """Close the connections of all threads, each as soon as it runs no statement.

@@ -8,6 +8,7 @@ stored inputs and finished trials, and makes a bit-identical model.
 
 import fcntl
 import json
+import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,9 @@ from index.storage.files import write_atomically
 from index.storage.full_disk import is_full
 from service.runtime.feedback_log import feedback_counts
 from service.runtime.model_files import load_version
-from service.storage.database import DATABASE_FILE, ENCODERS, Database
+from service.settings import DATABASE_VARIABLE
+from service.storage.database import ENCODERS
+from service.storage.opening import open_reader
 from service.training.inputs import Inputs, encode_by, load_inputs
 from service.training.repository import lineages_against
 from service.training.staging import INPUTS, KNOWN_WORDS, LOCK, MODEL, NO_SPACE, REPORT, STAGED, TRIAL_CACHE
@@ -37,7 +40,7 @@ CLICK_MODEL = "click_model"
 
 def main(arguments: list[str]) -> int:
     """Run the fit of a JSON specification; return the exit code."""
-    specification: dict[str, Any] = json.loads(arguments[0])
+    specification: dict[str, Any] = {"database": os.environ.get(DATABASE_VARIABLE)} | json.loads(arguments[0])
     torch.set_num_threads(1)
     torch.set_deterministic_debug_mode("error")  # like use_deterministic_algorithms, without importing the compiler
     with (Path(specification["staging"]) / LOCK).open("wb") as lock:
@@ -66,7 +69,7 @@ def run(specification: dict[str, Any]) -> None:
     collection_id, version = specification["collection_id"], specification["champion"]
     encode = partial(encode_by, precision=specification["encoder_precision"], cache=data / ENCODERS)
     known = frozenset((staging / KNOWN_WORDS).read_text(encoding="utf-8").split())
-    database, learn_from = Database(data / DATABASE_FILE), specification["learn_from"]
+    database, learn_from = open_reader(data, specification["database"]), specification["learn_from"]
     explored = specification["objective"] == "reinforce"
     inputs = load_inputs(staging / INPUTS, database, collection_id, encode, known, learn_from, explored)
     config = _config(specification)

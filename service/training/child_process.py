@@ -12,6 +12,7 @@ import structlog
 
 from service.runtime.runtime import Runtime
 from service.runtime.training_supervisor import Child
+from service.settings import with_database
 from service.training import repository
 from service.training.pauses import pausing
 from service.training.staging import STAGED
@@ -22,6 +23,8 @@ MAX_STEPS = 2000
 COUNTING_PHASES = ("examples", "resumed", "hop", "trees", "context", "evaluate")
 """Phases of which only the last step is kept, because it has the final count."""
 
+ADDRESS = "database"
+"""The member of a specification with the address of the database, or None. The process gets it in its environment."""
 Specification = dict[str, Any]
 """The argument of the training process: see `service.training.actions`."""
 
@@ -48,11 +51,16 @@ def run_child(runtime: Runtime, specification: Specification) -> tuple[int, dict
 
 
 def _spawn(specification: Specification, errors: Any) -> Child:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    shown = {name: value for name, value in specification.items() if name != ADDRESS}  # it may have a password
+    environment = with_database(os.environ, specification[ADDRESS]) | {
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
     source = str(Path(__file__).parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [source, environment.get("PYTHONPATH", "")]))
     return subprocess.Popen(
-        [sys.executable, "-m", "service.training", json.dumps(specification)],
+        [sys.executable, "-m", "service.training", json.dumps(shown)],
         stdin=subprocess.PIPE,  # brings orders, and stays open as long as the service lives: the process ends with it
         stdout=subprocess.PIPE,
         stderr=errors,

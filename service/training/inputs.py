@@ -29,7 +29,7 @@ from service.runtime.collection_repository import PART_SIZE, collection_row, ind
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.loader import memory_keys
-from service.storage.database import Database
+from service.storage.database import DatabaseReader
 from service.training.repository import document_rows, texts_of
 
 INDEX = "index"
@@ -66,7 +66,7 @@ def encode_by(model: str, texts: Sequence[str], precision: Precision = "auto", c
 
 def load_inputs(
     directory: Path,
-    database: Database,
+    database: DatabaseReader,
     collection_id: int,
     encode: EncodeBy = encode_by,
     known: frozenset[str] = frozenset(),

@@ -1,13 +1,16 @@
 """The sockets between the process of the data directory and a worker: connections of clients one way, messages back."""
 
 import json
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from service.settings import Settings
+from pydantic import SecretStr
+
+from service.settings import DATABASE_VARIABLE, Settings
 
 READY = {"ready": True}
 """The first message of a worker: it takes connections."""
@@ -52,7 +55,9 @@ class Start:
 def settings_of(text: str) -> Settings:
     """Return settings that were checked in another process, from JSON."""
     values: dict[str, Any] = json.loads(text)
-    return Settings.model_construct(**values | {"data": Path(values["data"])})
+    address = os.environ.get(DATABASE_VARIABLE)
+    database = SecretStr(address) if address is not None else None
+    return Settings.model_construct(**values | {"data": Path(values["data"]), "database": database})
 
 
 def send_connection(channel: socket.socket, connection: socket.socket) -> None:

@@ -22,7 +22,7 @@ import structlog
 from index.storage.files import make_durable_directory
 from service.http.server import DRAIN_SECONDS
 from service.runtime.runtime import Runtime
-from service.settings import Settings
+from service.settings import Settings, with_database
 from service.workers.cells import Cells
 from service.workers.channels import CELLS_FILE, FEED, Start, send_connection
 from service.workers.messages import Inbox, Message
@@ -67,9 +67,9 @@ class _Spawner:
         self._orders, theirs = socket.socketpair()
         self._orders.settimeout(START_SECONDS)
         self._has_forked = False
-        text = settings.model_dump_json(exclude={"admin_key", "key"})
+        text = settings.model_dump_json(exclude={"admin_key", "key", "database"})
         command = [sys.executable, "-m", "service.workers", str(theirs.fileno()), text]
-        environment = os.environ | ONE_THREAD
+        environment = with_database(os.environ, settings.database_address) | ONE_THREAD
         with theirs:
             self._process = subprocess.Popen(
                 command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, env=environment

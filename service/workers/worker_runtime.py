@@ -15,7 +15,7 @@ from service.runtime.key_repository import known_keys
 from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.search_runtime import SearchRuntime
 from service.settings import Settings
-from service.storage.database import DATABASE_FILE, DatabaseReader
+from service.storage.opening import open_reader
 from service.workers.cells import NO_POSITION, Cells
 from service.workers.journal import JournalReader
 from service.workers.messages import Outbox
@@ -36,7 +36,7 @@ class WorkerRuntime(SearchRuntime):
         self, settings: Settings, folder: Path, cells: Cells, worker: int, outbox: Outbox, encoder: Encoder
     ) -> None:
         """folder: of the feed. worker: the number of this process."""
-        super().__init__(settings, DatabaseReader(settings.data / DATABASE_FILE), encoder)
+        super().__init__(settings, open_reader(settings.data, settings.database_address), encoder)
         self.impressions = self.outbox = outbox
         self.collections = {}
         self._by_id: dict[int, MirroredCollection] = {}

@@ -19,7 +19,8 @@ from service.runtime.collection_repository import bump_watermark, insert_collect
 from service.runtime.model_repository import point_alias
 from service.runtime.task_repository import fail_unfinished_tasks, update_task
 from service.storage.checked_rows import update_row
-from service.storage.database import Database
+from service.storage.identity_repository import begin_epoch
+from service.storage.sqlite_database import SqliteDatabase
 from service.training.repository import update_decision
 from tests.service.client import opened, runtime_of
 from tests.service.test_checksums import RECEIPT, add_administration, damaged, filled
@@ -34,6 +35,7 @@ UPDATES: dict[str, tuple[str, Update]] = {
     "decision": ("models", lambda one: update_decision(one, 2, 0, {"promoted": True})),
     "rotation": ("api_keys", lambda one: change_key(one, "key", {"digest": b"d", "old_digest": b"abc"})),
     "use": ("api_keys", lambda one: change_key(one, "key", {"last_used_at": "2026-09-21T10:00:00.000Z"})),
+    "epoch": ("identity", begin_epoch),
     "status": ("audit", lambda one: set_status(one, 1, 204)),
     "erasure": ("erasures", lambda one: update_erasure(one, RECEIPT | {"status": "done"}, subject=None)),
     "task": ("tasks", lambda one: update_task(one, "task", progress_done=3, result=None, error={"code": "é"})),
@@ -42,7 +44,8 @@ UPDATES: dict[str, tuple[str, Update]] = {
 """Update -> its table, and the call."""
 DAMAGE = {
     "collections": "dim = dim + 1 WHERE id = 2", "models": "lineage = '{ }' WHERE collection_id = 2",
-    "api_keys": "scopes = '[]'", "audit": "act = 'GET'", "erasures": "created_at = 'x'", "tasks": "type = 'imporu'",
+    "api_keys": "scopes = '[]'", "audit": "act = 'GET'", "identity": "epoch = 7",
+    "erasures": "created_at = 'x'", "tasks": "type = 'imporu'",
 }  # fmt: skip
 
 
@@ -94,7 +97,7 @@ def test_what_replaces_a_whole_row_replaces_its_damage(administered: Any) -> Non
 @pytest.mark.parametrize("seed", range(3))
 def test_any_changes_of_the_watermarks_keep_the_checksum_of_a_collection(tmp_path: Path, seed: int) -> None:
     generator = random.Random(seed)
-    database = Database(tmp_path / "rows.db")
+    database = SqliteDatabase(tmp_path / "rows.db")
     database.migrate()
     with database.write() as connection:
         number = insert_collection(connection, "wood", {"language": "é"}, "e", "f", 2)["id"]

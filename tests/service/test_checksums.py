@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert
 
 from index.encoding.documents import EncodedDocument
 from index.records import Document, Key, KeyKind
@@ -21,16 +21,18 @@ from service.operations.reencoding import reencode
 from service.operations.repository import replace_answer
 from service.runtime.model_repository import insert_alias_change, insert_model_files, point_alias
 from service.runtime.task_repository import insert_task
+from service.storage.base import Base
 from service.storage.checksums import TABLES, crc, row_checksum
-from service.storage.database import Database
-from service.storage.tables import Base
+from service.storage.dialects import is_sqlite
+from service.storage.sqlite_database import SqliteDatabase
+from service.storage.tables_of_administration import Identity
 from service.training.repository import end_run, insert_run, uncount_resumption, update_run
 from tests.service.client import CollectionClient, create, good, opened, runtime_of
 from tests.service.test_reencoding import WIDE, running
 from tests.test_migrations_killed import content, made, upgraded
 
 NUMBERS = {
-    "documents": "row", "keys": "id", "values": "document_row", "events": "id", "judgments": "id",
+    "identity": "rowid", "documents": "row", "keys": "id", "values": "document_row", "events": "id", "judgments": "id",
     "pending_documents": "sequence", "queries": "rowid", "rules": "rowid", "training_runs": "rowid",
     "collections": "id", "collection_aliases": "rowid", "models": "id", "model_files": "rowid", "aliases": "rowid",
     "alias_changes": "id", "tasks": "rowid",
@@ -101,6 +103,8 @@ def add_administration(wood: CollectionClient) -> None:
     runtime = runtime_of(wood.client)
     number = runtime.collection(wood.name).id
     with runtime.database.write() as connection:
+        if is_sqlite(connection):  # in PostgreSQL it has one
+            connection.execute(insert(Identity), {"id": "database", "epoch": 1})
         insert_key(connection, KEY)
         insert_act(connection, None, "PUT /v1/aliases", "/v1/aliases/forest", 0)
         insert_erasure(connection, "ada", RECEIPT)
@@ -140,7 +144,7 @@ def test_rows_of_every_writer_have_checksums(tmp_path: Path) -> None:
                 table: connection.exec_driver_sql(f'SELECT count(checksum) FROM "{table}"').scalar() for table in TABLES
             }
             assert counts == {
-                "documents": 2, "keys": 5, "values": 2, "events": 1, "judgments": 2,
+                "identity": 1, "documents": 2, "keys": 5, "values": 2, "events": 1, "judgments": 2,
                 "pending_documents": 1, "queries": 1, "rules": 1, "training_runs": 1,
                 "collections": 2, "collection_aliases": 1, "models": 2, "model_files": 1, "aliases": 3,
                 "alias_changes": 1, "tasks": 3,
@@ -214,7 +218,7 @@ def test_a_change_of_a_field_does_not_copy_damaged_vectors(tmp_path: Path, table
 
 
 def test_memory_moves_between_any_rows(tmp_path: Path) -> None:
-    database = Database(tmp_path / "rows.db")
+    database = SqliteDatabase(tmp_path / "rows.db")
     database.migrate()
     generator = random.Random(7)
     with database.write() as connection:
@@ -258,7 +262,7 @@ def test_an_upgrade_fills_the_checksums_of_many_rows_and_may_be_killed_between_t
     for killed in kills:
         assert content(killed) == start
         assert upgraded(killed) == whole
-    database = Database(tmp_path / "whole.db")
+    database = SqliteDatabase(tmp_path / "whole.db")
     with database.read() as connection:
         assert damaged(connection) == []
     database.close()
@@ -278,7 +282,7 @@ def test_an_upgrade_fills_the_checksums_of_logged_searches_rules_runs_and_pendin
         plain.execute("INSERT INTO pending_documents VALUES (9, 1, 'late', CAST(x'69ff' AS TEXT), 'then')")
         plain.execute("UPDATE training_runs SET error = 'null', cancel_requested = 1")
         plain.commit()
-    database = Database(path)
+    database = SqliteDatabase(path)
     database.migrate()
     with database.read() as connection:
         assert {table for table, _ in damaged(connection)} == {"documents", "keys", "values", "events", "judgments"}
@@ -308,7 +312,7 @@ def test_an_upgrade_fills_the_checksums_of_the_tables_of_administration(tmp_path
             plain.execute(row)
         plain.commit()
         before = plain.execute("SELECT * FROM api_keys").fetchall()
-    database = Database(path)
+    database = SqliteDatabase(path)
     database.migrate()
     new = [table for table in list(TABLES)[list(TABLES).index("collections") :] if table != "model_files"]
     with database.read() as connection:
@@ -324,7 +328,7 @@ def test_an_upgrade_takes_texts_that_are_no_utf8_as_they_are(tmp_path: Path) -> 
     with closing(sqlite3.connect(tmp_path / "old.db")) as plain:
         plain.execute("UPDATE documents SET text = CAST(x'69ff' AS TEXT)")
         plain.commit()
-    database = Database(tmp_path / "old.db")
+    database = SqliteDatabase(tmp_path / "old.db")
     database.migrate()
     with database.read() as connection:
         assert damaged(connection) == []

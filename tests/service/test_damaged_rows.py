@@ -15,13 +15,13 @@ from fastapi.testclient import TestClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.cli import main
-from service.operations import repository
 from service.operations.health import diagnose
 from service.operations.row_checks import check_rows
 from service.runtime.model_repository import insert_alias_change
+from service.storage.base import Base
 from service.storage.checksums import TABLES
-from service.storage.database import Database
-from service.storage.tables import Base
+from service.storage.dialects import integrity
+from service.storage.sqlite_database import SqliteDatabase
 from tests.service.authorised import Keys
 from tests.service.client import CollectionClient, good, opened, runtime_of
 from tests.service.test_checksums import NUMBERS, add_administration, add_other_rows, add_pending, filled
@@ -47,6 +47,7 @@ ROWS = {
     "tasks": "id = 'task'",
     "idempotent_answers": "key = 'once'",
     "erasures": "id = 'erasure'",
+    "identity": "id = 'database'",
     "api_keys": "id = 'key'",
     "audit": "id = 1",
 }
@@ -61,6 +62,7 @@ KINDS = {"keys": "documents", "values": "documents", "judged": "memory"} | {
 OUTSIDE = {
     "collection_aliases": "aliases of collections", "tasks": "tasks", "erasures": "receipts of erasures",
     "idempotent_answers": "answers kept for Idempotency-Keys", "api_keys": "API keys",
+    "identity": "identity of the database",
     "audit": "acts in the audit log",
 }  # fmt: skip
 """Row that belongs to no collection -> the name of the check."""
@@ -155,13 +157,13 @@ def content_of(database: Path) -> list[tuple[int, int]]:
 
 def is_found(path: Path) -> str:
     """Return which check finds damage in a database: `sqlite`, `checksums`, or none."""
-    database = Database(path)
+    database = SqliteDatabase(path)
     try:
         with database.read() as connection:
             rows = check_rows(connection)
             if rows.faults or rows.collections or any(rows.outside.counts.values()):
                 return "checksums"
-            return "" if repository.integrity(connection) == "ok" else "sqlite"
+            return "" if integrity(connection) == "ok" else "sqlite"
     except SQLAlchemyError:
         return "sqlite"
     finally:
@@ -377,7 +379,7 @@ def test_an_event_that_is_damaged_does_not_give_its_text_to_memory(tmp_path: Pat
 
 
 def test_a_table_that_sqlite_cannot_read_is_named(tmp_path: Path) -> None:
-    database = Database(tmp_path / "rows.db")
+    database = SqliteDatabase(tmp_path / "rows.db")
     database.migrate()
     with database.write() as connection:
         connection.exec_driver_sql("ALTER TABLE judgments RENAME TO gone")

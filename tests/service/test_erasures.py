@@ -272,7 +272,7 @@ def test_an_erasure_that_failed_after_it_deleted_is_finished_at_the_next_start(
             raise DatabaseRead("a reader of the database kept the write-ahead log from being emptied")
 
         with monkeypatch.context() as patch:
-            patch.setattr(Database, "scrub", busy)
+            patch.setattr(type(runtime_of(client).database), "scrub", busy)
             task = trees.ended_task(good(client.post("/v1/erasures", json={"client": CLIENT})))
         assert (task["status"], task["error"]["code"]) == ("failed", "database_busy")
         assert good(client.get("/v1/erasures"))["erasures"][0]["status"] == "scrubbing"

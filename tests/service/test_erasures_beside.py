@@ -25,13 +25,13 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
 def test_no_snapshot_is_made_from_the_deletion_to_the_end_of_the_scrub(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scrub = Database.scrub
+    scrub = type(runtime_of(client).database).scrub
 
     def while_scrubbed(database: Database) -> None:
         problem(client.post("/v1/snapshots"), 409, "snapshot_in_progress")
         scrub(database)
 
-    monkeypatch.setattr(Database, "scrub", while_scrubbed)
+    monkeypatch.setattr(type(runtime_of(client).database), "scrub", while_scrubbed)
     task = CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB})))
     assert task["status"] == "succeeded", task
     assert not runtime_of(client).snapshot_lock.locked()

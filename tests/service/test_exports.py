@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from service.exports.importing import Importer
 from service.exports.record_repository import NOT_EXPORTED, TABLES
 from service.snapshots.state import StateHash, state_hash
-from service.storage.tables import Base
+from service.storage.base import Base
 from tests.service.client import CollectionClient, ended, good, opened, problem, runtime_of
 from tests.service.test_snapshot_files import command
 from tests.service.test_snapshots import NIGHT, filled

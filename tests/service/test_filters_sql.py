@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, create_engine, delete, insert, select
-from sqlalchemy.dialects import sqlite
 
 from index.filters import parser
 from index.filters.conditions import FilterNode
@@ -42,10 +41,11 @@ FIELDS = [
 Metadata = Mapping[str, Any]
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[Connection]:
-    """Yield a connection to a database in memory with one table, `documents`."""
-    engine = create_engine("sqlite://")
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Iterator[Connection]:
+    """Yield a connection to a new database with one table, `documents`."""
+    server = request.getfixturevalue("postgres_server") if request.param == "postgresql" else None
+    engine = create_engine(server.database("filters") if server else "sqlite://")
     with engine.connect() as connection:
         DOCUMENTS.metadata.create_all(connection)
         yield connection
@@ -60,7 +60,7 @@ def found(database: Connection, node: FilterNode, documents: Sequence[Metadata],
         for row, document in enumerate(documents)
     ]
     database.execute(insert(DOCUMENTS), rows)
-    statement = select(DOCUMENTS.c.row).where(to_sql(node, DOCUMENTS.c.metadata)).order_by(DOCUMENTS.c.row)
+    statement = select(DOCUMENTS.c.row).where(to_sql(database, node, DOCUMENTS.c.metadata)).order_by(DOCUMENTS.c.row)
     return list(database.scalars(statement))
 
 
@@ -197,31 +197,32 @@ def test_a_row_without_metadata_has_no_fields(database: Connection) -> None:
     database.execute(insert(DOCUMENTS), {"row": 1, "metadata": None})
     for text, rows in (("lang = en", []), ("lang != en", [1]), ("lang EXISTS", []), ("NOT lang EXISTS", [1])):
         node = parse_filter(text, FIELDS)
-        assert list(database.scalars(select(DOCUMENTS.c.row).where(to_sql(node, DOCUMENTS.c.metadata)))) == rows
+        found = select(DOCUMENTS.c.row).where(to_sql(database, node, DOCUMENTS.c.metadata))
+        assert list(database.scalars(found)) == rows
 
 
 def test_a_filter_can_choose_the_rows_to_delete(database: Connection) -> None:
     node = parse_filter("lang = en", FIELDS)
     assert found(database, node, [{"lang": "en"}, {"lang": "de"}]) == [0]
-    database.execute(delete(DOCUMENTS).where(to_sql(node, DOCUMENTS.c.metadata)))
+    database.execute(delete(DOCUMENTS).where(to_sql(database, node, DOCUMENTS.c.metadata)))
     assert list(database.scalars(select(DOCUMENTS.c.row))) == [1]
 
 
-def test_names_and_values_are_bound_and_never_part_of_the_statement() -> None:
+def test_names_and_values_are_bound_and_never_part_of_the_statement(database: Connection) -> None:
     node = parse_filter('"it\'s" IN [\'secret\', 4711] AND "my field" CONTAINS hidden AND year > 815', FIELDS)
-    statement = str(to_sql(node, DOCUMENTS.c.metadata).compile(dialect=sqlite.dialect()))
+    statement = str(to_sql(database, node, DOCUMENTS.c.metadata).compile(database))
     assert not [word for word in ("it's", "secret", "4711", "my field", "hidden", "815") if word in statement]
 
 
 def test_two_filters_in_a_statement_keep_their_values(database: Connection) -> None:
-    both = [to_sql(parse_filter(text, FIELDS), DOCUMENTS.c.metadata) for text in ("lang != en", "year != 1")]
+    both = [to_sql(database, parse_filter(text, FIELDS), DOCUMENTS.c.metadata) for text in ("lang != en", "year != 1")]
     found(database, parse_filter("lang EXISTS", FIELDS), [{"lang": "en"}, {"lang": "de"}, {"year": 1}])
     assert list(database.scalars(select(DOCUMENTS.c.row).where(*both))) == [1]
 
 
-def test_the_length_of_a_list_does_not_change_the_statement() -> None:
+def test_the_length_of_a_list_does_not_change_the_statement(database: Connection) -> None:
     short, long = (parse_filter(f"lang IN {list(range(count))}", FIELDS) for count in (2, 700))
-    assert str(to_sql(short, DOCUMENTS.c.metadata)) == str(to_sql(long, DOCUMENTS.c.metadata))
+    assert str(to_sql(database, short, DOCUMENTS.c.metadata)) == str(to_sql(database, long, DOCUMENTS.c.metadata))
 
 
 def test_the_database_accepts_the_largest_filter(database: Connection) -> None:

@@ -16,6 +16,7 @@ from service.operations.housekeeping import heal_indexes
 from service.runtime.jobs import NO_SPACE
 from service.snapshots.stored import stored_snapshots
 from service.storage.database import Database
+from service.storage.sqlite_database import SqliteDatabase
 from service.training.child import error_of
 from tests.service.client import DEFAULT, CollectionClient, opened, problem, runtime_of
 
@@ -68,7 +69,7 @@ def test_a_refused_act_that_cannot_be_recorded_keeps_its_answer(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as without_space:
-        without_space.setattr(Database, "write", refuse)
+        without_space.setattr(SqliteDatabase, "write", refuse)
         problem(client.put("/v1/aliases/a", json={"collection": "missing"}), 404, "collection_not_found")
         problem(client.put("/v1/aliases/a", json={"collection": "default"}), 507, "insufficient_storage")
     assert client.get("/v1/audit").json()["acts"] == []
@@ -131,13 +132,13 @@ def test_a_snapshot_is_deleted_on_a_full_disk(client: TestClient, monkeypatch: p
     CollectionClient(client).ended_task(client.post("/v1/snapshots").json())
     data = runtime_of(client).settings.data
     (stored,) = stored_snapshots(data)
-    write = Database.write
+    write = SqliteDatabase.write
 
     def refuse_while_it_exists(database: Database) -> Any:
         return refuse() if stored.path.exists() else write(database)
 
     with monkeypatch.context() as without_space:
-        without_space.setattr(Database, "write", refuse_while_it_exists)
+        without_space.setattr(SqliteDatabase, "write", refuse_while_it_exists)
         assert client.delete(f"/v1/snapshots/{stored.id}").status_code == 204
     assert stored_snapshots(data) == []
     (act,) = client.get("/v1/audit", params={"limit": 1}).json()["acts"]
@@ -169,7 +170,7 @@ def test_a_service_on_a_full_disk_starts_searches_and_reads(
         CollectionClient(client).add({"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"})
     for manifest in data.glob("indexes/*/manifest.json"):
         manifest.unlink()  # as after a kill: the index must be rebuilt
-    original_apply, original_write = GenerationStore.apply, Database.write
+    original_apply, original_write = GenerationStore.apply, SqliteDatabase.write
 
     def apply(store: GenerationStore, *args: Any, **more: Any) -> Any:
         if store._directory.is_relative_to(data):
@@ -178,7 +179,7 @@ def test_a_service_on_a_full_disk_starts_searches_and_reads(
 
     with monkeypatch.context() as without_space:
         without_space.setattr(GenerationStore, "apply", apply)
-        without_space.setattr(Database, "write", refuse)
+        without_space.setattr(SqliteDatabase, "write", refuse)
         with opened(data) as client:
             found = CollectionClient(client).search("copper", log=False)
             assert [hit["id"] for hit in found["hits"]] == ["a", "b"]
@@ -186,7 +187,7 @@ def test_a_service_on_a_full_disk_starts_searches_and_reads(
             assert client.get(f"{DEFAULT}/documents/a").status_code == 200
             problem(client.put(f"{DEFAULT}/documents/c", json={"text": "tin"}), 507, "insufficient_storage")
             without_space.setattr(GenerationStore, "apply", original_apply)
-            without_space.setattr(Database, "write", original_write)
+            without_space.setattr(SqliteDatabase, "write", original_write)
             assert client.put(f"{DEFAULT}/documents/c", json={"text": "tin"}).status_code == 201
             heal_indexes(runtime_of(client))
             found = CollectionClient(client).search("tin", log=False)

@@ -27,7 +27,7 @@ from service.snapshots.restoring import NotRestorable, restore, verify
 from service.snapshots.state import StateHash, state_hash
 from service.snapshots.stored import delete_unfinished, stored_snapshots
 from service.storage.copying import opened_copy
-from service.storage.database import Database
+from service.storage.sqlite_database import SqliteDatabase
 from tests.service.test_snapshots import filled
 from tests.test_migrations_killed import made
 
@@ -169,7 +169,7 @@ def test_a_snapshot_of_an_earlier_schema_is_verified_restored_and_upgraded(file:
         writer.finish(facts)
     assert verify(tmp_path / "old.tar")["state"] == state.sha256
     restore(tmp_path / "old.tar", tmp_path / "data")
-    database = Database(tmp_path / "data" / "softseek.db")
+    database = SqliteDatabase(tmp_path / "data" / "softseek.db")
     database.migrate()
     with database.read() as connection:
         assert state_hash(connection).tables["documents"] == state.tables["documents"]
@@ -241,7 +241,7 @@ def test_a_kill_at_any_step_of_a_restore_leaves_nothing_or_all(file: Path, tmp_p
         if step != "renamed":
             assert restore(file, target)["state"] == state
         assert [path.name for path in (tmp_path / step).iterdir()] == ["data"]
-        database = Database(target / "softseek.db")
+        database = SqliteDatabase(target / "softseek.db")
         with database.read() as connection:
             assert state_hash(connection).sha256 == state
         database.close()

@@ -8,8 +8,8 @@ from sqlalchemy import text
 
 from service.snapshots.state import StateHash, state_hash
 from service.snapshots.state_repository import NAMES, NOT_CONTENT
-from service.storage.database import Database
-from service.storage.tables import Base
+from service.storage.base import Base
+from service.storage.sqlite_database import SqliteDatabase
 
 ROWS = {
     "collections": "(name, settings, encoder, fingerprint, dim, watermark, documents_watermark, created_at, id)"
@@ -56,14 +56,14 @@ CHANGES = {
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(tmp_path / "state.db")
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+    database = SqliteDatabase(tmp_path / "state.db")
     database.migrate()
     yield database
     database.close()
 
 
-def fill(database: Database, **numbers: int) -> StateHash:
+def fill(database: SqliteDatabase, **numbers: int) -> StateHash:
     with database.write() as connection:
         for name, row in ROWS.items():
             for letter, number in numbers.items():
@@ -72,19 +72,19 @@ def fill(database: Database, **numbers: int) -> StateHash:
     return hash_of(database)
 
 
-def hash_of(database: Database) -> StateHash:
+def hash_of(database: SqliteDatabase) -> StateHash:
     with database.read() as connection:
         return state_hash(connection)
 
 
-def test_row_numbers_do_not_change_the_hash(database: Database, tmp_path: Path) -> None:
-    other = Database(tmp_path / "other.db")
+def test_row_numbers_do_not_change_the_hash(database: SqliteDatabase, tmp_path: Path) -> None:
+    other = SqliteDatabase(tmp_path / "other.db")
     other.migrate()
     assert fill(database, c=1, d=1, e=1, j=1) == fill(other, c=7, d=30, e=9, j=4)
     other.close()
 
 
-def test_every_table_is_hashed_and_a_change_of_any_changes_the_hash(database: Database) -> None:
+def test_every_table_is_hashed_and_a_change_of_any_changes_the_hash(database: SqliteDatabase) -> None:
     before = fill(database, c=1, d=1, e=1, j=1)
     assert set(before.tables) == set(Base.metadata.tables) - NOT_CONTENT
     assert {table: one.rows for table, one in before.tables.items()} == dict.fromkeys(ROWS, 1)
@@ -97,7 +97,7 @@ def test_every_table_is_hashed_and_a_change_of_any_changes_the_hash(database: Da
         before = after
 
 
-def test_requests_and_watermarks_are_not_content(database: Database) -> None:
+def test_requests_and_watermarks_are_not_content(database: SqliteDatabase) -> None:
     before = fill(database, c=1, d=1, e=1, j=1)
     with database.write() as connection:
         connection.exec_driver_sql("UPDATE collections SET watermark = 6")
@@ -109,7 +109,7 @@ def test_requests_and_watermarks_are_not_content(database: Database) -> None:
     assert hash_of(database) == before
 
 
-def test_checksums_are_not_content(database: Database) -> None:
+def test_checksums_are_not_content(database: SqliteDatabase) -> None:
     before = fill(database, c=1, d=1, e=1, j=1)
     with database.write() as connection:
         for name in ROWS:
@@ -117,7 +117,7 @@ def test_checksums_are_not_content(database: Database) -> None:
     assert hash_of(database) == before
 
 
-def test_a_reference_to_another_row_changes_the_hash(database: Database) -> None:
+def test_a_reference_to_another_row_changes_the_hash(database: SqliteDatabase) -> None:
     before = fill(database, c=1, d=1, e=1, j=1)
     with database.write() as connection:
         connection.exec_driver_sql("INSERT INTO documents VALUES (2, 1, 'z', NULL, 'a', NULL, '{}', 't', NULL)")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from service.storage.database import Database
+from service.storage.sqlite_database import SqliteDatabase
 from service.storage.thread_connections import ThreadConnections
 
 REVISION = "SELECT version_num FROM alembic_version"
@@ -21,10 +21,10 @@ FAILS_AT_THE_SECOND_ROW = (
 
 
 @pytest.fixture
-def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteDatabase:
     """Return a database whose connections do not wait for a lock."""
-    monkeypatch.setattr("service.storage.database.BUSY_SECONDS", 0)
-    database = Database(tmp_path / "rows.db")
+    monkeypatch.setattr("service.storage.sqlite_database.BUSY_SECONDS", 0)
+    database = SqliteDatabase(tmp_path / "rows.db")
     database.migrate()
     return database
 
@@ -84,7 +84,7 @@ def test_a_thread_opens_one_connection_for_all_its_statements(tmp_path: Path) ->
     connections.close()
 
 
-def test_stored_fields_are_read_without_the_pool(database: Database) -> None:
+def test_stored_fields_are_read_without_the_pool(database: SqliteDatabase) -> None:
     taken: list[object] = []
     event.listen(database._readers, "checkout", lambda *given: taken.append(given))
     assert len(database.fetch(REVISION, [])) == 1
@@ -103,13 +103,13 @@ def test_the_connection_of_an_ended_thread_is_closed(tmp_path: Path) -> None:
     connections.close()
 
 
-def test_a_scrub_is_not_kept_by_threads_that_read(database: Database) -> None:
+def test_a_scrub_is_not_kept_by_threads_that_read(database: SqliteDatabase) -> None:
     with living_threads(2, lambda: database.fetch(THREE_ROWS, [])):
         database.scrub()
     database.close()
 
 
-def test_a_scrub_is_not_kept_by_a_statement_that_failed_after_its_first_row(database: Database) -> None:
+def test_a_scrub_is_not_kept_by_a_statement_that_failed_after_its_first_row(database: SqliteDatabase) -> None:
     def fail() -> None:
         with pytest.raises(sqlite3.OperationalError, match="integer overflow"):
             database.fetch(FAILS_AT_THE_SECOND_ROW, [])
@@ -119,7 +119,7 @@ def test_a_scrub_is_not_kept_by_a_statement_that_failed_after_its_first_row(data
     database.close()
 
 
-def test_a_thread_sees_what_was_committed_and_changed_since_its_last_statement(database: Database) -> None:
+def test_a_thread_sees_what_was_committed_and_changed_since_its_last_statement(database: SqliteDatabase) -> None:
     assert database.fetch("SELECT count(*) FROM rules", []) == [(0,)]
     with database.write() as connection:
         connection.exec_driver_sql("CREATE TABLE later (number INTEGER)")
@@ -130,7 +130,7 @@ def test_a_thread_sees_what_was_committed_and_changed_since_its_last_statement(d
     database.close()
 
 
-def test_closing_closes_the_connections_of_living_threads(database: Database) -> None:
+def test_closing_closes_the_connections_of_living_threads(database: SqliteDatabase) -> None:
     """SQLite deletes the write-ahead log as its last connection is closed."""
     with living_threads(2, lambda: database.fetch(REVISION, [])):
         assert len(list(database.path.parent.iterdir())) == 3

@@ -1,0 +1,77 @@
+"""Moves all content from one database to another, and verifies it by the state hash.
+
+The numbers of rows stay, so the indexes of the data directory stay right. A move to PostgreSQL sets the SQLite file
+aside: a start without the address must not serve yesterday's content.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from index.errors import SearchError
+from index.storage.files import sync_directory
+from service.runtime.first_start import note_database
+from service.snapshots.state import state_hash
+from service.storage.database import DATABASE_FILE, Database
+from service.storage.identity_repository import identity_of
+from service.storage.moving import copy_rows
+from service.storage.opening import open_database
+
+ASIDE = "moved"
+
+
+class NotMovable(SearchError):
+    """The target has content, or the copy differs from the source."""
+
+
+def move_database(data: Path, source_address: str | None, target_address: str | None) -> dict[str, Any]:
+    """Copy the database of a data directory to another; return rows, state, and where the file of before is.
+
+    The caller owns the directory. Raises NotMovable, DatabaseUnreachable, DatabaseOwned and UnknownSchema. After an
+    error the source is as it was, and the target has no content.
+    """
+    source = open_database(data, source_address)
+    try:
+        source.migrate()
+        target = open_database(data, target_address)
+        try:
+            rows, state, identity = _copied(source, target, has_identity=target_address is not None)
+        finally:
+            target.close()
+    finally:
+        source.close()
+    note_database(data, identity)
+    aside = _set_aside(data) if source_address is None else None
+    return {"rows": rows, "state": state, "aside": str(aside) if aside else None}
+
+
+def _copied(source: Database, target: Database, has_identity: bool) -> tuple[int, str, str | None]:
+    """Copy all rows in one transaction, which is undone if the state hashes differ.
+
+    Return their number, the state hash, and the identity of the target if it has one.
+    """
+    rows = 0
+
+    def advance(count: int) -> None:
+        nonlocal rows
+        rows += count
+
+    target.migrate()
+    with source.read() as before, target.write() as after:
+        if any(table.rows for table in state_hash(after).tables.values()):
+            raise NotMovable("the target has content; move into a new database")
+        copy_rows(before, after, advance)
+        expected, found = state_hash(before), state_hash(after)
+        if found.sha256 != expected.sha256:
+            names = [name for name, state in expected.tables.items() if found.tables.get(name) != state]
+            raise NotMovable(f"the copy differs from the source in {', '.join(names)}; run softseek doctor first")
+        identity = identity_of(after) if has_identity else None
+    return rows, expected.sha256, identity
+
+
+def _set_aside(data: Path) -> Path:
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    aside = data / f"{DATABASE_FILE}.{ASIDE}-{moment}"
+    (data / DATABASE_FILE).rename(aside)
+    sync_directory(data)
+    return aside

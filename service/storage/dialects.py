@@ -1,0 +1,61 @@
+"""What the engines of the database say in different SQL."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, column, func, select, text
+
+from service.storage.tables import Impression
+
+
+def is_sqlite(connection: Connection) -> bool:
+    """Return whether a connection is of SQLite."""
+    return connection.dialect.name == "sqlite"
+
+
+def is_one_of(connection: Connection, values: Any, numbers: Sequence[int]) -> ColumnElement[bool]:
+    """Return the condition that a column has one of these numbers, as one parameter for any number of them."""
+    if is_sqlite(connection):
+        listed = func.json_each(str(list(numbers))).table_valued("value")
+        found: ColumnElement[bool] = values.in_(select(listed.c.value))
+    else:
+        found = values == func.any(bindparam(None, list(numbers)))
+    return found
+
+
+def newest_first(connection: Connection) -> list[ColumnElement[Any]]:
+    """Return the order of impressions, the newest first: SQLite numbers rows as they come."""
+    if is_sqlite(connection):
+        return [column("rowid").desc()]
+    return [Impression.created_at.desc(), Impression.query_id.desc()]
+
+
+def contains(connection: Connection, body: Any, part: bytes) -> ColumnElement[bool]:
+    """Return the condition that a column of bytes contains a part, which is ASCII."""
+    found = func.instr(body, part) if is_sqlite(connection) else func.strpos(func.encode(body, "escape"), part.decode())
+    return found > 0
+
+
+def greatest_number(connection: Connection, table: Table) -> int:
+    """Return the greatest number that a table has given to a row, 0 for none.
+
+    Of a table whose numbers may be reused, it is the greatest number of a row.
+    """
+    (key,) = table.primary_key
+    if not is_sqlite(connection):
+        last = connection.execute(text(f'SELECT last_value, is_called FROM "{table.name}_{key.name}_seq"')).one()
+        return int(last.last_value) if last.is_called else 0
+    if not table.dialect_options["sqlite"]["autoincrement"]:
+        return int(connection.execute(select(func.max(key))).scalar() or 0)
+    wanted = text("SELECT seq FROM sqlite_sequence WHERE name = :name")
+    return int(connection.execute(wanted, {"name": table.name}).scalar() or 0)
+
+
+def integrity(connection: Connection) -> str:
+    """Return `ok`, or what SQLite's integrity check found. PostgreSQL checks its pages by itself, at each read."""
+    return str(connection.exec_driver_sql("PRAGMA integrity_check").scalar_one()) if is_sqlite(connection) else "ok"
+
+
+def orphan_count(connection: Connection) -> int:
+    """Return the number of rows that violate a foreign key, as a damaged file may. PostgreSQL is not checked."""
+    return len(connection.exec_driver_sql("PRAGMA foreign_key_check").all()) if is_sqlite(connection) else 0

@@ -1,0 +1,27 @@
+"""The identity of the database, and the epoch of its writer."""
+
+from sqlalchemy import Connection, insert, select
+
+from service.storage.checked_rows import update_row
+from service.storage.database import new_id
+from service.storage.tables_of_administration import Identity
+
+
+def identity_of(connection: Connection) -> str:
+    """Return the identity of the database."""
+    return str(connection.execute(select(Identity.id)).scalar_one())
+
+
+def begin_epoch(connection: Connection) -> int:
+    """Count a further service that writes, and return its number. The first one makes the identity."""
+    found = connection.execute(select(Identity.id, Identity.epoch).with_for_update()).one_or_none()
+    if found is None:
+        connection.execute(insert(Identity), {"id": new_id(), "epoch": 1})
+        return 1
+    update_row(connection, "identity", {"id": found.id}, {"epoch": found.epoch + 1})
+    return int(found.epoch) + 1
+
+
+def is_of_epoch(connection: Connection, epoch: int) -> bool:
+    """Return whether no later service has begun to write. None begins before the end of this transaction."""
+    return bool(connection.execute(select(Identity.epoch).with_for_update(read=True)).scalar() == epoch)

@@ -1,0 +1,196 @@
+"""PostgreSQL: one transaction writes at a time, and searches read on a connection of their thread.
+
+The process that writes holds an advisory lock of the session of its writing connection. So two services do not write
+to one database, whatever their data directories are. The lock ends with the connection, so it only elects: every write
+also requires that no other service has begun an epoch since.
+"""
+
+import errno
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, text
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from service.storage.checksums import as_json
+from service.storage.database import (
+    Database,
+    DatabaseOwned,
+    DatabaseReader,
+    DatabaseUnreachable,
+    UnsuitableDatabase,
+    migrate,
+)
+from service.storage.identity_repository import begin_epoch, is_of_epoch
+from service.storage.pending_acts import storing_act
+from service.storage.postgres_text import escaped, unescaped
+from service.storage.reservations import storing_reservation
+from service.storage.thread_connections import ThreadConnections
+
+READERS = 16
+OPTIONS: dict[str, Any] = {"client_encoding": "utf8", "application_name": "softseek"}
+WRITER = 0x50F75EEC
+"""The number of the advisory lock of the process that writes."""
+TIMELINE = "('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int"
+"""The number of the timeline of the server, an expression of SQL."""
+
+
+class PostgresReader(DatabaseReader):
+    """Read-only connections to a PostgreSQL database. `read` reads a snapshot."""
+
+    def __init__(self, address: str) -> None:
+        """address: a URL that begins with postgresql+psycopg://."""
+        self._readers = _engine(address, poolclass=QueuePool, pool_size=READERS, pool_pre_ping=True).execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        self._of_threads = ThreadConnections(lambda: _reading_connection(address))
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        with self._readers.connect() as connection:
+            yield connection
+
+    def fetch(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        wanted, given = _with_its_parameters(statement), tuple(map(_escaped, parameters))
+        try:
+            rows = self._of_threads.fetch(wanted, given)
+        except psycopg.OperationalError:  # the server was restarted, or the connection was idle for too long
+            self._of_threads.drop()
+            rows = self._fetched_again(wanted, given)
+        return [tuple(map(_unescaped, row)) for row in rows]
+
+    def close(self) -> None:
+        self._of_threads.close()
+        self._readers.dispose()
+
+    def _fetched_again(self, wanted: str, given: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows by a new connection. Raises DatabaseUnreachable."""
+        try:
+            return self._of_threads.fetch(wanted, given)
+        except psycopg.OperationalError as error:
+            self._of_threads.drop()
+            raise DatabaseUnreachable(f"the database does not answer: {error}") from error
+
+
+class PostgresDatabase(PostgresReader, Database):
+    """Connections to a PostgreSQL database. `write` runs one transaction at a time; `read` reads a snapshot."""
+
+    def __init__(self, address: str, data: Path) -> None:
+        """data: the data directory. Raises DatabaseUnreachable, and DatabaseOwned if another service writes."""
+        super().__init__(address)
+        self._data = data
+        self._epoch: int | None = None
+        self._write_lock = threading.RLock()
+        self._timeline = 0
+        self._writer = _engine(address, poolclass=StaticPool, pool_pre_ping=True)
+        event.listen(self._writer, "connect", self._own)
+        try:
+            self._writer.connect().close()
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        with (
+            self._write_lock,
+            storing_reservation() as store_reservation,
+            storing_act() as store_act,
+            self._writer.begin() as connection,
+        ):
+            self._require_epoch(connection)
+            yield connection
+            store_reservation(connection)
+            store_act(connection)
+
+    def migrate(self) -> None:
+        with self._write_lock, self._writer.begin() as connection:
+            if (encoding := connection.execute(text("SHOW server_encoding")).scalar()) != "UTF8":
+                raise UnsuitableDatabase(f"the database has the encoding {encoding}; it must have UTF8")
+            migrate(connection, self._data)
+            epoch = begin_epoch(connection)
+        self._epoch = epoch
+
+    def _own(self, connection: psycopg.Connection[Any], _record: Any) -> None:
+        """Take the lock of the writer for a new connection, also after the server was restarted or replaced.
+
+        Raises DatabaseOwned if another service has the lock, and DatabaseUnreachable for a server that has lost its
+        place to a standby: each promotion begins a timeline of the write-ahead log with a higher number.
+        """
+        row = connection.execute(f"SELECT pg_try_advisory_lock({WRITER}), {TIMELINE}").fetchone()
+        connection.commit()
+        is_owner, timeline = row or (False, 0)
+        if not is_owner:
+            raise DatabaseOwned("another service writes to the database")
+        if timeline < self._timeline:
+            raise DatabaseUnreachable("the server that answers was replaced by a standby: do not let both run")
+        self._timeline = timeline
+
+    def _require_epoch(self, connection: Connection) -> None:
+        """Raise DatabaseOwned if another service has written since: what this one has in memory is out of date."""
+        if self._epoch is not None and not is_of_epoch(connection, self._epoch):
+            raise DatabaseOwned("another service has written to the database since; restart this one")
+
+    def scrub(self) -> None:
+        """Rewrite the tables. The write-ahead log, archives and standbys keep deleted rows until they are recycled."""
+        with self._write_lock, self._writer.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("VACUUM FULL"))
+
+    def close(self) -> None:
+        super().close()
+        with self._write_lock:
+            self._writer.dispose()
+
+
+def _connected(address: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
+    """Return a new connection. The address is libpq's: it may name several servers, and what they must be."""
+    try:
+        return psycopg.connect(address.replace("+psycopg", "", 1), **OPTIONS, **options)
+    except psycopg.ProgrammingError:
+        raise UnsuitableDatabase("the address of the database is not valid") from None  # the error may quote a password
+
+
+def _reading_connection(address: str) -> psycopg.Connection[tuple[Any, ...]]:
+    connection = _connected(address, autocommit=True)
+    connection.read_only = True
+    return connection
+
+
+def _escaped(value: Any) -> Any:
+    return escaped(value) if isinstance(value, str) else value
+
+
+def _unescaped(value: Any) -> Any:
+    return unescaped(value) if isinstance(value, str) else value
+
+
+@lru_cache(64)
+def _with_its_parameters(statement: str) -> str:
+    return statement.replace("%", "%%").replace("?", "%s")
+
+
+def _engine(address: str, **pool: Any) -> Engine:
+    engine = create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: _connected(address),
+        json_serializer=as_json,
+        hide_parameters=True,  # errors in the log name no client and no query
+        **pool,
+    )
+    event.listen(engine, "handle_error", _name_error)
+    return engine
+
+
+def _name_error(context: ExceptionContext) -> None:
+    """Raise the error of a full disk or of a lost server in place of the driver's."""
+    error = context.original_exception
+    if isinstance(error, psycopg.errors.DiskFull):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+    if isinstance(error, psycopg.OperationalError) and not context.is_pre_ping:  # a ping that fails connects again
+        raise DatabaseUnreachable(f"the database does not answer: {error}") from error

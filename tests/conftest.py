@@ -1,0 +1,39 @@
+"""A PostgreSQL server for the tests that need one, and, with TEST_POSTGRES, for the services of all tests."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from benchmarks.postgres import PostgresServer, running_server
+from tests.postgres_servers import ALL_TESTS, make_schema, serve_all_tests
+
+ended_last = ExitStack()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server for the tests of this process."""
+    with running_server() as server:
+        yield server
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the services of all tests keep their content in PostgreSQL, if wanted."""
+    if not os.environ.get(ALL_TESTS):
+        return
+    if not hasattr(config, "workerinput"):  # the first of the processes
+        server = ended_last.enter_context(running_server())
+        make_schema(server)
+        os.environ[ALL_TESTS] = server.address
+        root = Path(__file__).parents[1]
+        paths = [str(root), str(root / "tests" / "started"), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    serve_all_tests()
+
+
+def pytest_unconfigure() -> None:
+    """End the server."""
+    ended_last.close()
