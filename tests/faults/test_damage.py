@@ -132,8 +132,7 @@ def test_a_damaged_index_or_model_file_is_noticed(closed: tuple[Path, list[Any],
     names = [*files, *sorted(stored_model(data, VERSION))]
     for seed in range(DAMAGES):
         chance = random.Random(seed)
-        copy = tmp_path / "copy"
-        shutil.rmtree(copy, ignore_errors=True)
+        copy = tmp_path / str(seed)  # a new folder: a file that is still mapped can keep the old one
         shutil.copytree(data, copy)
         name = chance.choice(names)
         done = damage(copy / name, chance) if isinstance(name, Path) else damage_model(copy, name, chance)
@@ -143,3 +142,4 @@ def test_a_damaged_index_or_model_file_is_noticed(closed: tuple[Path, list[Any],
             expected = untrained if degraded == ["champion_damaged"] else trained
             loss = None if rankings(forest) == expected else f"{done}: another ranking, and nothing is said"
         assert tell("damaged index or model file", loss) is None
+        shutil.rmtree(copy, ignore_errors=True)
