@@ -34,6 +34,14 @@ def pytest_configure(config: pytest.Config) -> None:
     serve_all_tests()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out the tests of SQLite's file, where all services are on PostgreSQL."""
+    if os.environ.get(ALL_TESTS):
+        for item in items:
+            if item.get_closest_marker("sqlite"):
+                item.add_marker(pytest.mark.skip(reason="the test is of SQLite's file"))
+
+
 def pytest_unconfigure() -> None:
     """End the server."""
     ended_last.close()

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from sqlalchemy import Engine, event
+
 from benchmarks.postgres import PostgresServer, make_database
+from index.storage.files import write_atomically
 from service.settings import Settings
 from service.storage.database import DATABASE_FILE
 from service.storage.opening import open_database
@@ -45,9 +48,22 @@ def serve_all_tests() -> None:
             return None
         return f"postgresql+psycopg://{server}/{_name_of(server, settings.data.resolve())}"
 
+    event.listen(Engine, "before_cursor_execute", _in_postgres, retval=True)
     Settings.database_address = property(database_address)  # type: ignore[method-assign, assignment]
     if "pytest" in sys.modules:
         _skip_tests_of_the_file()
+
+
+def _in_postgres(
+    _connection: Any, _cursor: Any, statement: str, parameters: Any, context: Any, _many: bool
+) -> tuple[str, Any]:
+    """Return a statement that a test has written for SQLite as PostgreSQL takes it."""
+    if context.dialect.name == "postgresql" and context.compiled is None:
+        zeros = "decode(repeat('00', length(vector)), 'hex')"
+        statement = statement.replace("zeroblob(length(vector))", zeros)
+        if parameters and "?" in statement:
+            statement = statement.replace("?", "%s")
+    return statement, parameters
 
 
 def _name_of(server: str, directory: Path) -> str:
@@ -59,7 +75,7 @@ def _name_of(server: str, directory: Path) -> str:
         make_database(server, name, known["name"])
         known = {"of": str(directory), "name": name}
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mark.write_text(json.dumps(known))
+        write_atomically(mark, json.dumps(known).encode())  # another process may read it
     return str(known["name"])
 
 

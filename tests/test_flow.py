@@ -331,6 +331,7 @@ def test_a_run_canceled_before_its_process_started_leaves_no_model(
     assert herbs.get("models") == models
 
 
+@pytest.mark.sqlite
 def test_a_restart_keeps_documents_memory_and_champion(tmp_path: Path, learned: Learned, data: Path) -> None:
     """The last test of this file: it uses a copy of the directory, made while the service is idle."""
     herbs = learned.herbs

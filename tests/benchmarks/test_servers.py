@@ -214,6 +214,7 @@ def test_a_peer_with_our_encoder_differs_from_the_peer_in_its_encoder_alone(tmp_
         assert set(plain_list) - set(same_list) <= {line for line in plain_list if "transformers==" in line}
 
 
+@pytest.mark.sqlite
 def test_our_encoder_is_imported_without_the_rest_of_the_service() -> None:
     code = "import json, sys; import benchmarks.servers.stores.same_encoder; print(json.dumps(sorted(sys.modules)))"
     shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks import snapshot_tables, snapshots
 
+pytestmark = pytest.mark.sqlite
+
 
 def test_a_small_run_fills_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "KILL_DOCUMENTS", 20)

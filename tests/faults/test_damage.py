@@ -19,6 +19,8 @@ from tests.faults.workloads import TREES, feedback, put_model_file, record, tree
 from tests.service.client import CollectionClient, good, opened
 from tests.service.stored_models import set_file, stored_model
 
+pytestmark = pytest.mark.sqlite
+
 EACH_SECTOR = 1 if SOAK else 97
 DAMAGES = 1000 if SOAK else 12
 WAL = DATABASE[1]

@@ -19,7 +19,10 @@ from tests.faults.truth import Truth
 from tests.faults.workloads import TREES, put_model_file, read_live, tree
 from tests.service.client import CollectionClient, event, opened, runtime_of
 
-pytestmark = pytest.mark.skipif(find_library() is None, reason="this Python hides the functions of its SQLite")
+pytestmark = [
+    pytest.mark.sqlite,
+    pytest.mark.skipif(find_library() is None, reason="this Python hides the functions of its SQLite"),
+]
 FAILURES = range(120) if SOAK else (0, 6, 7, 25)
 """Numbers of the change that fails, counted from the start of the request."""
 KEPT = ("documents", "events", "judgments", "memory", "rules", "changes")

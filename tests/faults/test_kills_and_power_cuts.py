@@ -16,7 +16,10 @@ from tests.faults.tally import SOAK, tell
 from tests.faults.truth import read_truth
 from tests.faults.workloads import WORKLOADS, Recording, directory_of_an_earlier_release, ingest, record
 
-pytestmark = pytest.mark.skipif(find_library() is None, reason="this Python hides the functions of its SQLite")
+pytestmark = [
+    pytest.mark.sqlite,
+    pytest.mark.skipif(find_library() is None, reason="this Python hides the functions of its SQLite"),
+]
 SHORT = ("ingest", "feedback", "promotion", "administration", "snapshot", "migration")
 """The workloads of the short run. Training takes seconds by itself."""
 every_workload = pytest.mark.parametrize("name", WORKLOADS if SOAK else SHORT)

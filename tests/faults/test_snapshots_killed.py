@@ -20,7 +20,10 @@ from tests.faults.sqlite_vfs import find_library
 from tests.faults.tally import SOAK, tell
 from tests.faults.workloads import Recording, record, restored, snapshot
 
-pytestmark = pytest.mark.skipif(find_library() is None, reason="this Python hides the functions of its SQLite")
+pytestmark = [
+    pytest.mark.sqlite,
+    pytest.mark.skipif(find_library() is None, reason="this Python hides the functions of its SQLite"),
+]
 EACH = 1 if SOAK else 23
 """Every point whose number is a multiple of this is checked."""
 

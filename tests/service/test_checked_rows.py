@@ -63,7 +63,7 @@ def administered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def test_an_update_renews_the_checksum_of_a_sound_row_alone(administered: Any, update: str) -> None:
     table, call = UPDATES[update]
     database = runtime_of(administered).database
-    stored = f"SELECT * FROM {table} ORDER BY rowid"
+    stored = f"SELECT * FROM {table} ORDER BY 1, 2"
     with database.write() as connection:
         before = connection.exec_driver_sql(stored).all()
         call(connection)

@@ -138,6 +138,7 @@ def training(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
+@pytest.mark.sqlite
 def test_the_next_train_command_resumes_the_run_of_a_killed_command(
     run: Run, documents: Path, qrels: Path, tmp_path: Path
 ) -> None:
@@ -152,6 +153,7 @@ def test_the_next_train_command_resumes_the_run_of_a_killed_command(
     assert made["lineage"]["seed"] == 0
 
 
+@pytest.mark.sqlite
 def test_ctrl_c_cancels_the_run_of_a_command_without_a_server(
     run: Run, documents: Path, qrels: Path, tmp_path: Path
 ) -> None:

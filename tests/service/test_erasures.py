@@ -114,6 +114,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     return data, receipt, facts
 
 
+@pytest.mark.sqlite
 def test_a_raw_scan_finds_the_client_before_and_nothing_after(seen: Any) -> None:
     data, _, facts = seen
     assert facts["before"].keys() & {"softseek.db", "softseek.db-wal"}

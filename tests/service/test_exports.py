@@ -186,6 +186,7 @@ def test_a_record_that_does_not_fit_changes_nothing(empty: TestClient, exported:
     assert good(empty.get("/v1/collections"))["collections"][0]["name"] == "default"
 
 
+@pytest.mark.sqlite
 def test_an_import_that_is_killed_leaves_what_was_there(
     exported: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

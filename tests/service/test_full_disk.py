@@ -52,6 +52,7 @@ def refuse(*_args: Any, **_more: Any) -> Any:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.sqlite
 def test_a_write_to_a_full_database_is_a_507_and_changes_nothing(client: TestClient) -> None:
     with full(client):
         problem(client.put(f"{DEFAULT}/documents/c", json={"text": LONG}), 507, "insufficient_storage")
@@ -65,6 +66,7 @@ def test_a_write_to_a_full_database_is_a_507_and_changes_nothing(client: TestCli
     assert client.put(f"{DEFAULT}/documents/c", json={"text": LONG}).status_code == 201
 
 
+@pytest.mark.sqlite
 def test_a_refused_act_that_cannot_be_recorded_keeps_its_answer(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +164,7 @@ def test_a_collection_is_created_whole_or_not_at_all(client: TestClient, monkeyp
 @pytest.mark.parametrize(
     "failure", [FULL, ValueError("An index writer was killed")], ids=["named", "by the word index"]
 )
+@pytest.mark.sqlite
 def test_a_service_on_a_full_disk_starts_searches_and_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:

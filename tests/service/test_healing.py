@@ -105,6 +105,7 @@ def test_indexes_removed_from_a_running_service_come_back(client: TestClient) ->
     assert by_words(client, "copper") == {"a", "c"}
 
 
+@pytest.mark.sqlite
 def test_a_rebuild_that_cannot_read_a_document_leaves_the_index_as_it_is(client: TestClient) -> None:
     runtime = runtime_of(client)
     state = runtime.collection("default")

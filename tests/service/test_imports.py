@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SEPARATE = {"service.training.child"}
 """Modules that run as separate processes and train."""
@@ -63,6 +65,7 @@ def test_serving_modules_do_not_import_training_modules() -> None:
     assert found & {*HEAVY, *TRAINING} == set()
 
 
+@pytest.mark.sqlite
 def test_commands_start_without_the_libraries_of_the_service() -> None:
     """They take most of the time of a short command."""
     found = imported_by("service.cli")

@@ -53,6 +53,7 @@ def test_closing_writes_the_queued_impressions(database: Database) -> None:
     assert "last" in stored(database)
 
 
+@pytest.mark.sqlite
 def test_an_impression_is_stored_as_the_tables_describe_it(database: Database) -> None:
     """The statement that the driver gets stores the row that SQLAlchemy stores, with shorter JSON."""
     explored = {"id": "œuvre-\U0001f600", "position": 2, "logit": -1e-05, "score": 0.125, "selection_probability": 0.1}

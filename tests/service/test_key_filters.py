@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import text
 
 from service.erasures.repository import subject_rows
 from tests.service.authorised import Keys, bearer
@@ -226,7 +227,7 @@ def test_sessions_of_other_filters_do_not_join_and_an_erasure_finds_them(tenants
     runtime.impressions.flush()
     with runtime.database.read() as connection:
         searched, sent = (
-            connection.exec_driver_sql(f"SELECT session_id FROM {table} WHERE session_id LIKE '%shared'").scalars()
+            connection.execute(text(f"SELECT session_id FROM {table} WHERE session_id LIKE '%shared'")).scalars()
             for table in ("queries", "events")
         )
         stored = sorted(searched)

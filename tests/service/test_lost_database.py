@@ -13,6 +13,8 @@ from service.runtime.runtime import Runtime
 from service.settings import Settings
 from tests.service.client import CollectionClient, opened
 
+pytestmark = pytest.mark.sqlite
+
 
 def start(data: Path, new: bool = False) -> None:
     """Open the directory and close it again."""

@@ -18,6 +18,7 @@ def failing(data: Path, repair: bool = False) -> set[str]:
         return {check["name"] for check in diagnose(runtime_of(client), repair) if not check["ok"]}
 
 
+@pytest.mark.sqlite
 def test_a_start_after_a_lost_commit_says_so_until_it_is_accepted(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with opened(data) as client:
@@ -42,6 +43,7 @@ def test_a_start_after_a_lost_commit_says_so_until_it_is_accepted(tmp_path: Path
     assert failing(data) == set()
 
 
+@pytest.mark.sqlite
 def test_a_lost_collection_is_reported_and_its_number_raises_no_alarm_for_another(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with opened(data) as client:
@@ -100,6 +102,7 @@ def test_a_repair_rebuilds_a_damaged_index(tmp_path: Path) -> None:
         "UPDATE documents SET text = CAST(x'69ff' AS TEXT) WHERE row = 2",
     ],
 )
+@pytest.mark.sqlite
 def test_a_stored_document_that_differs_from_its_index_is_named(tmp_path: Path, damage: str) -> None:
     with opened(tmp_path / "data") as client:
         CollectionClient(client).add({"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"})

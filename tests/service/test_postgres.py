@@ -109,6 +109,7 @@ def test_a_model_is_trained_promoted_and_taken_back(address: str, tmp_path: Path
         assert wood.search("number 7")["model"]["version"] == 0
 
 
+@pytest.mark.sqlite
 def test_content_moves_there_and_back(address: str, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with opened(data) as client:
@@ -127,6 +128,7 @@ def test_content_moves_there_and_back(address: str, tmp_path: Path) -> None:
         assert added.ids("a new tree")[0] == "new"
 
 
+@pytest.mark.sqlite
 def test_the_command_moves_and_says_what_to_do_next(
     address: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +196,7 @@ def test_a_service_that_was_replaced_writes_no_more(address: str, tmp_path: Path
         assert shop.ids("copper lamp") == ["lamp"]
 
 
+@pytest.mark.sqlite
 def test_a_directory_with_contents_of_another_database_is_refused(
     postgres_server: PostgresServer, address: str, tmp_path: Path
 ) -> None:

@@ -108,6 +108,7 @@ def test_a_restored_directory_answers_as_before(client: TestClient, tmp_path: Pa
             assert state_hash(connection) == state
 
 
+@pytest.mark.sqlite
 def test_writes_during_the_copy_are_not_in_it_and_do_not_fail(client: TestClient, monkeypatch: Any) -> None:
     """The copy has the state of its start. A write between two steps neither waits for it nor starts it again."""
     notes = create(client, "notes")
@@ -238,6 +239,7 @@ def test_the_list_says_why_the_last_snapshot_failed(tmp_path: Path, monkeypatch:
         assert good(client.get("/v1/snapshots"))["last_failure"] is None
 
 
+@pytest.mark.sqlite
 def test_a_canceled_snapshot_leaves_nothing(client: TestClient, monkeypatch: Any) -> None:
     runtime = runtime_of(client)
     before = sorted(os.listdir(runtime.settings.data / "snapshots"))

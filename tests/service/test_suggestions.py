@@ -103,6 +103,7 @@ def test_a_request_that_is_not_as_documented_is_refused(shop: CollectionClient) 
     problem(shop.client.get("/v1/collections/nowhere/suggestions?q=a"), 404, "collection_not_found")
 
 
+@pytest.mark.sqlite
 def test_the_query_reads_a_range_of_the_index(shop: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[str] = []
     with runtime_of(shop.client).database.read() as connection:

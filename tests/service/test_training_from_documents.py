@@ -262,6 +262,7 @@ def test_a_request_without_enough_feedback_leaves_it_alone(client: TestClient) -
     assert wood.ended_run(by_itself["id"])["status"] == "succeeded"
 
 
+@pytest.mark.sqlite
 def test_settings_stored_by_an_earlier_release_lack_it(tmp_path: Path) -> None:
     with opened(tmp_path) as client:
         wood = create(client, "earlier")

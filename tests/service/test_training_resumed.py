@@ -278,7 +278,8 @@ def test_a_process_waits_for_the_end_of_its_predecessor(disturbed: Path, finishe
 def served(data: Path) -> Iterator[tuple[httpx.Client, "subprocess.Popen[str]"]]:
     """A service in a process of its own, which is killed at the end."""
     command = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--port", "0", "--json"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "SOFTSEEK_ENCODER": "hashing"}
+    found = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    environment = os.environ | {"PYTHONPATH": found, "SOFTSEEK_ENCODER": "hashing"}
     with subprocess.Popen(
         [*command, "--data", str(data)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     ) as process:

@@ -210,6 +210,7 @@ def test_keys_are_followed(pair: Pair) -> None:
     assert pair.worker.post("/v1/collections/default/search", json=search, headers=headers).status_code == 200
 
 
+@pytest.mark.sqlite
 def test_a_worker_cannot_write_to_the_database(pair: Pair) -> None:
     pair.follower.database.fetch("PRAGMA query_only=0", [])
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
