@@ -31,12 +31,14 @@ from service.http.body_limit import BodyLimit
 from service.http.compression import Compression
 from service.http.declared_routes import declared_routes
 from service.http.direct_answers import DirectAnswers
+from service.http.only_reads import OnlyReads
 from service.http.openapi import openapi, operation_id
 from service.http.overload import Overload
 from service.http.request_counter import RequestCounter
 from service.http.requests import MAX_BODY_BYTES
 from service.http.same_origin import SameOrigin
 from service.http.security_headers import SecurityHeaders
+from service.http.watermarks import Watermarks
 from service.judging import routes as judging
 from service.keys import actions as key_actions
 from service.keys import routes as keys
@@ -51,6 +53,7 @@ from service.runtime.log_lines import configure_logging
 from service.runtime.runtime import Runtime, going_on_a_full_disk
 from service.runtime.search_runtime import SearchRuntime
 from service.search import routes as search
+from service.searchers.searcher_runtime import SearcherRuntime
 from service.settings import Settings, origins_in
 from service.snapshots import routes as snapshots
 from service.snapshots.stored import delete_unfinished
@@ -125,6 +128,12 @@ def create_worker_app(settings: Settings, runtime: SearchRuntime) -> FastAPI:
     """Return the application of a worker, which answers searches, recommendations and suggestions."""
     app = _application()
     app.state.runtime, app.state.authority = runtime, SearchAuthority(runtime)
+    _add_reading_routes(app)
+    _add_middleware(app, settings, owner=False)
+    return app
+
+
+def _add_reading_routes(app: FastAPI) -> None:
     problems.install(app)
     app.include_router(search.router, max_body_size=MAX_BODY_BYTES)
     app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
@@ -132,6 +141,26 @@ def create_worker_app(settings: Settings, runtime: SearchRuntime) -> FastAPI:
     app.include_router(suggestions.router)
     app.include_router(health.router)
     app.add_middleware(DirectAnswers, answers={name: DIRECT[name] for name in ("search", "livez")})
+
+
+def create_searcher_app(settings: Settings, runtime: SearcherRuntime | None = None) -> FastAPI:
+    """Return the application of a searcher. Without a runtime, it opens its own at start and closes it at the end."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        opened = runtime if runtime is not None else await run_in_threadpool(lambda: SearcherRuntime.open(settings))
+        app.state.runtime, app.state.authority = opened, SearchAuthority(opened)
+        await run_in_threadpool(build_parser)
+        try:
+            yield
+        finally:
+            if runtime is None:
+                await run_in_threadpool(opened.close)
+
+    configure_logging(settings.log_level)
+    app = _application(lifespan)
+    _add_reading_routes(app)
+    app.add_middleware(OnlyReads)
     _add_middleware(app, settings, owner=False)
     return app
 
@@ -151,6 +180,7 @@ def _application(lifespan: Any = None) -> FastAPI:
 
 def _add_middleware(app: FastAPI, settings: Settings, owner: bool) -> None:
     """Add the middleware of every process; the last that is added is the first that sees a request."""
+    app.add_middleware(Watermarks, find=lambda scope: getattr(scope["app"].state, "runtime", None))
     app.add_middleware(Compression)
     app.add_middleware(BodyLimit)
     app.add_middleware(Overload, is_full=_is_full)

@@ -39,6 +39,11 @@ class Settings(BaseSettings):
         description="The address of a PostgreSQL database, `postgresql+psycopg://USER:PASSWORD@HOST/NAME`."
         " Without a value: SQLite in the data directory.",
     )
+    role: Literal["all", "writer", "searcher"] = Field(
+        "all",
+        description="`searcher`: answer searches alone, from a copy of the PostgreSQL database in the data directory."
+        " `writer` is `all` with a PostgreSQL database.",
+    )
     host: str = Field("127.0.0.1", description="The address to listen on.")
     allowed_hosts: str = Field(
         "localhost", description="Further names that clients may use for this service, by comma; `*` is every name."

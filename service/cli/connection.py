@@ -198,7 +198,16 @@ def open_runtime(settings: "Settings", new: bool = False, serves: bool = False) 
 
         if serves:  # the files of the encoder are checked and read without the interpreter's lock
             threading.Thread(target=import_module, args=("service.app",), daemon=True).start()
-        runtime = Runtime.open(settings, new=new)
+        if serves and settings.role != "all" and settings.database is None:
+            raise Failure(
+                USAGE, f"--role {settings.role} needs SOFTSEEK_DATABASE, the address of a PostgreSQL database"
+            )
+        if serves and settings.role == "searcher":
+            from service.searchers.searcher_runtime import SearcherRuntime  # its driver is optional
+
+            runtime: Runtime = SearcherRuntime.open(settings)
+        else:
+            runtime = Runtime.open(settings, new=new)
     try:
         yield runtime
     finally:

@@ -80,6 +80,9 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    role: Annotated[
+        str | None, typer.Option(help="all, writer or searcher; by default all.", show_default=False)
+    ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen beyond this machine, or behind a proxy, without API keys.")
     ] = False,
@@ -96,13 +99,13 @@ def serve(
     allow_many_open_files()
     limit_arenas()
     stop = StopSignal()
-    settings = settings_from(data=data, host=host, port=port, workers=workers, insecure=insecure or None)
+    settings = settings_from(data=data, host=host, port=port, workers=workers, role=role, insecure=insecure or None)
     listening = bind(settings.host, settings.port)
     with listening, collections_paused(), open_runtime(settings, new, serves=True) as runtime:
         protect(runtime, listening, make_admin_key)
         listening.listen(BACKLOG)  # connections before the server's start wait
         announce(settings, listening, json_out)
-        if settings.processes == 1:
+        if settings.processes == 1 or settings.role == "searcher":
             serve_alone(settings, runtime, listening, stop)
         else:
             serve_with_workers(settings, runtime, listening, stop)
@@ -112,12 +115,15 @@ def serve_alone(settings: "Settings", runtime: "Runtime", listening: socket.sock
     """Answer all requests in this process."""
     import uvicorn
 
-    from service.app import create_app
+    from service.app import create_app, create_searcher_app
     from service.http.connection import Patience, bounded
     from service.http.server import server_config
+    from service.searchers.searcher_runtime import SearcherRuntime
 
     connections = bounded(Patience(settings.max_connections), lambda: runtime.search_pool.free_places)
-    stop.server = uvicorn.Server(server_config(create_app(settings, runtime), connections))
+    is_searcher = isinstance(runtime, SearcherRuntime)
+    app = create_searcher_app(settings, runtime) if is_searcher else create_app(settings, runtime)
+    stop.server = uvicorn.Server(server_config(app, connections))
     leave_out_what_exists()
     stop.server.run(sockets=[listening])
 

@@ -79,7 +79,7 @@ async def readyz(request: Request, asking: Asking) -> dict[str, Any]:
     body["degraded"] = {name: reasons for name, reasons in degraded.items() if reasons}
     if runtime.workers is not None:
         body["workers"] = {"ready": runtime.workers.ready, "wanted": runtime.workers.count}
-    return body
+    return body | runtime.standing
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
@@ -91,6 +91,9 @@ def metrics(runtime: Running) -> Response:
         f'softseek_documents{{collection="{name}"}} {state.generation.count}\n'.encode()
         for name, state in sorted(runtime.collections.items())
     ]
+    for values in runtime.standing.values():
+        for name, value in values.items():
+            lines.append(f"# TYPE softseek_searcher_{name} gauge\nsoftseek_searcher_{name} {value or 0}\n".encode())
     if snapshots := stored_snapshots(runtime.settings.data):
         newest = datetime.fromisoformat(snapshots[0].made_at).timestamp()
         lines.append(b"# TYPE softseek_newest_snapshot_timestamp_seconds gauge\n")

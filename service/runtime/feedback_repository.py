@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Select, Text, cast, exists, insert, select
-from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects import postgresql, sqlite
 
 from index.records import Floats, KeyKind
 from service.storage.checksums import row_checksum
@@ -125,7 +125,8 @@ def insert_impressions(connection: Connection, rows: Sequence[dict[str, Any]]) -
         values = [tuple(row[name] for name in IMPRESSION_FIELDS) for row in stored]
         connection.exec_driver_sql(INSERT_IMPRESSION, values)
     else:
-        connection.execute(insert(Impression), rows)
+        once = postgresql.insert(Impression).on_conflict_do_nothing()  # a searcher may deliver an impression again
+        connection.execute(once, rows)
 
 
 def _streamed(connection: Connection, wanted: Select[*tuple[Any, ...]]) -> Iterator[Any]:

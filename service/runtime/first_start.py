@@ -17,6 +17,8 @@ CONTENTS = ("models", "indexes", "imports", "staging")
 OUR_TABLES = {"alembic_version", "collections"}
 IDENTITY = "database-identity"
 """The file with the identity of the PostgreSQL database that the contents are of."""
+NOTE = "replicated"
+"""The table of SQLite with the position of a searcher: its database is a copy."""
 ASIDE = "set-aside"
 """The folder of what `start_anew` moves aside, followed by the time."""
 
@@ -46,12 +48,17 @@ class DatabasePresent(Exception):
         super().__init__(f"the data directory {directory} has a database; --new is for a directory that lost it")
 
 
-def require_database(directory: Path) -> None:
+def require_database(directory: Path, copy: bool = False) -> None:
     """Raise DatabaseLost if the directory has contents, but no database with our tables. The caller owns the directory.
 
-    Raises OtherDatabase if the contents are of a PostgreSQL database. A write-ahead log without its database counts as
-    contents: SQLite would delete it.
+    copy: whether the database is the copy of a searcher. Raises OtherDatabase if it is of another kind, or if the
+    contents are of a PostgreSQL database. A write-ahead log without its database counts as contents: SQLite would
+    delete it.
     """
+    if copy and ((directory / IDENTITY).exists() or _is_copy(directory) is False):
+        raise OtherDatabase(directory, "a service", "give the searcher a directory of its own")
+    if not copy and _is_copy(directory):
+        raise OtherDatabase(directory, "a searcher", "start it with --role searcher, or use another directory")
     reason = _loss(directory)
     if reason is not None and _contents(directory):
         if (directory / IDENTITY).exists():
@@ -64,6 +71,8 @@ def require_database_of(directory: Path, identity: str) -> None:
 
     The caller owns the directory, which is of this database from now on.
     """
+    if _is_copy(directory):
+        raise OtherDatabase(directory, "a searcher", "start it with --role searcher, or use another directory")
     if (directory / DATABASE_FILE).exists():
         advice = f"`softseek move` copies it to PostgreSQL; without SOFTSEEK_DATABASE, {DATABASE_FILE} is served"
         raise OtherDatabase(directory, DATABASE_FILE, advice)
@@ -118,6 +127,12 @@ def _loss(directory: Path) -> str | None:
         return "is empty"
     tables = _tables(path)
     return None if tables is None or tables >= OUR_TABLES else "has no tables of Softseek"
+
+
+def _is_copy(directory: Path) -> bool | None:
+    """Return whether the database of a directory is the copy of a searcher; None without a database."""
+    tables = _tables(directory / DATABASE_FILE) if (directory / DATABASE_FILE).exists() else None
+    return NOTE in tables if tables else None
 
 
 def _tables(path: Path) -> set[str] | None:

@@ -65,8 +65,9 @@ class Runtime(SearchRuntime):
 
     def __init__(self, settings: Settings, lock: OwnerLock, database: Database, encoder: Encoder) -> None:
         super().__init__(settings, database, encoder)
+        self.epoch = database.epoch
         self.jobs = Jobs(database, settings.max_tasks)
-        self.impressions = ImpressionLog(database)
+        self.impressions = self._log_of_impressions()
         self.training = TrainingSupervisor()
         self.collections: dict[str, CollectionState] = {}
         self.collections_lock = threading.RLock()
@@ -106,7 +107,7 @@ class Runtime(SearchRuntime):
             if settings.database_address is not None:
                 with database.read() as connection:
                     require_database_of(settings.data, identity_of(connection))
-            runtime = cls(settings, lock, database, encoder or _encoder_of(settings))
+            runtime = cls(settings, lock, database, encoder or encoder_of(settings))
         except BaseException:
             if database is not None:
                 with suppress(Exception):  # a file that is no database cannot be closed in order either
@@ -119,6 +120,9 @@ class Runtime(SearchRuntime):
             runtime.close()
             raise
         return runtime
+
+    def _log_of_impressions(self) -> ImpressionLog:
+        return ImpressionLog(self.database)
 
     def close(self) -> None:
         """Stop all work, save the indexes, checkpoint the database and unlock the data directory."""
@@ -252,7 +256,8 @@ def going_on_a_full_disk() -> Iterator[None]:
         log.warning("disk_full", reason=str(error))
 
 
-def _encoder_of(settings: Settings) -> Encoder:
+def encoder_of(settings: Settings) -> Encoder:
+    """Load the encoder of the settings."""
     encoder = load_encoder(settings.encoder, settings.encoder_precision, settings.data / ENCODERS)
     log.info("encoder_loaded", encoder=settings.encoder, precision=encoder.precision)
     return encoder

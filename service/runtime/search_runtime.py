@@ -48,6 +48,8 @@ class SearchRuntime:
         self.aliases: dict[str, str] = {}
         """Alias -> name of its collection. The collection may have been deleted."""
         self.keyring = Keyring()
+        self.epoch = 0
+        """The number of services that have begun to write to the database; 0 for SQLite, which has one."""
         self.search_pool = SearchPool(settings.search_threads, settings.search_queue, _one_native_thread)
         self._encode_query = lru_cache(CACHED_QUERIES)(self._encode_one)
 
@@ -62,6 +64,20 @@ class SearchRuntime:
         if state is None:
             raise not_found("collection")
         return state
+
+    def state_of(self, name: str) -> tuple[str, int, int] | None:
+        """Return the name of a collection, the epoch and the watermark of its generation; None if it is unknown."""
+        state = self.find_collection(name)
+        return None if state is None else (state.name, self.epoch, state.generation.watermark)
+
+    def wait_for(self, reached: Callable[[], bool], seconds: float) -> bool:
+        """Wait until a condition on the collections holds. A process that writes has nothing to wait for."""
+        return reached()
+
+    @property
+    def standing(self) -> dict[str, Any]:
+        """What `/readyz` tells of a searcher; empty for other processes."""
+        return {}
 
     def query_vector(self, text: str) -> Floats:
         """Return the unit vector (D,) of a query text."""

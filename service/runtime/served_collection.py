@@ -20,6 +20,8 @@ from service.runtime.rules import Rulebook
 
 COMMITS_MISSING = "commits_missing"
 """The database lacks changes that an earlier process committed."""
+COPY_IS_OLD = "copy_is_old"
+"""A searcher does not reach the database, so later changes are unknown to it."""
 INDEX_BEHIND = "index_behind"
 """The index lacks committed changes, because it could not be written."""
 
@@ -52,6 +54,8 @@ class ServedCollection(ABC):
     """The words that the encoder knows. They are not corrected in queries."""
     field_columns: object = None
     """The values of filterable fields, which `service.search.field_columns` makes at the first use."""
+    is_old = False
+    """Whether the copy of a searcher has not been compared with the database for some seconds."""
     behind = False
     """Whether the index lacks a change that is committed to the database."""
     missing_changes = 0
@@ -97,7 +101,8 @@ class ServedCollection(ABC):
     def degraded_by(self, serving: Serving) -> tuple[str, ...]:
         """Return why answers by this model are less than they should be."""
         missing = (COMMITS_MISSING,) if self.missing_changes else ()
-        return (*serving.degraded, *missing, *((INDEX_BEHIND,) if self.behind else ()))
+        old = (COPY_IS_OLD,) if self.is_old else ()
+        return (*serving.degraded, *missing, *((INDEX_BEHIND,) if self.behind else ()), *old)
 
     def require_encoder(self, encoder: Encoder) -> None:
         """Raise EncoderMismatch unless this encoder made the collection's keys."""

@@ -106,6 +106,9 @@ class DatabaseReader(ABC):
 class Database(DatabaseReader):
     """Reads and writes a database: `write` runs one transaction at a time."""
 
+    epoch = 0
+    """The number of services that have begun to write to it, this one included; 0 where there can be only one."""
+
     @abstractmethod
     def write(self) -> AbstractContextManager[Connection]:
         """Give the writing connection inside a transaction. The commit is durable when the context ends."""

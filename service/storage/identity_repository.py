@@ -12,6 +12,11 @@ def identity_of(connection: Connection) -> str:
     return str(connection.execute(select(Identity.id)).scalar_one())
 
 
+def epoch_of(connection: Connection) -> int:
+    """Return the number of services that have begun to write to the database."""
+    return int(connection.execute(select(Identity.epoch)).scalar_one())
+
+
 def begin_epoch(connection: Connection) -> int:
     """Count a further service that writes, and return its number. The first one makes the identity."""
     found = connection.execute(select(Identity.id, Identity.epoch).with_for_update()).one_or_none()

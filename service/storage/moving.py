@@ -4,7 +4,7 @@ Values are copied as they are stored: JSON as its text, so that the checksums of
 newest schema. A row that differs from what its column holds, as a damaged row may, is refused by PostgreSQL.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Connection, Integer, Table, Text, text
@@ -18,16 +18,21 @@ ROWS_AT_ONCE = 500
 Value = Callable[[Any], Any]
 
 
-def copy_rows(source: Connection, target: Connection, advance: Callable[[int], None] = lambda _count: None) -> None:
+def copy_rows(
+    source: Connection,
+    target: Connection,
+    advance: Callable[[int], None] = lambda _count: None,
+    only: Collection[str] | None = None,
+) -> None:
     """Copy the rows of all tables into the tables of a new database. The caller commits.
 
     source: on a single snapshot. advance: called with the number of further rows. An error that it raises ends the
-    copy.
+    copy. only: names of tables; None: all but the identity.
     """
     for table in Base.metadata.sorted_tables:
-        if table is Identity.__table__:
+        if table is Identity.__table__ or (only is not None and table.name not in only):
             continue  # both go on separately, so that no index of one is taken for an index of the other
-        statement = _insertion(target, table)
+        statement = insertion(target, table)
         for rows in _parts(source, target, table):
             target.exec_driver_sql(statement, rows)
             advance(len(rows))
@@ -36,12 +41,21 @@ def copy_rows(source: Connection, target: Connection, advance: Callable[[int], N
 
 def _parts(source: Connection, target: Connection, table: Table) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the rows of a table, ROWS_AT_ONCE at a time, as the target takes them."""
-    converters = [_converter(source, target, column) for column in table.columns]
-    names = ", ".join(_read(source, column) for column in table.columns)
     options = {"yield_per": ROWS_AT_ONCE}
-    found = source.exec_driver_sql(f'SELECT {names} FROM "{table.name}"', execution_options=options)
+    found = source.exec_driver_sql(selection(source, table), execution_options=options)
     for rows in found.partitions():
-        yield [tuple(convert(value) for convert, value in zip(converters, row, strict=True)) for row in rows]
+        yield converted(source, target, table, rows)
+
+
+def selection(source: Connection, table: Table) -> str:
+    """Return the statement that reads the rows of a table as they are stored."""
+    return f'SELECT {", ".join(_read(source, column) for column in table.columns)} FROM "{table.name}"'
+
+
+def converted(source: Connection, target: Connection, table: Table, rows: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Return rows that `selection` has read as the target takes them."""
+    converters = [_converter(source, target, column) for column in table.columns]
+    return [tuple(convert(value) for convert, value in zip(converters, row, strict=True)) for row in rows]
 
 
 def _read(source: Connection, column: Column[Any]) -> str:
@@ -63,7 +77,8 @@ def _converter(source: Connection, target: Connection, column: Column[Any]) -> V
     return lambda value: None if value is None else change(value)
 
 
-def _insertion(target: Connection, table: Table) -> str:
+def insertion(target: Connection, table: Table) -> str:
+    """Return the statement that inserts a row of a table."""
     names = ", ".join(f'"{column.name}"' for column in table.columns)
     mark = "?" if is_sqlite(target) else "%s"
     return f'INSERT INTO "{table.name}" ({names}) VALUES ({", ".join([mark] * len(table.columns))})'

@@ -18,6 +18,7 @@ import psycopg
 from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, text
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from service.storage.change_log import forget_old_changes, make_change_log
 from service.storage.checksums import as_json
 from service.storage.database import (
     Database,
@@ -46,9 +47,9 @@ class PostgresReader(DatabaseReader):
 
     def __init__(self, address: str) -> None:
         """address: a URL that begins with postgresql+psycopg://."""
-        self._readers = _engine(address, poolclass=QueuePool, pool_size=READERS, pool_pre_ping=True).execution_options(
-            isolation_level="REPEATABLE READ", postgresql_readonly=True
-        )
+        self._readers = engine_of(
+            address, poolclass=QueuePool, pool_size=READERS, pool_pre_ping=True
+        ).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._of_threads = ThreadConnections(lambda: _reading_connection(address))
 
     @contextmanager
@@ -85,10 +86,9 @@ class PostgresDatabase(PostgresReader, Database):
         """data: the data directory. Raises DatabaseUnreachable, and DatabaseOwned if another service writes."""
         super().__init__(address)
         self._data = data
-        self._epoch: int | None = None
         self._write_lock = threading.RLock()
         self._timeline = 0
-        self._writer = _engine(address, poolclass=StaticPool, pool_pre_ping=True)
+        self._writer = engine_of(address, poolclass=StaticPool, pool_pre_ping=True)
         event.listen(self._writer, "connect", self._own)
         try:
             self._writer.connect().close()
@@ -114,8 +114,10 @@ class PostgresDatabase(PostgresReader, Database):
             if (encoding := connection.execute(text("SHOW server_encoding")).scalar()) != "UTF8":
                 raise UnsuitableDatabase(f"the database has the encoding {encoding}; it must have UTF8")
             migrate(connection, self._data)
+            make_change_log(connection)
+            forget_old_changes(connection)
             epoch = begin_epoch(connection)
-        self._epoch = epoch
+        self.epoch = epoch
 
     def _own(self, connection: psycopg.Connection[Any], _record: Any) -> None:
         """Take the lock of the writer for a new connection, also after the server was restarted or replaced.
@@ -134,7 +136,7 @@ class PostgresDatabase(PostgresReader, Database):
 
     def _require_epoch(self, connection: Connection) -> None:
         """Raise DatabaseOwned if another service has written since: what this one has in memory is out of date."""
-        if self._epoch is not None and not is_of_epoch(connection, self._epoch):
+        if self.epoch and not is_of_epoch(connection, self.epoch):
             raise DatabaseOwned("another service has written to the database since; restart this one")
 
     def scrub(self) -> None:
@@ -148,7 +150,7 @@ class PostgresDatabase(PostgresReader, Database):
             self._writer.dispose()
 
 
-def _connected(address: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
+def connected(address: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
     """Return a new connection. The address is libpq's: it may name several servers, and what they must be."""
     try:
         return psycopg.connect(address.replace("+psycopg", "", 1), **OPTIONS, **options)
@@ -157,7 +159,7 @@ def _connected(address: str, **options: Any) -> psycopg.Connection[tuple[Any, ..
 
 
 def _reading_connection(address: str) -> psycopg.Connection[tuple[Any, ...]]:
-    connection = _connected(address, autocommit=True)
+    connection = connected(address, autocommit=True)
     connection.read_only = True
     return connection
 
@@ -175,14 +177,17 @@ def _with_its_parameters(statement: str) -> str:
     return statement.replace("%", "%%").replace("?", "%s")
 
 
-def _engine(address: str, **pool: Any) -> Engine:
+def engine_of(address: str, target_session_attrs: str | None = None, **pool: Any) -> Engine:
+    """Return an engine. target_session_attrs: what the server must be, of several that the address may name."""
+    wanted = {} if target_session_attrs is None else {"target_session_attrs": target_session_attrs}
     engine = create_engine(
         "postgresql+psycopg://",
-        creator=lambda: _connected(address),
+        creator=lambda: connected(address, **wanted),
         json_serializer=as_json,
         hide_parameters=True,  # errors in the log name no client and no query
         **pool,
     )
+    engine.dialect.use_insertmanyvalues_wo_returning = True  # one statement, and one entry of the change log, for many
     event.listen(engine, "handle_error", _name_error)
     return engine
 

@@ -15,6 +15,7 @@ from service.runtime.key_repository import known_keys
 from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.search_runtime import SearchRuntime
 from service.settings import Settings
+from service.storage.identity_repository import epoch_of
 from service.storage.opening import open_reader
 from service.workers.cells import NO_POSITION, Cells
 from service.workers.journal import JournalReader
@@ -37,6 +38,9 @@ class WorkerRuntime(SearchRuntime):
     ) -> None:
         """folder: of the feed. worker: the number of this process."""
         super().__init__(settings, open_reader(settings.data, settings.database_address), encoder)
+        if settings.database_address is not None:
+            with self.database.read() as connection:
+                self.epoch = epoch_of(connection)
         self.impressions = self.outbox = outbox
         self.collections = {}
         self._by_id: dict[int, MirroredCollection] = {}

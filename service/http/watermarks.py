@@ -1,0 +1,79 @@
+"""Middleware: each answer about a collection names the state that it is of, and a request may require a state.
+
+The header is COLLECTION:EPOCH:NUMBER. The number counts the visible changes of the collection; the epoch counts the
+services that have begun to write to the database, so that a number of another history is not taken for one of this.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.http.problems import Problem, answer
+
+HEADER = b"x-softseek-watermark"
+OF_COLLECTION = re.compile(r"/v1/collections/([^/]+)(?:/.*)?")
+WATERMARK = re.compile(rb"([A-Za-z0-9][A-Za-z0-9_-]{0,127}):([0-9]{1,18}):([0-9]{1,18})")
+WAIT_SECONDS = 1.0
+
+
+class States(Protocol):
+    """The states of the collections of a process."""
+
+    def state_of(self, name: str) -> tuple[str, int, int] | None:
+        """Return the name of a collection, the epoch and its number; None for an unknown collection."""
+
+    def wait_for(self, reached: Callable[[], bool], seconds: float) -> bool:
+        """Wait until a condition on the states holds; return whether it does."""
+
+
+class Watermarks:
+    """find: returns the states, None before the start."""
+
+    def __init__(self, app: ASGIApp, find: Callable[[Scope], States | None]) -> None:
+        self._app, self._find = app, find
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked = OF_COLLECTION.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        states = self._find(scope) if asked else None
+        if asked is None or states is None:
+            await self._app(scope, receive, send)
+            return
+        wanted = [value for name, value in scope["headers"] if name == HEADER]
+        if wanted and (problem := await _problem(states, asked[1], wanted)):
+            await answer(problem, scope["path"])(scope, receive, send)
+            return
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start" and (state := states.state_of(asked[1])):
+                message["headers"] = [*message["headers"], (HEADER, ":".join(map(str, state)).encode())]
+            await send(message)
+
+        await self._app(scope, receive, sent)
+
+
+async def _problem(states: States, name: str, wanted: list[bytes]) -> Problem | None:
+    """Return why a request that requires a state is not answered, after a wait; None if the state is reached."""
+    parsed = WATERMARK.fullmatch(wanted[0]) if len(wanted) == 1 else None
+    if parsed is None:
+        return Problem(422, "invalid_request", "X-Softseek-Watermark must be a watermark that an answer had")
+    collection, epoch, number = parsed[1].decode(), int(parsed[2]), int(parsed[3])
+
+    def has_reached() -> bool:
+        state = states.state_of(name)
+        return state is not None and state[1] == epoch and state[2] >= number
+
+    if has_reached() or await run_in_threadpool(states.wait_for, has_reached, WAIT_SECONDS):
+        return None
+    state = states.state_of(name)
+    if state is None:
+        return None  # the request itself gets the error
+    if state[0] != collection:
+        return Problem(422, "invalid_request", "X-Softseek-Watermark is of another collection")
+    if state[1] != epoch:
+        detail = "the watermark is of another epoch: what it stood for may be gone; go on without it"
+        return Problem(409, "other_epoch", detail)
+    detail = "this process has not reached the watermark yet"
+    return Problem(503, "watermark_not_reached", detail, headers={"Retry-After": "1"})
