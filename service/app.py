@@ -53,7 +53,6 @@ from service.runtime.log_lines import configure_logging
 from service.runtime.runtime import Runtime, going_on_a_full_disk
 from service.runtime.search_runtime import SearchRuntime
 from service.search import routes as search
-from service.searchers.searcher_runtime import SearcherRuntime
 from service.settings import Settings, origins_in
 from service.snapshots import routes as snapshots
 from service.snapshots.stored import delete_unfinished
@@ -126,14 +125,17 @@ def create_app(
 
 def create_worker_app(settings: Settings, runtime: SearchRuntime) -> FastAPI:
     """Return the application of a worker, which answers searches, recommendations and suggestions."""
-    app = _application()
+    app = create_reading_app(settings)
     app.state.runtime, app.state.authority = runtime, SearchAuthority(runtime)
-    _add_reading_routes(app)
-    _add_middleware(app, settings, owner=False)
     return app
 
 
-def _add_reading_routes(app: FastAPI) -> None:
+def create_reading_app(settings: Settings, lifespan: Any = None, refuses_others: bool = False) -> FastAPI:
+    """Return an application that answers the requests that read. `app.state` lacks its runtime and its authority.
+
+    refuses_others: whether other requests are refused with 421.
+    """
+    app = _application(lifespan)
     problems.install(app)
     app.include_router(search.router, max_body_size=MAX_BODY_BYTES)
     app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
@@ -141,26 +143,8 @@ def _add_reading_routes(app: FastAPI) -> None:
     app.include_router(suggestions.router)
     app.include_router(health.router)
     app.add_middleware(DirectAnswers, answers={name: DIRECT[name] for name in ("search", "livez")})
-
-
-def create_searcher_app(settings: Settings, runtime: SearcherRuntime | None = None) -> FastAPI:
-    """Return the application of a searcher. Without a runtime, it opens its own at start and closes it at the end."""
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        opened = runtime if runtime is not None else await run_in_threadpool(lambda: SearcherRuntime.open(settings))
-        app.state.runtime, app.state.authority = opened, SearchAuthority(opened)
-        await run_in_threadpool(build_parser)
-        try:
-            yield
-        finally:
-            if runtime is None:
-                await run_in_threadpool(opened.close)
-
-    configure_logging(settings.log_level)
-    app = _application(lifespan)
-    _add_reading_routes(app)
-    app.add_middleware(OnlyReads)
+    if refuses_others:
+        app.add_middleware(OnlyReads)
     _add_middleware(app, settings, owner=False)
     return app
 

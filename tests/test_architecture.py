@@ -26,7 +26,7 @@ FLOORS: dict[int, str] = {
     " service.training",
     10: "service.erasures service.exports service.judging service.operations service.recommend service.web",
     11: "service.app service.demo",
-    12: "service.workers",
+    12: "service.searchers service.workers",
     13: "service.cli",
 }
 """Floor -> its folders, and the modules that stand beside them. The files of a folder may import each other."""
@@ -45,7 +45,10 @@ WITHOUT_SQL = (
     "service.snapshots", "service.suggestions", "service.tasks", "service.training", "service.web",
     "service.workers",
 )  # fmt: skip
-"""Folders and modules of the service whose SQL stands in modules named `*repository`. `service.storage` is not here."""
+"""Folders and modules of the service whose SQL stands in modules named `*repository`.
+
+`service.storage` is not here, nor is `service.searchers`, which copies rows of all tables.
+"""
 SQL_TYPES = {"sqlalchemy.Connection", "sqlalchemy.Row", "sqlalchemy.RowMapping", "sqlalchemy.exc.SQLAlchemyError"}
 """Names that any module may import: types of connections and rows, for annotations, and the error to catch."""
 

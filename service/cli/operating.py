@@ -115,14 +115,17 @@ def serve_alone(settings: "Settings", runtime: "Runtime", listening: socket.sock
     """Answer all requests in this process."""
     import uvicorn
 
-    from service.app import create_app, create_searcher_app
+    from service.app import create_app
     from service.http.connection import Patience, bounded
     from service.http.server import server_config
+    from service.searchers.searcher_app import create_searcher_app
     from service.searchers.searcher_runtime import SearcherRuntime
 
     connections = bounded(Patience(settings.max_connections), lambda: runtime.search_pool.free_places)
-    is_searcher = isinstance(runtime, SearcherRuntime)
-    app = create_searcher_app(settings, runtime) if is_searcher else create_app(settings, runtime)
+    if isinstance(runtime, SearcherRuntime):
+        app = create_searcher_app(settings, runtime)
+    else:
+        app = create_app(settings, runtime)
     stop.server = uvicorn.Server(server_config(app, connections))
     leave_out_what_exists()
     stop.server.run(sockets=[listening])

@@ -61,6 +61,12 @@ async def _problem(states: States, name: str, wanted: list[bytes]) -> Problem | 
         return Problem(422, "invalid_request", "X-Softseek-Watermark must be a watermark that an answer had")
     collection, epoch, number = parsed[1].decode(), int(parsed[2]), int(parsed[3])
 
+    state = states.state_of(name)
+    if state is None:
+        return None  # the request itself gets the error
+    if state[0] != collection:
+        return Problem(422, "invalid_request", "X-Softseek-Watermark is of another collection")
+
     def has_reached() -> bool:
         state = states.state_of(name)
         return state is not None and state[1] == epoch and state[2] >= number
@@ -68,11 +74,7 @@ async def _problem(states: States, name: str, wanted: list[bytes]) -> Problem | 
     if has_reached() or await run_in_threadpool(states.wait_for, has_reached, WAIT_SECONDS):
         return None
     state = states.state_of(name)
-    if state is None:
-        return None  # the request itself gets the error
-    if state[0] != collection:
-        return Problem(422, "invalid_request", "X-Softseek-Watermark is of another collection")
-    if state[1] != epoch:
+    if state is None or state[1] != epoch:
         detail = "the watermark is of another epoch: what it stood for may be gone; go on without it"
         return Problem(409, "other_epoch", detail)
     detail = "this process has not reached the watermark yet"

@@ -20,7 +20,7 @@ from service.storage.opening import open_reader
 from service.workers.cells import NO_POSITION, Cells
 from service.workers.journal import JournalReader
 from service.workers.messages import Outbox
-from service.workers.mirrored_collection import MirroredCollection
+from service.workers.mirrored_collection import MirroredCollection, NotMirrored
 
 LOOK_SECONDS = 0.01
 RETRY_SECONDS = 0.5
@@ -91,6 +91,12 @@ class WorkerRuntime(SearchRuntime):
         """Return whether requests that read a collection are answered here."""
         state = self.find_collection(collection)
         return state is not None and isinstance(state, MirroredCollection) and state.is_ready
+
+    def state_of(self, name: str) -> tuple[str, int, int] | None:
+        try:
+            return super().state_of(name)
+        except NotMirrored:  # the process of the data directory answers
+            return None
 
     def close(self) -> None:
         """End the threads."""

@@ -1,0 +1,277 @@
+"""Searchers: processes that answer from a copy of the PostgreSQL database, which follows its change log."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import text
+
+from benchmarks.postgres import PostgresServer
+from service.runtime.first_start import OtherDatabase
+from service.runtime.runtime import Runtime
+from service.searchers.searcher_app import create_searcher_app
+from service.searchers.searcher_runtime import SearcherRuntime
+from service.settings import Settings
+from service.storage.change_log import continues, newest_position
+from service.storage.database import UnsuitableDatabase
+from tests.faults.workloads import put_model_file
+from tests.service.authorised import Keys, bearer
+from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
+from tests.service.test_checksums import filled
+
+HEADER = "X-Softseek-Watermark"
+QUERIES = ("old oak", "young", "Old tree", "nothing of it", "elm")
+
+
+@pytest.fixture
+def address(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> str:
+    return postgres_server.database(request.node.name[:50])
+
+
+@contextmanager
+def searching(data: Path, address: str) -> Iterator[TestClient]:
+    """Yield a client of a searcher."""
+    settings = Settings(encoder="hashing", data=data, log_level="warning", role="searcher", database=address)
+    with TestClient(create_searcher_app(settings), raise_server_exceptions=False) as client:
+        yield client
+
+
+def searcher_of(client: TestClient) -> SearcherRuntime:
+    runtime = runtime_of(client)
+    assert isinstance(runtime, SearcherRuntime)
+    return runtime
+
+
+def until(look: Callable[[], Any]) -> Any:
+    """Return the first value of a function that is true, within a minute."""
+    end = time.monotonic() + 60
+    while not (found := look()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return found
+
+
+def caught_up(writer: TestClient, client: TestClient) -> None:
+    """Return when a searcher has all that the writer has committed."""
+    with runtime_of(writer).database.read() as connection:
+        newest = newest_position(connection)
+    until(lambda: searcher_of(client).position == newest)
+
+
+def answers(client: TestClient, name: str = "wood", has_numbers: bool = True) -> list[Any]:
+    """Return the answers to all queries but what differs between two searches."""
+    wood = CollectionClient(client, name)
+    found = [wood.search(query, explain=True, log=False, limit=50) for query in QUERIES]
+    if has_numbers:
+        found += [wood.search(query, filter="n >= 1", log=False) for query in QUERIES]
+    return [[one["hits"], one["model"], one["generation"], one["degraded"]] for one in found]
+
+
+def test_a_searcher_answers_as_the_writer_through_every_change(address: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "writer", database=address) as writer:
+        wood = filled(writer)
+        with searching(tmp_path / "one", address) as one, searching(tmp_path / "two", address) as two:
+
+            def same() -> None:
+                for client in (one, two):
+                    caught_up(writer, client)
+                    assert answers(client) == answers(writer)
+
+            same()
+            wood.add({"id": "ash", "text": "an old ash", "metadata": {"n": 4}}, {"id": "fir", "text": "a young fir"})
+            same()
+            wood.add({"id": "ash", "text": "an ash that is not old", "metadata": {"n": 5}})
+            same()
+            wood.judge("elm", "fir", 4)
+            wood.act("ash", query_id=wood.search("Old tree")["query_id"])
+            same()
+            wood.judge("elm", "fir", None)
+            good(writer.patch(f"{wood.path}/documents/ash", json={"metadata": {"n": 1}}))
+            same()
+            assert writer.delete(f"{wood.path}/documents/fir").status_code == 204
+            same()
+            rule = {"query": {"contains": "old"}, "pin": [{"id": "ash", "position": 1}]}
+            assert writer.put(f"{wood.path}/rules/r", json=rule).is_success
+            same()
+            good(writer.put(wood.path, json={"memory_half_life_days": 30, "memory_max_mb": 1, "stop_words": ["of"]}))
+            assert writer.put(f"{wood.path}/synonyms/s", json={"words": ["elm", "ash"]}).is_success
+            same()
+            create(writer, "other").add({"id": "elm", "text": "another elm"})
+            good(writer.post("/v1/collections/swap", json={"a": "other", "b": "wood"}))
+            for client in (one, two):
+                caught_up(writer, client)
+                assert answers(client, "other") == answers(writer, "other")
+                assert answers(client, has_numbers=False) == answers(writer, has_numbers=False)
+            assert writer.delete("/v1/collections/other").status_code == 202
+            until(lambda: one.post("/v1/collections/other/search", json={"q": "elm"}).status_code == 404)
+
+
+def test_a_promotion_and_a_rollback_reach_the_searcher(address: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "writer", database=address) as writer:
+        wood = CollectionClient(writer)
+        wood.add({"id": "oak", "text": "an old oak"}, {"id": "elm", "text": "a young elm"})
+        with searching(tmp_path / "one", address) as one:
+            assert CollectionClient(one).search("elm", log=False)["model"]["version"] == 0
+            version = put_model_file(writer, 3.0)
+            good(writer.put(f"{wood.path}/models/aliases/champion", json={"version": version, "force": True}))
+            caught_up(writer, one)
+            assert answers(one, "default", False) == answers(writer, "default", False)
+            assert CollectionClient(one).search("elm", log=False)["model"]["version"] == version
+            good(writer.put(f"{wood.path}/models/aliases/champion", json={"version": 0, "force": True}))
+            caught_up(writer, one)
+            assert CollectionClient(one).search("elm", log=False)["model"]["version"] == 0
+
+
+def test_a_searcher_starts_and_answers_without_the_database_and_says_so(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path / "writer", database=address) as writer:
+        filled(writer)
+        expected = [one[0] for one in answers(writer)]
+    with searching(tmp_path / "one", address) as one:
+        assert [found[0] for found in answers(one)] == expected
+    monkeypatch.setattr("service.searchers.searcher_runtime.OLD_SECONDS", 0.0)
+    with searching(tmp_path / "one", address.replace("127.0.0.1:", "127.0.0.1:1")) as one:
+        until(lambda: CollectionClient(one, "wood").search("elm")["degraded"] == ["copy_is_old"])
+        assert [found[0] for found in answers(one)] == expected
+        standing = good(one.get("/readyz"))["searcher"]
+        assert standing["age_seconds"] is None
+        searcher_of(one).impressions.flush()
+        assert good(one.get("/readyz"))["searcher"]["impressions_waiting"] > 0
+        assert "softseek_searcher_impressions_waiting" in one.get("/metrics").text
+    with searching(tmp_path / "one", address) as one:
+        until(lambda: searcher_of(one).impressions.waiting == 0)
+        with searcher_of(one).source.read() as connection:
+            assert connection.execute(text("SELECT count(*) FROM queries WHERE text = 'elm'")).scalar() > 0
+
+
+def test_impressions_are_stored_once_and_events_refer_to_them(address: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "writer", database=address) as writer:
+        wood = filled(writer)
+        with searching(tmp_path / "one", address) as one:
+            found = CollectionClient(one, "wood").search("young")
+            runtime = searcher_of(one)
+            runtime.impressions.flush()
+            until(lambda: runtime.impressions.waiting == 0)
+            click = event(found["hits"][0]["id"], query_id=found["query_id"])
+            assert wood.post("events", click)["accepted"] == 1
+            wanted = text("SELECT query_id, collection_id, created_at FROM queries")
+            with runtime.source.read() as connection:
+                before = connection.execute(wanted).all()
+                stored = connection.execute(text("SELECT * FROM queries")).mappings().all()
+            assert found["query_id"] in [row.query_id for row in before]
+            again = [{("query_key" if name == "source" else name): row[name] for name in row} for row in stored]
+            gone = [row | {"query_id": "gone", "collection_id": 99} for row in again]
+            runtime.source.deliver([*again, *gone])
+            with runtime.source.read() as connection:
+                assert connection.execute(wanted).all() == before
+            caught_up(writer, one)
+            assert answers(one) == answers(writer)
+
+
+def test_an_impression_of_before_an_erasure_has_no_client(address: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "writer", database=address) as writer:
+        wood = filled(writer)
+        with searching(tmp_path / "one", address) as one:
+            runtime = searcher_of(one)
+            deliver, kept = runtime.source.deliver, []
+            runtime.impressions._deliver = kept.append
+            CollectionClient(one, "wood").search("young", client_id="anna", session_id="tour")
+            runtime.impressions.flush()
+            wood.search("elm", client_id="anna")
+            wood.ended_task(good(writer.post("/v1/erasures", json={"client": "anna"})))
+            caught_up(writer, one)
+            assert b"anna" not in b"".join(path.read_bytes() for path in (tmp_path / "one").glob("softseek.db*"))
+            deliver(kept[0])
+            with runtime.source.read() as connection:
+                found = connection.execute(text("SELECT client_id, session_id FROM queries WHERE text = 'young'")).all()
+            assert found == [(None, None)]
+
+
+def test_keys_of_the_writer_are_keys_of_the_searcher(address: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "writer", database=address) as writer, searching(tmp_path / "one", address) as one:
+        keys = Keys.first(writer)
+        made = keys.make("search")
+        caught_up(writer, one)
+        search = "/v1/collections/default/search"
+        assert one.post(search, json={"q": "a"}).status_code == 401
+        assert one.post(search, json={"q": "a"}, headers=bearer(made["key"])).status_code == 200
+        assert keys.act("DELETE", f"/v1/keys/{made['id']}").status_code == 204
+        caught_up(writer, one)
+        assert one.post(search, json={"q": "a"}, headers=bearer(made["key"])).status_code == 401
+
+
+def test_a_searcher_refuses_what_writes(address: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "writer", database=address), searching(tmp_path / "one", address) as one:
+        for method, path in (("POST", "documents"), ("GET", "documents"), ("POST", "events"), ("DELETE", "")):
+            answer = one.request(method, f"/v1/collections/default/{path}", json={})
+            problem(answer, 421, "not_the_writer")
+        assert one.get("/livez").status_code == 200
+
+
+def test_a_search_sees_the_state_that_it_requires(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.http.watermarks.WAIT_SECONDS", 0.05)
+    search = "/v1/collections/default/search"
+    with opened(tmp_path / "writer", database=address) as writer, searching(tmp_path / "one", address) as one:
+        posted = {"documents": [{"id": "oak", "text": "an old oak"}]}
+        answer = writer.post("/v1/collections/default/documents?wait=60", json=posted)
+        assert answer.headers[HEADER] == "default:1:1"
+        caught_up(writer, one)
+        found = one.post(search, json={"q": "oak"}, headers={HEADER: answer.headers[HEADER]})
+        assert [hit["id"] for hit in found.json()["hits"]] == ["oak"]
+        assert found.headers[HEADER] == "default:1:1"
+        for client in (one, writer):
+            problem(client.post(search, json={"q": "a"}, headers={HEADER: "default:1:9"}), 503, "watermark_not_reached")
+            problem(client.post(search, json={"q": "a"}, headers={HEADER: "default:2:1"}), 409, "other_epoch")
+            for wrong in ("default", "other:1:1", "default:1:-1"):
+                problem(client.post(search, json={"q": "a"}, headers={HEADER: wrong}), 422, "invalid_request")
+
+
+def test_a_search_waits_for_the_state_that_it_requires(address: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "writer", database=address) as writer, searching(tmp_path / "one", address) as one:
+        for number in range(20):
+            posted = {"documents": [{"id": f"d{number}", "text": f"document n{number}"}]}
+            answer = writer.post("/v1/collections/default/documents?wait=60", json=posted)
+            seen = {HEADER: answer.headers[HEADER]}
+            found = one.post("/v1/collections/default/search", json={"q": f"n{number}"}, headers=seen)
+            assert found.json()["hits"][0]["id"] == f"d{number}"
+
+
+def test_a_database_with_another_history_is_compared_row_by_row(address: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "writer", database=address) as writer:
+        wood = filled(writer)
+        with searching(tmp_path / "one", address) as one:
+            assert answers(one) == answers(writer)
+        wood.add({"id": "ash", "text": "an old ash", "metadata": {"n": 4}})
+        assert writer.delete(f"{wood.path}/documents/elm").status_code == 204
+        with runtime_of(writer).database.write() as connection:
+            connection.execute(text("UPDATE changes SET at = at + interval '1 second'"))
+        with searching(tmp_path / "one", address) as one:
+            caught_up(writer, one)
+            assert answers(one) == answers(writer)
+            with runtime_of(writer).database.read() as connection:
+                newest = newest_position(connection)
+                assert continues(connection, newest)
+
+
+def test_a_directory_is_of_one_role(address: str, tmp_path: Path) -> None:
+    alone = {"encoder": "hashing", "log_level": "warning"}
+    searcher: dict[str, Any] = {**alone, "role": "searcher", "database": address}
+    with pytest.raises(UnsuitableDatabase, match="start one first"):
+        SearcherRuntime.open(Settings(data=tmp_path / "early", **searcher))
+    with opened(tmp_path / "writer", database=address), searching(tmp_path / "one", address):
+        pass
+    with opened(tmp_path / "sqlite"):
+        pass
+    for data in ("writer", "sqlite"):
+        with pytest.raises(OtherDatabase, match="directory of its own"):
+            SearcherRuntime.open(Settings(data=tmp_path / data, **searcher))
+    for database in (None, address):
+        with pytest.raises(OtherDatabase, match="--role searcher"):
+            Runtime.open(Settings(data=tmp_path / "one", database=database, **alone))
