@@ -27,6 +27,7 @@ from benchmarks import overload_tables as overload
 from benchmarks import quality_tables as quality
 from benchmarks import recommend_tables as recommend
 from benchmarks import restart_tables as restart
+from benchmarks import searchers_tables as searchers
 from benchmarks import snapshot_tables as snapshots
 from benchmarks import speed_tables as speed
 from benchmarks import workers_tables as workers
@@ -78,6 +79,9 @@ TABLES: dict[str, Renderer] = {
     "engines.rates": engines.rates,
     "engines.moves": engines.moves,
     "engines.failover": engines.failover,
+    "searchers.rates": searchers.rates,
+    "searchers.delays": searchers.delays,
+    "searchers.kills": searchers.kills,
     "restart.starts": restart.starts,
     "workers.rates": workers.rates,
     "workers_of_many.rates": workers.rates,

@@ -39,17 +39,28 @@ class Round:
     seconds: float
 
 
-def ask(port: int, requests: Sequence[bytes], clients: int, seconds: float, patience: float = TIMEOUT_SECONDS) -> Round:
-    """Send the requests by this many clients. None starts after `seconds`; `patience` is the timeout of a request."""
-    return asyncio.run(_ask(port, requests, clients, seconds, patience))
+def ask(
+    port: int | Sequence[int],
+    requests: Sequence[bytes],
+    clients: int,
+    seconds: float,
+    patience: float = TIMEOUT_SECONDS,
+) -> Round:
+    """Send the requests by this many clients. None starts after `seconds`; `patience` is the timeout of a request.
+
+    port: of the server, or the ports of several servers, which the clients share.
+    """
+    ports = [port] if isinstance(port, int) else port
+    return asyncio.run(_ask(ports, requests, clients, seconds, patience))
 
 
-async def _ask(port: int, requests: Sequence[bytes], clients: int, seconds: float, patience: float) -> Round:
+async def _ask(ports: Sequence[int], requests: Sequence[bytes], clients: int, seconds: float, patience: float) -> Round:
     waiting = iter(enumerate(requests))
     asked: list[Asked] = []
     started = time.perf_counter()
     deadline = started + seconds
-    await asyncio.gather(*(_client(port, waiting, deadline, patience, asked) for _ in range(clients)))
+    of_clients = [ports[at % len(ports)] for at in range(clients)]
+    await asyncio.gather(*(_client(port, waiting, deadline, patience, asked) for port in of_clients))
     return Round(asked, time.perf_counter() - started)
 
 
