@@ -10,6 +10,7 @@ under load, and every answer is compared with the writer's.
 """
 
 import argparse
+import math
 import random
 import signal
 import tempfile
@@ -58,7 +59,7 @@ def main() -> None:
             expected = filled(one[0], options.documents, queries)
             rows = {"sqlite": rate([one[0]], queries)}
         with process(folder, "writer", options.encoder, address, "--role", "writer") as (writer, _):
-            answers = {"writer": filled(writer, options.documents, queries) == expected}
+            answers = {"writer": all_same(filled(writer, options.documents, queries), expected)}
             rows["writer"] = rate([writer], queries)
             with ExitStack() as running:
                 searchers = []
@@ -68,7 +69,7 @@ def main() -> None:
                         rows["1"] = rate([searchers[0][0]], queries)
                 ports = [port for port, _ in searchers]
                 rows["3"] = rate(ports, queries)
-                answers |= {str(number): rankings(port, queries) == expected for number, port in enumerate(ports, 1)}
+                answers |= {str(at): all_same(rankings(port, queries), expected) for at, port in enumerate(ports, 1)}
                 lag = {"1": delay(writer, ports[:1], "one"), "3": delay(writer, ports, "three")}
                 expected = rankings(writer, queries)
             killed = killed_at_random(folder, options.encoder, address, queries, expected)
@@ -115,8 +116,20 @@ def rankings(port: int, queries: Sequence[str]) -> list[Any]:
 
 
 def ranking(body: bytes) -> list[Any]:
-    """Return the ranking in an answer: ids, logits and the first digits of the weights."""
-    return [(hit["id"], hit["logit"], float(f"{hit['score']:.5e}")) for hit in orjson.loads(body)["hits"]]
+    """Return the ranking in an answer: ids, logits and weights."""
+    return [(hit["id"], hit["logit"], hit["score"]) for hit in orjson.loads(body)["hits"]]
+
+
+def same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return whether two rankings have the same documents and logits, and the same weights to 6 digits."""
+    if [hit[:2] for hit in one] != [hit[:2] for hit in other]:
+        return False
+    return all(math.isclose(a, b, rel_tol=1e-6) for (_, _, a), (_, _, b) in zip(one, other, strict=True))
+
+
+def all_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Return whether all rankings are the same."""
+    return all(same(one, other) for one, other in zip(ones, others, strict=True))
 
 
 def searches(queries: Sequence[str], count: int) -> list[bytes]:
@@ -200,7 +213,7 @@ def killed_at_random(
         done.set()
         killer.join()
     answered = [one for one in load.asked if one.status == 200]
-    wrong = sum(ranking(one.body) != expected[one.place % len(queries)] for one in answered)
+    wrong = sum(not same(ranking(one.body), expected[one.place % len(queries)]) for one in answered)
     return {
         "kills": len(deaths),
         "answers": len(answered),
