@@ -2,11 +2,11 @@
 
     python -m benchmarks.searchers --documents 3000 --out benchmarks/results/searchers.json
 
-All processes, PostgreSQL and the clients share this machine, so three searchers have no more processors than one. Every
-process answers the same queries, and the answers are compared: documents and logits exactly, weights to 6 digits, as an
-index that was made at once sums the weights of its candidates in another order. For the delay, a client puts a document,
-and asks a searcher with the watermark of the answer until it has an answer. Then searchers are killed and started again
-under load, and every answer is compared with the writer's.
+All processes, PostgreSQL and the clients share this machine, so three searchers have no more processors than one.
+Every process answers the same queries, and the answers are compared: documents and logits exactly, weights to 6
+digits, as an index that was made at once sums the weights of its candidates in another order. For the delay, a client
+puts a document, and asks a searcher with the watermark of the answer until it has an answer. Then searchers are
+killed and started again under load, and every answer is compared with the writer's.
 """
 
 import argparse

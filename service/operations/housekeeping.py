@@ -32,7 +32,11 @@ class Housekeeping:
     def __init__(self, runtime: Runtime, trains: bool = True, hourly: Mapping[str, Work] | None = None) -> None:
         self._runtime = runtime
         self._trains = trains
-        self._hourly: Mapping[str, Work] = {"forget_old_feedback": forget_old_feedback, **(hourly or {})}
+        self._hourly: Mapping[str, Work] = {
+            "forget_old_feedback": forget_old_feedback,
+            "tidy_database": lambda runtime: runtime.database.tidy(),
+            **(hourly or {}),
+        }
         self._stopped = threading.Event()
         self._failures: dict[str, RepeatedFailures] = {}
         """Name of a step -> its failures."""

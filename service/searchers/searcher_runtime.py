@@ -148,7 +148,7 @@ class SearcherRuntime(Runtime):
         self._thread.start()
 
     def _copy(self, connection: Connection, position: Position, newest: Position) -> Effects:
-        if continues(connection, position) or not position.number:
+        if continues(connection, position):
             touched = touched_after(connection, position.number)
         else:
             log.warning("copy_compared", reason="the change log does not continue at the position of this searcher")

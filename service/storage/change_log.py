@@ -53,8 +53,8 @@ END $$
 class Position:
     """A place in the log of a database: everything up to it is known.
 
-    identity, epoch: of the database. number, at: of the entry, 0 and empty before the first. Another history of the
-    same database, as after the promotion of a standby that lacked commits, has another `at` at the number.
+    identity, epoch: of the database. number, at: of the entry; a log always has one. Another history of the same
+    database, as after the promotion of a standby that lacked commits, has another `at` at the number.
     """
 
     identity: str
@@ -75,6 +75,7 @@ def make_change_log(connection: Connection) -> None:
                 " row_keys jsonb NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())"
             )
         )
+        connection.execute(text("INSERT INTO changes (epoch, table_name, row_keys) VALUES (0, 'changes', '[]')"))
     connection.exec_driver_sql(_LOGGED.replace("%", "%%"))
     for name in (*FOLLOWED, *SIGNALS):
         table = Base.metadata.tables[name]
@@ -99,8 +100,7 @@ def key_columns(table: Table) -> list[str]:
 
 def newest_position(connection: Connection) -> Position:
     """Return the end of the log, by the snapshot of the connection."""
-    found = connection.execute(text(f"SELECT number, {_AT} FROM changes ORDER BY number DESC LIMIT 1")).one_or_none()
-    number, at = found or (0, "")
+    number, at = connection.execute(text(f"SELECT number, {_AT} FROM changes ORDER BY number DESC LIMIT 1")).one()
     return Position(identity_of(connection), epoch_of(connection), int(number), str(at))
 
 

@@ -124,6 +124,9 @@ class Database(DatabaseReader):
     def scrub(self) -> None:
         """Remove deleted rows from the files as far as the engine can. Writers wait meanwhile. Raises DatabaseRead."""
 
+    def tidy(self) -> None:
+        """Delete what the engine keeps for other processes, and they need no longer."""
+
     def store_act(self) -> None:
         """Store the act of the request that this thread works for, before work that is no change of the database.
 

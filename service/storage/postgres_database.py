@@ -115,7 +115,6 @@ class PostgresDatabase(PostgresReader, Database):
                 raise UnsuitableDatabase(f"the database has the encoding {encoding}; it must have UTF8")
             migrate(connection, self._data)
             make_change_log(connection)
-            forget_old_changes(connection)
             epoch = begin_epoch(connection)
         self.epoch = epoch
 
@@ -138,6 +137,10 @@ class PostgresDatabase(PostgresReader, Database):
         """Raise DatabaseOwned if another service has written since: what this one has in memory is out of date."""
         if self.epoch and not is_of_epoch(connection, self.epoch):
             raise DatabaseOwned("another service has written to the database since; restart this one")
+
+    def tidy(self) -> None:
+        with self.write() as connection:
+            forget_old_changes(connection)
 
     def scrub(self) -> None:
         """Rewrite the tables. The write-ahead log, archives and standbys keep deleted rows until they are recycled."""

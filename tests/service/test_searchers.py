@@ -260,6 +260,23 @@ def test_a_database_with_another_history_is_compared_row_by_row(address: str, tm
                 assert continues(connection, newest)
 
 
+def test_old_changes_are_forgotten_and_a_searcher_that_was_away_compares_all_rows(address: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "writer", database=address) as writer:
+        wood = filled(writer)
+        with searching(tmp_path / "one", address) as one:
+            assert answers(one) == answers(writer)
+        wood.add({"id": "ash", "text": "an old ash", "metadata": {"n": 4}})
+        database = runtime_of(writer).database
+        with database.write() as connection:
+            connection.execute(text("UPDATE changes SET at = at - interval '8 days'"))
+        database.tidy()
+        with database.read() as connection:
+            assert connection.execute(text("SELECT count(*) FROM changes")).scalar() == 1
+        with searching(tmp_path / "one", address) as one:
+            caught_up(writer, one)
+            assert answers(one) == answers(writer)
+
+
 def test_a_directory_is_of_one_role(address: str, tmp_path: Path) -> None:
     alone = {"encoder": "hashing", "log_level": "warning"}
     searcher: dict[str, Any] = {**alone, "role": "searcher", "database": address}
