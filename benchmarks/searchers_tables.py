@@ -15,21 +15,24 @@ NAMES = {
 
 def rates(figures: Mapping[str, Any]) -> str:
     """Return a row for each arrangement."""
-    equal = figures["equal"]
-    same = {"writer": equal["writer"], "1": equal["1"], "3": all(equal[name] for name in "123")}
+    equal = figures["compared"]
+    of_three = {part: max(equal[name][part] for name in "123") for part in ("wrong", "weights")}
+    same = {"writer": equal["writer"], "1": equal["1"], "3": of_three}
     rows = [
         (
             label,
             number(found["per_second"]),
             f"{significant(found['p50_ms'])}, {significant(found['p99_ms'])}",
-            {True: "equal", False: "differ"}[same.get(name, True)],
+            number(same[name]["wrong"]) if name in same else "",
+            significant(same[name]["weights"]) if name in same else "",
         )
         for name, label in NAMES.items()
         for found in [figures["rates"][name]]
     ]
     title = f"{number(figures['documents'])} made documents, encoder {figures['encoder']}"
     clients = f"searches/s, {figures['clients']} clients"
-    return table((title, clients, "one client, p50, p99 ms", "rankings, beside SQLite"), rows)
+    others = ("answers with other documents or logits than SQLite", "largest difference of a weight, relative")
+    return table((title, clients, "one client, p50, p99 ms", *others), rows)
 
 
 def delays(figures: Mapping[str, Any]) -> str:
@@ -48,6 +51,6 @@ def delays(figures: Mapping[str, Any]) -> str:
 def kills(figures: Mapping[str, Any]) -> str:
     """Return the row of the kills."""
     found = figures["kills"]
-    names = ("kills", "answers", "wrong", "refused", "other")
+    counted = [number(found[name]) for name in ("kills", "answers", "wrong", "refused", "other")]
     title = ("searchers killed", "answers", "wrong answers", "connections refused or cut", "other statuses")
-    return table(title, [tuple(number(found[name]) for name in names)])
+    return table((*title, "largest difference of a weight"), [(*counted, significant(found["weights"]))])
