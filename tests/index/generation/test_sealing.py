@@ -114,6 +114,7 @@ def test_memory_that_changes_during_sealing_is_kept(store: GenerationStore, gate
 
 def test_a_write_waits_for_sealing_when_the_tail_is_too_long(store: GenerationStore, gate: Gate) -> None:
     store.apply(2, DOCUMENTS[200:270])
+    assert gate.began.wait(30)  # sealing has the keys of this moment
     store.apply(3, DOCUMENTS[270:280])
     assert store.current.sealed.count == 200
     writing = threading.Thread(
