@@ -27,6 +27,7 @@ from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.term_matching import Matches, bm25, documents_with, find_words, match
 from index.words.uncorrected_fields import documents_outside, without_corrections
 from index.words.word_search import WordSearcher
+from index.words.word_statistics import WordStatistics
 
 MORE_KEYS = 1 / 8
 """Keys that are retrieved for each document beyond the mean of all documents, because the nearest may have more."""
@@ -106,20 +107,27 @@ class Generation:
         return float(self.columns.title_words[self.alive].mean()) if self.alive.any() else 0.0
 
     def match(
-        self, query: QueryWords, doc_indices: Ints, with_signals: bool = False
+        self,
+        query: QueryWords,
+        doc_indices: Ints,
+        with_signals: bool = False,
+        statistics: WordStatistics | None = None,
     ) -> tuple[Floats, Matches, Floats | None]:
         """Return BM25 by source (n, len(Source)) and the matches of a query's words in the documents (n,).
 
-        with_signals: also return the signals (n, len(SIGNALS)), which trees read.
+        with_signals: also return the signals (n, len(SIGNALS)), which trees read. statistics: of the whole collection,
+        where the generation has a part of its documents.
         """
+        mean_words = self.mean_words if statistics is None else statistics.mean_words
         found = find_words(query, self.columns.tokens, self.columns.first_token, doc_indices)
         if query.uncorrected_fields:
             found = without_corrections(query, found, self.columns.title_words.take(doc_indices))
         signals = None
         if with_signals:
             title_words = self.columns.title_words.take(doc_indices)
-            signals = document_signals(query, found, title_words, self.mean_title_words)
-        return bm25(query, found, self.mean_words), match(query, found), signals
+            mean_title_words = self.mean_title_words if statistics is None else statistics.mean_title_words
+            signals = document_signals(query, found, title_words, mean_title_words)
+        return bm25(query, found, mean_words), match(query, found), signals
 
     def documents_with(self, query: QueryWords) -> Mask:
         """Return (N,) bool, True for documents that contain a word of the query, or a word that stands for one."""
@@ -175,6 +183,13 @@ class Generation:
     def nearest(self, queries: Floats, count: int, allowed: Mask) -> list[Ints]:
         """Return for each query (H, D) the doc indices of the `count` documents with the nearest keys, best first.
 
+        allowed (N,) bool.
+        """
+        return [doc_indices for doc_indices, _ in self.nearest_with_scores(queries, count, allowed)]
+
+    def nearest_with_scores(self, queries: Floats, count: int, allowed: Mask) -> list[tuple[Ints, Floats]]:
+        """Return what `nearest` returns, each with the scores of the nearest keys of the documents.
+
         allowed (N,) bool. A document has several keys. The first request is for the mean number of keys, and enough for
         nearly all queries. Where it has too few documents, or leaves out keys that are nearly as near as the last
         document, the next request is for the number of keys that the documents have if it is rounded up.
@@ -193,7 +208,10 @@ class Generation:
             ):
                 break
             key_count = whole if key_count < whole else 4 * key_count
-        return [doc_indices[:count] for doc_indices, _ in lists]
+        return [
+            (doc_indices[:count], of_keys[places[:count]])
+            for of_keys, (doc_indices, places) in zip(scores, lists, strict=True)
+        ]
 
     def _allowed(self, allowed: Mask) -> tuple[Mask | None, int]:
         """Return the mask (K,) of the keys of these documents, None for all, and the number of documents with keys."""

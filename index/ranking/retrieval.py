@@ -20,6 +20,7 @@ from index.records import FACTS, LEXICAL, SIGNALS, Floats, Ints, Mask
 from index.words.query_words import QueryWords, Source
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
+from index.words.word_statistics import WordStatistics
 
 MEMORY_RADIUS = 0.5
 """Least cosine of a near past query. Past queries farther away change no bit of the ranking."""
@@ -62,6 +63,11 @@ class Query:
     confirm for exactly this text come first."""
     signals: bool = False
     """Whether the candidates get the signals that trees read."""
+    read: Reading | None = None
+    """The reading by the words of the whole collection, where the generation has a part of its documents; None: the
+    generation reads the text."""
+    statistics: WordStatistics | None = None
+    """Of the whole collection, where the generation has a part of its documents."""
     context: Ints | None = None
     """Doc indices (C,) of the documents of the session, which draw the query (`index.ranking.context`); None: none."""
 
@@ -98,16 +104,16 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     alive = generation.alive
     allowed = alive if query.allowed is None else query.allowed & alive
     by_keys = [] if query.mode is Mode.WORDS else generation.nearest(projected, query.count, allowed)
-    by_words = _NONE if query.mode is Mode.DENSE else _best_by_words(generation, query, allowed)
-    near, cosine, confirmed = _near_memory(generation, query, allowed)
-    first, ratings = _exact_memory(generation, query, allowed)
+    by_words = _NONE if query.mode is Mode.DENSE else best_by_words(generation, query, allowed)
+    near, cosine, confirmed = near_memory(generation, query, allowed)
+    first, ratings = exact_memory(generation, query, allowed)
     required = _NONE if required is None else required
     doc_indices = distinct(np.concatenate([required, *by_keys, by_words[: query.count], confirmed, first]))
     words, facts = np.zeros((len(doc_indices), len(LEXICAL)), np.float32), np.full(len(FACTS), 0.5, np.float32)
     trust, signals = 1.0, np.zeros((len(doc_indices), len(SIGNALS)), np.float32) if query.signals else None
     if query.mode is not Mode.DENSE:
         reading = read_query(generation, query)
-        words, facts, signals = _word_evidence(generation, reading.words, doc_indices, by_words, query.signals)
+        words, facts, signals = _word_evidence(generation, query, reading.words, doc_indices, by_words)
         trust = reading.trust if query.mode is Mode.HYBRID else 1.0
     candidate = np.searchsorted(doc_indices, confirmed)
     weights = generation.memory.weights[near]
@@ -117,23 +123,24 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
 
 def read_query(generation: Generation, query: Query) -> Reading:
     """Return the words of a query, and the words that stand for them."""
-    return generation.words.read(query.text, query.reading or generation.reading)
+    return query.read or generation.words.read(query.text, query.reading or generation.reading)
 
 
-def _best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
+def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
     """Return the doc indices of the allowed documents with the best BM25 scores, best first, PEAK_DEPTH or more."""
     count, rows = max(query.count, PEAK_DEPTH), _allowed_rows(generation, allowed)
     reading = read_query(generation, query)
     corrected = None
     if reading.corrected_terms:
         corrected = generation.rows[allowed & generation.documents_with_corrections(reading.words)]
-    rows, _ = generation.words.find(reading, count, rows, corrected, generation.id_order_of)
+    idf = None if query.statistics is None else query.statistics.idf
+    rows, _ = generation.words.find(reading, count, rows, corrected, generation.id_order_of, idf)
     found = generation.doc_indices(rows)
     doc_indices: Ints = found[found != MISSING]
     return doc_indices
 
 
-def _near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats, Ints]:
+def near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats, Ints]:
     """Return the memory keys (m,) of allowed documents near a query, their cosines (m,) and their doc indices (m,)."""
     if query.mode is not Mode.HYBRID or not generation.memory.count:
         return _NONE, np.empty(0, np.float32), _NONE
@@ -143,7 +150,7 @@ def _near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[I
     return near[usable], cosine[usable], confirmed[usable]
 
 
-def _exact_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats]:
+def exact_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats]:
     """Return the doc indices (m,) of allowed documents that come first for exactly this query, and their ratings (m,).
 
     The best rating is first; equal ratings are in the order of the document ids.
@@ -271,7 +278,7 @@ def query_facts(weight: Floats, scores: Floats) -> Floats:
 
 
 def _word_evidence(
-    generation: Generation, query: QueryWords, doc_indices: Ints, best: Ints, with_signals: bool
+    generation: Generation, asked: Query, query: QueryWords, doc_indices: Ints, best: Ints
 ) -> tuple[Floats, Floats, Floats | None]:
     """Return the word evidence (N, len(LEXICAL)) of these documents, the facts of the query, and the signals.
 
@@ -282,12 +289,25 @@ def _word_evidence(
     missing = np.flatnonzero(doc_indices[positions] != best) if len(doc_indices) else np.arange(len(best))
     positions[missing] = len(doc_indices) + np.arange(len(missing))
     union = np.concatenate([doc_indices, best[missing]])
-    by_source, matches, signals = generation.match(query, union, with_signals)
-    scores = by_source[:, Source.EXACT] if query.exact else by_source.sum(axis=1)
-    top = np.sort(scores[positions])[::-1]
-    shares = np.zeros_like(by_source)
-    if len(top) and top[0] > 0:
-        shares = np.minimum(by_source / top[0], np.float32(1))
-    evidence = np.column_stack([shares[:, Source.EXACT], *matches, shares[:, Source.EXACT + 1 :]])
+    by_source, matches, signals = generation.match(query, union, asked.signals, asked.statistics)
+    top = np.sort(bm25_scores(query, by_source)[positions])[::-1]
     signals = None if signals is None else signals[: len(doc_indices)]
+    evidence = word_parts(by_source, np.column_stack(matches), top)
     return evidence[: len(doc_indices)], query_facts(query.weight[query.of_query], top), signals
+
+
+def bm25_scores(query: QueryWords, by_source: Floats) -> Floats:
+    """Return the BM25 score of each document (n,) from its scores by source (n, len(Source))."""
+    scores: Floats = by_source[:, Source.EXACT] if query.exact else by_source.sum(axis=1)
+    return scores
+
+
+def word_parts(by_source: Floats, matches: Floats, best: Floats) -> Floats:
+    """Return the word evidence (n, len(LEXICAL)) from BM25 by source (n, len(Source)) and the matches (n, 3).
+
+    best (M,): the best BM25 scores of the query, best first. BM25 is divided by the first of them.
+    """
+    shares = np.zeros_like(by_source)
+    if len(best) and best[0] > 0:
+        shares = np.minimum(by_source / best[0], np.float32(1))
+    return np.column_stack([shares[:, Source.EXACT], matches, shares[:, Source.EXACT + 1 :]])

@@ -4,12 +4,15 @@ Sees one generation and one head, both immutable, so any number of searches may 
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 
 from index.generation.generation import Generation
-from index.ranking.attention import EVIDENCE, AttentionHead
+from index.ranking.attention import EVIDENCE, AttentionHead, Candidates
 from index.ranking.exact_matches import exact_boost
 from index.ranking.retrieval import CandidateSet, Mode, Query, assemble, retrieve
 from index.records import FACTS, LEXICAL, Floats, Ints
@@ -56,8 +59,63 @@ def project(head: AttentionHead, vector: Floats) -> Floats:
     return projected
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """The candidates of a query with the evidence for them.
+
+    dense (1, N, DENSE): as `AttentionHead.dense` returns it. best_first: scores (N,) -> the order of the candidates.
+    """
+
+    candidates: CandidateSet
+    inputs: Candidates
+    dense: Floats
+    best_first: Callable[[Floats], Ints]
+    retrieve_seconds: float
+
+
+class Source(Protocol):
+    """Where the documents are: in a generation, or in parts."""
+
+    def gather(
+        self, query: Query, asked: Floats, vectors: Floats, required: Ints | None, with_values: bool
+    ) -> Gathered:
+        """Return the candidates that the search vectors (H, D) find, with the evidence for the query vector (1, D).
+
+        required (E,): documents that are ranked in any case. with_values: whether the inputs have values.
+        """
+
+    def values_of(self, documents: Ints) -> Floats:
+        """Return the values (n, V) of these documents."""
+
+
+@dataclass(frozen=True)
+class OneGeneration:
+    """All documents are in one generation; documents are doc indices."""
+
+    generation: Generation
+    head: AttentionHead
+
+    def gather(
+        self, query: Query, asked: Floats, vectors: Floats, required: Ints | None, with_values: bool
+    ) -> Gathered:
+        started, generation = time.perf_counter(), self.generation
+        candidates = retrieve(generation, query, vectors, required)
+        spent = time.perf_counter() - started
+        inputs = assemble(generation, [candidates], query.mode, with_values)
+        dense = self.head.dense(asked, inputs)
+        return Gathered(candidates, inputs, dense, partial(generation.best_first, candidates.doc_indices), spent)
+
+    def values_of(self, documents: Ints) -> Floats:
+        return self.generation.value_vectors(documents)
+
+
 def search(generation: Generation, head: AttentionHead, query: Query, required: Ints | None = None) -> Ranking:
-    """Return the ranking of one query. required (E,): doc indices that are ranked in any case.
+    """Return the ranking of one query in a generation. required (E,): doc indices that are ranked in any case."""
+    return rank(OneGeneration(generation, head), head, query, required)
+
+
+def rank(source: Source, head: AttentionHead, query: Query, required: Ints | None = None) -> Ranking:
+    """Return the ranking of one query. required (E,): documents that are ranked in any case.
 
     With a context, candidates near the drawn query are added to the candidates of e, and all are ranked for the drawn
     query. With a second hop, candidates near e' = e + g answer are added, and all are ranked for e'. Trees
@@ -68,25 +126,23 @@ def search(generation: Generation, head: AttentionHead, query: Query, required: 
     if with_trees:
         query = replace(query, signals=True)
     hops = head.hops and query.mode is not Mode.WORDS
-    asked, vectors = _asked(generation, head, query)
-    candidates = retrieve(generation, query, vectors, required)
-    spent = time.perf_counter() - started
-    inputs = assemble(generation, [candidates], query.mode, with_values=hops)
-    attention = head.attend(head.dense(asked, inputs), inputs)
+    asked, vectors = _asked(source, head, query)
+    found = source.gather(query, asked, vectors, required, hops)
+    spent = found.retrieve_seconds
+    attention = head.attend(found.dense, found.inputs)
     if hops:
-        asked = head.hopped(asked, attention, inputs)
-        before = time.perf_counter()
-        candidates = retrieve(generation, query, project(head, asked[0]), required=candidates.doc_indices)
-        spent += time.perf_counter() - before
-        inputs = assemble(generation, [candidates], query.mode)
-        attention = head.attend(head.dense(asked, inputs), inputs)
+        asked = head.hopped(asked, attention, found.inputs)
+        found = source.gather(query, asked, project(head, asked[0]), found.candidates.doc_indices, False)
+        spent += found.retrieve_seconds
+        attention = head.attend(found.dense, found.inputs)
     if with_trees:
-        attention = head.with_trees(attention, inputs)
+        attention = head.with_trees(attention, found.inputs)
+    candidates = found.candidates
     boost = exact_boost(attention.logits[0, :-1], candidates)
     if boost is not None:
-        attention = head.raised(attention, "memory", boost[None], inputs.mask)
+        attention = head.raised(attention, "memory", boost[None], found.inputs.mask)
     logits = attention.logits[0]
-    order = generation.best_first(candidates.doc_indices, logits[:-1])
+    order = found.best_first(logits[:-1])
     return Ranking(
         doc_indices=candidates.doc_indices[order],
         logits=logits[:-1][order],
@@ -101,7 +157,7 @@ def search(generation: Generation, head: AttentionHead, query: Query, required: 
     )
 
 
-def _asked(generation: Generation, head: AttentionHead, query: Query) -> tuple[Floats, Floats]:
+def _asked(source: Source, head: AttentionHead, query: Query) -> tuple[Floats, Floats]:
     """Return the query vector (1, D), drawn by its context, and the vectors that the index is searched with.
 
     Without a context, or with a head whose `context` is 0, it is the query itself.
@@ -109,7 +165,7 @@ def _asked(generation: Generation, head: AttentionHead, query: Query) -> tuple[F
     asked, vectors = query.vector[None], project(head, query.vector)
     if query.context is None or not len(query.context) or query.mode is Mode.WORDS or not head.context:
         return asked, vectors
-    context = generation.value_vectors(query.context)
+    context = source.values_of(query.context)
     context = context[context.any(axis=1)]  # a document whose vectors are not made yet has no value
     if not len(context):
         return asked, vectors

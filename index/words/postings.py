@@ -6,7 +6,7 @@ counted.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -51,11 +51,11 @@ class Postings:
 
     def idf(self, count: int) -> float:
         """Return the BM25 idf of a word that `count` documents contain."""
-        return _idf(count, self.documents)
+        return bm25_idf(count, self.documents)
 
     def library_idf(self, term: str) -> float:
         """Return the idf with which the library scores a stem in the files."""
-        return _idf(int(self.files.doc_freq("words", term)), int(self.files.num_docs) + self.deleted)
+        return bm25_idf(int(self.files.doc_freq("words", term)), int(self.files.num_docs) + self.deleted)
 
     def frequency(self, field: str, term: str) -> int:
         """Return the number of documents with a term of a field."""
@@ -92,25 +92,29 @@ class Postings:
         found: list[Any] = self.files.fast_field_values("row", [address for _, address in hits])
         return [int(row) for row in found]
 
-    def search_recent(self, factors: Factors, corrected: Factors, rows: Ints | None) -> dict[int, float]:
+    def search_recent(
+        self, factors: Factors, corrected: Factors, rows: Ints | None, idf: Mapping[str, float] | None = None
+    ) -> dict[int, float]:
         """Return row -> BM25 score of the recent documents with one of the terms.
 
-        corrected: terms that match only in the documents with these rows.
+        corrected: terms that match only in the documents with these rows. idf: of the terms in the whole collection;
+        None: among these documents.
         """
         if not self.recent.documents:
             return {}
-        scores = self._scores(factors)
+        scores = self._scores(factors, idf)
         if corrected and rows is not None:
             here = set(rows.tolist())
-            for row, score in self._scores(corrected).items():
+            for row, score in self._scores(corrected, idf).items():
                 if row in here:
                     scores[row] = scores.get(row, 0.0) + score
         return scores
 
-    def _scores(self, factors: Factors) -> dict[int, float]:
+    def _scores(self, factors: Factors, idf: Mapping[str, float] | None) -> dict[int, float]:
         weights: dict[str, float] = {}
         for term, factor in factors:
-            weights[term] = weights.get(term, 0.0) + factor * self.idf(self.frequency("words", term))
+            of_term = self.idf(self.frequency("words", term)) if idf is None else idf[term]
+            weights[term] = weights.get(term, 0.0) + factor * of_term
         return self.recent.search(weights, self.mean_length)
 
     @cached_property
@@ -118,5 +122,6 @@ class Postings:
         return tantivy.Query.term_set_query(self.schema, "row", sorted(self.hidden)) if self.hidden else None
 
 
-def _idf(count: int, documents: int) -> float:
+def bm25_idf(count: int, documents: int) -> float:
+    """Return the idf of a word that `count` of these documents contain (Robertson and Zaragoza 2009)."""
     return math.log(1 + (documents - count + 0.5) / (count + 0.5))

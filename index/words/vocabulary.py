@@ -7,12 +7,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, takewhile
+from typing import Protocol
 
 import tantivy
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from index.words.postings import Counted, Postings
+from index.words.postings import Counted
 
 CACHED_PREFIXES = 256
 CACHED_STEMS = 10_000
@@ -23,10 +24,27 @@ ByLength = Mapping[int, tuple[Sequence[str], Sequence[int]]]
 """Length -> words of this length, and their counts."""
 
 
+class Counts(Protocol):
+    """The documents with each term, in one word index (`index.words.postings`) or in several."""
+
+    @property
+    def documents(self) -> int:
+        """The number of documents."""
+
+    def idf(self, count: int) -> float:
+        """Return the BM25 idf of a word that `count` documents contain."""
+
+    def frequency(self, field: str, term: str) -> int:
+        """Return the number of documents with a term of a field."""
+
+    def with_prefix(self, field: str, prefix: str) -> list[Counted]:
+        """Return the terms of a field that begin with a prefix, with their documents, the most frequent first."""
+
+
 class Vocabulary:
     """The words of one commit; safe to share between threads."""
 
-    def __init__(self, postings: Postings, surface: tantivy.TextAnalyzer, analyzer: tantivy.TextAnalyzer) -> None:
+    def __init__(self, postings: Counts, surface: tantivy.TextAnalyzer, analyzer: tantivy.TextAnalyzer) -> None:
         """surface analyzes the field `surface`, without stems; analyzer analyzes the field `words`."""
         self._postings = postings
         self._surface = surface

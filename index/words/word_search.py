@@ -5,7 +5,7 @@ may be unfinished; the owner of a collection may declare synonyms and stop words
 a query parser, so no character of a query is an operator.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -104,22 +104,24 @@ class WordSearcher:
         allowed: Ints | None = None,
         corrected: Ints | None = None,
         id_order: IdOrder | None = None,
+        idf: Mapping[str, float] | None = None,
     ) -> tuple[Ints, Floats]:
         """Return the rows and scores of a reading, as `search` does.
 
         corrected (m,): the rows that `Reading.corrected_terms` may match; None for no row. id_order: what orders rows
-        with equal scores instead of the row.
+        with equal scores instead of the row. idf: the idf of the terms in the whole collection, where this index has a
+        part of its documents.
         """
         if k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
             return NOTHING
-        query = self._query(reading.terms)
+        query = self._query(reading.terms, idf)
         if corrected is not None and len(corrected):
-            query = self._with_corrections(query, reading.corrected_terms, corrected)
+            query = self._with_corrections(query, self._query(reading.corrected_terms, idf), corrected)
         if query is None:
             return NOTHING
         query = query if allowed is None else self._restricted(query, allowed)
         rows, scores = self._collect(self.postings.without_hidden(query), k)
-        recent = self.postings.search_recent(reading.terms, reading.corrected_terms, corrected)
+        recent = self.postings.search_recent(reading.terms, reading.corrected_terms, corrected, idf)
         if recent:
             rows = np.append(rows, np.fromiter(recent, np.int64))
             scores = np.append(scores, np.fromiter(recent.values(), np.float32))
@@ -129,16 +131,15 @@ class WordSearcher:
         return _best(rows, scores, k, id_order)
 
     def _with_corrections(
-        self, query: tantivy.Query | None, corrected_terms: Factors, rows: Ints
+        self, query: tantivy.Query | None, corrected: tantivy.Query | None, rows: Ints
     ) -> tantivy.Query | None:
-        """Return the query with terms that match the documents with these rows alone."""
-        corrected = self._query(corrected_terms)
+        """Return the query with a query that matches the documents with these rows alone."""
         if corrected is None or query is None:
             return query
         either = [(tantivy.Occur.Should, query), (tantivy.Occur.Should, self._restricted(corrected, rows))]
         return tantivy.Query.boolean_query(either)
 
-    def _query(self, terms_with_factors: Factors) -> tantivy.Query | None:
+    def _query(self, terms_with_factors: Factors, idf: Mapping[str, float] | None) -> tantivy.Query | None:
         counts: dict[str, float] = {}
         for token, factor in terms_with_factors:
             counts[token] = counts.get(token, 0.0) + factor
@@ -147,12 +148,14 @@ class WordSearcher:
         terms = []
         for token, count in sorted(counts.items()):
             term = tantivy.Query.term_query(self._schema, "words", token, "freq")
-            boost = float(count) * self._correction(token)
+            boost = float(count) * self._correction(token, idf)
             terms.append((tantivy.Occur.Should, tantivy.Query.boost_query(term, boost)))
         return tantivy.Query.boolean_query(terms)
 
-    def _correction(self, term: str) -> float:
+    def _correction(self, term: str, idf: Mapping[str, float] | None) -> float:
         """Return the idf of a term among living documents over the idf that the library scores it with."""
+        if idf is not None:
+            return idf[term] / self.postings.library_idf(term)
         if self.postings.are_counts_exact:
             return 1.0
         vocabulary = self.vocabulary

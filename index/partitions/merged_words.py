@@ -1,0 +1,102 @@
+"""The words of a collection whose documents are in parts: counts of the parts are added up.
+
+`Vocabulary` reads them as it reads the word index of a single generation, so a query is read in the same way.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from index.generation.generation import Generation
+from index.words.postings import Counted, bm25_idf
+from index.words.word_search import Reading
+from index.words.word_statistics import WordStatistics
+
+
+@dataclass(frozen=True)
+class PartTotals:
+    """Sums over the documents of a part, which means of the collection are made of."""
+
+    documents: int
+    words: int
+    title_words: int
+
+    @classmethod
+    def of(cls, generation: Generation) -> "PartTotals":
+        """Return the sums of a generation."""
+        lengths = np.diff(generation.columns.first_token)[generation.alive]
+        titles = generation.columns.title_words[generation.alive]
+        return cls(len(lengths), int(lengths.sum()), int(titles.sum()))
+
+
+class MergedPostings:
+    """What a vocabulary needs of the word indexes of all parts. It is of one state of them, and caches what it asked.
+
+    Two threads may ask for the same term at once; both get the same count.
+    """
+
+    def __init__(
+        self,
+        totals: Sequence[PartTotals],
+        frequencies: Callable[[Sequence[tuple[str, str]]], Sequence[Sequence[int]]],
+        with_prefix: Callable[[str, str], Sequence[Sequence[Counted]]],
+    ) -> None:
+        """frequencies and with_prefix ask all parts; their results have an element for each part."""
+        self._documents = sum(one.documents for one in totals)
+        self._words = sum(one.words for one in totals)
+        self._title_words = sum(one.title_words for one in totals)
+        self._ask_frequencies, self._ask_prefix = frequencies, with_prefix
+        self._known: dict[tuple[str, str], int] = {}
+
+    @property
+    def documents(self) -> int:
+        """The number of documents."""
+        return self._documents
+
+    def idf(self, count: int) -> float:
+        """Return the BM25 idf of a word that `count` documents contain."""
+        return bm25_idf(count, self.documents)
+
+    def learn(self, asked: Sequence[tuple[str, str]]) -> None:
+        """Ask for the counts of these pairs of field and term together, where they are not known."""
+        unknown = [one for one in dict.fromkeys(asked) if one not in self._known]
+        if unknown:
+            counts = np.sum([list(of_part) for of_part in self._ask_frequencies(unknown)] or [[0] * len(unknown)], 0)
+            self._known.update(zip(unknown, counts.tolist(), strict=True))
+
+    def frequency(self, field: str, term: str) -> int:
+        """Return the number of documents with a term of a field."""
+        self.learn([(field, term)])
+        return self._known[field, term]
+
+    def with_prefix(self, field: str, prefix: str) -> list[Counted]:
+        """Return the terms of a field that begin with a prefix, with their documents, the most frequent first."""
+        total: dict[str, int] = {}
+        for counted in self._ask_prefix(field, prefix):
+            for term, count in counted:
+                total[term] = total.get(term, 0) + count
+        self._known.update({(field, term): count for term, count in total.items()})
+        return sorted(total.items(), key=lambda one: (-one[1], one[0]))
+
+    def statistics(self, reading: Reading) -> WordStatistics:
+        """Return the statistics of the collection for the terms of a reading."""
+        terms = {term for term, _ in (*reading.terms, *reading.corrected_terms)}
+        self.learn([("words", term) for term in sorted(terms)])
+        documents = max(1, self.documents)
+        return WordStatistics(
+            mean_words=max(1.0, self._words / documents),
+            mean_title_words=self._title_words / documents,
+            idf={term: self.idf(self.frequency("words", term)) for term in terms},
+        )
+
+
+def frequencies_in(generation: Generation, asked: Sequence[tuple[str, str]]) -> list[int]:
+    """Return the number of documents of a part with each of these pairs of field and term."""
+    postings = generation.words.postings
+    return [postings.frequency(field, term) for field, term in asked]
+
+
+def words_with_prefix(generation: Generation, field: str, prefix: str) -> list[Counted]:
+    """Return the terms of a part that begin with a prefix, with their documents."""
+    return generation.words.postings.with_prefix(field, prefix)

@@ -1,0 +1,127 @@
+"""A collection in parts gives the ranking of the collection in one generation, to the bit."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.generation.generation import Generation
+from index.partitions.parted import PartedDocuments
+from index.ranking.attention import AttentionHead, HeadConfig
+from index.ranking.retrieval import Mode, Query
+from index.ranking.search import Ranking, rank, search
+from index.ranking.trees import Trees
+from index.records import MemoryKey
+from index.words.reading_options import ReadingOptions
+from index.words.word_search import read
+from tests.index.fixtures import ENCODER, generation_of, remembered, vector_of, written
+from tests.index.partitions.local_parts import LocalParts, split
+
+NOUNS = "oak elm ash fir yew beech birch maple larch alder".split()
+PLACES = "garden meadow forest valley river hill shore road yard park".split()
+TEXTS = {
+    row: f"The {NOUNS[row % 10]} in the {PLACES[row // 7 % 10]} is {'very ' * (row % 5)}old" for row in range(1, 61)
+}
+DOCUMENTS = [
+    replace(written(row, text, NOUNS[row * 3 % 10]), id=f"tree {row * 37 % 61}") for row, text in TEXTS.items()
+]
+REMOVED = (7, 8, 30)
+MEMORY = [remembered(n, row, text) for n, (row, text) in enumerate([(5, "old oak"), (9, "old oak"), (12, "elm tree")])]
+RATED = [
+    MemoryKey(20, vector_of("a fir"), 1.0, "a fir", 1, 4.0),
+    MemoryKey(33, vector_of("a fir"), 1.0, "a fir", 1, 3.0),
+]
+CONFIG = HeadConfig(dim=ENCODER.dim, inverse_temperature=10.0)
+TREE = Trees(
+    np.asarray([[0, 5, 9], [3, 20, 24]], np.float32),
+    np.full((2, 3), 0.3, np.float32),
+    np.arange(16, dtype=np.float32).reshape(2, 8) / 9,
+)
+HEADS = {
+    "untrained": AttentionHead(CONFIG),
+    "balanced": AttentionHead(replace(CONFIG, balance=(0.1, 0.5, -0.4, 0.2))),
+    "with a second hop": AttentionHead(CONFIG).changed(hop=0.5),
+    "with a context": AttentionHead(CONFIG).changed(context=0.5),
+    "with trees": AttentionHead(CONFIG).grown(TREE),
+    "with two heads": AttentionHead(replace(CONFIG, heads=2, form="cosine")),
+}
+QUERIES = ("old oak", "elm tree", "a fir", "the maple by the rivr", "unknown words alone", "very very old park")
+OPTIONS = ReadingOptions(typos=True)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+    living = [one for one in DOCUMENTS if one.row not in REMOVED]
+    return generation_of(tmp_path_factory.mktemp("whole"), living, MEMORY + RATED)
+
+
+@pytest.fixture(scope="module", params=[1, 2, 4, 7])
+def parts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Generation]:
+    return split(tmp_path_factory.mktemp("parts"), DOCUMENTS, MEMORY + RATED, request.param, REMOVED)
+
+
+def parted(parts: list[Generation], head: AttentionHead, query: Query) -> Ranking:
+    """Return the ranking of a collection in parts; the context of the query is rows."""
+    local = LocalParts(parts, head)
+    reading = read(query.text, OPTIONS, local.vocabulary)
+    query = replace(query, read=reading, statistics=local.postings.statistics(reading))
+    return rank(PartedDocuments(local), head, query)
+
+
+def rows_of(whole: Generation, ranking: Ranking) -> list[int]:
+    return whole.rows[ranking.doc_indices].tolist()
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("mode", Mode)
+def test_the_ranking_has_the_bits_of_a_single_generation(
+    whole: Generation, parts: list[Generation], name: str, mode: Mode
+) -> None:
+    for text in QUERIES:
+        query = Query(text, vector_of(text), mode, 100, reading=OPTIONS)
+        context = whole.doc_indices(np.asarray([3, 4])) if name == "with a context" else None
+        expected = search(whole, HEADS[name], replace(query, context=context))
+        found = parted(parts, HEADS[name], replace(query, context=None if context is None else np.asarray([3, 4])))
+        assert found.doc_indices.tolist() == rows_of(whole, expected), text
+        for field in ("logits", "weights", "parts", "asked"):
+            assert np.array_equal(getattr(found, field), getattr(expected, field)), (text, field)
+        assert found.null_weight == expected.null_weight
+
+
+def test_a_query_is_read_by_the_words_of_all_parts(whole: Generation, parts: list[Generation]) -> None:
+    vocabulary = LocalParts(parts, HEADS["untrained"]).vocabulary
+    for text in (*QUERIES, "ok", "gardn", "hil of the aldre", "the bee"):
+        for options in (OPTIONS, ReadingOptions(typos=True, prefix=True), ReadingOptions()):
+            found, expected = read(text, options, vocabulary), whole.words.read(text, options)
+            assert found.terms == expected.terms
+            assert (found.text, found.corrections, found.trust) == (expected.text, expected.corrections, expected.trust)
+            assert all(np.array_equal(a, b) for a, b in zip(found.words[:7], expected.words[:7], strict=True))
+
+
+def test_few_candidates_are_the_best_of_all_parts(whole: Generation, parts: list[Generation]) -> None:
+    for text in QUERIES:
+        query = Query(text, vector_of(text), Mode.DENSE, 5, reading=OPTIONS)
+        expected = search(whole, HEADS["untrained"], query)
+        found = parted(parts, HEADS["untrained"], query)
+        assert np.array_equal(found.logits, expected.logits)
+        query = replace(query, mode=Mode.HYBRID)
+        assert len(parted(parts, HEADS["untrained"], query).doc_indices) <= 2 * 5 + len(MEMORY + RATED)
+
+
+def test_parts_without_documents_and_no_parts_find_nothing(tmp_path: Path) -> None:
+    empty = split(tmp_path, [], [], 2, ())
+    query = Query("oak", vector_of("oak"))
+    for generations in (empty, []):
+        found = parted(generations, HEADS["untrained"], query)
+        assert not len(found.doc_indices)
+        assert found.null_weight == 1
+
+
+def test_a_row_that_is_gone_between_two_rounds_is_left_out(parts: list[Generation]) -> None:
+    head = HEADS["untrained"]
+    local = LocalParts(parts, head)
+    reading = read("oak", OPTIONS, local.vocabulary)
+    query = Query("oak", vector_of("oak"), read=reading, statistics=local.postings.statistics(reading))
+    found = local.evidence_of(query, query.vector, np.asarray([7, 10, 999]), False)
+    assert [row for one in found for row in one.rows.tolist()] == [10]
