@@ -27,7 +27,8 @@ FLOORS: dict[int, str] = {
     10: "service.erasures service.exports service.judging service.operations service.recommend service.web",
     11: "service.app service.demo",
     12: "service.searchers service.workers",
-    13: "service.cli",
+    13: "service.partitions",
+    14: "service.cli",
 }
 """Floor -> its folders, and the modules that stand beside them. The files of a folder may import each other."""
 
@@ -40,7 +41,7 @@ FOREIGN_TO_INDEX = {
 WITHOUT_SQL = (
     "service.access", "service.aliases", "service.app", "service.audit", "service.cli", "service.collections",
     "service.demo", "service.documents", "service.erasures", "service.exports", "service.feedback", "service.http",
-    "service.judging", "service.keys", "service.models", "service.operations",
+    "service.judging", "service.keys", "service.models", "service.operations", "service.partitions",
     "service.recommend", "service.rules", "service.runtime", "service.search", "service.settings",
     "service.snapshots", "service.suggestions", "service.tasks", "service.training", "service.web",
     "service.workers",

@@ -190,7 +190,11 @@ def browse(
     if wanted is None:
         passing = generation.alive if query.allowed is None else generation.alive & query.allowed
         wanted = np.flatnonzero(passing)[::-1]
-    shown = wanted[:count]
+    return browse_documents(head, query, wanted[:count])
+
+
+def browse_documents(head: AttentionHead, query: Query, shown: Ints) -> Ranking:
+    """Return these documents (n,), in this order, as the ranking of a query without words: equal logits."""
     none, no_floats = np.empty(0, np.int64), np.empty(0, np.float32)
     evidence = np.zeros((len(shown), len(LEXICAL)), np.float32)
     facts = np.zeros(len(FACTS), np.float32)

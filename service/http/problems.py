@@ -42,6 +42,7 @@ TITLES = {
     429: "Too many requests",
     431: "Request header fields too large",
     500: "Internal error",
+    501: "Not implemented",
     503: "Service unavailable",
     507: "Insufficient storage",
 }

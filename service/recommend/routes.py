@@ -10,6 +10,7 @@ from service.http.access import Asking
 from service.http.answers import answers
 from service.http.metrics import observed_search
 from service.http.presence import result_for
+from service.http.problems import Problem
 from service.http.requests import StrictRoute
 from service.recommend import actions
 from service.recommend.schemas import RecommendIn
@@ -27,6 +28,8 @@ async def recommend(
     arrived = time.perf_counter()
     state = runtime.collection(collection)
     forced = asking.caller.condition
+    if runtime.answer_search is not None:
+        raise Problem(501, "not_in_partitions", "recommendations are not answered where documents are in partitions")
     with observed_search("recommend"):
         work = runtime.run_search(lambda: orjson.dumps(actions.answer(runtime, state, request, arrived, forced)))
         body = await result_for(http.scope, work)

@@ -40,6 +40,8 @@ class SearchRuntime:
 
     collections: Mapping[str, ServedCollection]
     impressions: Impressions
+    answer_search: Callable[..., dict[str, Any]] | None = None
+    """How a search is answered where the documents are in partitions; None: from the generation of the collection."""
 
     def __init__(self, settings: Settings, database: DatabaseReader, encoder: Encoder) -> None:
         self.settings = settings

@@ -66,7 +66,11 @@ def _answer(
         with state.changes_after(searched.generation):  # a writer deleted documents, and publishes that next
             searched = _find(runtime, state, request, stopwatch, caller)
             hits = page_of_hits(runtime, state, request, searched)
-    body = _body(runtime, request, searched, hits)
+    body = body_of(request, searched, hits)
+    if request.pooled:
+        body["pooled"] = pooled_value(searched.generation, searched.ranking).tolist()
+    if request.predict:
+        body["predictions"] = predictions(runtime, searched.generation, searched.ranking, request.predict)
     stopwatch.lap("fields")
     if request.explain == MATRIX:
         body["matrix"] = matrix(runtime, request, searched, hits)
@@ -95,7 +99,7 @@ def _find(
     everything = parsed.text.strip() in ("", EVERYTHING)
     state.require_encoder(runtime.encoder)
     stopwatch.lap("filter")
-    query, reading = _query(runtime, generation, _without_leaks(request, caller), parsed.text, allowed, everything)
+    query, reading = _query(runtime, generation, without_leaks(request, caller), parsed.text, allowed, everything)
     query = in_context(runtime.database, state, generation, query, serving.head, request.context, caller.condition)
     query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading, bool(request.sort))
     stopwatch.lap("encode")
@@ -129,7 +133,7 @@ def _find(
     )
 
 
-def _without_leaks(request: SearchIn, caller: Caller) -> SearchIn:
+def without_leaks(request: SearchIn, caller: Caller) -> SearchIn:
     """Return the search without corrections and completions if the key has a filter.
 
     Both take words from the vocabulary of the collection, and so from documents beyond the filter.
@@ -144,7 +148,7 @@ def _query(
     count = max(request.candidates, request.offset + request.limit + 1)
     if everything:
         return Query(EVERYTHING, np.zeros(generation.dim, np.float32), Mode(request.mode), count, allowed), None
-    options = _reading_options(generation.reading, request)
+    options = reading_options(generation.reading, request)
     query = Query(text, np.empty(0, np.float32), Mode(request.mode), count, allowed, reading=options, typed=request.q)
     reading = read_query(generation, query)
     vector = runtime.query_vector(reading.text)
@@ -153,7 +157,8 @@ def _query(
     return replace(query, vector=vector, memory_vector=memory_vector), reading
 
 
-def _reading_options(of_collection: ReadingOptions, request: SearchIn) -> ReadingOptions:
+def reading_options(of_collection: ReadingOptions, request: SearchIn) -> ReadingOptions:
+    """Return how the query of a search is read in a collection that reads queries in this way."""
     typos = of_collection.typos if request.typos is None else request.typos
     prefix = request.prefix == "last"
     if (typos, prefix) == (of_collection.typos, of_collection.prefix):
@@ -167,8 +172,8 @@ def _is_null_calibrated(request: SearchIn, searched: Searched) -> bool:
     return whole and searched.serving.head.is_null_calibrated
 
 
-def _body(runtime: SearchRuntime, request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the response body without its matrices, its answer and its times."""
+def body_of(request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the response body without what is computed from stored values, its matrices, its answer and its times."""
     ranking, null_calibrated = searched.ranking, _is_null_calibrated(request, searched)
     body = {
         "query_id": new_id(),
@@ -198,10 +203,6 @@ def _body(runtime: SearchRuntime, request: SearchIn, searched: Searched, hits: l
         body["facets"] = searched.facets
     if request.operators:
         body["operators"] = _operators(searched.parsed)
-    if request.pooled:
-        body["pooled"] = pooled_value(searched.generation, ranking).tolist()
-    if request.predict:
-        body["predictions"] = predictions(runtime, searched.generation, ranking, request.predict)
     return body
 
 

@@ -300,6 +300,8 @@ class SearchAnswer(Answer):
     """The watermark of the searched state: the number of visible changes."""
     degraded: list[str]
     """Reasons why the answer is less than it should be, such as `champion_damaged`."""
+    missing_share: float = sometimes()
+    """With `partition_away` in `degraded`: the share of the documents that was not searched."""
     took_ms: float
     """Milliseconds from the arrival of the request to the answer."""
     timings_ms: dict[str, float]

@@ -4,7 +4,7 @@ Sentence keys are used where the collection has them. Otherwise the sentences of
 encoded when they are asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ MAX_CHARACTERS = 4000
 
 
 @dataclass(frozen=True)
-class _Span:
+class Span:
     """A sentence [start, end) of the text of a document; vector (D,): None where it is not encoded."""
 
     rank: int
@@ -43,11 +43,20 @@ def closest_sentence(runtime: SearchRuntime, searched: Searched) -> dict[str, An
 
     The earlier sentence wins among equal weights. Documents deleted since the generation was published are left out.
     """
+    return closest(runtime, searched, sentences_of(runtime, searched))
+
+
+def sentences_of(runtime: SearchRuntime, searched: Searched) -> list[Span]:
+    """Return the sentences of the best hits that are compared, by hit and in reading order."""
     ranks = searched.best.tolist()
     rows = searched.generation.rows[searched.ranking.doc_indices[searched.best]].tolist()
     stored = repository.stored_fields(runtime.database, rows)
     texts = [(rank, *stored[row][1:4:2]) for rank, row in zip(ranks, rows, strict=True) if row in stored]
-    spans = [span for rank, id, text in texts for span in _sentences(runtime, searched, rank, id, text)]
+    return [span for rank, id, text in texts for span in _sentences(runtime, searched, rank, id, text)]
+
+
+def closest(runtime: SearchRuntime, searched: Searched, spans: Sequence[Span]) -> dict[str, Any] | None:
+    """Return the sentence with the most attention among these, as `closest_sentence` does."""
     if not spans:
         return None
     weights = _weights(runtime, searched, spans)
@@ -56,7 +65,7 @@ def closest_sentence(runtime: SearchRuntime, searched: Searched) -> dict[str, An
     return {"id": span.id, "start": span.start, "end": span.end, "text": span.text, "weight": float(weights[best])}
 
 
-def _weights(runtime: SearchRuntime, searched: Searched, spans: list[_Span]) -> Floats:
+def _weights(runtime: SearchRuntime, searched: Searched, spans: Sequence[Span]) -> Floats:
     generation, vectors = searched.generation, None
     if searched.query.mode is not Mode.WORDS:
         unknown = [span.text for span in spans if span.vector is None]
@@ -68,17 +77,17 @@ def _weights(runtime: SearchRuntime, searched: Searched, spans: list[_Span]) -> 
     return sentence_weights(searched.serving.head, reading.words, searched.ranking, sentences)
 
 
-def _sentences(runtime: SearchRuntime, searched: Searched, rank: int, id: str, text: str) -> Iterator[_Span]:
+def _sentences(runtime: SearchRuntime, searched: Searched, rank: int, id: str, text: str) -> Iterator[Span]:
     """Yield the sentences of the hit at a 0-based rank, in reading order."""
     generation, doc_index = searched.generation, int(searched.ranking.doc_indices[rank])
     keys = _sentence_keys(generation, searched.ranking.asked, doc_index)
     if keys:
-        yield from (_Span(rank, id, start, end, text[start:end], vector) for start, end, vector in keys)
+        yield from (Span(rank, id, start, end, text[start:end], vector) for start, end, vector in keys)
         return
     begin, end = best_passage(generation, searched.serving.head, searched.ranking, rank)
     passage = (text[begin:end] if end > begin else text)[:MAX_CHARACTERS]
     for span in runtime.encoder.cutter.sentences(passage)[:MAX_SENTENCES]:
-        yield _Span(rank, id, begin + span.start, begin + span.end, passage[span.start : span.end], None)
+        yield Span(rank, id, begin + span.start, begin + span.end, passage[span.start : span.end], None)
 
 
 def _sentence_keys(generation: Generation, asked: Floats, doc_index: int) -> list[tuple[int, int, Floats]]:

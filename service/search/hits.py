@@ -64,15 +64,23 @@ def page_of_hits(
     runtime: SearchRuntime, state: ServedCollection, request: SearchIn, searched: Searched
 ) -> list[dict[str, Any]]:
     """Return the hits of a page, without documents that were deleted since the generation was published."""
+    return list(hits_by_place(runtime, state, request, searched).values())
+
+
+def hits_by_place(
+    runtime: SearchRuntime, state: ServedCollection, request: SearchIn, searched: Searched
+) -> dict[int, dict[str, Any]]:
+    """Return the hits as `page_of_hits` does, by their 0-based places in the page."""
     ranking = searched.ranking
     rows = [int(row) for row in searched.generation.rows[ranking.doc_indices[searched.page]]]
     stored = repository.stored_fields(runtime.database, rows)
     highlight = highlighter_for(state.settings.language).for_terms(_highlighted(searched))
-    hits: list[dict[str, Any]] = []
-    for position, (rank, row) in enumerate(zip(searched.page.tolist(), rows, strict=True), request.offset + 1):
+    hits: dict[int, dict[str, Any]] = {}
+    for place, (rank, row) in enumerate(zip(searched.page.tolist(), rows, strict=True)):
         if row not in stored:
             continue
         metadata = stored[row][-1]
+        position = request.offset + 1 + place
         hit = stored_hit(stored[row], position, float(ranking.weights[rank]), float(ranking.logits[rank]))
         rule = searched.pinned_by.get(int(ranking.doc_indices[rank]))
         if rule is not None:
@@ -89,7 +97,7 @@ def page_of_hits(
             shown["explain"] = _explanation(runtime, state, searched, rank)
             if rule is not None:
                 shown["explain"]["rule"] = rule
-        hits.append(shown)
+        hits[place] = shown
     return hits
 
 

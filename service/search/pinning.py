@@ -60,7 +60,7 @@ def apply_rules(
     hidden = [doc_index_of[id] for rule in rules for id in rule.hides if id in doc_index_of]
     allowed: Mask = generation.alive.copy() if query.allowed is None else query.allowed & generation.alive
     allowed[hidden] = False
-    pins = NONE if is_sorted else _pins(rules, {id: at for id, at in doc_index_of.items() if allowed[at]})
+    pins = NONE if is_sorted else pins_of(rules, {id: at for id, at in doc_index_of.items() if allowed[at]})
     count = max(query.count, int(pins.positions.max(initial=0)))  # so that every page has the same positions
     return replace(query, allowed=allowed if hidden else query.allowed, count=count), pins
 
@@ -95,8 +95,11 @@ def _ranks_of(pins: Pins, doc_indices: Ints) -> Ints:
     return ranks
 
 
-def _pins(rules: Sequence[Rule], doc_index_of: dict[str, int]) -> Pins:
-    """Return the pins of these rules. The first rule that pins a document decides; a taken position moves down."""
+def pins_of(rules: Sequence[Rule], doc_index_of: dict[str, int]) -> Pins:
+    """Return the pins of these rules, for the documents that can be pinned.
+
+    The first rule that pins a document decides; a taken position moves down.
+    """
     wanted: dict[int, tuple[int, str]] = {}
     for rule in rules:
         for id, position in rule.pins:

@@ -1,5 +1,6 @@
 """Predicts metadata fields from all candidates of a search, including candidates that are not shown."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from index.generation.generation import Generation
@@ -14,6 +15,13 @@ def predictions(runtime: SearchRuntime, generation: Generation, ranking: Ranking
     rows = generation.rows[ranking.doc_indices].tolist()
     with runtime.database.read() as connection:
         metadata = repository.metadata(connection, rows)
+    return predicted(ranking, rows, metadata, fields)
+
+
+def predicted(
+    ranking: Ranking, rows: Sequence[int], metadata: Mapping[int, Mapping[str, Any]], fields: list[str]
+) -> dict[str, Any]:
+    """Return the prediction of each field. rows (N,): of the candidates; metadata: row -> fields of the document."""
     present = [at for at, row in enumerate(rows) if row in metadata]
     weights = attention_without_null(ranking.weights[present], ranking.logits[present])
     documents = [metadata[rows[at]] for at in present]

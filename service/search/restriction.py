@@ -27,10 +27,7 @@ def allowed_documents(
 
     forced: the filter of the caller's key, which every document must pass too.
     """
-    nodes: list[Any] = [] if forced is None else [forced]
-    if condition and condition.strip():
-        nodes.append(parse_filter(condition, state.settings.filterable))
-    nodes += [In(field, (value_of(value),)) for field, value in parsed.conditions]
+    nodes = conditions_of(state, condition, parsed, forced)
     masks: list[Mask] = []
     if nodes:
         with runtime.database.read() as connection:
@@ -41,6 +38,16 @@ def allowed_documents(
         masks.append(mask)
     masks += _with_phrases(generation, parsed)
     return np.logical_and.reduce(masks) if masks else None
+
+
+def conditions_of(
+    state: ServedCollection, condition: str | None, parsed: ParsedQuery, forced: FilterNode | None = None
+) -> list[FilterNode]:
+    """Return the conditions that every document must pass. Raises FilterSyntax."""
+    nodes: list[Any] = [] if forced is None else [forced]
+    if condition and condition.strip():
+        nodes.append(parse_filter(condition, state.settings.filterable))
+    return nodes + [In(field, (value_of(value),)) for field, value in parsed.conditions]
 
 
 def _with_phrases(generation: Generation, parsed: ParsedQuery) -> list[Mask]:

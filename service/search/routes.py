@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Self, TypeVar
 
 import orjson
@@ -133,7 +134,8 @@ async def _answered(
     arrived = time.perf_counter()
     state = runtime.collection(collection)
     with observed_search(request.mode):
-        work = runtime.run_search(lambda: converted(actions.answer(runtime, state, request, arrived, caller)))
+        answer = runtime.answer_search or partial(actions.answer, runtime)
+        work = runtime.run_search(lambda: converted(answer(state, request, arrived, caller)))
         return await result_for(scope, work)
 
 

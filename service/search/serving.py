@@ -21,6 +21,11 @@ def serving_model(runtime: SearchRuntime, state: ServedCollection, request: Sear
             version = repository.challenger_version(connection, state.id)
         if version is None or not repository.has_model(connection, state.id, version):
             raise not_found("model")
+    return model_of_version(runtime, state, version)
+
+
+def model_of_version(runtime: SearchRuntime, state: ServedCollection, version: int) -> Serving:
+    """Return a stored model."""
     return Serving(version, _head(state.id, state.initial, version, runtime))
 
 

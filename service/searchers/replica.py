@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Table, delete, select, text, tuple_
 
 from index.records import KeyKind
 from service.runtime.first_start import NOTE
+from service.searchers.document_part import DocumentPart
 from service.storage.base import Base
 from service.storage.change_log import FOLLOWED, Position, Touched, key_columns
 from service.storage.moving import converted, copy_rows, insertion, selection
@@ -38,10 +39,11 @@ class Effects:
 
 
 class Replica:
-    """The copy. One thread writes it."""
+    """The copy. One thread writes it. part: the documents that it has; None: all."""
 
-    def __init__(self, path: Path) -> None:
-        self.database = SqliteDatabase(path)
+    def __init__(self, path: Path, part: DocumentPart | None = None) -> None:
+        self._part = part
+        self.database = SqliteDatabase(path, is_whole=part is None)
         self.database.migrate()
         with self.database.write() as connection:
             connection.execute(
@@ -63,7 +65,7 @@ class Replica:
     def copy_all(self, source: Connection, position: Position) -> None:
         """Copy all rows of a snapshot to the empty copy, and note its position; durably on return."""
         with self.database.write() as connection:
-            copy_rows(source, connection, only=FOLLOWED)
+            copy_rows(source, connection, only=FOLLOWED, condition=lambda table: _of_part(self._part, table))
             _note(connection, position)
 
     def copy(self, source: Connection, touched: Touched, position: Position) -> Effects:
@@ -78,13 +80,18 @@ class Replica:
                     _delete_gone(source, connection, table, keys[table.name])
             for table in Base.metadata.sorted_tables:
                 if table.name in keys:
-                    _copy_rows(source, connection, table, keys[table.name])
+                    _copy_rows(source, connection, table, keys[table.name], _of_part(self._part, table.name))
             _add_effects(connection, {name: keys[name] for name in keys if name != "queries"}, effects)
             _note(connection, position)
         return effects
 
+    def differing(self, source: Connection) -> Touched:
+        """Return the rows in which the database and the copy differ, by their checksums."""
+        with self.database.read() as connection:
+            return differing(source, connection, self._part)
 
-def differing(source: Connection, replica: Connection) -> Touched:
+
+def differing(source: Connection, replica: Connection, part: DocumentPart | None = None) -> Touched:
     """Return the rows in which a database and its copy differ, by their checksums.
 
     A row without a checksum is known to be damaged; it is copied again.
@@ -92,11 +99,17 @@ def differing(source: Connection, replica: Connection) -> Touched:
     touched: Touched = {}
     for name in FOLLOWED:
         wanted = f'SELECT {", ".join(key_columns(Base.metadata.tables[name]))}, checksum FROM "{name}"'
-        theirs, ours = (set(_rows(connection, wanted)) for connection in (source, replica))
+        condition = _of_part(part, name)
+        theirs = set(_rows(source, f"{wanted} WHERE {condition}" if condition else wanted))
+        ours = set(_rows(replica, wanted))
         differ = {row[:-1] for row in theirs ^ ours} | {row[:-1] for row in theirs if row[-1] is None}
         if differ:
             touched[name] = differ
     return touched
+
+
+def _of_part(part: DocumentPart | None, table: str) -> str | None:
+    return None if part is None else part.condition(table)
 
 
 def _rows(connection: Connection, statement: str) -> Iterator[tuple[Any, ...]]:
@@ -146,8 +159,13 @@ def _has_key(table: Table, keys: Sequence[tuple[Any, ...]]) -> Any:
     return columns[0].in_([key for (key,) in keys]) if len(columns) == 1 else tuple_(*columns).in_(keys)
 
 
-def _copy_rows(source: Connection, replica: Connection, table: Table, keys: set[tuple[Any, ...]]) -> None:
-    """Insert the rows that the database has, or give them its values. Rows that refer to them stay."""
+def _copy_rows(
+    source: Connection, replica: Connection, table: Table, keys: set[tuple[Any, ...]], of_part: str | None
+) -> None:
+    """Insert the rows that the database has, or give them its values. Rows that refer to them stay.
+
+    of_part: a condition on the rows that the copy has; None for all.
+    """
     own = [column.name for column in table.primary_key]
     changes = ", ".join(f'"{column.name}" = excluded."{column.name}"' for column in table.columns)
     named = ", ".join(f'"{name}"' for name in own)
@@ -157,6 +175,7 @@ def _copy_rows(source: Connection, replica: Connection, table: Table, keys: set[
             for (number,) in part:
                 replica.exec_driver_sql("UPDATE collections SET name = ? WHERE id = ?", (f"/copied {number}", number))
         condition, parameters = _in(source, table, part)
+        condition += f" AND {of_part}" if of_part else ""
         found = source.exec_driver_sql(f"{selection(source, table)} WHERE {condition} ORDER BY {named}", parameters)
         if rows := converted(source, replica, table, found):
             replica.exec_driver_sql(statement, rows)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Self
 
 import structlog
 from sqlalchemy import Connection, RowMapping
@@ -25,8 +25,9 @@ from service.runtime.key_repository import known_keys
 from service.runtime.loader import index_directory, load_collection
 from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.runtime import Runtime, encoder_of
+from service.searchers.document_part import DocumentPart
 from service.searchers.following import follow_collection
-from service.searchers.replica import Effects, Replica, differing
+from service.searchers.replica import Effects, Replica
 from service.searchers.source import Source
 from service.searchers.spool import Spool
 from service.settings import Settings
@@ -61,18 +62,25 @@ class SearcherRuntime(Runtime):
         self._thread = threading.Thread(target=self._watch_database, name="follower", daemon=True)
 
     @classmethod
-    def open(cls, settings: Settings, encoder: Encoder | None = None, new: bool = False) -> "SearcherRuntime":
+    def open(
+        cls,
+        settings: Settings,
+        encoder: Encoder | None = None,
+        new: bool = False,
+        part: DocumentPart | None = None,
+    ) -> Self:
         """Start a searcher on its data directory; the default encoder is the encoder of the settings.
 
-        It waits for the first copy of the database. A directory with a copy starts without the database too. Raises
-        DirectoryOwned, DatabaseUnreachable, UnsuitableDatabase, OtherDatabase, ModelNotFound and DamagedFile.
+        part: the documents of the copy; None: all. A directory keeps its part. It waits for the first copy of the
+        database. A directory with a copy starts without the database too. Raises DirectoryOwned, DatabaseUnreachable,
+        UnsuitableDatabase, OtherDatabase, ModelNotFound and DamagedFile.
         """
         assert settings.database_address is not None
         with ExitStack() as opened:
             lock = OwnerLock(settings.data)
             opened.callback(lock.release)
             require_database(settings.data, copy=True)
-            replica = Replica(settings.data / DATABASE_FILE)
+            replica = Replica(settings.data / DATABASE_FILE, part)
             opened.callback(replica.database.close)
             source = Source(settings.database_address)
             opened.callback(source.close)
@@ -152,8 +160,7 @@ class SearcherRuntime(Runtime):
             touched = touched_after(connection, position.number)
         else:
             log.warning("copy_compared", reason="the change log does not continue at the position of this searcher")
-            with self.database.read() as own:
-                touched = differing(connection, own)
+            touched = self.replica.differing(connection)
         with self._all_locked():
             effects = self.replica.copy(connection, touched, newest)
             if self._is_loaded:

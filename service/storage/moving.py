@@ -23,26 +23,31 @@ def copy_rows(
     target: Connection,
     advance: Callable[[int], None] = lambda _count: None,
     only: Collection[str] | None = None,
+    condition: Callable[[str], str | None] = lambda _table: None,
 ) -> None:
     """Copy the rows of all tables into the tables of a new database. The caller commits.
 
     source: on a single snapshot. advance: called with the number of further rows. An error that it raises ends the
-    copy. only: names of tables; None: all but the identity.
+    copy. only: names of tables; None: all but the identity. condition: name of a table -> what its copied rows fulfil,
+    in SQL of the source; None: all rows.
     """
     for table in Base.metadata.sorted_tables:
         if table is Identity.__table__ or (only is not None and table.name not in only):
             continue  # both go on separately, so that no index of one is taken for an index of the other
         statement = insertion(target, table)
-        for rows in _parts(source, target, table):
+        for rows in _parts(source, target, table, condition(table.name)):
             target.exec_driver_sql(statement, rows)
             advance(len(rows))
     _go_on_counting(source, target)
 
 
-def _parts(source: Connection, target: Connection, table: Table) -> Iterator[list[tuple[Any, ...]]]:
+def _parts(
+    source: Connection, target: Connection, table: Table, condition: str | None
+) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the rows of a table, ROWS_AT_ONCE at a time, as the target takes them."""
     options = {"yield_per": ROWS_AT_ONCE}
-    found = source.exec_driver_sql(selection(source, table), execution_options=options)
+    wanted = selection(source, table) + (f" WHERE {condition}" if condition else "")
+    found = source.exec_driver_sql(wanted, execution_options=options)
     for rows in found.partitions():
         yield converted(source, target, table, rows)
 

@@ -79,10 +79,11 @@ class SqliteDatabase(SqliteReader, Database):
     """Connections to a SQLite file. `write` runs one transaction at a time; `read` reads a snapshot.
 
     checkpoints: whether this process checkpoints. False leaves checkpoints to a replicating process, and raises
-    UnsafeSqlite for a version of SQLite in which that loses commits.
+    UnsafeSqlite for a version of SQLite in which that loses commits. is_whole: whether rows may refer only to rows that
+    exist; a copy of a part of the documents also has rows that refer to others.
     """
 
-    def __init__(self, path: Path, checkpoints: bool = True) -> None:
+    def __init__(self, path: Path, checkpoints: bool = True, is_whole: bool = True) -> None:
         if not checkpoints and not may_share_checkpoints(sqlite3.sqlite_version_info):
             raise UnsafeSqlite(
                 f"SQLite {sqlite3.sqlite_version} can lose a commit if another process checkpoints:"
@@ -91,7 +92,7 @@ class SqliteDatabase(SqliteReader, Database):
         self._checkpoints = checkpoints
         self._write_lock = threading.RLock()
         super().__init__(path)
-        self._writer = _engine(self._address, writer=True, checkpoints=checkpoints)
+        self._writer = _engine(self._address, writer=True, checkpoints=checkpoints, is_whole=is_whole)
 
     @property
     def _address(self) -> str:
@@ -170,7 +171,7 @@ def may_share_checkpoints(version: tuple[int, ...]) -> bool:
     return version >= SAFE_SQLITE[-1] or any(version[:2] == safe[:2] and version >= safe for safe in SAFE_SQLITE)
 
 
-def _engine(address: str, writer: bool, checkpoints: bool) -> Engine:
+def _engine(address: str, writer: bool, checkpoints: bool, is_whole: bool = True) -> Engine:
     pool = {"poolclass": StaticPool} if writer else {"poolclass": QueuePool, "pool_size": READERS}
     engine = create_engine(
         f"sqlite:///{address}&uri=true" if address.startswith(URI) else f"sqlite:///{address}",
@@ -182,7 +183,7 @@ def _engine(address: str, writer: bool, checkpoints: bool) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: sqlite3.Connection, _record: Any) -> None:
-        _configure(connection, writer, checkpoints)
+        _configure(connection, writer, checkpoints, is_whole)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -201,11 +202,11 @@ def _connect_arguments() -> dict[str, Any]:
     return {"timeout": BUSY_SECONDS, "check_same_thread": False, "isolation_level": None}
 
 
-def _configure(connection: sqlite3.Connection, writer: bool, checkpoints: bool) -> None:
+def _configure(connection: sqlite3.Connection, writer: bool, checkpoints: bool, is_whole: bool = True) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
-    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute(f"PRAGMA foreign_keys={1 if is_whole else 0}")
     cursor.execute("PRAGMA secure_delete=ON")  # deleted content becomes zeros; some systems have it off
     cursor.execute(f"PRAGMA query_only={0 if writer else 1}")
     cursor.execute(f"PRAGMA wal_autocheckpoint={1000 if checkpoints else 0}")

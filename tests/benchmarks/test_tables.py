@@ -14,7 +14,7 @@ from benchmarks.result_file import RESULTS, load_result
 from benchmarks.tables import BLOCK, PLOTS, PROVENANCE, ROOT, TABLES, block_text, generated, pages, with_tables
 
 MEASURED_PAGES = [
-    *(ROOT / name for name in ("README.md", "docs/performance.md", "docs/attention.md")),
+    *(ROOT / name for name in ("README.md", "docs/performance.md", "docs/attention.md", "docs/scale.md")),
     *(ROOT / "docs" / "performance").glob("*.md"),
 ]
 MACHINE_PATH = re.compile(r'"/[^"]*"|(?:\.\./){2}|(?<![\w.])/(?:tmp|home|work|root)/')

@@ -138,13 +138,13 @@ def feedback(session: Session) -> None:
     session.send("DELETE", "rules/first")
 
 
-def put_model_file(client: TestClient, scale: float) -> int:
+def put_model_file(client: TestClient, scale: float, name: str = "default", **parameters: float) -> int:
     """Register a head that was made by hand, as a training run does; return its version."""
     runtime = runtime_of(client)
-    state = runtime.collection("default")
+    state = runtime.collection(name)
     initial = AttentionHead(state.initial)
-    files = head_files(initial.changed(beta=scale * initial.beta), {"kind": "by hand"})
-    version = len(CollectionClient(client).get("models")["models"])
+    files = head_files(initial.changed(beta=scale * initial.beta, **parameters), {"kind": "by hand"})
+    version = len(CollectionClient(client, name).get("models")["models"])
     with state.lock, runtime.database.write() as connection:
         register(state, connection, files, version, {"lineage": {}, "report": {}, "decision": {}})
     return version

@@ -1,0 +1,1 @@
+"""Collections whose documents are split over processes: partitions return raw evidence, a coordinator answers."""

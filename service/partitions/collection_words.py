@@ -1,0 +1,87 @@
+"""The words of a collection whose documents are in partitions, for reading queries."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from index.partitions.merged_words import MergedPostings
+from index.words.analyzers import analyzer_for
+from index.words.reading_options import ReadingOptions
+from index.words.tokens import spaced
+from index.words.vocabulary import Vocabulary
+from index.words.word_search import Reading, read
+from index.words.word_statistics import WordStatistics
+from service.partitions.calls import Calls
+from service.partitions.messages import State, Wanted
+
+
+@dataclass(frozen=True)
+class CollectionWords:
+    """The words of one state of the partitions.
+
+    states: of each partition, None for one that was away. documents: of each partition, 0 for one that was away.
+    """
+
+    states: tuple[State | None, ...]
+    documents: tuple[int, ...]
+    postings: MergedPostings
+    vocabulary: Vocabulary
+
+    def read(self, text: str, options: ReadingOptions) -> tuple[Reading, WordStatistics]:
+        """Return the reading of a query, and the statistics of the collection for its terms."""
+        self.postings.learn([("words", term) for term in self.vocabulary.stems(spaced(text))])
+        reading = read(text, options, self.vocabulary)
+        return reading, self.postings.statistics(reading)
+
+    def is_of(self, states: Sequence[State | None]) -> bool:
+        """Return whether these are the states of the partitions; a partition that is away differs from none."""
+        return all(new is None or new == known for new, known in zip(states, self.states, strict=True))
+
+
+class WordsOfCollections:
+    """The words of each collection, asked for again when its documents have changed."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._lock = threading.Lock()
+        self._known: dict[int, tuple[str, CollectionWords]] = {}
+
+    def of(self, wanted: Wanted, language: str) -> CollectionWords:
+        """Return the words of a collection, as they were asked for last."""
+        with self._lock:
+            known = self._known.get(wanted.collection)
+        if known is not None and known[0] == language:
+            return known[1]
+        return self.renewed(wanted, language)
+
+    def renewed(self, wanted: Wanted, language: str) -> CollectionWords:
+        """Ask for the words of a collection again, and return them."""
+        found = self._calls.all("words", wanted)
+        present = [one for one in found if one is not None]
+        postings = MergedPostings(
+            [one.totals for one in present],
+            lambda asked: self._counted(wanted, "frequencies", asked),
+            lambda field, prefix: self._counted(wanted, "with_prefix", field, prefix),
+        )
+        words = CollectionWords(
+            states=tuple(None if one is None else one.state for one in found),
+            documents=tuple(0 if one is None else one.totals.documents for one in found),
+            postings=postings,
+            vocabulary=Vocabulary(postings, analyzer_for("none"), analyzer_for(language)),
+        )
+        with self._lock:
+            self._known[wanted.collection] = (language, words)
+        return words
+
+    def forget(self, collection: int) -> None:
+        """Ask for the words of a collection again at the next search."""
+        with self._lock:
+            self._known.pop(collection, None)
+
+    def _counted(self, wanted: Wanted, request: str, *arguments: Any) -> list[Any]:
+        """Return the counts of the partitions. Counts that lack a partition are used once."""
+        found = self._calls.all(request, wanted, *arguments)
+        if any(one is None for one in found):
+            self.forget(wanted.collection)
+        return [one for one in found if one is not None]

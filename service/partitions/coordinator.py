@@ -1,0 +1,250 @@
+"""Answers a search whose documents are in partitions, as `service.search.actions` answers it from one generation.
+
+The coordinator reads and encodes the query, ranks what the partitions find, and puts the page together. Documents are
+named by rows. It has no documents itself; models, settings, rules and keys are those of its copy of the database.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from index.partitions.parted import PartedDocuments
+from index.ranking.retrieval import Mode, Query
+from index.ranking.search import Ranking, browse_documents, rank
+from index.records import Ints
+from index.words.query_syntax import ParsedQuery, parse_query
+from index.words.word_search import Reading
+from service.http.access import OWNER, Caller
+from service.http.problems import Problem
+from service.partitions.calls import Calls
+from service.partitions.collection_words import CollectionWords, WordsOfCollections
+from service.partitions.messages import Page, PartSearch, Wanted
+from service.partitions.searched_parts import SearchedParts
+from service.partitions.selecting import Selection, selected
+from service.runtime.rules import Rule
+from service.runtime.search_runtime import SearchRuntime
+from service.runtime.served_collection import ServedCollection, Serving
+from service.search import exploring, selection
+from service.search.actions import EVERYTHING, VECTORS_PENDING, body_of, reading_options, without_leaks
+from service.search.closest_sentence import closest
+from service.search.hits import BEST, Searched
+from service.search.logged import impression
+from service.search.matrix import MATRIX
+from service.search.predictions import predicted
+from service.search.restriction import conditions_of
+from service.search.schemas import MAX_WINDOW, SearchIn
+from service.search.serving import serving_model
+from service.search.stopwatch import Stopwatch
+from service.storage.database import now
+
+PARTITION_AWAY = "partition_away"
+"""A partition did not answer, so its documents are missing."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A search before it is ranked. reading: None for a search without words."""
+
+    search: PartSearch
+    serving: Serving
+    reading: Reading | None
+    words: CollectionWords
+    rules: Sequence[Rule] = ()
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A ranked search, with what it selected besides, and the partitions that it asked."""
+
+    prepared: Prepared
+    parts: SearchedParts
+    ranking: Ranking
+    chosen: Selection
+
+
+class Coordinator:
+    """Answers searches from partitions."""
+
+    def __init__(self, runtime: SearchRuntime, calls: Calls) -> None:
+        self._runtime, self._calls = runtime, calls
+        self._words = WordsOfCollections(calls)
+
+    def answer(
+        self, state: ServedCollection, request: SearchIn, arrived: float | None = None, caller: Caller = OWNER
+    ) -> dict[str, Any]:
+        """Return the response body of a search, and queue its impression for the log, as `actions.answer` does.
+
+        Raises Problem 501 for a matrix, and 503 `partitions_away`.
+        """
+        if request.explain == MATRIX:
+            raise Problem(501, "not_in_partitions", "explain: matrix is not answered where documents are in partitions")
+        stopwatch = Stopwatch(time.perf_counter() if arrived is None else arrived)
+        stopwatch.lap("queue")
+        selection.require_filterable(state, request)
+        state.require_encoder(self._runtime.encoder)
+        serving = serving_model(self._runtime, state, request)
+        ranked = self._ranked(state, serving, request, caller, stopwatch)
+        searched = self._searched(ranked, state)
+        hits = _page(ranked, searched)
+        body = body_of(request, searched, hits)
+        stopwatch.lap("fields")
+        self._add_computed(body, ranked, searched)
+        body |= stopwatch.report()
+        self._add_standing(body, state, ranked)
+        if request.log and not searched.everything:
+            self._runtime.impressions.add(impression(state, request, searched, body))
+        return body
+
+    def _ranked(
+        self, state: ServedCollection, serving: Serving, request: SearchIn, caller: Caller, stopwatch: Stopwatch
+    ) -> Ranked:
+        """Rank the search. Where the documents have changed since their words were asked for, rank it once more."""
+        wanted = Wanted(state.id, state.generation.watermark)
+        words = self._words.of(wanted, state.settings.language)
+        ranked = self._rank(self._prepared(state, serving, request, caller, words), stopwatch)
+        found = ranked.parts.standings
+        if not words.is_of([found[at].state if at in found else None for at in range(len(self._calls))]):
+            words = self._words.renewed(wanted, state.settings.language)
+            ranked = self._rank(self._prepared(state, serving, request, caller, words), stopwatch)
+        return ranked
+
+    def _rank(self, prepared: Prepared, stopwatch: Stopwatch) -> Ranked:
+        stopwatch.lap("encode")
+        request, head = prepared.search.request, prepared.serving.head
+        parts = SearchedParts(self._calls, prepared.search)
+        query = prepared.search.query
+        if request.context and head.context and prepared.reading is not None:
+            rows = parts.rows_of(request.context)
+            query = replace(query, context=np.unique(np.asarray(list(rows.values()), np.int64)))
+        chosen = selected(parts, request, prepared.rules)
+        if prepared.reading is None:
+            ranking = browse_documents(
+                head, query, parts.newest(MAX_WINDOW) if chosen.ordered is None else chosen.ordered
+            )
+        else:
+            ranking = rank(PartedDocuments(parts), head, query, chosen.required)
+        stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
+        return Ranked(prepared, parts, ranking, chosen)
+
+    def _prepared(
+        self,
+        state: ServedCollection,
+        serving: Serving,
+        request: SearchIn,
+        caller: Caller,
+        words: CollectionWords,
+    ) -> Prepared:
+        """Return the search with its reading, and the rules that match it."""
+        parsed = parse_query(request.q, state.settings.filterable) if request.operators else ParsedQuery(request.q)
+        conditions_of(state, request.filter, parsed, caller.condition)  # an error of the filter is of the request
+        count = max(request.candidates, request.offset + request.limit + 1)
+        wanted = Wanted(state.id, state.generation.watermark)
+        if parsed.text.strip() in ("", EVERYTHING):
+            query = Query(EVERYTHING, np.zeros(state.dim, np.float32), Mode(request.mode), count)
+            search = PartSearch(wanted, serving.version, request, caller, parsed, query)
+            return Prepared(search, serving, None, words)
+        query, reading = self._query(state, without_leaks(request, caller), parsed.text, count, words)
+        rules: list[Rule] = []
+        if len(state.rules):
+            rules = state.rules.matching((query.text, reading.text), query.vector, now())
+        pinned = max((position for rule in rules for _, position in rule.pins), default=0)
+        query = replace(query, count=max(count, 0 if request.sort else pinned))
+        hidden = tuple(id for rule in rules for id in rule.hides)
+        search = PartSearch(wanted, serving.version, request, caller, parsed, query, hidden)
+        return Prepared(search, serving, reading, words, rules)
+
+    def _query(
+        self, state: ServedCollection, request: SearchIn, text: str, count: int, words: CollectionWords
+    ) -> tuple[Query, Reading]:
+        reading, statistics = words.read(text, reading_options(state.reading, request))
+        vector = self._runtime.query_vector(reading.text)
+        memory_vector = None if reading.text == text else self._runtime.query_vector(text)
+        query = Query(text, vector, Mode(request.mode), count, memory_vector=memory_vector, typed=request.q)
+        return replace(query, read=reading, statistics=statistics), reading
+
+    def _searched(self, ranked: Ranked, state: ServedCollection) -> Searched:
+        """Return the ranking with its page, as the parts of an answer read it. Its documents are rows."""
+        prepared, ranking, chosen = ranked.prepared, ranked.ranking, ranked.chosen
+        request, everything = prepared.search.request, prepared.reading is None
+        ranks = chosen.ranks(ranking)
+        best = ranks[:BEST]
+        exploration = None if everything else exploring.drawn(request, ranking, ranks, chosen.pins)
+        if exploration is not None:
+            ranks = ranks[exploration.order]
+        end = request.offset + request.limit
+        return Searched(
+            generation=state.generation,
+            serving=prepared.serving,
+            query=prepared.search.query,
+            ranking=ranking,
+            page=ranks[request.offset : end],
+            best=best,
+            has_more=len(ranks) > end,
+            parsed=prepared.search.parsed,
+            corrections=() if prepared.reading is None else prepared.reading.corrections,
+            everything=everything,
+            facets=chosen.facets,
+            pinned_by=chosen.pins.rules,
+            exploration=exploration,
+            caller=prepared.search.caller,
+        )
+
+    def _add_computed(self, body: dict[str, Any], ranked: Ranked, searched: Searched) -> None:
+        """Add what is computed from values, metadata and sentences of the candidates."""
+        request, ranking, parts = ranked.prepared.search.request, ranked.ranking, ranked.parts
+        rows = ranking.doc_indices
+        if request.pooled:
+            body["pooled"] = np.einsum("n,nv->v", ranking.weights, parts.values_of(rows)).tolist()
+        if request.predict:
+            metadata = parts.metadata(rows, request.predict)
+            body["predictions"] = predicted(ranking, rows.tolist(), metadata, request.predict)
+        if request.answer:
+            unanswered = searched.everything or body["answered"] is False
+            body["answer"] = None if unanswered else self._sentence(ranked, searched)
+
+    def _sentence(self, ranked: Ranked, searched: Searched) -> dict[str, Any] | None:
+        found = ranked.parts.sentences(_page_of(ranked, searched.best))
+        rows = ranked.ranking.doc_indices[searched.best].tolist()
+        places = zip(searched.best.tolist(), rows, strict=True)
+        spans = [replace(span, rank=place) for place, row in places for span in found.get(row, ())]
+        return closest(self._runtime, searched, spans)
+
+    def _add_standing(self, body: dict[str, Any], state: ServedCollection, ranked: Ranked) -> None:
+        """Say why the answer is less than it should be, and which share of the documents was not asked."""
+        request, parts = ranked.prepared.search.request, ranked.parts
+        of_parts = [reason for one in parts.standings.values() for reason in one.degraded]
+        reasons = dict.fromkeys([*state.degraded_by(ranked.prepared.serving), *of_parts])
+        if any(one.awaits_vectors for one in parts.standings.values()) and request.mode != "words":
+            reasons[VECTORS_PENDING] = None
+        if parts.away:
+            reasons[PARTITION_AWAY] = None
+            body["missing_share"] = _share(parts.away, ranked.prepared.words.documents)
+            self._words.forget(state.id)
+        body["degraded"] = list(reasons)
+
+
+def _share(away: set[int], documents: Sequence[int]) -> float:
+    """Return the share of the documents that are in these partitions; those of an unknown number have the mean."""
+    known = [count for count in documents if count]
+    mean = sum(known) / len(known) if known else 1.0
+    counts = [count or mean for count in documents]
+    return sum(counts[number] for number in away) / sum(counts)
+
+
+def _page_of(ranked: Ranked, ranks: Ints) -> Page:
+    """Return the documents at these 0-based ranks, as the partitions read them."""
+    ranking = ranked.ranking
+    rows = ranking.doc_indices[ranks]
+    rules = {row: rule for row, rule in ranked.chosen.pins.rules.items() if row in set(rows.tolist())}
+    return Page(ranking.asked, rows, ranking.logits[ranks], ranking.weights[ranks], ranking.parts[ranks], rules)
+
+
+def _page(ranked: Ranked, searched: Searched) -> list[dict[str, Any]]:
+    """Return the hits of the page, without documents that were deleted meanwhile."""
+    found = ranked.parts.hits(_page_of(ranked, searched.page))
+    first = ranked.prepared.search.request.offset + 1
+    rows = ranked.ranking.doc_indices[searched.page].tolist()
+    return [found[row] | {"position": position} for position, row in enumerate(rows, first) if row in found]

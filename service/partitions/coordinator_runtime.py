@@ -1,0 +1,28 @@
+"""The runtime of a coordinator: a searcher without documents, which asks the partitions."""
+
+from typing import Any
+
+from index.encoding.encoder import Encoder
+from service.partitions.calls import Calls
+from service.partitions.coordinator import Coordinator
+from service.searchers.document_part import WITHOUT_DOCUMENTS
+from service.searchers.searcher_runtime import SearcherRuntime
+from service.settings import Settings
+
+
+class CoordinatorRuntime(SearcherRuntime):
+    """The parts of a coordinator. It has a copy of all rows that answers need but documents, keys and values."""
+
+    calls: Calls
+
+    @classmethod
+    def over(cls, calls: Calls, settings: Settings, encoder: Encoder | None = None) -> "CoordinatorRuntime":
+        """Start a coordinator of these partitions on its data directory. Raises what `open` raises."""
+        runtime = cls.open(settings, encoder, part=WITHOUT_DOCUMENTS)
+        runtime.calls = calls
+        runtime.answer_search = Coordinator(runtime, calls).answer
+        return runtime
+
+    @property
+    def standing(self) -> dict[str, Any]:
+        return super().standing | {"partitions": len(self.calls)}

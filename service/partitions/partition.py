@@ -1,0 +1,247 @@
+"""A partition: a searcher with a part of the documents, which answers the requests of coordinators.
+
+Its methods are the requests. Each names the watermark that its state must have reached.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import orjson
+
+from index.errors import SearchError
+from index.generation.generation import Generation
+from index.partitions.merged_words import PartTotals, frequencies_in, words_with_prefix
+from index.partitions.part import PartEvidence, candidates_of, evidence_of, nominate
+from index.ranking.search import Ranking
+from index.records import Floats, Ints, Mask
+from index.words.postings import Counted
+from service.partitions.messages import Newest, Nominated, Page, PartSearch, Selected, Standing, State, Wanted, Words
+from service.runtime.collection import CollectionState
+from service.runtime.served_collection import Serving
+from service.search import repository, selection
+from service.search.closest_sentence import Span, sentences_of
+from service.search.field_columns import Scalar, columns_of
+from service.search.hits import Searched, hits_by_place
+from service.search.named_documents import doc_indices_of
+from service.search.restriction import allowed_documents
+from service.search.serving import model_of_version
+from service.searchers.searcher_runtime import SearcherRuntime
+
+WAIT_SECONDS = 1.0
+"""Most time that a request waits for the state that it requires."""
+
+
+class PartitionBehind(SearchError):
+    """The partition has not reached the state that a request requires."""
+
+
+class Partition:
+    """The requests that a partition answers. Any number may run at once."""
+
+    def __init__(self, runtime: SearcherRuntime) -> None:
+        self._runtime = runtime
+
+    def words(self, wanted: Wanted) -> Words:
+        """Return the sums over the words of the part."""
+        state = self._state(wanted)
+        before = self._state_of_words(state)  # before the generation: at worst the sums are newer than it says
+        return Words(before, PartTotals.of(state.generation))
+
+    def frequencies(self, wanted: Wanted, asked: Sequence[tuple[str, str]]) -> list[int]:
+        """Return the number of documents with each of these pairs of field and term."""
+        return frequencies_in(self._state(wanted).generation, asked)
+
+    def with_prefix(self, wanted: Wanted, field: str, prefix: str) -> list[Counted]:
+        """Return the terms of a field that begin with a prefix, with their documents."""
+        return words_with_prefix(self._state(wanted).generation, field, prefix)
+
+    def nominate(self, search: PartSearch, vectors: Floats) -> Nominated:
+        """Return the candidates of the part for the search vectors (H, D)."""
+        state = self._state(search.wanted)
+
+        def work() -> Nominated:
+            standing = self._standing(state, search.version)
+            generation = state.generation
+            query = replace(search.query, allowed=self._allowed(state, generation, search))
+            return Nominated(nominate(generation, query, vectors), standing)
+
+        return state.with_sound_index(work)
+
+    def evidence_of(self, search: PartSearch, asked: Floats, rows: Ints, with_values: bool) -> PartEvidence:
+        """Return the evidence for the documents with these rows, scored by the query vector asked (D,)."""
+        state = self._state(search.wanted)
+        head = self._model(state, search.version).head
+        return state.with_sound_index(
+            lambda: evidence_of(state.generation, head, search.query, asked, rows, with_values)
+        )
+
+    def values_of(self, wanted: Wanted, rows: Ints) -> tuple[Ints, Floats]:
+        """Return the rows (n,) of those documents among `rows` that the part has, and their values (n, V)."""
+        state = self._state(wanted)
+
+        def work() -> tuple[Ints, Floats]:
+            generation = state.generation
+            doc_indices = generation.doc_indices(rows)
+            has = doc_indices >= 0
+            return rows[has], generation.value_vectors(doc_indices[has])
+
+        return state.with_sound_index(work)
+
+    def rows_of(self, search: PartSearch, ids: Sequence[str]) -> dict[str, int]:
+        """Return id -> row of the documents among these ids that the part has, and that the key lets pass."""
+        state = self._state(search.wanted)
+        generation = state.generation
+        found = doc_indices_of(self._runtime.database, state, generation, ids, search.caller.condition)
+        return {id: int(generation.rows[at]) for id, at in found.items()}
+
+    def select(self, search: PartSearch, ids: Sequence[str]) -> Selected:
+        """Return the documents among these ids that pass, and what facets and sorting are about."""
+        state = self._state(search.wanted)
+        generation, database = state.generation, self._runtime.database
+        allowed = self._allowed(state, generation, search)
+        found = doc_indices_of(database, state, generation, ids)
+        passing = {id: int(generation.rows[at]) for id, at in found.items() if allowed is None or allowed[at]}
+        request = search.request
+        chosen = selection.select(database, state, generation, request, search.query.read, allowed)
+        columns = chosen.columns
+        if columns is None or chosen.matching is None:
+            return Selected(passing, {}, None, ())
+        matching = generation.rows[chosen.matching]
+        facets = {name: columns.of(name, matching).counts() for name in request.facets or ()}
+        if chosen.ordered is None:
+            return Selected(passing, facets, None, ())
+        rows = generation.rows[chosen.ordered[: search.window]]
+        fields = [rule.rpartition(":")[0] for rule in request.sort or ()]
+        fields += [request.distinct] if request.distinct else []
+        values = [columns.of(name, rows).first() for name in fields]
+        return Selected(passing, facets, rows.tolist(), list(zip(*values, strict=True)))
+
+    def newest(self, search: PartSearch, count: int) -> Newest:
+        """Return the newest documents that pass, at most `count`."""
+        state = self._state(search.wanted)
+        standing = self._standing(state, search.version)
+        generation = state.generation
+        allowed = self._allowed(state, generation, search)
+        passing = generation.alive if allowed is None else generation.alive & allowed
+        return Newest(generation.rows[np.flatnonzero(passing)[::-1][:count]], standing)
+
+    def first_values(self, wanted: Wanted, field: str, rows: Sequence[int]) -> dict[int, Scalar | None]:
+        """Return row -> first value of a filterable field, for the documents that the part has."""
+        state = self._state(wanted)
+        generation = state.generation
+        own = np.asarray(rows, np.int64)
+        own = own[generation.doc_indices(own) >= 0]
+        columns = columns_of(self._runtime.database, state, int(own.max(initial=-1)))
+        return dict(zip(own.tolist(), columns.of(field, own).first(), strict=True))
+
+    def metadata(self, wanted: Wanted, rows: Sequence[int], fields: Sequence[str]) -> dict[int, dict[str, Any]]:
+        """Return row -> these fields of the metadata, for the documents that the part has."""
+        self._state(wanted)
+        with self._runtime.database.read() as connection:
+            found = repository.metadata(connection, list(rows))
+        return {row: {name: of[name] for name in fields if name in of} for row, of in found.items()}
+
+    def hits(self, search: PartSearch, page: Page) -> bytes:
+        """Return the hits of a page that are still stored, as JSON: pairs of a row and a hit."""
+        state = self._state(search.wanted)
+
+        def work() -> bytes:
+            searched = self._searched(state, search, page)
+            found = hits_by_place(self._runtime, state, search.request, searched)
+            rows = searched.generation.rows[searched.ranking.doc_indices].tolist()
+            return orjson.dumps([[rows[place], hit] for place, hit in found.items()])
+
+        return state.with_sound_index(work)
+
+    def sentences(self, search: PartSearch, page: Page) -> list[tuple[int, list[Span]]]:
+        """Return the row and the sentences of each of these documents."""
+        state = self._state(search.wanted)
+
+        def work() -> list[tuple[int, list[Span]]]:
+            searched = self._searched(state, search, page)
+            spans = sentences_of(self._runtime, searched)
+            rows = searched.generation.rows[searched.ranking.doc_indices].tolist()
+            return [(row, [span for span in spans if span.rank == rank]) for rank, row in enumerate(rows)]
+
+        return state.with_sound_index(work)
+
+    def _state(self, wanted: Wanted) -> CollectionState:
+        """Return a collection that has reached the wanted watermark. Raises PartitionBehind."""
+        state = self._reached(wanted)
+        if state is None:
+            self._runtime.wait_for(lambda: self._reached(wanted) is not None, WAIT_SECONDS)
+            state = self._reached(wanted)
+        if state is None:
+            raise PartitionBehind(f"the partition has not reached the watermark {wanted.watermark}")
+        return state
+
+    def _reached(self, wanted: Wanted) -> CollectionState | None:
+        found = (one for one in self._runtime.collections.values() if one.id == wanted.collection)
+        state = next(found, None)
+        return state if state is not None and state.generation.watermark >= wanted.watermark else None
+
+    def _state_of_words(self, state: CollectionState) -> State:
+        return self._runtime.epoch, state.documents_watermark
+
+    def _standing(self, state: CollectionState, version: int) -> Standing:
+        degraded = state.degraded_by(self._model(state, version))
+        return Standing(self._state_of_words(state), degraded, state.awaits_vectors)
+
+    def _model(self, state: CollectionState, version: int) -> Serving:
+        if state.serving.version == version:
+            return state.serving
+        return model_of_version(self._runtime, state, version)
+
+    def _allowed(self, state: CollectionState, generation: Generation, search: PartSearch) -> Mask | None:
+        """Return (N,) bool: the documents that pass the filter, the operators, the key and the rules; None for all."""
+        request, condition = search.request, search.caller.condition
+        allowed = allowed_documents(self._runtime, state, generation, request.filter, search.parsed, condition)
+        if not search.hidden:
+            return allowed
+        allowed = generation.alive.copy() if allowed is None else allowed & generation.alive
+        hidden = doc_indices_of(self._runtime.database, state, generation, search.hidden)
+        allowed[list(hidden.values())] = False
+        return allowed
+
+    def _searched(self, state: CollectionState, search: PartSearch, page: Page) -> Searched:
+        """Return the documents of a page that the part has, as the whole ranking of a search."""
+        generation = state.generation
+        doc_indices = generation.doc_indices(page.rows)
+        has = np.flatnonzero(doc_indices >= 0)
+        doc_indices = doc_indices[has]
+        ranking = Ranking(
+            doc_indices=doc_indices,
+            logits=page.logits[has],
+            weights=page.weights[has],
+            parts=page.parts[has],
+            null_weight=0.0,
+            temperature=1.0,
+            asked=page.asked,
+            candidates=candidates_of(generation, search.query, np.sort(doc_indices)),
+            retrieve_ms=0.0,
+            attend_ms=0.0,
+        )
+        places = np.arange(len(has))
+        return Searched(
+            generation=generation,
+            serving=self._model(state, search.version),
+            query=search.query,
+            ranking=ranking,
+            page=places,
+            best=places,
+            has_more=False,
+            parsed=search.parsed,
+            corrections=(),
+            everything=search.query.read is None,
+            facets=None,
+            pinned_by=_by_doc_index(generation, page.rules),
+            exploration=None,
+            caller=search.caller,
+        )
+
+
+def _by_doc_index(generation: Generation, rules: Mapping[int, str]) -> dict[int, str]:
+    found = generation.doc_indices(np.asarray(list(rules), np.int64)).tolist()
+    return {at: rule for at, rule in zip(found, rules.values(), strict=True) if at >= 0}

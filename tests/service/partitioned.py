@@ -1,0 +1,62 @@
+"""Partitions in this process, for tests. Their messages are pickled, as between processes."""
+
+import pickle
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+from service.partitions.calls import Calls, ThreadAnswer
+from service.partitions.coordinator_runtime import CoordinatorRuntime
+from service.partitions.partition import Partition
+from service.searchers.document_part import DocumentPart
+from service.searchers.searcher_app import create_searcher_app
+from service.searchers.searcher_runtime import SearcherRuntime
+from service.settings import Settings
+
+
+class LocalPartition:
+    """A partition whose requests a thread answers. While it is away, every request fails."""
+
+    def __init__(self, runtime: SearcherRuntime, threads: ThreadPoolExecutor) -> None:
+        self.runtime, self._threads = runtime, threads
+        self._partition = Partition(runtime)
+        self.is_away = False
+        self.asked: list[str] = []
+
+    def ask(self, request: str, *arguments: Any) -> ThreadAnswer:
+        self.asked.append(request)
+        if self.is_away:
+            raise ConnectionError("the partition is away")
+        sent = pickle.dumps(arguments)
+        return ThreadAnswer(self._threads.submit(self._answer, request, sent))
+
+    def _answer(self, request: str, sent: bytes) -> Any:
+        return pickle.loads(pickle.dumps(getattr(self._partition, request)(*pickle.loads(sent))))
+
+
+def settings_of(data: Path, address: str) -> Settings:
+    return Settings(encoder="hashing", data=data, log_level="error", role="searcher", database=address)
+
+
+@contextmanager
+def partitioned(
+    folder: Path, address: str, count: int, answers_partially: bool = True
+) -> Iterator[tuple[TestClient, list[LocalPartition]]]:
+    """Yield a client of a coordinator of `count` partitions, and the partitions."""
+    with ExitStack() as stack:
+        threads = stack.enter_context(ThreadPoolExecutor(16))
+        partitions = []
+        for number in range(count):
+            settings = settings_of(folder / f"{number} of {count}", address)
+            runtime = SearcherRuntime.open(settings, part=DocumentPart(number, count))
+            stack.callback(runtime.close)
+            partitions.append(LocalPartition(runtime, threads))
+        settings = settings_of(folder / f"coordinator of {count}", address)
+        runtime = CoordinatorRuntime.over(Calls(partitions, answers_partially), settings)
+        stack.callback(runtime.close)
+        client = TestClient(create_searcher_app(settings, runtime), raise_server_exceptions=False)
+        yield stack.enter_context(client), partitions

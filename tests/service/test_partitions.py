@@ -1,0 +1,220 @@
+"""A coordinator of partitions answers as the service that has all documents, and says when a partition is away."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from fastapi.testclient import TestClient
+
+from benchmarks.postgres import PostgresServer
+from service.storage.change_log import newest_position
+from tests.faults.workloads import put_model_file
+from tests.service.authorised import Keys
+from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
+from tests.service.partitioned import LocalPartition, partitioned
+from tests.service.test_searchers import HEADER, until
+
+TREES = ("oak", "elm", "ash", "fir", "yew", "beech")
+COLOURS = ("green", "brown", "red")
+DOCUMENTS = [
+    {
+        "id": f"tree-{n:02}",
+        "title": f"The {TREES[n % 6]}" if n % 4 else None,
+        "text": f"A {COLOURS[n % 3]} {TREES[n % 6]} that is {'very ' * (n % 3)}old. It stands in garden number {n}.",
+        "url": f"https://example.org/{n}",
+        "metadata": {"colour": COLOURS[n % 3], "n": n, "tags": [TREES[n % 6], "tree"], "tall": n % 2 == 0},
+    }
+    for n in range(40)
+]
+SETTINGS = {"filterable": ["colour", "n", "tags", "tall"], "keys": ["title", "passage", "sentence"]}
+SEARCHES: list[dict[str, Any]] = [
+    {"q": "old oak", "explain": True},
+    {"q": "a garden with an elm", "limit": 50, "explain": True},
+    {"q": "grean ash"},
+    {"q": "very old be", "prefix": "last"},
+    {"q": "old oak", "mode": "dense"},
+    {"q": "old oak", "mode": "words", "explain": True},
+    {"q": "nothing of it"},
+    {"q": "old", "filter": "colour = 'red' AND n > 5", "facets": ["colour", "tags", "n"]},
+    {"q": "tree", "facets": ["tall"], "sort": ["colour:desc", "n:asc"], "limit": 7, "offset": 5},
+    {"q": "old", "sort": ["colour:asc"], "distinct": "colour"},
+    {"q": "fir", "distinct": "tags"},
+    {"q": "*", "limit": 12, "offset": 3, "explain": True},
+    {"q": "*", "sort": ["tall:desc", "n:desc"], "facets": ["colour"], "filter": "n <= 20"},
+    {"q": '"very old" -elm colour:brown', "operators": True},
+    {"q": "yew", "predict": ["colour", "n"], "pooled": True},
+    {"q": "which tree is very old", "answer": True, "snippet": True},
+    {"q": "beech", "fields": ["title", "n"], "min_logit": 2.0},
+    {"q": "beech", "max_null_weight": 0.0},
+    {"q": "old oak", "limit": 3, "offset": 9, "candidates": 2000},
+    {"q": "garden", "context": ["tree-03", "tree-04", "unknown"]},
+]
+VOLATILE = {"query_id", "took_ms", "timings_ms"}
+
+
+@pytest.fixture
+def address(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> str:
+    return postgres_server.database(f"{request.node.name[:40]}-{uuid4().hex[:8]}")
+
+
+@pytest.fixture
+def writer(address: str, tmp_path: Path) -> Iterator[TestClient]:
+    with opened(tmp_path / "writer", database=address) as client:
+        create(client, "wood", **SETTINGS).add(*DOCUMENTS)
+        yield client
+
+
+def answers(client: TestClient, searches: list[dict[str, Any]] = SEARCHES) -> list[Any]:
+    """Return the answers to searches but what differs between two equal searches."""
+    found = []
+    for search in searches:
+        answer = good(client.post("/v1/collections/wood/search", json={"log": False, **search}))
+        found.append({name: value for name, value in answer.items() if name not in VOLATILE})
+    return found
+
+
+def caught_up(writer: TestClient, client: TestClient, partitions: list[LocalPartition]) -> None:
+    with runtime_of(writer).database.read() as connection:
+        newest = newest_position(connection)
+    for runtime in (runtime_of(client), *(one.runtime for one in partitions)):
+        until(lambda runtime=runtime: runtime.position == newest)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_every_search_has_the_answer_of_the_service_with_all_documents(
+    writer: TestClient, address: str, tmp_path: Path, count: int
+) -> None:
+    wood = CollectionClient(writer, "wood")
+    wood.judge("old oak", "tree-06", 4)
+    wood.judge("old oak", "tree-12", 3)
+    wood.judge("an old oak", "tree-18", 2)
+    for client_id in ("a", "b", "c", "d"):
+        wood.act("tree-07", query_id=wood.search("elm", client_id=client_id)["query_id"], client_id=client_id)
+    with partitioned(tmp_path, address, count) as (client, partitions):
+        caught_up(writer, client, partitions)
+        for search, found, expected in zip(SEARCHES, answers(client), answers(writer), strict=True):
+            assert found == expected, search
+        held = [sum(one.runtime.collections["wood"].generation.alive.tolist()) for one in partitions]
+        assert sum(held) == 40
+        assert count == 1 or max(held) < 20
+        with runtime_of(client).database.read() as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM documents").scalar() == 0
+
+
+def test_a_coordinator_follows_every_change(writer: TestClient, address: str, tmp_path: Path) -> None:
+    wood = CollectionClient(writer, "wood")
+    with partitioned(tmp_path, address, 3) as (client, partitions):
+
+        def same() -> None:
+            caught_up(writer, client, partitions)
+            assert answers(client) == answers(writer)
+
+        same()
+        wood.add({"id": "new", "text": "a zelkova", "metadata": {"n": 99}}, {"id": "tree-05", "text": "a changed tree"})
+        same()
+        assert answers(client, [{"q": "zelkovva"}])[0]["hits"][0]["id"] == "new"
+        assert writer.delete(f"{wood.path}/documents/tree-06").status_code == 204
+        same()
+        rule = {"query": {"contains": "old"}, "pin": [{"id": "new", "position": 2}], "hide": ["tree-00"]}
+        assert writer.put(f"{wood.path}/rules/r", json=rule).is_success
+        same()
+        version = put_model_file(writer, 3.0, "wood", hop=0.5, context=0.4)
+        good(writer.put(f"{wood.path}/models/aliases/champion", json={"version": version, "force": True}))
+        same()
+        assert answers(client)[0]["model"]["version"] == version
+        good(writer.put(wood.path, json={"stop_words": ["very"], "memory_half_life_days": 30}))
+        assert writer.put(f"{wood.path}/synonyms/s", json={"words": ["elm", "ash"]}).is_success
+        same()
+        assert writer.delete(wood.path).status_code == 202
+        until(lambda: client.post("/v1/collections/wood/search", json={"q": "elm"}).status_code == 404)
+        until(lambda: all("wood" not in one.runtime.collections for one in partitions))
+
+
+def test_a_search_sees_the_state_of_its_watermark(writer: TestClient, address: str, tmp_path: Path) -> None:
+    wood = CollectionClient(writer, "wood")
+    with partitioned(tmp_path, address, 2) as (client, _):
+        for n in range(5):
+            put = writer.put(f"{wood.path}/documents/quick-{n}", json={"text": f"quick fox {n}"})
+            header = {HEADER: put.headers[HEADER]}
+            found = client.post(f"{wood.path}/search", json={"q": f"quick fox {n}"}, headers=header)
+            assert f"quick-{n}" in [hit["id"] for hit in good(found)["hits"]]
+
+
+def test_an_answer_says_which_share_is_missing(writer: TestClient, address: str, tmp_path: Path) -> None:
+    with partitioned(tmp_path, address, 4) as (client, partitions):
+        caught_up(writer, client, partitions)
+        whole = answers(client, [{"q": "old", "limit": 50}])[0]
+        partitions[2].is_away = True
+        found = answers(client, [{"q": "old", "limit": 50}])[0]
+        assert found["degraded"] == ["partition_away"]
+        assert found["missing_share"] == pytest.approx(0.25)
+        lost = {one["id"] for one in whole["hits"]} - {one["id"] for one in found["hits"]}
+        assert len(lost) == 10
+        partitions[2].is_away = False
+        assert answers(client, [{"q": "old", "limit": 50}])[0] == whole
+
+
+def test_a_setting_refuses_searches_without_all_partitions(writer: TestClient, address: str, tmp_path: Path) -> None:
+    with partitioned(tmp_path, address, 2, answers_partially=False) as (client, partitions):
+        caught_up(writer, client, partitions)
+        assert len(answers(client)) == len(SEARCHES)
+        partitions[0].is_away = True
+        answer = client.post("/v1/collections/wood/search", json={"q": "old"})
+        assert problem(answer, 503, "partitions_away")
+        assert answer.headers["Retry-After"] == "1"
+
+
+def test_all_partitions_away_is_no_answer(writer: TestClient, address: str, tmp_path: Path) -> None:
+    with partitioned(tmp_path, address, 2) as (client, partitions):
+        caught_up(writer, client, partitions)
+        for one in partitions:
+            one.is_away = True
+        assert problem(client.post("/v1/collections/wood/search", json={"q": "old"}), 503, "partitions_away")
+
+
+def test_bad_input_is_refused_before_a_partition_is_asked(writer: TestClient, address: str, tmp_path: Path) -> None:
+    with partitioned(tmp_path, address, 2) as (client, partitions):
+        caught_up(writer, client, partitions)
+        answers(client, [{"q": "old"}])
+        for one in partitions:
+            one.asked.clear()
+        path = "/v1/collections/wood/search"
+        assert problem(client.post(path, json={"q": "old", "filter": "colour = "}), 422, "invalid_filter")
+        assert problem(client.post(path, json={"q": "old", "facets": ["x"]}), 422, "field_not_filterable")
+        assert problem(client.post(path, json={"q": "old", "model": 9}), 404, "model_not_found")
+        assert problem(client.post(path, json={"q": "old", "explain": "matrix"}), 501, "not_in_partitions")
+        recommended = client.post("/v1/collections/wood/recommend", json={"like": ["tree-01"]})
+        assert problem(recommended, 501, "not_in_partitions")
+        put = client.put("/v1/collections/wood/documents/x", json={"text": "x"})
+        assert problem(put, 421, "not_the_writer")
+        assert not any(one.asked for one in partitions)
+
+
+def test_the_filter_of_a_key_holds_in_every_partition(writer: TestClient, address: str, tmp_path: Path) -> None:
+    keys = Keys.first(writer)
+    search = {"q": "old", "limit": 50, "facets": ["colour"], "context": ["tree-00"]}
+    with partitioned(tmp_path, address, 3) as (client, partitions):
+        key = keys.headers("search", filter="colour = 'red'")
+        caught_up(writer, client, partitions)
+        path = "/v1/collections/wood/search"
+        found, expected = (good(one.post(path, json=search, headers=key)) for one in (client, writer))
+        assert found["hits"] == expected["hits"]
+        assert found["facets"] == expected["facets"] == {"colour": {"values": {"red": 13}}}
+        assert client.post(path, json=search).status_code == 401
+
+
+def test_a_click_on_an_impression_of_a_coordinator_is_accepted(
+    writer: TestClient, address: str, tmp_path: Path
+) -> None:
+    wood = CollectionClient(writer, "wood")
+    with partitioned(tmp_path, address, 2) as (client, partitions):
+        caught_up(writer, client, partitions)
+        found = good(client.post(f"{wood.path}/search", json={"q": "old elm", "client_id": "a"}))
+        runtime_of(client).impressions.flush()
+        last = found["hits"][-1]["id"]
+        wood.act(last, query_id=found["query_id"], client_id="a")
+        caught_up(writer, client, partitions)
+        assert answers(client) == answers(writer)
+        assert good(client.get("/readyz"))["partitions"] == 2
