@@ -39,10 +39,16 @@ class Settings(BaseSettings):
         description="The address of a PostgreSQL database, `postgresql+psycopg://USER:PASSWORD@HOST/NAME`."
         " Without a value: SQLite in the data directory.",
     )
-    role: Literal["all", "writer", "searcher"] = Field(
+    role: Literal["all", "writer", "searcher", "coordinator"] = Field(
         "all",
         description="`searcher`: answer searches alone, from a copy of the PostgreSQL database in the data directory."
-        " `writer` is `all` with a PostgreSQL database.",
+        " `coordinator`: the same, from the partitions of a Ray cluster. `writer` is `all` with a PostgreSQL database.",
+    )
+    ray_address: str = Field(
+        "auto", description="The Ray cluster of a coordinator: HOST:PORT, or `auto` for the cluster of this machine."
+    )
+    partial_answers: bool = Field(
+        True, description="Whether a coordinator answers without the partitions that are away. Otherwise it gives 503."
     )
     host: str = Field("127.0.0.1", description="The address to listen on.")
     allowed_hosts: str = Field(
@@ -125,6 +131,11 @@ class Settings(BaseSettings):
     def database_address(self) -> str | None:
         """The address of the database, None for SQLite in the data directory."""
         return self.database.get_secret_value() if self.database is not None else None
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether the service answers searches alone."""
+        return self.role in ("searcher", "coordinator")
 
     @property
     def processes(self) -> int:

@@ -16,6 +16,7 @@ from service.cli import (
     aliases,
     collections,
     content,
+    deploying,
     documents,
     erasing,
     evaluation,
@@ -69,6 +70,7 @@ app.add_typer(snapshots.snapshots, name="snapshot")
 app.command("export")(exports.export)
 app.command("import")(exports.import_export)
 app.command()(moving.move)
+app.add_typer(deploying.deploying, name="deploy")
 app.command()(reencoding.reencode)
 app.command()(erasing.erase)
 

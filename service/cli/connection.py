@@ -206,12 +206,34 @@ def open_runtime(settings: "Settings", new: bool = False, serves: bool = False) 
             from service.searchers.searcher_runtime import SearcherRuntime  # its driver is optional
 
             runtime: Runtime = SearcherRuntime.open(settings)
+        elif serves and settings.role == "coordinator":
+            runtime = open_coordinator(settings)
         else:
             runtime = Runtime.open(settings, new=new)
     try:
         yield runtime
     finally:
         runtime.close()
+
+
+def open_coordinator(settings: "Settings") -> "Runtime":
+    """Start a coordinator of the partitions of a Ray cluster."""
+    from service.partitions.coordinator_runtime import CoordinatorRuntime
+
+    cluster = import_ray()
+    cluster.start_cluster(settings.ray_address)
+    return CoordinatorRuntime.over(cluster.calls_of_cluster(settings.partial_answers), settings)
+
+
+def import_ray() -> Any:
+    """Return the module of Ray's deployments. Raises Failure if the library is not installed."""
+    from service.partitions.ray_environment import ENVIRONMENT
+
+    os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
+    try:
+        return import_module("service.partitions.ray_cluster")
+    except ImportError as error:
+        raise Failure(ERROR, "Ray is not installed: pip install 'softseek[ray]'") from error
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def serve(
         ),
     ] = None,
     role: Annotated[
-        str | None, typer.Option(help="all, writer or searcher; by default all.", show_default=False)
+        str | None, typer.Option(help="all, writer, searcher or coordinator; by default all.", show_default=False)
     ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen beyond this machine, or behind a proxy, without API keys.")
@@ -105,7 +105,7 @@ def serve(
         protect(runtime, listening, make_admin_key)
         listening.listen(BACKLOG)  # connections before the server's start wait
         announce(settings, listening, json_out)
-        if settings.processes == 1 or settings.role == "searcher":
+        if settings.processes == 1 or settings.only_reads:
             serve_alone(settings, runtime, listening, stop)
         else:
             serve_with_workers(settings, runtime, listening, stop)

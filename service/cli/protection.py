@@ -19,7 +19,7 @@ def protect(runtime: "Runtime", listening: socket.socket, makes_admin_key: bool)
     from service.keys.actions import adopt_admin_key, make_admin_key_file
 
     made = None
-    if runtime.settings.role != "searcher":  # whose keys are those of the writer
+    if not runtime.settings.only_reads:  # whose keys are those of the writer
         adopt_admin_key(runtime)
         made = make_admin_key_file(runtime) if makes_admin_key else None
     if made is not None:

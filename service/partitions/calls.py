@@ -1,14 +1,18 @@
 """Asks several partitions at once, and says which did not answer."""
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
 from service.http.problems import Problem
 from service.runtime.repeated_failures import RepeatedFailures
 
-ANSWER_SECONDS = 3.0
+ANSWER_SECONDS = 2.0
 """Time after which a partition counts as away. A partition waits up to a second for the state that is asked for."""
+AWAY_SECONDS = 1.0
+"""Time for which a partition that was away is not asked; then a single request tries it."""
 
 
 class Answer(Protocol):
@@ -25,6 +29,10 @@ class PartitionAddress(Protocol):
         """Send a request: the name of a method of `Partition`, with its arguments."""
 
 
+class StillAway(Exception):
+    """The partition was away just now, and was not asked again."""
+
+
 class ThreadAnswer:
     """The answer of a partition in this process, which a thread computes."""
 
@@ -38,9 +46,18 @@ class ThreadAnswer:
 class Calls:
     """The partitions, as coordinators ask them. Partition number n has the documents of part n."""
 
-    def __init__(self, addresses: Sequence[PartitionAddress], answers_partially: bool) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[PartitionAddress],
+        answers_partially: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """answers_partially: whether a search is answered without the partitions that are away."""
         self._addresses = tuple(addresses)
+        self._clock = clock
+        self._asked_from = [0.0] * len(addresses)
+        """The moment before which a partition that was away is not asked."""
+        self._lock = threading.Lock()
         self._partially = answers_partially
         self._failures = [RepeatedFailures("partition_away") for _ in addresses]
 
@@ -69,6 +86,12 @@ class Calls:
         return answers
 
     def _asked(self, number: int, request: str, arguments: tuple[Any, ...]) -> Answer | Exception:
+        """Send a request, unless the partition was away just now: then a search would wait for nothing."""
+        with self._lock:
+            if self._clock() < self._asked_from[number]:
+                return StillAway("the partition was away just now")
+            if self._asked_from[number]:  # only this request tries it; the others do not wait with it
+                self._asked_from[number] = self._clock() + ANSWER_SECONDS + AWAY_SECONDS
         try:
             return self._addresses[number].ask(request, *arguments)
         except Exception as error:
@@ -80,8 +103,14 @@ class Calls:
             if isinstance(answer, Exception):
                 raise answer
             found = answer.result(timeout_s=ANSWER_SECONDS)
+        except Problem:  # it is an answer to the client
+            raise
+        except StillAway:
+            return None
         except Exception as error:
             failures.failed(error)
+            self._asked_from[number] = self._clock() + AWAY_SECONDS
             return None
         failures.succeeded()
+        self._asked_from[number] = 0.0
         return found

@@ -21,12 +21,14 @@ class CollectionWords:
     """The words of one state of the partitions.
 
     states: of each partition, None for one that was away. documents: of each partition, 0 for one that was away.
+    missing: partitions whose counts are missing.
     """
 
     states: tuple[State | None, ...]
     documents: tuple[int, ...]
     postings: MergedPostings
     vocabulary: Vocabulary
+    missing: set[int]
 
     def read(self, text: str, options: ReadingOptions) -> tuple[Reading, WordStatistics]:
         """Return the reading of a query, and the statistics of the collection for its terms."""
@@ -59,16 +61,18 @@ class WordsOfCollections:
         """Ask for the words of a collection again, and return them."""
         found = self._calls.all("words", wanted)
         present = [one for one in found if one is not None]
+        missing = {number for number, one in enumerate(found) if one is None}
         postings = MergedPostings(
             [one.totals for one in present],
-            lambda asked: self._counted(wanted, "frequencies", asked),
-            lambda field, prefix: self._counted(wanted, "with_prefix", field, prefix),
+            lambda asked: self._counted(missing, wanted, "frequencies", asked),
+            lambda field, prefix: self._counted(missing, wanted, "with_prefix", field, prefix),
         )
         words = CollectionWords(
             states=tuple(None if one is None else one.state for one in found),
             documents=tuple(0 if one is None else one.totals.documents for one in found),
             postings=postings,
             vocabulary=Vocabulary(postings, analyzer_for("none"), analyzer_for(language)),
+            missing=missing,
         )
         with self._lock:
             self._known[wanted.collection] = (language, words)
@@ -79,9 +83,8 @@ class WordsOfCollections:
         with self._lock:
             self._known.pop(collection, None)
 
-    def _counted(self, wanted: Wanted, request: str, *arguments: Any) -> list[Any]:
-        """Return the counts of the partitions. Counts that lack a partition are used once."""
+    def _counted(self, missing: set[int], wanted: Wanted, request: str, *arguments: Any) -> list[Any]:
+        """Return the counts of the partitions, and add those that do not answer to the missing ones."""
         found = self._calls.all(request, wanted, *arguments)
-        if any(one is None for one in found):
-            self.forget(wanted.collection)
+        missing.update(number for number, one in enumerate(found) if one is None)
         return [one for one in found if one is not None]

@@ -219,9 +219,10 @@ class Coordinator:
         reasons = dict.fromkeys([*state.degraded_by(ranked.prepared.serving), *of_parts])
         if any(one.awaits_vectors for one in parts.standings.values()) and request.mode != "words":
             reasons[VECTORS_PENDING] = None
-        if parts.away:
+        words = ranked.prepared.words
+        if away := parts.away | words.missing:
             reasons[PARTITION_AWAY] = None
-            body["missing_share"] = _share(parts.away, ranked.prepared.words.documents)
+            body["missing_share"] = _share(away, words.documents)
             self._words.forget(state.id)
         body["degraded"] = list(reasons)
 

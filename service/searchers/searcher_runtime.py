@@ -102,6 +102,11 @@ class SearcherRuntime(Runtime):
         self.source.close()
 
     @property
+    def is_following(self) -> bool:
+        """Whether the thread runs that follows the database."""
+        return self._thread.is_alive()
+
+    @property
     def age_seconds(self) -> float | None:
         """Seconds since the last look at the database, after which its changes are unknown; None before the first."""
         return time.monotonic() - self._seen_at if self._seen_at else None

@@ -1,6 +1,7 @@
 """A coordinator of partitions answers as the service that has all documents, and says when a partition is away."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -9,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from benchmarks.postgres import PostgresServer
+from service.partitions.calls import Calls, ThreadAnswer
 from service.storage.change_log import newest_position
 from tests.faults.workloads import put_model_file
 from tests.service.authorised import Keys
@@ -152,7 +154,7 @@ def test_an_answer_says_which_share_is_missing(writer: TestClient, address: str,
         assert found["missing_share"] == pytest.approx(0.25)
         lost = {one["id"] for one in whole["hits"]} - {one["id"] for one in found["hits"]}
         assert len(lost) == 10
-        partitions[2].is_away = False
+        partitions[2].come_back()
         assert answers(client, [{"q": "old", "limit": 50}])[0] == whole
 
 
@@ -172,6 +174,50 @@ def test_all_partitions_away_is_no_answer(writer: TestClient, address: str, tmp_
         for one in partitions:
             one.is_away = True
         assert problem(client.post("/v1/collections/wood/search", json={"q": "old"}), 503, "partitions_away")
+
+
+def test_a_partition_that_loses_only_the_counts_of_words_is_missing_too(
+    writer: TestClient, address: str, tmp_path: Path
+) -> None:
+    with partitioned(tmp_path, address, 2) as (client, partitions):
+        caught_up(writer, client, partitions)
+        partitions[1].refused = {"frequencies"}
+        found = answers(client, [{"q": "old"}])[0]
+        assert found["degraded"] == ["partition_away"]
+        partitions[1].come_back()
+        assert answers(client) == answers(writer)
+
+
+class Silent:
+    """A partition that does not answer."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def ask(self, request: str, *arguments: Any) -> ThreadAnswer:
+        self.requests += 1
+        raise ConnectionError("nobody is there")
+
+
+def test_a_partition_that_was_away_is_not_asked_for_a_second() -> None:
+    moment, silent = [0.0], Silent()
+    calls = Calls([silent, Echo()], answers_partially=True, clock=lambda: moment[0])
+    for _ in range(3):
+        assert calls.all("ask") == [None, "ask"]
+    assert silent.requests == 1
+    moment[0] = 1.5
+    for _ in range(3):
+        calls.all("ask")
+    assert silent.requests == 2
+
+
+class Echo:
+    """A partition that answers with the name of the request."""
+
+    def ask(self, request: str, *arguments: Any) -> ThreadAnswer:
+        future: Future[Any] = Future()
+        future.set_result(request)
+        return ThreadAnswer(future)
 
 
 def test_bad_input_is_refused_before_a_partition_is_asked(writer: TestClient, address: str, tmp_path: Path) -> None:

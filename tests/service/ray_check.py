@@ -1,0 +1,154 @@
+"""Partitions on a real Ray cluster, from the command line. Prints what it saw as a line of JSON.
+
+Ray listens on all addresses of a machine, so this runs in a network namespace of its own, which has the loopback
+address alone: `test_ray_cluster.py` starts it there.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.postgres import running_server
+from benchmarks.service_process import started
+
+SOFTSEEK = (sys.executable, "-c", "from service.cli import main; main()")
+SEARCHES: tuple[dict[str, Any], ...] = (
+    {"q": "old oak", "explain": True},
+    {"q": "a young elm in the gardn", "limit": 60},
+    {"q": "tree", "facets": ["n"], "sort": ["n:desc"]},
+    {"q": "old", "filter": "n < 20", "mode": "words"},
+    {"q": "*", "limit": 60},
+)
+WORDS = ("old", "young", "tall", "small")
+TREES = ("oak", "elm", "ash", "fir", "yew")
+WATERMARK = "X-Softseek-Watermark"
+WAIT_SECONDS = 60
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="ray-check-") as made, running_server() as server:
+        print(json.dumps(seen(Path(made), server.database("wood"))), flush=True)
+
+
+def seen(folder: Path, address: str) -> dict[str, Any]:
+    """Return what a writer, two partitions and a coordinator show."""
+    with started(
+        folder / "writer", "hashing", folder / "log", "--role", "writer", "--port", "0", database=address
+    ) as w:
+        writer = client(w.port())
+        fill(writer)
+        expected = answers(writer)
+        with partitions(folder, address) as deployment:
+            options = ("--role", "coordinator", "--port", "0")
+            with started(folder / "coordinator", "hashing", folder / "log", *options, database=address) as coordinator:
+                reading = client(coordinator.port())
+                found = {
+                    "equal": answers(reading) == expected,
+                    "put": put_is_seen(writer, reading),
+                    "refused": reading.put("/documents/x", json={"text": "x"}).status_code,
+                }
+                found |= killed(reading, answers(writer))
+            found["coordinator"] = coordinator.process.returncode
+        return found | {"deployment": deployment.returncode, "log": errors_in(folder / "log")}
+
+
+@contextmanager
+def partitions(folder: Path, address: str) -> Iterator["subprocess.Popen[str]"]:
+    """Run `deploy ray` from the moment that its partitions answer; SIGTERM ends it."""
+    command = [*SOFTSEEK, "deploy", "ray", "--partitions", "2", "--cpus", "0.1", "--data", str(folder / "p"), "--json"]
+    environment = os.environ | {"SOFTSEEK_DATABASE": address, "SOFTSEEK_ENCODER": "hashing"}
+    with (folder / "deploy.log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline(), (folder / "deploy.log").read_text()
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(WAIT_SECONDS)
+
+
+def client(port: int) -> httpx.Client:
+    return httpx.Client(base_url=f"http://127.0.0.1:{port}/v1/collections/default", timeout=WAIT_SECONDS)
+
+
+def fill(writer: httpx.Client) -> None:
+    writer.put(str(writer.base_url).rstrip("/"), json={"filterable": ["n"]}).raise_for_status()
+    for n in range(50):
+        text = f"A {WORDS[n % 4]} {TREES[n % 5]} that stands in the garden with the number {n}."
+        body = {"text": text, "title": f"The {TREES[n % 5]}", "metadata": {"n": n}}
+        writer.put(f"/documents/tree-{n}", json=body).raise_for_status()
+    judgment = {"query": "old oak", "id": "tree-20", "rating": 4}
+    writer.post("/judgments", json={"judgments": [judgment]}).raise_for_status()
+
+
+def answers(asked: httpx.Client) -> list[Any]:
+    return [kept(asked.post("/search", json={"log": False, **search}).raise_for_status().json()) for search in SEARCHES]
+
+
+def kept(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in answer.items() if name not in ("query_id", "took_ms", "timings_ms")}
+
+
+def put_is_seen(writer: httpx.Client, reading: httpx.Client) -> bool:
+    """Return whether a search with the watermark of a write sees the document."""
+    put = writer.put("/documents/new", json={"text": "a zelkova", "metadata": {"n": 99}})
+    found = reading.post("/search", json={"q": "zelkova"}, headers={WATERMARK: put.headers[WATERMARK]})
+    return bool(found.json()["hits"][0]["id"] == "new")
+
+
+def killed(reading: httpx.Client, expected: list[Any]) -> dict[str, Any]:
+    """Kill the process of a partition, and count the answers until the partition is back."""
+    os.kill(replica_of("partition-1"), signal.SIGKILL)
+    counted: Counter[str] = Counter()
+    whole, end = 0, time.monotonic() + WAIT_SECONDS
+    while whole < 20 and time.monotonic() < end:
+        for search, wanted in zip(SEARCHES, expected, strict=True):
+            answer = reading.post("/search", json={"log": False, **search})
+            kind = judged(answer, wanted)
+            counted[kind] += 1
+            whole = whole + 1 if kind == "whole" else 0
+        time.sleep(0.05)
+    return {"after_kill": dict(counted), "is_back": whole >= 20}
+
+
+def judged(answer: httpx.Response, wanted: dict[str, Any]) -> str:
+    """Return whether an answer is whole, says that it lacks a partition, or is wrong."""
+    body = answer.json()
+    if answer.status_code != 200:
+        return f"{answer.status_code} {body['code']}"
+    if "partition_away" in body["degraded"]:
+        return "partial" if 0 < body["missing_share"] < 1 else "wrong"
+    return "whole" if kept(body) == wanted else "wrong"
+
+
+def replica_of(name: str) -> int:
+    """Return the process of a partition."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if f"ServeReplica:softseek:{name}".encode() in path.read_bytes():
+                return int(path.parent.name)
+        except OSError:  # it has just ended
+            continue
+    raise AssertionError(f"no process of {name}")
+
+
+def errors_in(log: Path) -> list[str]:
+    return [
+        line for line in log.read_text().splitlines() if '"level": "error"' in line and "partition_away" not in line
+    ]
+
+
+if __name__ == "__main__":
+    main()
