@@ -27,6 +27,7 @@ from benchmarks import overload_tables as overload
 from benchmarks import quality_tables as quality
 from benchmarks import recommend_tables as recommend
 from benchmarks import restart_tables as restart
+from benchmarks import scale_tables as scale
 from benchmarks import searchers_tables as searchers
 from benchmarks import snapshot_tables as snapshots
 from benchmarks import speed_tables as speed
@@ -36,6 +37,8 @@ from benchmarks.result_file import RESULTS, load_result
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 PROVENANCE = ("measured", "note")
+CALCULATED = ("scale",)
+"""Results that were calculated and not measured."""
 Renderer = Callable[[Mapping[str, Any]], str]
 
 TABLES: dict[str, Renderer] = {
@@ -83,6 +86,13 @@ TABLES: dict[str, Renderer] = {
     "searchers.delays": searchers.delays,
     "searchers.kills": searchers.kills,
     "restart.starts": restart.starts,
+    "scale.constants": scale.constants,
+    "scale.sizes": scale.sizes,
+    "scale.limits": scale.limits,
+    "scale.slower": scale.layouts("slower"),
+    "scale.slower_costs": scale.costs("slower"),
+    "scale.faster": scale.layouts("faster"),
+    "scale.faster_costs": scale.costs("faster"),
     "workers.rates": workers.rates,
     "workers_of_many.rates": workers.rates,
     "servers.readme": speed.servers_readme,
@@ -150,7 +160,8 @@ def block_text(name: str, results: Path = RESULTS) -> str:
     result = load_result(path)
     if part not in PROVENANCE:
         return renderer(result["figures"])
-    return conditions(result["measured"], result["remarks"]) if part == "measured" else note(result["measured"])
+    text = conditions(result["measured"], result["remarks"]) if part == "measured" else note(result["measured"])
+    return text.replace("Measured", "Calculated", 1) if stem in CALCULATED else text
 
 
 def note(measured: Mapping[str, Any]) -> str:
