@@ -24,6 +24,7 @@ from benchmarks import engines_tables as engines
 from benchmarks import exploration_tables as exploration
 from benchmarks import mixed_tables as mixed
 from benchmarks import overload_tables as overload
+from benchmarks import partitions_tables as partitions
 from benchmarks import quality_tables as quality
 from benchmarks import recommend_tables as recommend
 from benchmarks import restart_tables as restart
@@ -85,6 +86,10 @@ TABLES: dict[str, Renderer] = {
     "searchers.rates": searchers.rates,
     "searchers.delays": searchers.delays,
     "searchers.kills": searchers.kills,
+    "partitions.split": partitions.split,
+    "partitions.rates": partitions.rates,
+    "partitions.delays": partitions.delays,
+    "partitions.kills": partitions.kills,
     "restart.starts": restart.starts,
     "scale.constants": scale.constants,
     "scale.sizes": scale.sizes,

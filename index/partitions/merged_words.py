@@ -58,12 +58,16 @@ class MergedPostings:
         """Return the BM25 idf of a word that `count` documents contain."""
         return bm25_idf(count, self.documents)
 
+    def know(self, asked: Sequence[tuple[str, str]], counts: Sequence[Sequence[int]]) -> None:
+        """Take the counts of these pairs of field and term, of each part."""
+        total = np.sum([list(of_part) for of_part in counts] or [[0] * len(asked)], 0).tolist()
+        self._known.update(zip(asked, total, strict=True))
+
     def learn(self, asked: Sequence[tuple[str, str]]) -> None:
         """Ask for the counts of these pairs of field and term together, where they are not known."""
         unknown = [one for one in dict.fromkeys(asked) if one not in self._known]
         if unknown:
-            counts = np.sum([list(of_part) for of_part in self._ask_frequencies(unknown)] or [[0] * len(unknown)], 0)
-            self._known.update(zip(unknown, counts.tolist(), strict=True))
+            self.know(unknown, self._ask_frequencies(unknown))
 
     def frequency(self, field: str, term: str) -> int:
         """Return the number of documents with a term of a field."""

@@ -5,7 +5,7 @@ rows, which are numbers of the whole collection. A part scores nothing that depe
 with its reading and with the statistics of the whole collection.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from index.candidates.distinct import distinct
 from index.generation.generation import Generation
 from index.ranking.attention import DENSE, AttentionHead
 from index.ranking.retrieval import (
+    PEAK_DEPTH,
     CandidateSet,
     Mode,
     Query,
@@ -46,13 +47,20 @@ class Nominations:
 
     by_keys: for each search vector, the documents with the nearest keys and their scores. by_words: the best documents
     by words with their BM25 scores. confirmed (m,): rows that a near past query confirms. exact: documents that are
-    confirmed for exactly this query, with their exact ratings.
+    confirmed for exactly this query, with their exact ratings. evidence: for all of them, None where it is not wanted.
     """
 
     by_keys: tuple[Scored, ...]
     by_words: Scored
     confirmed: Ints
     exact: Scored
+    evidence: "PartEvidence | None" = None
+
+    @property
+    def rows(self) -> Ints:
+        """The rows of all nominated documents, ascending."""
+        lists = [one.rows for one in (*self.by_keys, self.by_words, self.exact)]
+        return distinct(np.concatenate([*lists, self.confirmed]))
 
 
 @dataclass(frozen=True)
@@ -75,21 +83,28 @@ class PartEvidence:
     memory_weight: Floats
 
 
-def nominate(generation: Generation, query: Query, projected: Floats) -> Nominations:
+def nominate(
+    generation: Generation, head: AttentionHead, query: Query, projected: Floats, asked: Floats | None
+) -> Nominations:
     """Return what `retrieve` would take from this part if the part were the collection: at most `count` of each kind.
 
-    projected (H, D): the search vectors. The best of the collection are among the best of its parts.
+    projected (H, D): the search vectors. The best of the collection are among the best of its parts. asked (D,): the
+    query vector that scores the keys of the evidence; None: no evidence. The evidence of documents that are cut later
+    costs a part less than being asked again.
     """
     allowed = generation.alive if query.allowed is None else query.allowed & generation.alive
     nearest = [] if query.mode is Mode.WORDS else generation.nearest_with_scores(projected, query.count, allowed)
     _, _, confirmed = near_memory(generation, query, allowed)
     first, ratings = exact_memory(generation, query, allowed)
-    return Nominations(
+    found = Nominations(
         by_keys=tuple(_scored(generation, doc_indices, scores) for doc_indices, scores in nearest),
         by_words=_best_words(generation, query, allowed),
         confirmed=generation.rows[distinct(confirmed)],
         exact=_scored(generation, first, ratings),
     )
+    if asked is None:
+        return found
+    return replace(found, evidence=evidence_of(generation, head, query, asked, found.rows, False))
 
 
 def evidence_of(
@@ -143,7 +158,7 @@ def _best_words(generation: Generation, query: Query, allowed: Mask) -> Scored:
     doc_indices = best_by_words(generation, query, allowed)
     words = read_query(generation, query).words
     scores = bm25_scores(words, generation.match(words, doc_indices, statistics=query.statistics)[0])
-    order = generation.best_first(doc_indices, scores)
+    order = generation.best_first(doc_indices, scores)[: max(query.count, PEAK_DEPTH)]
     return _scored(generation, doc_indices[order], scores[order])
 
 

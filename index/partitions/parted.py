@@ -25,8 +25,8 @@ from index.words.query_words import Source
 class Parts(Protocol):
     """The parts of a collection, wherever they are."""
 
-    def nominate(self, query: Query, vectors: Floats) -> Sequence[Nominations]:
-        """Return what each part nominates (`part.nominate`)."""
+    def nominate(self, query: Query, vectors: Floats, asked: Floats | None) -> Sequence[Nominations]:
+        """Return what each part nominates (`part.nominate`), with its evidence for the query vector asked (D,)."""
 
     def evidence_of(self, query: Query, asked: Floats, rows: Ints, with_values: bool) -> Sequence[PartEvidence]:
         """Return the evidence of each part for its documents among these rows (`part.evidence_of`)."""
@@ -45,9 +45,12 @@ class PartedDocuments:
         self, query: Query, asked: Floats, vectors: Floats, required: Ints | None, with_values: bool
     ) -> Gathered:
         started = time.perf_counter()
-        nominated = self.parts.nominate(query, vectors)
+        nominated = self.parts.nominate(query, vectors, None if with_values else asked[0])
         rows, best = cut(nominated, query, required)
-        evidence = merged(self.parts.evidence_of(query, asked[0], rows, with_values))
+        known = [taken(one.evidence, rows) for one in nominated if one.evidence is not None]
+        missing = np.setdiff1d(rows, np.concatenate([_NONE, *(one.rows for one in known)]))
+        more = self.parts.evidence_of(query, asked[0], missing, with_values) if len(missing) else ()
+        evidence = merged([*known, *more])
         exact = _merged([one.exact for one in nominated])
         candidates = _candidates(query, evidence, best, exact)
         return Gathered(
@@ -73,6 +76,23 @@ def cut(nominated: Sequence[Nominations], query: Query, required: Ints | None = 
     more = [] if required is None else [required]
     rows = distinct(np.concatenate([_NONE, *more, *nearest, by_words.rows[: query.count], *confirmed, *first]))
     return rows, by_words.scores[: max(query.count, PEAK_DEPTH)]
+
+
+def taken(evidence: PartEvidence, rows: Ints) -> PartEvidence:
+    """Return the evidence for those of its documents that are among these rows, ascending."""
+    kept, of_memory = np.isin(evidence.rows, rows), np.isin(evidence.memory_row, rows)
+    return PartEvidence(
+        rows=evidence.rows[kept],
+        id_order=evidence.id_order[kept],
+        dense=evidence.dense[kept],
+        by_source=evidence.by_source[kept],
+        matches=evidence.matches[kept],
+        signals=None if evidence.signals is None else evidence.signals[kept],
+        values=None if evidence.values is None else evidence.values[kept],
+        memory_row=evidence.memory_row[of_memory],
+        memory_cosine=evidence.memory_cosine[of_memory],
+        memory_weight=evidence.memory_weight[of_memory],
+    )
 
 
 def merged(found: Sequence[PartEvidence]) -> PartEvidence:

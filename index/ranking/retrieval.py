@@ -31,6 +31,9 @@ RAREST_WEIGHT = 12.0
 PEAK_DEPTH = 10
 """Number of best BM25 scores that the fact `peaked` is computed from."""
 
+MORE_WORDS = 4
+"""One document by words is found more for so many, before exact scores decide."""
+
 
 class Mode(StrEnum):
     """The evidence that a search uses."""
@@ -107,13 +110,17 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     by_words = _NONE if query.mode is Mode.DENSE else best_by_words(generation, query, allowed)
     near, cosine, confirmed = near_memory(generation, query, allowed)
     first, ratings = exact_memory(generation, query, allowed)
-    required = _NONE if required is None else required
-    doc_indices = distinct(np.concatenate([required, *by_keys, by_words[: query.count], confirmed, first]))
-    words, facts = np.zeros((len(doc_indices), len(LEXICAL)), np.float32), np.full(len(FACTS), 0.5, np.float32)
-    trust, signals = 1.0, np.zeros((len(doc_indices), len(SIGNALS)), np.float32) if query.signals else None
+    more = _NONE if required is None else required
+    doc_indices = distinct(np.concatenate([more, *by_keys, confirmed, first]))
+    words, facts, trust = (
+        np.zeros((len(doc_indices), len(LEXICAL)), np.float32),
+        np.full(len(FACTS), 0.5, np.float32),
+        1.0,
+    )
+    signals = np.zeros((len(doc_indices), len(SIGNALS)), np.float32) if query.signals else None
     if query.mode is not Mode.DENSE:
         reading = read_query(generation, query)
-        words, facts, signals = _word_evidence(generation, query, reading.words, doc_indices, by_words)
+        doc_indices, words, facts, signals = _with_words(generation, query, reading.words, doc_indices, by_words)
         trust = reading.trust if query.mode is Mode.HYBRID else 1.0
     candidate = np.searchsorted(doc_indices, confirmed)
     weights = generation.memory.weights[near]
@@ -127,8 +134,12 @@ def read_query(generation: Generation, query: Query) -> Reading:
 
 
 def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
-    """Return the doc indices of the allowed documents with the best BM25 scores, best first, PEAK_DEPTH or more."""
+    """Return the doc indices of the allowed documents with the best BM25 scores, more than `count` and PEAK_DEPTH.
+
+    The word library scores with rounded lengths and in the order of its files, so exact scores decide which are best.
+    """
     count, rows = max(query.count, PEAK_DEPTH), _allowed_rows(generation, allowed)
+    count += -(-count // MORE_WORDS)
     reading = read_query(generation, query)
     corrected = None
     if reading.corrected_terms:
@@ -277,23 +288,26 @@ def query_facts(weight: Floats, scores: Floats) -> Floats:
     return np.asarray([length, rarest, peaked], np.float32).clip(0, 1)
 
 
-def _word_evidence(
-    generation: Generation, asked: Query, query: QueryWords, doc_indices: Ints, best: Ints
-) -> tuple[Floats, Floats, Floats | None]:
-    """Return the word evidence (N, len(LEXICAL)) of these documents, the facts of the query, and the signals.
+def _with_words(
+    generation: Generation, asked: Query, query: QueryWords, others: Ints, found: Ints
+) -> tuple[Ints, Floats, Floats, Floats | None]:
+    """Return the candidates, ascending, their word evidence (N, len(LEXICAL)), the facts of the query, and the signals.
 
-    best (M,) are the query's best documents by words. BM25 is divided by the best score among them, candidates or not,
-    and is computed exactly here for every document. It is split into exact, corrected and completed words.
+    The candidates are `others` and, of the documents `found` by words, the `count` best by exact BM25; the facts read
+    PEAK_DEPTH of them at least. BM25 is divided by the best score, and is split into exact, corrected and completed
+    words.
     """
-    positions = np.minimum(np.searchsorted(doc_indices, best), max(0, len(doc_indices) - 1))
-    missing = np.flatnonzero(doc_indices[positions] != best) if len(doc_indices) else np.arange(len(best))
-    positions[missing] = len(doc_indices) + np.arange(len(missing))
-    union = np.concatenate([doc_indices, best[missing]])
+    union = distinct(np.concatenate([others, found]))
     by_source, matches, signals = generation.match(query, union, asked.signals, asked.statistics)
-    top = np.sort(bm25_scores(query, by_source)[positions])[::-1]
-    signals = None if signals is None else signals[: len(doc_indices)]
-    evidence = word_parts(by_source, np.column_stack(matches), top)
-    return evidence[: len(doc_indices)], query_facts(query.weight[query.of_query], top), signals
+    scores = bm25_scores(query, by_source)
+    places = np.searchsorted(union, found)
+    best = places[generation.best_first(found, scores[places])][: max(asked.count, PEAK_DEPTH)]
+    kept = np.zeros(len(union), np.bool_)
+    kept[np.searchsorted(union, others)] = True
+    kept[best[: asked.count]] = True
+    evidence = word_parts(by_source, np.column_stack(matches), scores[best])
+    facts = query_facts(query.weight[query.of_query], scores[best])
+    return union[kept], evidence[kept], facts, None if signals is None else signals[kept]
 
 
 def bm25_scores(query: QueryWords, by_source: Floats) -> Floats:

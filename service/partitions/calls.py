@@ -1,8 +1,7 @@
 """Asks several partitions at once, and says which did not answer."""
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -11,8 +10,8 @@ from service.runtime.repeated_failures import RepeatedFailures
 
 ANSWER_SECONDS = 2.0
 """Time after which a partition counts as away. A partition waits up to a second for the state that is asked for."""
-AWAY_SECONDS = 1.0
-"""Time for which a partition that was away is not asked; then a single request tries it."""
+PROBE_SECONDS = 0.2
+"""Pause between two attempts to reach a partition that is away."""
 
 
 class Answer(Protocol):
@@ -30,7 +29,7 @@ class PartitionAddress(Protocol):
 
 
 class StillAway(Exception):
-    """The partition was away just now, and was not asked again."""
+    """The partition is away, and was not asked."""
 
 
 class ThreadAnswer:
@@ -46,20 +45,15 @@ class ThreadAnswer:
 class Calls:
     """The partitions, as coordinators ask them. Partition number n has the documents of part n."""
 
-    def __init__(
-        self,
-        addresses: Sequence[PartitionAddress],
-        answers_partially: bool,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, addresses: Sequence[PartitionAddress], answers_partially: bool) -> None:
         """answers_partially: whether a search is answered without the partitions that are away."""
         self._addresses = tuple(addresses)
-        self._clock = clock
-        self._asked_from = [0.0] * len(addresses)
-        """The moment before which a partition that was away is not asked."""
-        self._lock = threading.Lock()
         self._partially = answers_partially
         self._failures = [RepeatedFailures("partition_away") for _ in addresses]
+        self._away: set[int] = set()
+        """Partitions that did not answer, which a thread tries to reach; searches do not wait for them."""
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
 
     def __len__(self) -> int:
         return len(self._addresses)
@@ -85,13 +79,14 @@ class Calls:
             raise Problem(503, "partitions_away", detail, headers={"Retry-After": "1"})
         return answers
 
+    def close(self) -> None:
+        """Try no longer to reach partitions that are away."""
+        self._ended.set()
+
     def _asked(self, number: int, request: str, arguments: tuple[Any, ...]) -> Answer | Exception:
-        """Send a request, unless the partition was away just now: then a search would wait for nothing."""
-        with self._lock:
-            if self._clock() < self._asked_from[number]:
-                return StillAway("the partition was away just now")
-            if self._asked_from[number]:  # only this request tries it; the others do not wait with it
-                self._asked_from[number] = self._clock() + ANSWER_SECONDS + AWAY_SECONDS
+        """Send a request, unless the partition is away: then a search would wait for nothing."""
+        if number in self._away:
+            return StillAway("the partition is away")
         try:
             return self._addresses[number].ask(request, *arguments)
         except Exception as error:
@@ -109,8 +104,26 @@ class Calls:
             return None
         except Exception as error:
             failures.failed(error)
-            self._asked_from[number] = self._clock() + AWAY_SECONDS
+            self._leave_out(number)
             return None
         failures.succeeded()
-        self._asked_from[number] = 0.0
         return found
+
+    def _leave_out(self, number: int) -> None:
+        with self._lock:
+            if number in self._away:
+                return
+            self._away.add(number)
+        threading.Thread(target=self._reach, args=(number,), name=f"partition-{number}", daemon=True).start()
+
+    def _reach(self, number: int) -> None:
+        """Try to reach a partition until it answers."""
+        while not self._ended.wait(PROBE_SECONDS):
+            try:
+                self._addresses[number].ask("ping").result(timeout_s=ANSWER_SECONDS)
+            except Exception as error:
+                self._failures[number].failed(error)
+            else:
+                with self._lock:
+                    self._away.discard(number)
+                return

@@ -1,7 +1,7 @@
 """The words of a collection whose documents are in partitions, for reading queries."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +32,13 @@ class CollectionWords:
 
     def read(self, text: str, options: ReadingOptions) -> tuple[Reading, WordStatistics]:
         """Return the reading of a query, and the statistics of the collection for its terms."""
-        self.postings.learn([("words", term) for term in self.vocabulary.stems(spaced(text))])
+        self.postings.learn(_terms(text, self.vocabulary.stems))
         reading = read(text, options, self.vocabulary)
         return reading, self.postings.statistics(reading)
+
+    def is_as_new_as(self, newest: State) -> bool:
+        """Return whether each partition that answered had reached this state."""
+        return all(one is None or one >= newest for one in self.states)
 
     def is_of(self, states: Sequence[State | None]) -> bool:
         """Return whether these are the states of the partitions; a partition that is away differs from none."""
@@ -49,17 +53,22 @@ class WordsOfCollections:
         self._lock = threading.Lock()
         self._known: dict[int, tuple[str, CollectionWords]] = {}
 
-    def of(self, wanted: Wanted, language: str) -> CollectionWords:
-        """Return the words of a collection, as they were asked for last."""
+    def of(self, wanted: Wanted, language: str, newest: State, text: str) -> CollectionWords:
+        """Return the words of a collection, as they were asked for last, unless its documents have changed since.
+
+        newest: the state of its documents that the coordinator knows. text: a query, whose terms are asked for.
+        """
         with self._lock:
             known = self._known.get(wanted.collection)
-        if known is not None and known[0] == language:
+        if known is not None and known[0] == language and known[1].is_as_new_as(newest):
             return known[1]
-        return self.renewed(wanted, language)
+        return self.renewed(wanted, language, text)
 
-    def renewed(self, wanted: Wanted, language: str) -> CollectionWords:
-        """Ask for the words of a collection again, and return them."""
-        found = self._calls.all("words", wanted)
+    def renewed(self, wanted: Wanted, language: str, text: str) -> CollectionWords:
+        """Ask for the words of a collection again, with the counts of the terms of a query, and return them."""
+        analyzer = analyzer_for(language)
+        asked = _terms(text, analyzer.analyze)
+        found = self._calls.all("words", wanted, asked)
         present = [one for one in found if one is not None]
         missing = {number for number, one in enumerate(found) if one is None}
         postings = MergedPostings(
@@ -67,11 +76,12 @@ class WordsOfCollections:
             lambda asked: self._counted(missing, wanted, "frequencies", asked),
             lambda field, prefix: self._counted(missing, wanted, "with_prefix", field, prefix),
         )
+        postings.know(asked, [one.counts for one in present])
         words = CollectionWords(
             states=tuple(None if one is None else one.state for one in found),
             documents=tuple(0 if one is None else one.totals.documents for one in found),
             postings=postings,
-            vocabulary=Vocabulary(postings, analyzer_for("none"), analyzer_for(language)),
+            vocabulary=Vocabulary(postings, analyzer_for("none"), analyzer),
             missing=missing,
         )
         with self._lock:
@@ -88,3 +98,8 @@ class WordsOfCollections:
         found = self._calls.all(request, wanted, *arguments)
         missing.update(number for number, one in enumerate(found) if one is None)
         return [one for one in found if one is not None]
+
+
+def _terms(text: str, stems: Callable[[str], Sequence[str]]) -> list[tuple[str, str]]:
+    """Return the distinct terms of a query with their field."""
+    return [("words", term) for term in dict.fromkeys(stems(spaced(text)))]

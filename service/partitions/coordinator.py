@@ -103,11 +103,12 @@ class Coordinator:
     ) -> Ranked:
         """Rank the search. Where the documents have changed since their words were asked for, rank it once more."""
         wanted = Wanted(state.id, state.generation.watermark)
-        words = self._words.of(wanted, state.settings.language)
+        language, newest = state.settings.language, (self._runtime.epoch, state.documents_watermark)
+        words = self._words.of(wanted, language, newest, request.q)
         ranked = self._rank(self._prepared(state, serving, request, caller, words), stopwatch)
         found = ranked.parts.standings
         if not words.is_of([found[at].state if at in found else None for at in range(len(self._calls))]):
-            words = self._words.renewed(wanted, state.settings.language)
+            words = self._words.renewed(wanted, language, request.q)
             ranked = self._rank(self._prepared(state, serving, request, caller, words), stopwatch)
         return ranked
 

@@ -13,7 +13,8 @@ from service.settings import Settings
 class CoordinatorRuntime(SearcherRuntime):
     """The parts of a coordinator. It has a copy of all rows that answers need but documents, keys and values."""
 
-    calls: Calls
+    calls = Calls((), answers_partially=True)
+    """The partitions; none until `over` has set them."""
 
     @classmethod
     def over(cls, calls: Calls, settings: Settings, encoder: Encoder | None = None) -> "CoordinatorRuntime":
@@ -22,6 +23,10 @@ class CoordinatorRuntime(SearcherRuntime):
         runtime.calls = calls
         runtime.answer_search = Coordinator(runtime, calls).answer
         return runtime
+
+    def close(self) -> None:
+        self.calls.close()
+        super().close()
 
     @property
     def standing(self) -> dict[str, Any]:

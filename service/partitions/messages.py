@@ -57,10 +57,11 @@ class Standing:
 
 @dataclass(frozen=True)
 class Words:
-    """The sums of a part over its documents, and the state that they are of."""
+    """The sums of a part over its documents, the counts that were asked for, and the state that they are of."""
 
     state: State
     totals: PartTotals
+    counts: Sequence[int]
 
 
 @dataclass(frozen=True)

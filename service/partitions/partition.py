@@ -43,11 +43,16 @@ class Partition:
     def __init__(self, runtime: SearcherRuntime) -> None:
         self._runtime = runtime
 
-    def words(self, wanted: Wanted) -> Words:
-        """Return the sums over the words of the part."""
+    def ping(self) -> bool:
+        """Return at once."""
+        return True
+
+    def words(self, wanted: Wanted, asked: Sequence[tuple[str, str]]) -> Words:
+        """Return the sums over the words of the part, and the counts of these pairs of field and term."""
         state = self._state(wanted)
         before = self._state_of_words(state)  # before the generation: at worst the sums are newer than it says
-        return Words(before, PartTotals.of(state.generation))
+        generation = state.generation
+        return Words(before, PartTotals.of(generation), frequencies_in(generation, asked))
 
     def frequencies(self, wanted: Wanted, asked: Sequence[tuple[str, str]]) -> list[int]:
         """Return the number of documents with each of these pairs of field and term."""
@@ -57,15 +62,15 @@ class Partition:
         """Return the terms of a field that begin with a prefix, with their documents."""
         return words_with_prefix(self._state(wanted).generation, field, prefix)
 
-    def nominate(self, search: PartSearch, vectors: Floats) -> Nominated:
-        """Return the candidates of the part for the search vectors (H, D)."""
+    def nominate(self, search: PartSearch, vectors: Floats, asked: Floats | None) -> Nominated:
+        """Return the candidates of the part for the search vectors (H, D), with evidence for the query vector asked."""
         state = self._state(search.wanted)
 
         def work() -> Nominated:
             standing = self._standing(state, search.version)
-            generation = state.generation
+            generation, head = state.generation, self._model(state, search.version).head
             query = replace(search.query, allowed=self._allowed(state, generation, search))
-            return Nominated(nominate(generation, query, vectors), standing)
+            return Nominated(nominate(generation, head, query, vectors, asked), standing)
 
         return state.with_sound_index(work)
 

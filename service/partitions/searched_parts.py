@@ -25,10 +25,10 @@ class SearchedParts:
     standings: dict[int, Standing] = field(default_factory=dict)
     away: set[int] = field(default_factory=set)
 
-    def nominate(self, query: Query, vectors: Floats) -> list[Nominations]:
-        """Return what each partition nominates."""
+    def nominate(self, query: Query, vectors: Floats, asked: Floats | None) -> list[Nominations]:
+        """Return what each partition nominates, with its evidence for the query vector asked (D,)."""
         search = self._with(query)
-        found = self._all("nominate", search, vectors)
+        found = self._all("nominate", search, vectors, asked)
         self.standings = {number: one.standing for number, one in found.items()}
         return [one.nominations for one in found.values()]
 

@@ -58,6 +58,8 @@ class ServedCollection(ABC):
     """Whether the copy of a searcher has not been compared with the database for some seconds."""
     behind = False
     """Whether the index lacks a change that is committed to the database."""
+    documents_watermark = 0
+    """The watermark of the last change of documents, in a process that follows the database."""
     missing_changes = 0
     """The number of changes that an earlier process committed and the database lacks."""
 

@@ -50,8 +50,8 @@ def _use_documents(connection: Connection, state: CollectionState, row: RowMappi
     forgotten = ids - {one.id for one in remembered}
     if touched:
         state.publish(watermark, documents, sorted(indexed - stored), remembered, forgotten)
-        state.documents_watermark = row["documents_watermark"]
         state.without_vectors = rows_without_vectors(connection, state.id)
+    state.documents_watermark = row["documents_watermark"]
     if searched:
         state.forget(watermark, forgotten, remembered, searched)
     elif not touched and (ids or watermark != before.watermark):

@@ -1,7 +1,6 @@
 """Partitions in this process, for tests. Their messages are pickled, as between processes."""
 
 import pickle
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -10,7 +9,7 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from service.partitions.calls import AWAY_SECONDS, Calls, ThreadAnswer
+from service.partitions.calls import Calls, ThreadAnswer
 from service.partitions.coordinator_runtime import CoordinatorRuntime
 from service.partitions.partition import Partition
 from service.searchers.document_part import DocumentPart
@@ -19,21 +18,11 @@ from service.searchers.searcher_runtime import SearcherRuntime
 from service.settings import Settings
 
 
-class Clock:
-    """The clock of a coordinator, which tests set forward."""
-
-    def __init__(self) -> None:
-        self.ahead = 0.0
-
-    def __call__(self) -> float:
-        return time.monotonic() + self.ahead
-
-
 class LocalPartition:
     """A partition whose requests a thread answers. While it is away, every request fails."""
 
-    def __init__(self, runtime: SearcherRuntime, threads: ThreadPoolExecutor, clock: Clock) -> None:
-        self.runtime, self._threads, self._clock = runtime, threads, clock
+    def __init__(self, runtime: SearcherRuntime, threads: ThreadPoolExecutor) -> None:
+        self.runtime, self._threads = runtime, threads
         self._partition = Partition(runtime)
         self.is_away = False
         self.refused: set[str] = set()
@@ -46,11 +35,6 @@ class LocalPartition:
             raise ConnectionError("the partition is away")
         sent = pickle.dumps(arguments)
         return ThreadAnswer(self._threads.submit(self._answer, request, sent))
-
-    def come_back(self) -> None:
-        """Answer again, and let the time pass after which a coordinator asks again."""
-        self.is_away, self.refused = False, set()
-        self._clock.ahead += 2 * AWAY_SECONDS
 
     def _answer(self, request: str, sent: bytes) -> Any:
         return pickle.loads(pickle.dumps(getattr(self._partition, request)(*pickle.loads(sent))))
@@ -67,14 +51,14 @@ def partitioned(
     """Yield a client of a coordinator of `count` partitions, and the partitions."""
     with ExitStack() as stack:
         threads = stack.enter_context(ThreadPoolExecutor(16))
-        partitions, clock = [], Clock()
+        partitions = []
         for number in range(count):
             settings = settings_of(folder / f"{number} of {count}", address)
             runtime = SearcherRuntime.open(settings, part=DocumentPart(number, count))
             stack.callback(runtime.close)
-            partitions.append(LocalPartition(runtime, threads, clock))
+            partitions.append(LocalPartition(runtime, threads))
         settings = settings_of(folder / f"coordinator of {count}", address)
-        runtime = CoordinatorRuntime.over(Calls(partitions, answers_partially, clock), settings)
+        runtime = CoordinatorRuntime.over(Calls(partitions, answers_partially), settings)
         stack.callback(runtime.close)
         client = TestClient(create_searcher_app(settings, runtime), raise_server_exceptions=False)
         yield stack.enter_context(client), partitions

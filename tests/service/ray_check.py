@@ -7,22 +7,18 @@ address alone: `test_ray_cluster.py` starts it there.
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from benchmarks.postgres import running_server
+from benchmarks.ray_process import deployed, replicas_of
 from benchmarks.service_process import started
 
-SOFTSEEK = (sys.executable, "-c", "from service.cli import main; main()")
 SEARCHES: tuple[dict[str, Any], ...] = (
     {"q": "old oak", "explain": True},
     {"q": "a young elm in the gardn", "limit": 60},
@@ -49,7 +45,7 @@ def seen(folder: Path, address: str) -> dict[str, Any]:
         writer = client(w.port())
         fill(writer)
         expected = answers(writer)
-        with partitions(folder, address) as deployment:
+        with deployed(folder, address, "hashing", 2) as deployment:
             options = ("--role", "coordinator", "--port", "0")
             with started(folder / "coordinator", "hashing", folder / "log", *options, database=address) as coordinator:
                 reading = client(coordinator.port())
@@ -61,22 +57,6 @@ def seen(folder: Path, address: str) -> dict[str, Any]:
                 found |= killed(reading, answers(writer))
             found["coordinator"] = coordinator.process.returncode
         return found | {"deployment": deployment.returncode, "log": errors_in(folder / "log")}
-
-
-@contextmanager
-def partitions(folder: Path, address: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run `deploy ray` from the moment that its partitions answer; SIGTERM ends it."""
-    command = [*SOFTSEEK, "deploy", "ray", "--partitions", "2", "--cpus", "0.1", "--data", str(folder / "p"), "--json"]
-    environment = os.environ | {"SOFTSEEK_DATABASE": address, "SOFTSEEK_ENCODER": "hashing"}
-    with (folder / "deploy.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline(), (folder / "deploy.log").read_text()
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(WAIT_SECONDS)
 
 
 def client(port: int) -> httpx.Client:
@@ -110,7 +90,7 @@ def put_is_seen(writer: httpx.Client, reading: httpx.Client) -> bool:
 
 def killed(reading: httpx.Client, expected: list[Any]) -> dict[str, Any]:
     """Kill the process of a partition, and count the answers until the partition is back."""
-    os.kill(replica_of("partition-1"), signal.SIGKILL)
+    os.kill(replicas_of(1)[0], signal.SIGKILL)
     counted: Counter[str] = Counter()
     whole, end = 0, time.monotonic() + WAIT_SECONDS
     while whole < 20 and time.monotonic() < end:
@@ -131,17 +111,6 @@ def judged(answer: httpx.Response, wanted: dict[str, Any]) -> str:
     if "partition_away" in body["degraded"]:
         return "partial" if 0 < body["missing_share"] < 1 else "wrong"
     return "whole" if kept(body) == wanted else "wrong"
-
-
-def replica_of(name: str) -> int:
-    """Return the process of a partition."""
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if f"ServeReplica:softseek:{name}".encode() in path.read_bytes():
-                return int(path.parent.name)
-        except OSError:  # it has just ended
-            continue
-    raise AssertionError(f"no process of {name}")
 
 
 def errors_in(log: Path) -> list[str]:

@@ -154,8 +154,8 @@ def test_an_answer_says_which_share_is_missing(writer: TestClient, address: str,
         assert found["missing_share"] == pytest.approx(0.25)
         lost = {one["id"] for one in whole["hits"]} - {one["id"] for one in found["hits"]}
         assert len(lost) == 10
-        partitions[2].come_back()
-        assert answers(client, [{"q": "old", "limit": 50}])[0] == whole
+        partitions[2].is_away = False
+        until(lambda: answers(client, [{"q": "old", "limit": 50}])[0] == whole)
 
 
 def test_a_setting_refuses_searches_without_all_partitions(writer: TestClient, address: str, tmp_path: Path) -> None:
@@ -181,34 +181,38 @@ def test_a_partition_that_loses_only_the_counts_of_words_is_missing_too(
 ) -> None:
     with partitioned(tmp_path, address, 2) as (client, partitions):
         caught_up(writer, client, partitions)
+        answers(client, [{"q": "garden"}])
         partitions[1].refused = {"frequencies"}
         found = answers(client, [{"q": "old"}])[0]
         assert found["degraded"] == ["partition_away"]
-        partitions[1].come_back()
-        assert answers(client) == answers(writer)
+        partitions[1].refused = set()
+        until(lambda: answers(client) == answers(writer))
 
 
 class Silent:
-    """A partition that does not answer."""
+    """A partition that does not answer until it is back."""
 
     def __init__(self) -> None:
-        self.requests = 0
+        self.is_back = False
+        self.asked: list[str] = []
 
     def ask(self, request: str, *arguments: Any) -> ThreadAnswer:
-        self.requests += 1
-        raise ConnectionError("nobody is there")
+        self.asked.append(request)
+        if not self.is_back:
+            raise ConnectionError("nobody is there")
+        return Echo().ask(request)
 
 
-def test_a_partition_that_was_away_is_not_asked_for_a_second() -> None:
-    moment, silent = [0.0], Silent()
-    calls = Calls([silent, Echo()], answers_partially=True, clock=lambda: moment[0])
+def test_searches_do_not_ask_a_partition_that_is_away_until_it_is_back() -> None:
+    silent = Silent()
+    calls = Calls([silent, Echo()], answers_partially=True)
     for _ in range(3):
-        assert calls.all("ask") == [None, "ask"]
-    assert silent.requests == 1
-    moment[0] = 1.5
-    for _ in range(3):
-        calls.all("ask")
-    assert silent.requests == 2
+        assert calls.all("search") == [None, "search"]
+    assert silent.asked.count("search") == 1
+    silent.is_back = True
+    until(lambda: calls.all("search") == ["search", "search"])
+    assert set(silent.asked) == {"search", "ping"}
+    calls.close()
 
 
 class Echo:

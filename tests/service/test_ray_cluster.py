@@ -1,39 +1,17 @@
 """Partitions on a real Ray cluster, started and killed from the command line."""
 
-import json
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-NAMESPACE = ("unshare", "--net")
-"""A network without addresses but the loopback address, which the process has for itself. Only root may make it."""
-
-
-def namespaces_work() -> bool:
-    if shutil.which("unshare") is None or shutil.which("ip") is None:
-        return False
-    return (
-        subprocess.run([*NAMESPACE, "ip", "link", "set", "lo", "up"], capture_output=True, check=False).returncode == 0
-    )
+from tests.service.namespaces import seen_in_namespace
 
 
 @pytest.fixture(scope="module")
 def seen() -> dict[str, Any]:
+    """What the program sees. Ray listens on all addresses of a machine, so it has a namespace of its own."""
     pytest.importorskip("ray")
-    if not namespaces_work():
-        pytest.skip("Ray listens on all addresses, and this user makes no network namespace")
-    command = 'ip link set lo up && exec "$0" -m tests.service.ray_check'
-    done = subprocess.run(
-        [*NAMESPACE, "sh", "-c", command, sys.executable], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return seen_in_namespace("tests.service.ray_check")
 
 
 def test_a_coordinator_of_a_ray_cluster_answers_as_the_writer(seen: dict[str, Any]) -> None:

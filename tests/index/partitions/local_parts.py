@@ -29,8 +29,8 @@ class LocalParts:
         )
         self.vocabulary = Vocabulary(self.postings, analyzer_for("none"), analyzer_for(language))
 
-    def nominate(self, query: Query, vectors: Floats) -> list[Nominations]:
-        return [nominate(one, query, vectors) for one in self.generations]
+    def nominate(self, query: Query, vectors: Floats, asked: Floats | None) -> list[Nominations]:
+        return [nominate(one, self._head, query, vectors, asked) for one in self.generations]
 
     def evidence_of(self, query: Query, asked: Floats, rows: Ints, with_values: bool) -> list[PartEvidence]:
         parts = len(self.generations)

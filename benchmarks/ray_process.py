@@ -1,0 +1,53 @@
+"""Partitions on a Ray cluster of this machine, in processes of their own, for benchmarks and tests.
+
+Ray listens on all addresses of a machine. Run them in a network namespace that has the loopback address alone:
+`unshare --net sh -c 'ip link set lo up && exec COMMAND'`, as root.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SOFTSEEK = (sys.executable, "-c", "from service.cli import main; main()")
+END_SECONDS = 60
+
+
+@contextmanager
+def deployed(
+    folder: Path, address: str, encoder: str, partitions: int, *more: str
+) -> Iterator["subprocess.Popen[str]"]:
+    """Run `deploy ray` from the moment that its partitions answer; SIGTERM ends it."""
+    command = [*SOFTSEEK, "deploy", "ray", "--partitions", str(partitions), "--cpus", "0.1", "--json"]
+    environment = os.environ | {"SOFTSEEK_DATABASE": address, "SOFTSEEK_ENCODER": encoder}
+    log = folder / f"deploy-{partitions}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--data", str(folder / "partitions-of-ray"), *more],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+        )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline(), log.read_text()
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(END_SECONDS)
+
+
+def replicas_of(partition: int) -> list[int]:
+    """Return the processes of a partition."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if f"ServeReplica:softseek:partition-{partition}".encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:  # it has just ended
+            continue
+    return found
