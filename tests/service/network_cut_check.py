@@ -1,17 +1,15 @@
 """A network between services and their PostgreSQL server that is cut without a word. Prints what it saw as JSON.
 
-The server is in a network namespace of its own, behind a pair of virtual Ethernet devices; a relay in that namespace
-passes its port on. Where the device of the server's side is down, packets vanish: no connection is refused or closed.
+The server is in a network namespace of its own, behind a pair of virtual Ethernet devices. Where the device of the
+server's side is down, packets vanish: no connection is refused or closed.
 `test_network_cut.py` starts this program in a namespace of its own.
 """
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,11 +18,10 @@ from typing import Any
 
 import httpx
 
-from benchmarks.postgres import running_server
+from benchmarks.postgres import UNSYNCED, USER, running_server
 from benchmarks.service_process import started
 
 HERE, THERE = "10.99.0.1", "10.99.0.2"
-RELAY = 5433
 WAIT_SECONDS = 90
 
 
@@ -32,37 +29,39 @@ def main() -> None:
     if sys.argv[1:] == ["server"]:
         serve()
         return
-    with tempfile.TemporaryDirectory(prefix="cut-check-") as made, far_server() as (cut, mend, name):
-        address = f"postgresql+psycopg://softseek@{THERE}:{RELAY}/{name}"
+    with tempfile.TemporaryDirectory(prefix="cut-check-") as made, far_server() as (cut, mend, place):
+        address = f"postgresql+psycopg://{USER}@{place}"
         print(json.dumps(seen(Path(made), address, cut, mend)), flush=True)
 
 
 def seen(folder: Path, address: str, cut: Any, mend: Any) -> dict[str, Any]:
     """Return what a writer and a searcher do while their server is out of reach, and after that."""
     log, options = folder / "log", ("--port", "0", "--workers", "1")
-    with (
-        started(folder / "writer", "hashing", log, "--role", "writer", *options, database=address) as one,
-        started(folder / "searcher", "hashing", log, "--role", "searcher", *options, database=address) as other,
-    ):
-        writer, searcher = client(one.port()), client(other.port())
+    with started(folder / "writer", "hashing", log, "--role", "writer", *options, database=address) as one:
+        writer = client(one.port())
         writer.put("/documents/oak", json={"text": "an old oak"}).raise_for_status()
-        until(lambda: ids(searcher) == ["oak"])
-        cut()
-        begun = time.monotonic()
-        refused = writer.put("/documents/elm", json={"text": "an old elm"})
-        found = {
-            "write": [refused.status_code, refused.json()["code"]],
-            "write_seconds": time.monotonic() - begun,
-            "live": writer.get(str(writer.base_url.copy_with(raw_path=b"/livez"))).status_code,
-        }
-        until(lambda: degraded(searcher) == ["copy_is_old"])
-        found |= {"old_seconds": time.monotonic() - begun, "searcher": ids(searcher)}
-        mend()
-        begun = time.monotonic()
-        until(lambda: writer.put("/documents/elm", json={"text": "an old elm"}).is_success)
-        until(lambda: sorted(ids(searcher)) == ["elm", "oak"] and degraded(searcher) == [])
-        found["mended_seconds"] = time.monotonic() - begun
+        with started(folder / "searcher", "hashing", log, "--role", "searcher", *options, database=address) as other:
+            found = through_a_cut(writer, client(other.port()), cut, mend)
     return found | {"ended": [one.process.returncode, other.process.returncode]}
+
+
+def through_a_cut(writer: httpx.Client, searcher: httpx.Client, cut: Any, mend: Any) -> dict[str, Any]:
+    assert ids(searcher) == ["oak"]
+    cut()
+    begun = time.monotonic()
+    refused = writer.put("/documents/elm", json={"text": "an old elm"})
+    found = {
+        "write": [refused.status_code, refused.json()["code"]],
+        "write_seconds": time.monotonic() - begun,
+        "live": writer.get(str(writer.base_url.copy_with(raw_path=b"/livez"))).status_code,
+    }
+    until(lambda: degraded(searcher) == ["copy_is_old"])
+    found |= {"old_seconds": time.monotonic() - begun, "searcher": ids(searcher)}
+    mend()
+    begun = time.monotonic()
+    until(lambda: writer.put("/documents/elm", json={"text": "an old elm"}).is_success)
+    until(lambda: sorted(ids(searcher)) == ["elm", "oak"] and degraded(searcher) == [])
+    return found | {"mended_seconds": time.monotonic() - begun}
 
 
 def client(port: int) -> httpx.Client:
@@ -91,7 +90,7 @@ def until(look: Any) -> None:
 
 @contextmanager
 def far_server() -> Iterator[tuple[Any, Any, str]]:
-    """Yield functions that cut and mend the way to a PostgreSQL server, and the name of a database on it."""
+    """Yield functions that cut and mend the way to a PostgreSQL server, and the place of a database on it."""
     command = ["unshare", "--net", sys.executable, "-m", "tests.service.network_cut_check", "server"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
@@ -106,11 +105,11 @@ def far_server() -> Iterator[tuple[Any, Any, str]]:
         run(*inside, "link", "set", "there", "up")
         process.stdin.write("go\n")
         process.stdin.flush()
-        name = process.stdout.readline().strip()
+        place = process.stdout.readline().strip()
         yield (
             lambda: run(*inside, "link", "set", "there", "down"),
             lambda: run(*inside, "link", "set", "there", "up"),
-            name,
+            place,
         )
     finally:
         process.send_signal(signal.SIGINT)
@@ -118,28 +117,17 @@ def far_server() -> Iterator[tuple[Any, Any, str]]:
 
 
 def serve() -> None:
-    """Run a PostgreSQL server and a relay to it, until SIGINT."""
+    """Run a PostgreSQL server that listens to the other namespace too, until SIGINT."""
     run("ip", "link", "set", "lo", "up")
     print("there", flush=True)
     sys.stdin.readline()
-    with running_server() as server, socket.create_server((THERE, RELAY)) as listening, suppress(KeyboardInterrupt):
+    with running_server((*UNSYNCED, f"listen_addresses=127.0.0.1,{THERE}")) as server, suppress(KeyboardInterrupt):
+        with (server.folder / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write(f"host all all {HERE}/24 trust\n")
+        server.execute("SELECT pg_reload_conf()")
         server.database("wood")
-        print("wood", flush=True)
-        while True:
-            came, _ = listening.accept()
-            gone = socket.create_connection(("127.0.0.1", server.port))
-            for source, target in ((came, gone), (gone, came)):
-                threading.Thread(target=passed_on, args=(source, target), daemon=True).start()
-
-
-def passed_on(source: socket.socket, target: socket.socket) -> None:
-    """Pass on all bytes of a connection, and its end."""
-    with suppress(OSError):
-        while read := source.recv(65536):
-            target.sendall(read)
-    for one in (source, target):
-        with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+        print(f"{THERE}:{server.port}/wood", flush=True)
+        signal.pause()
 
 
 def run(*command: str) -> None:

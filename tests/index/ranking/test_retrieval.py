@@ -1,6 +1,6 @@
 """Candidates: retrieval by keys, by words and by memory, and the arrays assembled for attention."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,17 @@ from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.retrieval import MEMORY_RADIUS, CandidateSet, Mode, Query, assemble, retrieve
 from index.records import LEXICAL, Floats, MemoryKey
 from index.words.query_words import number_words
-from tests.index.fixtures import generation_of, passages, random_vectors, remembered, store_of, unit
+from tests.index.fixtures import (
+    ENCODER,
+    generation_of,
+    passages,
+    random_vectors,
+    remembered,
+    store_of,
+    unit,
+    vector_of,
+    written,
+)
 from tests.index.ranking.attention_by_hand import only
 from tests.index.words.term_matching_by_hand import matches_by_hand
 
@@ -281,3 +291,24 @@ def test_assemble_accepts_no_queries_and_no_candidates(generation: Generation) -
         assert candidates.words.shape == (len(sets), 0, len(LEXICAL))
         assert candidates.facts.shape == (len(sets), 3)
         assert all(len(getattr(candidates, field.name)) == 0 for field in fields(candidates)[:5])
+
+
+def test_the_last_candidates_by_words_do_not_depend_on_the_files(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    words = [f"word{n}" for n in range(12)]
+    texts = [" ".join(chance.choice(words, chance.integers(41, 80))) for _ in range(300)]
+    documents = [replace(written(row, text), id=f"{row * 37 % 301}") for row, text in enumerate(texts, 1)]
+    at_once = generation_of(tmp_path / "at once", documents)
+    store = store_of(tmp_path / "by parts", [written(row, "word1 word2 gone") for row in range(1, 200)])
+    gone = list(range(1, 200))
+    for start in range(0, 300, 100):
+        later = [replace(one, row=one.row + 1000) for one in documents[start : start + 100]]
+        store.apply(2 + start, later, gone)
+        gone = []
+    by_parts = store.current
+    for text in ("word1 word2", "word3 word4 word5", "word6", "word7 word8 word9 word10"):
+        query = Query(text, vector_of(text), Mode.WORDS, 20)
+        one, other = (retrieve(each, query, np.empty((0, ENCODER.dim), np.float32)) for each in (at_once, by_parts))
+        assert at_once.rows[one.doc_indices].tolist() == (by_parts.rows[other.doc_indices] - 1000).tolist(), text
+        assert np.array_equal(one.words, other.words)
+    store.close()
