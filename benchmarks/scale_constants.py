@@ -20,6 +20,8 @@ SNAPSHOT_DIM, SNAPSHOT_VECTORS, SNAPSHOT_TEXT_BYTES = 64, 3, 566
 """Of a document of benchmarks/snapshots.py: title, passage and value; 60 words of 9.44 bytes on average."""
 KEYS_OF_A_DOCUMENT = 2
 """Of the documents of benchmarks/workers.py: title and passage."""
+ROUNDS = 2
+"""Calls of a coordinator to all partitions, one after the other."""
 
 
 class Kind(StrEnum):
@@ -56,7 +58,7 @@ class Constant:
 @cache
 def constants() -> tuple[Constant, ...]:
     """Return all constants. Reads the stored results."""
-    return (*_collection(), *_bytes(), *_processes(), *_searches(), *_curves(), *_writes(), *_assumed())
+    return (*_collection(), *_bytes(), *_processes(), *_searches(), *_curves(), *_writes(), *_calls(), *_assumed())
 
 
 def value(name: str) -> float:
@@ -183,6 +185,14 @@ def _writes() -> Iterator[Constant]:
     yield Constant("hours of a month", 365 * 24 / 12, "hours", Kind.CALCULATED, "a twelfth of a year")
 
 
+def _calls() -> Iterator[Constant]:
+    source = "index/partitions/parted.py: candidates with their evidence, then the hits of the page"
+    yield Constant("rounds of a coordinator", ROUNDS, "rounds", Kind.CALCULATED, source)
+    whole, parted = (field("partitions", f"figures/rates/{name}/p50_ms") for name in ("writer", "1"))
+    source = "partitions.json: figures/rates, p50_ms of one partition less that of the writer, over the rounds"
+    yield Constant("round to all partitions", (parted - whole) / ROUNDS, "ms", Kind.CALCULATED, source)
+
+
 def _assumed() -> Iterator[Constant]:
     largest = field("growth", "figures/sizes")[-1]
     slowest = largest["p99_ms"] / largest["p50_ms"]
@@ -195,8 +205,6 @@ def _assumed() -> Iterator[Constant]:
         ("busy share of the cores", 0.6, "share", "above it, searches wait for each other"),
         ("usable share of the memory", 0.8, "share", "the rest is for the system, and for indexes that grow"),
         ("memory bandwidth of a machine", 100, "GB/s", "a server of 16 cores; scans read all codes of all keys"),
-        ("rounds of a coordinator", 3, "rounds", "candidates, evidence, the page of hits"),
-        ("round to all partitions", 2, "ms", "not measured"),
         ("search in a partition", in_search / 1000, "ms", "microseconds.json: figures/parts, search, in one process"),
         (
             "slowest of the partitions",

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,9 +10,6 @@ from service.cli import show
 from service.cli.connection import import_ray, ready_to_open, settings_from
 from service.cli.failures import USAGE, Failure
 from service.cli.options import DataOption, JsonOption
-
-if TYPE_CHECKING:
-    from service.settings import Settings
 
 MOST_PARTITIONS = 256
 deploying = typer.Typer(help="Run parts of the service on other systems.", no_args_is_help=True)
@@ -50,7 +47,7 @@ def ray(
         try:
             wanted = cluster.Deployment(partitions, replicas, max(replicas, most_replicas or 0), cpus)
             cluster.deploy(settings, wanted)
-            _announce(settings, partitions, json_out)
+            _announce(partitions, json_out)
             if address is None:
                 threading.Event().wait()  # until a signal ends the command
         finally:
@@ -58,10 +55,9 @@ def ray(
                 cluster.stop()
 
 
-def _announce(settings: "Settings", partitions: int, json_out: bool) -> None:
+def _announce(partitions: int, json_out: bool) -> None:
     if json_out:
         show.data({"partitions": partitions})
         return
-    show.line(f"{partitions} partitions answer; start coordinators with: softseek serve --role coordinator")
-    if str(settings.data) != "data":
-        show.notice("a coordinator needs a data directory of its own")
+    show.line(f"{partitions} partitions answer; start coordinators, each with a data directory of its own:")
+    show.line("  softseek serve --role coordinator --data DIR")
