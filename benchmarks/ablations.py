@@ -52,6 +52,7 @@ from index.words.query_words import QueryWords
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.term_matching import Matches
 from index.words.word_search import IdOrder, Reading, WordSearcher
+from index.words.word_statistics import WordStatistics
 from service.settings import Settings
 
 WHOLE = "the whole"
@@ -95,6 +96,7 @@ class NoWords(WordSearcher):
         allowed: Ints | None = None,
         corrected: Ints | None = None,
         id_order: IdOrder | None = None,
+        idf: Mapping[str, float] | None = None,
     ) -> tuple[Ints, Floats]:
         """Return no rows."""
         return np.empty(0, np.int64), np.empty(0, np.float32)
@@ -108,10 +110,14 @@ class WithoutSequence(Generation):
     """A generation that ignores the order of words: coverage, proximity and phrase are 0 everywhere."""
 
     def match(
-        self, query: QueryWords, doc_indices: Ints, with_signals: bool = False
+        self,
+        query: QueryWords,
+        doc_indices: Ints,
+        with_signals: bool = False,
+        statistics: WordStatistics | None = None,
     ) -> tuple[Floats, Matches, Floats | None]:
         """Return BM25 by source (n, len(Source)), matches of 0, and the signals."""
-        scores, matches, signals = super().match(query, doc_indices, with_signals)
+        scores, matches, signals = super().match(query, doc_indices, with_signals, statistics)
         return scores, Matches(*(np.zeros_like(one) for one in matches)), signals
 
 

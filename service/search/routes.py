@@ -21,7 +21,8 @@ from service.http.requests import Strict, StrictRoute
 from service.runtime.dependency import Searching
 from service.runtime.search_runtime import SearchRuntime
 from service.search import actions, logged
-from service.search.answers import LoggedSearch, MultiSearchAnswer, SearchAnswer
+from service.search.answers import MultiSearchAnswer, SearchAnswer
+from service.search.logged_answers import LoggedSearch
 from service.search.query_string import PARAMETERS, search_of
 from service.search.schemas import SearchIn
 

@@ -1,9 +1,9 @@
-"""Partitions in this process, for tests. Their messages are pickled, as between processes."""
+"""Partitions in this process, for tests. Their messages are copied, so that nothing is shared, as between processes."""
 
-import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,11 @@ class LocalPartition:
         self.asked.append(request)
         if self.is_away or request in self.refused:
             raise ConnectionError("the partition is away")
-        sent = pickle.dumps(arguments)
+        sent = deepcopy(arguments)
         return ThreadAnswer(self._threads.submit(self._answer, request, sent))
 
-    def _answer(self, request: str, sent: bytes) -> Any:
-        return pickle.loads(pickle.dumps(getattr(self._partition, request)(*pickle.loads(sent))))
+    def _answer(self, request: str, sent: tuple[Any, ...]) -> Any:
+        return deepcopy(getattr(self._partition, request)(*sent))
 
 
 def settings_of(data: Path, address: str) -> Settings:
