@@ -13,6 +13,9 @@ from index.words.postings import Counted, bm25_idf
 from index.words.word_search import Reading
 from index.words.word_statistics import WordStatistics
 
+MOST_KNOWN = 100_000
+"""Counts that are kept."""
+
 
 @dataclass(frozen=True)
 class PartTotals:
@@ -61,6 +64,8 @@ class MergedPostings:
     def know(self, asked: Sequence[tuple[str, str]], counts: Sequence[Sequence[int]]) -> None:
         """Take the counts of these pairs of field and term, of each part."""
         total = np.sum([list(of_part) for of_part in counts] or [[0] * len(asked)], 0).tolist()
+        if len(self._known) > MOST_KNOWN:
+            self._known = {}
         self._known.update(zip(asked, total, strict=True))
 
     def learn(self, asked: Sequence[tuple[str, str]]) -> None:
@@ -71,8 +76,11 @@ class MergedPostings:
 
     def frequency(self, field: str, term: str) -> int:
         """Return the number of documents with a term of a field."""
-        self.learn([(field, term)])
-        return self._known[field, term]
+        count = self._known.get((field, term))
+        if count is None:
+            self.learn([(field, term)])
+            count = self._known.get((field, term), 0)  # another thread may have emptied the cache meanwhile
+        return count
 
     def with_prefix(self, field: str, prefix: str) -> list[Counted]:
         """Return the terms of a field that begin with a prefix, with their documents, the most frequent first."""
@@ -80,7 +88,6 @@ class MergedPostings:
         for counted in self._ask_prefix(field, prefix):
             for term, count in counted:
                 total[term] = total.get(term, 0) + count
-        self._known.update({(field, term): count for term, count in total.items()})
         return sorted(total.items(), key=lambda one: (-one[1], one[0]))
 
     def statistics(self, reading: Reading) -> WordStatistics:

@@ -1,7 +1,7 @@
 """The documents of a collection in several parts, as the source of a ranking.
 
-The parts nominate their best documents; the best of all of them are the candidates, and the parts give the evidence for
-those. What depends on all candidates is computed here: the largest BM25 score, the facts of the query, and in
+The parts nominate their best documents with the evidence for them, and the best of all of them are the candidates. What
+depends on all candidates is computed here: the largest BM25 score, the facts of the query, and in
 `index.ranking.search` the softmax, the null slot, the second hop and the trees. So weights and explanations do not
 depend on how the documents are split. Documents are named by rows.
 """

@@ -1,6 +1,7 @@
 """Asks several partitions at once, and says which did not answer."""
 
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -8,8 +9,12 @@ from typing import Any, Protocol
 from service.http.problems import Problem
 from service.runtime.repeated_failures import RepeatedFailures
 
+LEAST_SECONDS = 0.001
 ANSWER_SECONDS = 2.0
 """Time after which a partition counts as away. A partition waits up to a second for the state that is asked for."""
+SLOW_SECONDS = 10.0
+SLOW = frozenset({"select", "with_prefix", "first_values"})
+"""Requests that may take longer, such as the first facets after a start; their time-out does not mean absence."""
 PROBE_SECONDS = 0.2
 """Pause between two attempts to reach a partition that is away."""
 
@@ -71,7 +76,8 @@ class Calls:
         Raises as `all` does.
         """
         asked = [None if own is None else self._asked(number, request, own) for number, own in enumerate(arguments)]
-        answers = [None if one is None else self._answer(number, one) for number, one in enumerate(asked)]
+        end = time.monotonic() + (SLOW_SECONDS if request in SLOW else ANSWER_SECONDS)
+        answers = [None if one is None else self._answer(number, request, one, end) for number, one in enumerate(asked)]
         expected = [number for number, own in enumerate(arguments) if own is not None]
         missing = [number for number in expected if answers[number] is None]
         if missing and (len(missing) == len(self) or not self._partially):
@@ -92,19 +98,25 @@ class Calls:
         except Exception as error:
             return error
 
-    def _answer(self, number: int, answer: Answer | Exception) -> Any:
+    def _answer(self, number: int, request: str, answer: Answer | Exception, end: float) -> Any:
+        """Return an answer that is there at a moment, by `time.monotonic`; None where it is not.
+
+        A partition that is not reached, or is too slow, is left out of later searches too. A partition that answers
+        with an error is left out of this answer alone.
+        """
         failures = self._failures[number]
         try:
             if isinstance(answer, Exception):
                 raise answer
-            found = answer.result(timeout_s=ANSWER_SECONDS)
+            found = answer.result(timeout_s=max(LEAST_SECONDS, end - time.monotonic()))
         except Problem:  # it is an answer to the client
             raise
         except StillAway:
             return None
         except Exception as error:
             failures.failed(error)
-            self._leave_out(number)
+            if isinstance(error, ConnectionError) or (isinstance(error, TimeoutError) and request not in SLOW):
+                self._leave_out(number)
             return None
         failures.succeeded()
         return found

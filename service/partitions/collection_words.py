@@ -15,17 +15,20 @@ from index.words.word_statistics import WordStatistics
 from service.partitions.calls import Calls
 from service.partitions.messages import State, Wanted
 
+MOST_COLLECTIONS = 1000
+"""Collections whose words are kept."""
+
 
 @dataclass(frozen=True)
 class CollectionWords:
     """The words of one state of the partitions.
 
-    states: of each partition, None for one that was away. documents: of each partition, 0 for one that was away.
+    states: of each partition, None for one that was away. documents: of each partition, None for one that was away.
     missing: partitions whose counts are missing.
     """
 
     states: tuple[State | None, ...]
-    documents: tuple[int, ...]
+    documents: tuple[int | None, ...]
     postings: MergedPostings
     vocabulary: Vocabulary
     missing: set[int]
@@ -79,12 +82,14 @@ class WordsOfCollections:
         postings.know(asked, [one.counts for one in present])
         words = CollectionWords(
             states=tuple(None if one is None else one.state for one in found),
-            documents=tuple(0 if one is None else one.totals.documents for one in found),
+            documents=tuple(None if one is None else one.totals.documents for one in found),
             postings=postings,
             vocabulary=Vocabulary(postings, analyzer_for("none"), analyzer),
             missing=missing,
         )
         with self._lock:
+            if len(self._known) >= MOST_COLLECTIONS:  # deleted collections are among them
+                self._known.clear()
             self._known[wanted.collection] = (language, words)
         return words
 

@@ -89,20 +89,27 @@ class Coordinator:
         ranked = self._ranked(state, serving, request, caller, stopwatch)
         searched = self._searched(ranked, state)
         hits = _page(ranked, searched)
+        if len(hits) < len(searched.page) and not ranked.parts.away:  # documents were replaced or deleted meanwhile
+            ranked = self._ranked(state, serving, request, caller, stopwatch)
+            searched = self._searched(ranked, state)
+            hits = _page(ranked, searched)
         body = body_of(request, searched, hits)
-        stopwatch.lap("fields")
         self._add_computed(body, ranked, searched)
+        stopwatch.lap("fields")
         body |= stopwatch.report()
         self._add_standing(body, state, ranked)
         if request.log and not searched.everything:
             self._runtime.impressions.add(impression(state, request, searched, body))
         return body
 
+    def _wanted(self, state: ServedCollection) -> Wanted:
+        return Wanted(state.id, state.generation.watermark, self._runtime.epoch, len(self._calls))
+
     def _ranked(
         self, state: ServedCollection, serving: Serving, request: SearchIn, caller: Caller, stopwatch: Stopwatch
     ) -> Ranked:
         """Rank the search. Where the documents have changed since their words were asked for, rank it once more."""
-        wanted = Wanted(state.id, state.generation.watermark)
+        wanted = self._wanted(state)
         language, newest = state.settings.language, (self._runtime.epoch, state.documents_watermark)
         words = self._words.of(wanted, language, newest, request.q)
         ranked = self._rank(self._prepared(state, serving, request, caller, words), stopwatch)
@@ -128,7 +135,7 @@ class Coordinator:
         else:
             ranking = rank(PartedDocuments(parts), head, query, chosen.required)
         stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
-        return Ranked(prepared, parts, ranking, chosen)
+        return Ranked(prepared, parts, ranking, chosen.among(ranking))
 
     def _prepared(
         self,
@@ -142,7 +149,7 @@ class Coordinator:
         parsed = parse_query(request.q, state.settings.filterable) if request.operators else ParsedQuery(request.q)
         conditions_of(state, request.filter, parsed, caller.condition)  # an error of the filter is of the request
         count = max(request.candidates, request.offset + request.limit + 1)
-        wanted = Wanted(state.id, state.generation.watermark)
+        wanted = self._wanted(state)
         if parsed.text.strip() in ("", EVERYTHING):
             query = Query(EVERYTHING, np.zeros(state.dim, np.float32), Mode(request.mode), count)
             search = PartSearch(wanted, serving.version, request, caller, parsed, query)
@@ -228,12 +235,12 @@ class Coordinator:
         body["degraded"] = list(reasons)
 
 
-def _share(away: set[int], documents: Sequence[int]) -> float:
+def _share(away: set[int], documents: Sequence[int | None]) -> float:
     """Return the share of the documents that are in these partitions; those of an unknown number have the mean."""
-    known = [count for count in documents if count]
-    mean = sum(known) / len(known) if known else 1.0
-    counts = [count or mean for count in documents]
-    return sum(counts[number] for number in away) / sum(counts)
+    known = [count for count in documents if count is not None]
+    mean = sum(known) / len(known) if sum(known) else 1.0
+    counts = [mean if count is None else count for count in documents]
+    return sum(counts[number] for number in away) / (sum(counts) or 1)
 
 
 def _page_of(ranked: Ranked, ranks: Ints) -> Page:

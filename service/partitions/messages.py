@@ -18,10 +18,16 @@ State = tuple[int, int]
 
 @dataclass(frozen=True)
 class Wanted:
-    """The collection that a request is about, and the least watermark of a state that may answer."""
+    """The collection that a request is about, and which state of it may answer.
+
+    watermark: the least, of the epoch of the writer. parts: the number of parts that the coordinator knows; a partition
+    of another deployment has other documents.
+    """
 
     collection: int
     watermark: int
+    epoch: int
+    parts: int
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ class Selected:
 
     rows_of: Mapping[str, int]
     facets: Mapping[str, Sequence[tuple[Scalar, int]]]
+    standing: Standing
     ordered: Sequence[int] | None
     sorted_by: Sequence[tuple[Scalar | None, ...]]
 

@@ -27,6 +27,7 @@ from service.search.hits import Searched, hits_by_place
 from service.search.named_documents import doc_indices_of
 from service.search.restriction import allowed_documents
 from service.search.serving import model_of_version
+from service.searchers.document_part import DocumentPart
 from service.searchers.searcher_runtime import SearcherRuntime
 
 WAIT_SECONDS = 1.0
@@ -34,14 +35,14 @@ WAIT_SECONDS = 1.0
 
 
 class PartitionBehind(SearchError):
-    """The partition has not reached the state that a request requires."""
+    """The partition does not have the state that a request requires."""
 
 
 class Partition:
     """The requests that a partition answers. Any number may run at once."""
 
-    def __init__(self, runtime: SearcherRuntime) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: SearcherRuntime, part: DocumentPart) -> None:
+        self._runtime, self._part = runtime, part
 
     def ping(self) -> bool:
         """Return at once."""
@@ -104,6 +105,7 @@ class Partition:
     def select(self, search: PartSearch, ids: Sequence[str]) -> Selected:
         """Return the documents among these ids that pass, and what facets and sorting are about."""
         state = self._state(search.wanted)
+        standing = self._standing(state, search.version)
         generation, database = state.generation, self._runtime.database
         allowed = self._allowed(state, generation, search)
         found = doc_indices_of(database, state, generation, ids)
@@ -112,16 +114,16 @@ class Partition:
         chosen = selection.select(database, state, generation, request, search.query.read, allowed)
         columns = chosen.columns
         if columns is None or chosen.matching is None:
-            return Selected(passing, {}, None, ())
+            return Selected(passing, {}, standing, None, ())
         matching = generation.rows[chosen.matching]
         facets = {name: columns.of(name, matching).counts() for name in request.facets or ()}
         if chosen.ordered is None:
-            return Selected(passing, facets, None, ())
+            return Selected(passing, facets, standing, None, ())
         rows = generation.rows[chosen.ordered[: search.window]]
         fields = [rule.rpartition(":")[0] for rule in request.sort or ()]
         fields += [request.distinct] if request.distinct else []
         values = [columns.of(name, rows).first() for name in fields]
-        return Selected(passing, facets, rows.tolist(), list(zip(*values, strict=True)))
+        return Selected(passing, facets, standing, rows.tolist(), list(zip(*values, strict=True)))
 
     def newest(self, search: PartSearch, count: int) -> Newest:
         """Return the newest documents that pass, at most `count`."""
@@ -173,19 +175,23 @@ class Partition:
         return state.with_sound_index(work)
 
     def _state(self, wanted: Wanted) -> CollectionState:
-        """Return a collection that has reached the wanted watermark. Raises PartitionBehind."""
+        """Return a collection in the wanted state, after a wait. Raises PartitionBehind."""
+        if wanted.parts != self._part.count:
+            raise PartitionBehind("the partition is of a deployment with another number of parts")
         state = self._reached(wanted)
         if state is None:
             self._runtime.wait_for(lambda: self._reached(wanted) is not None, WAIT_SECONDS)
             state = self._reached(wanted)
         if state is None:
-            raise PartitionBehind(f"the partition has not reached the watermark {wanted.watermark}")
+            raise PartitionBehind("the partition has not reached the state that is asked for")
         return state
 
     def _reached(self, wanted: Wanted) -> CollectionState | None:
         found = (one for one in self._runtime.collections.values() if one.id == wanted.collection)
         state = next(found, None)
-        return state if state is not None and state.generation.watermark >= wanted.watermark else None
+        if state is None or self._runtime.epoch != wanted.epoch or state.generation.watermark < wanted.watermark:
+            return None
+        return state
 
     def _state_of_words(self, state: CollectionState) -> State:
         return self._runtime.epoch, state.documents_watermark

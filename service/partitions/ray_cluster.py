@@ -2,7 +2,7 @@
 
 Coordinators are no deployments. They are processes of `softseek serve`, which reach the partitions by the handles of
 Serve, so that every request passes the same limits, keys and time-outs as in a service without Ray. Messages between
-coordinators and partitions are pickled by Ray, which requires its token of a process that joins.
+coordinators and partitions are pickled by Ray, so its network must be closed.
 """
 
 import asyncio
@@ -17,8 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import grpc
 import ray
 from ray import serve
+from ray.exceptions import RayError, RayTaskError
 from ray.serve.exceptions import BackPressureError
 
 from index.errors import SearchError
@@ -69,7 +71,7 @@ class Replica:
         limit_arenas()
         configure_logging(settings.log_level)
         self._runtime = opened_part(settings, part)
-        self._partition = Partition(self._runtime)
+        self._partition = Partition(self._runtime, part)
         self._threads = ThreadPoolExecutor(settings.search_threads, "partition")
 
     async def ask(self, request: str, *arguments: Any) -> Any:
@@ -80,7 +82,7 @@ class Replica:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def check_health(self) -> None:
-        """Raise an error if the replica has stopped to follow the database while the database is there."""
+        """Raise an error if the thread has ended that follows the database. Without the database it goes on."""
         if not self._runtime.is_following:
             raise RuntimeError("the replica no longer follows the database")
 
@@ -112,7 +114,11 @@ class RayPartition:
 
 
 class Translated:
-    """An answer whose refusal by a full queue is the problem of an overloaded service."""
+    """An answer whose errors are those of `Calls`.
+
+    The refusal by a full queue is the problem of an overloaded service. An error of Ray itself is a ConnectionError; an
+    error that the partition has raised stays.
+    """
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -123,6 +129,10 @@ class Translated:
         except BackPressureError as error:
             detail = "too many searches wait for the partitions"
             raise Problem(503, "overloaded", detail, headers={"Retry-After": "1"}) from error
+        except RayTaskError:
+            raise
+        except (RayError, grpc.RpcError) as error:
+            raise ConnectionError(f"the partition is not reached: {error}") from error
 
 
 def opened_part(settings: Settings, part: DocumentPart) -> SearcherRuntime:
@@ -152,7 +162,8 @@ def start_cluster(address: str | None) -> None:
 def deploy(settings: Settings, deployment: Deployment) -> None:
     """Deploy the partitions, in place of an earlier deployment, and return when every partition answers."""
     serve.start(proxy_location="Disabled")
-    absolute = settings.model_copy(update={"data": Path(settings.data).absolute()})
+    without_keys = {"admin_key": None, "key": None}  # replicas need the address of the database alone
+    absolute = settings.model_copy(update={"data": Path(settings.data).absolute(), **without_keys})
     options = _options(settings, deployment)
     replicas = [
         serve.deployment(name=_name(number), **options)(Replica).bind(

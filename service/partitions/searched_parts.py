@@ -29,7 +29,7 @@ class SearchedParts:
         """Return what each partition nominates, with its evidence for the query vector asked (D,)."""
         search = self._with(query)
         found = self._all("nominate", search, vectors, asked)
-        self.standings = {number: one.standing for number, one in found.items()}
+        self.standings |= {number: one.standing for number, one in found.items()}
         return [one.nominations for one in found.values()]
 
     def evidence_of(self, query: Query, asked: Floats, rows: Ints, with_values: bool) -> list[PartEvidence]:
@@ -49,7 +49,9 @@ class SearchedParts:
 
     def select(self, ids: Sequence[str]) -> list[Selected]:
         """Return what the search selects besides its ranking, of each partition."""
-        return list(self._all("select", self.search, ids).values())
+        found = self._all("select", self.search, ids)
+        self.standings |= {number: one.standing for number, one in found.items()}
+        return list(found.values())
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Return id -> row of the documents among these ids that the caller may name."""
@@ -58,7 +60,7 @@ class SearchedParts:
     def newest(self, count: int) -> Ints:
         """Return the rows of the newest documents that pass, the newest first, at most `count`."""
         found = self._all("newest", self.search, count)
-        self.standings = {number: one.standing for number, one in found.items()}
+        self.standings |= {number: one.standing for number, one in found.items()}
         rows = np.concatenate([np.empty(0, np.int64), *(one.rows for one in found.values())])
         return np.sort(rows)[::-1][:count]
 

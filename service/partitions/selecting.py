@@ -1,7 +1,7 @@
 """What a search over partitions selects besides its ranking: pinned documents, facets, and the order of `sort`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,15 @@ class Selection:
     def required(self) -> Ints:
         """The rows that are ranked in any case."""
         return self.pins.doc_indices if self.ordered is None else self.ordered
+
+    def among(self, ranking: Ranking) -> "Selection":
+        """Return the selection without pinned documents that are not ranked: they are gone, or their partition is."""
+        kept = np.isin(self.pins.doc_indices, ranking.doc_indices)
+        if kept.all():
+            return self
+        rows = set(self.pins.doc_indices[kept].tolist())
+        rules = {row: rule for row, rule in self.pins.rules.items() if row in rows}
+        return replace(self, pins=Pins(self.pins.doc_indices[kept], self.pins.positions[kept], rules))
 
     def ranks(self, ranking: Ranking) -> Ints:
         """Return the 0-based ranks of the hits in their order, as `service.search.selection.Selection` does."""

@@ -1,8 +1,15 @@
 """The documents that a copy of the database has, where the documents of a collection are split over several copies."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from index.records import KeyKind
+from index.storage.files import write_atomically
+from service.runtime.first_start import OtherDatabase
+from service.storage.database import DATABASE_FILE
+
+FILE = "documents-part"
+"""The file of a data directory that names the part of its copy. A directory without it has all documents."""
 
 
 @dataclass(frozen=True)
@@ -31,3 +38,18 @@ class DocumentPart:
 
 
 WITHOUT_DOCUMENTS = DocumentPart(0, 0)
+
+
+def keep_part(directory: Path, part: DocumentPart | None) -> None:
+    """Note the part of a new data directory. Raises OtherDatabase if the directory has a copy of other documents.
+
+    A copy follows the changes of its documents alone, so it cannot become a copy of others.
+    """
+    wanted = "all" if part is None else f"{part.number} of {part.count}"
+    path = directory / FILE
+    has_copy = (directory / DATABASE_FILE).exists()
+    known = path.read_text(encoding="utf-8") if path.exists() else ("all" if has_copy else wanted)
+    if has_copy and known != wanted:
+        raise OtherDatabase(directory, f"the part {known} of the documents", f"{wanted} needs a directory of its own")
+    if part is not None:
+        write_atomically(path, wanted.encode())

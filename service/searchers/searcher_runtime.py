@@ -25,7 +25,7 @@ from service.runtime.key_repository import known_keys
 from service.runtime.loader import index_directory, load_collection
 from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.runtime import Runtime, encoder_of
-from service.searchers.document_part import DocumentPart
+from service.searchers.document_part import DocumentPart, keep_part
 from service.searchers.following import follow_collection
 from service.searchers.replica import Effects, Replica
 from service.searchers.source import Source
@@ -80,6 +80,7 @@ class SearcherRuntime(Runtime):
             lock = OwnerLock(settings.data)
             opened.callback(lock.release)
             require_database(settings.data, copy=True)
+            keep_part(settings.data, part)
             replica = Replica(settings.data / DATABASE_FILE, part)
             opened.callback(replica.database.close)
             source = Source(settings.database_address)

@@ -21,9 +21,9 @@ from service.settings import Settings
 class LocalPartition:
     """A partition whose requests a thread answers. While it is away, every request fails."""
 
-    def __init__(self, runtime: SearcherRuntime, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, runtime: SearcherRuntime, part: DocumentPart, threads: ThreadPoolExecutor) -> None:
         self.runtime, self._threads = runtime, threads
-        self._partition = Partition(runtime)
+        self._partition = Partition(runtime, part)
         self.is_away = False
         self.refused: set[str] = set()
         """Requests that fail."""
@@ -54,9 +54,10 @@ def partitioned(
         partitions = []
         for number in range(count):
             settings = settings_of(folder / f"{number} of {count}", address)
-            runtime = SearcherRuntime.open(settings, part=DocumentPart(number, count))
+            part = DocumentPart(number, count)
+            runtime = SearcherRuntime.open(settings, part=part)
             stack.callback(runtime.close)
-            partitions.append(LocalPartition(runtime, threads))
+            partitions.append(LocalPartition(runtime, part, threads))
         settings = settings_of(folder / f"coordinator of {count}", address)
         runtime = CoordinatorRuntime.over(Calls(partitions, answers_partially), settings)
         stack.callback(runtime.close)

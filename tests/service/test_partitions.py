@@ -11,11 +11,16 @@ from fastapi.testclient import TestClient
 
 from benchmarks.postgres import PostgresServer
 from service.partitions.calls import Calls, ThreadAnswer
+from service.partitions.coordinator import Coordinator
+from service.partitions.coordinator_runtime import CoordinatorRuntime
+from service.runtime.first_start import OtherDatabase
+from service.searchers.document_part import DocumentPart
+from service.searchers.searcher_runtime import SearcherRuntime
 from service.storage.change_log import newest_position
 from tests.faults.workloads import put_model_file
 from tests.service.authorised import Keys
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
-from tests.service.partitioned import LocalPartition, partitioned
+from tests.service.partitioned import LocalPartition, partitioned, settings_of
 from tests.service.test_searchers import HEADER, until
 
 TREES = ("oak", "elm", "ash", "fir", "yew", "beech")
@@ -189,6 +194,44 @@ def test_a_partition_that_loses_only_the_counts_of_words_is_missing_too(
         until(lambda: answers(client) == answers(writer))
 
 
+def test_a_pinned_document_of_a_partition_that_goes_away_is_no_pin(
+    writer: TestClient, address: str, tmp_path: Path
+) -> None:
+    rule = {"query": {"contains": "old"}, "pin": [{"id": "tree-05", "position": 1}]}
+    assert writer.put("/v1/collections/wood/rules/r", json=rule).is_success
+    with partitioned(tmp_path, address, 2) as (client, partitions):
+        caught_up(writer, client, partitions)
+        assert answers(client, [{"q": "old"}])[0]["hits"][0]["id"] == "tree-05"
+        with runtime_of(writer).database.read() as connection:
+            row = connection.exec_driver_sql("SELECT \"row\" FROM documents WHERE id = 'tree-05'").scalar()
+        partitions[row % 2].refused = {"nominate", "evidence_of"}
+        found = answers(client, [{"q": "old"}])[0]
+        assert found["degraded"] == ["partition_away"]
+        assert not any(hit.get("pinned") for hit in found["hits"])
+        assert found["hits"]
+
+
+def test_partitions_of_another_deployment_are_away(writer: TestClient, address: str, tmp_path: Path) -> None:
+    with (
+        partitioned(tmp_path / "two", address, 2) as (client, partitions),
+        partitioned(tmp_path / "three", address, 3) as (_, others),
+    ):
+        caught_up(writer, client, [*partitions, *others])
+        runtime = runtime_of(client)
+        assert isinstance(runtime, CoordinatorRuntime)
+        runtime.answer_search = Coordinator(runtime, Calls(others[:2], answers_partially=True)).answer
+        answer = client.post("/v1/collections/wood/search", json={"q": "old"})
+        assert problem(answer, 503, "partitions_away")
+
+
+def test_a_directory_keeps_its_part(writer: TestClient, address: str, tmp_path: Path) -> None:
+    with partitioned(tmp_path, address, 2):
+        pass
+    for folder, part in (("coordinator of 2", None), ("0 of 2", DocumentPart(1, 2)), ("1 of 2", DocumentPart(1, 3))):
+        with pytest.raises(OtherDatabase):
+            SearcherRuntime.open(settings_of(tmp_path / folder, address), part=part)
+
+
 class Silent:
     """A partition that does not answer until it is back."""
 
@@ -243,14 +286,19 @@ def test_bad_input_is_refused_before_a_partition_is_asked(writer: TestClient, ad
 
 
 def test_the_filter_of_a_key_holds_in_every_partition(writer: TestClient, address: str, tmp_path: Path) -> None:
+    wood = CollectionClient(writer, "wood")
+    version = put_model_file(writer, 1.0, "wood", context=0.4)
+    good(writer.put(f"{wood.path}/models/aliases/champion", json={"version": version, "force": True}))
+    wood.judge("old", "tree-02", 4)
     keys = Keys.first(writer)
-    search = {"q": "old", "limit": 50, "facets": ["colour"], "context": ["tree-00"]}
+    search = {"q": "old", "limit": 50, "facets": ["colour"], "context": ["tree-00", "tree-02"], "explain": True}
     with partitioned(tmp_path, address, 3) as (client, partitions):
         key = keys.headers("search", filter="colour = 'red'")
         caught_up(writer, client, partitions)
         path = "/v1/collections/wood/search"
         found, expected = (good(one.post(path, json=search, headers=key)) for one in (client, writer))
         assert found["hits"] == expected["hits"]
+        assert not [key for hit in found["hits"] for key in hit["explain"]["keys"] if key["kind"] == "query"]
         assert found["facets"] == expected["facets"] == {"colour": {"values": {"red": 13}}}
         assert client.post(path, json=search).status_code == 401
 
