@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks import searchers_tables
 from benchmarks.markdown import number, significant, table
 
 NAMES = {"writer": "the writer, all documents", "1": "one partition", "4": "four partitions"}
@@ -55,15 +56,7 @@ def rates(figures: Mapping[str, Any]) -> str:
 
 def delays(figures: Mapping[str, Any]) -> str:
     """Return a row for each number of partitions."""
-    rows = [
-        (
-            NAMES[name],
-            *(significant(found[part]) for part in ("p50_ms", "p99_ms", "most_ms")),
-            number(found["repeated"]),
-        )
-        for name, found in figures["delays"].items()
-    ]
-    return table(("a write is in an answer after", "p50, ms", "p99, ms", "most, ms", "503 before that"), rows)
+    return searchers_tables.delays(figures, NAMES)
 
 
 def kills(figures: Mapping[str, Any]) -> str:

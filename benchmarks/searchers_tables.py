@@ -35,11 +35,11 @@ def rates(figures: Mapping[str, Any]) -> str:
     return table((title, clients, "one client, p50, p99 ms", *others), rows)
 
 
-def delays(figures: Mapping[str, Any]) -> str:
-    """Return a row for one searcher and for three."""
+def delays(figures: Mapping[str, Any], names: Mapping[str, str] = NAMES) -> str:
+    """Return a row for each measured delay. names: of the rows."""
     rows = [
         (
-            NAMES[name],
+            names[name],
             *(significant(found[part]) for part in ("p50_ms", "p99_ms", "most_ms")),
             number(found["repeated"]),
         )
