@@ -17,9 +17,9 @@ from index.memory.rank import CONFIRMATION_BYTES, PAST_QUERY_BYTES, bytes_of
 
 DIM = 384
 SNAPSHOT_DIM, SNAPSHOT_VECTORS, SNAPSHOT_TEXT_BYTES = 64, 3, 566
-"""Of a document of benchmarks/snapshots.py: title, passage and value; 60 words of 9.44 bytes on average."""
+"""The vectors of a document of benchmarks/snapshots.py: title, passage and value; 60 words of 9.44 bytes on average."""
 KEYS_OF_A_DOCUMENT = 2
-"""Of the documents of benchmarks/workers.py: title and passage."""
+"""The keys of a document of benchmarks/workers.py: a title and a passage."""
 ROUNDS = 2
 """Calls of a coordinator to all partitions, one after the other."""
 
@@ -189,7 +189,7 @@ def _calls() -> Iterator[Constant]:
     source = "index/partitions/parted.py: candidates with their evidence, then the hits of the page"
     yield Constant("rounds of a coordinator", ROUNDS, "rounds", Kind.CALCULATED, source)
     whole, parted = (field("partitions", f"figures/rates/{name}/p50_ms") for name in ("writer", "1"))
-    source = "partitions.json: figures/rates, p50_ms of one partition less that of the writer, over the rounds"
+    source = "partitions.json: (figures/rates/1/p50_ms - figures/rates/writer/p50_ms) / rounds"
     yield Constant("round to all partitions", (parted - whole) / ROUNDS, "ms", Kind.CALCULATED, source)
 
 

@@ -38,7 +38,7 @@ class Case:
     cores: int = 16
     memory_gib: float = 128
     least_copies: int = 2
-    """Of searchers and of partitions, so that a machine may fail. Layouts (a) and (b) have one copy."""
+    """The copies of searchers and of partitions, so that a machine may fail. Layouts (a) and (b) have one copy."""
     processor: Processor = Processor.SLOWER
 
     @property

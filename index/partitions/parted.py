@@ -96,7 +96,7 @@ def taken(evidence: PartEvidence, rows: Ints) -> PartEvidence:
 
 
 def merged(found: Sequence[PartEvidence]) -> PartEvidence:
-    """Return the evidence of all parts as that of one, ascending by row."""
+    """Return the evidence of all parts in one object, ascending by row."""
     given = [one for one in found if len(one.rows)]
     if not given:
         return found[0] if found else _nothing()

@@ -70,7 +70,7 @@ class Query:
     """The reading by the words of the whole collection, where the generation has a part of its documents; None: the
     generation reads the text."""
     statistics: WordStatistics | None = None
-    """Of the whole collection, where the generation has a part of its documents."""
+    """The statistics of the whole collection, where the generation has a part of its documents."""
     context: Ints | None = None
     """Doc indices (C,) of the documents of the session, which draw the query (`index.ranking.context`); None: none."""
 

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from typing import Any, Protocol
 
 from service.http.problems import Problem
@@ -35,16 +34,6 @@ class PartitionAddress(Protocol):
 
 class StillAway(Exception):
     """The partition is away, and was not asked."""
-
-
-class ThreadAnswer:
-    """The answer of a partition in this process, which a thread computes."""
-
-    def __init__(self, future: "Future[Any]") -> None:
-        self._future = future
-
-    def result(self, timeout_s: float) -> Any:
-        return self._future.result(timeout_s)
 
 
 class Calls:

@@ -1,7 +1,7 @@
 """Partitions in this process, for tests. Their messages are copied, so that nothing is shared, as between processes."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -9,13 +9,23 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from service.partitions.calls import Calls, ThreadAnswer
+from service.partitions.calls import Calls
 from service.partitions.coordinator_runtime import CoordinatorRuntime
 from service.partitions.partition import Partition
 from service.searchers.document_part import DocumentPart
 from service.searchers.searcher_app import create_searcher_app
 from service.searchers.searcher_runtime import SearcherRuntime
 from service.settings import Settings
+
+
+class ThreadAnswer:
+    """The answer of a partition in this process, which a thread computes."""
+
+    def __init__(self, future: Future[Any]) -> None:
+        self._future = future
+
+    def result(self, timeout_s: float) -> Any:
+        return self._future.result(timeout_s)
 
 
 class LocalPartition:

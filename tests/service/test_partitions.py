@@ -1,5 +1,6 @@
 """A coordinator of partitions answers as the service that has all documents, and says when a partition is away."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from benchmarks.postgres import PostgresServer
-from service.partitions.calls import Calls, ThreadAnswer
+from service.partitions.calls import Calls
 from service.partitions.coordinator import Coordinator
 from service.partitions.coordinator_runtime import CoordinatorRuntime
 from service.runtime.first_start import OtherDatabase
@@ -20,7 +21,7 @@ from service.storage.change_log import newest_position
 from tests.faults.workloads import put_model_file
 from tests.service.authorised import Keys
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
-from tests.service.partitioned import LocalPartition, partitioned, settings_of
+from tests.service.partitioned import LocalPartition, ThreadAnswer, partitioned, settings_of
 from tests.service.test_searchers import HEADER, until
 
 TREES = ("oak", "elm", "ash", "fir", "yew", "beech")
@@ -243,7 +244,7 @@ class Silent:
     def ask(self, request: str, *arguments: Any) -> ThreadAnswer:
         self.asked.append(request)
         if not self.is_back:
-            raise ConnectionError("nobody is there")
+            raise ConnectionError("the partition does not answer")
         return Echo().ask(request)
 
 
@@ -257,6 +258,51 @@ def test_searches_do_not_ask_a_partition_that_is_away_until_it_is_back() -> None
     until(lambda: calls.all("search") == ["search", "search"])
     assert set(silent.asked) == {"search", "ping"}
     calls.close()
+
+
+class Late:
+    """A partition whose answer does not come in time. It notes the time that it gets."""
+
+    def __init__(self, waited: list[float]) -> None:
+        self._waited = waited
+
+    def ask(self, request: str, *arguments: Any) -> "Late":
+        return self
+
+    def result(self, timeout_s: float) -> Any:
+        self._waited.append(timeout_s)
+        time.sleep(timeout_s)
+        raise TimeoutError
+
+
+def test_all_partitions_of_a_round_have_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.partitions.calls.ANSWER_SECONDS", 0.1)
+    waited: list[float] = []
+    calls = Calls([Late(waited), Late(waited), Late(waited), Echo()], answers_partially=True)
+    assert calls.all("search") == [None, None, None, "search"]
+    calls.close()
+    assert sum(waited[:3]) < 0.2
+
+
+class Faulty:
+    """A partition that answers every request with an error."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def ask(self, request: str, *arguments: Any) -> ThreadAnswer:
+        self.requests += 1
+        future: Future[Any] = Future()
+        future.set_exception(ValueError("this request fails"))
+        return ThreadAnswer(future)
+
+
+def test_an_error_of_a_partition_leaves_it_out_of_this_answer_alone() -> None:
+    faulty = Faulty()
+    calls = Calls([faulty, Echo()], answers_partially=True)
+    for _ in range(3):
+        assert calls.all("search") == [None, "search"]
+    assert faulty.requests == 3
 
 
 class Echo:
