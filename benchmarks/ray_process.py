@@ -43,11 +43,17 @@ def deployed(
 
 def replicas_of(partition: int) -> list[int]:
     """Return the processes of a partition."""
+    return processes_named(f"ServeReplica:softseek:partition-{partition}")
+
+
+def processes_named(part: str) -> list[int]:
+    """Return the processes of Ray with this part in their name. A worker of Ray is named after its class."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if f"ServeReplica:softseek:partition-{partition}".encode() in path.read_bytes():
-                found.append(int(path.parent.name))
+            command = path.read_bytes()
         except OSError:  # it has just ended
             continue
+        if command.startswith(b"ray::") and part.encode() in command:
+            found.append(int(path.parent.name))
     return found

@@ -45,8 +45,14 @@ class Settings(BaseSettings):
         " `coordinator`: the same, from the partitions of a Ray cluster. `writer` is `all` with a PostgreSQL database.",
     )
     ray_address: str = Field(
-        "auto", description="The Ray cluster of a coordinator: HOST:PORT, or `auto` for the cluster of this machine."
+        "auto", description="The Ray cluster: HOST:PORT, or `auto` for the cluster of this machine."
     )
+    ray_encoders: Annotated[int, Field(ge=0, le=1_000)] = Field(
+        0,
+        description="Encoders on the Ray cluster at most, for tasks with a thousand documents or more."
+        " Needs PostgreSQL. 0: the service encodes all documents.",
+    )
+    ray_training: bool = Field(False, description="Whether training runs are fitted on the Ray cluster.")
     partial_answers: bool = Field(
         True, description="Whether a coordinator answers without the partitions that are away. Otherwise it gives 503."
     )

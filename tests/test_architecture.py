@@ -25,7 +25,7 @@ FLOORS: dict[int, str] = {
     " service.models service.rules service.search service.snapshots service.suggestions service.tasks"
     " service.training",
     10: "service.erasures service.exports service.judging service.operations service.recommend service.web",
-    11: "service.app service.demo",
+    11: "service.app service.cluster service.demo",
     12: "service.searchers service.workers",
     13: "service.partitions",
     14: "service.cli",
@@ -39,7 +39,8 @@ FOREIGN_TO_INDEX = {
 """Packages for HTTP, SQL and configuration, which the library does not import."""
 
 WITHOUT_SQL = (
-    "service.access", "service.aliases", "service.app", "service.audit", "service.cli", "service.collections",
+    "service.access", "service.aliases", "service.app", "service.audit", "service.cli", "service.cluster",
+    "service.collections",
     "service.demo", "service.documents", "service.erasures", "service.exports", "service.feedback", "service.http",
     "service.judging", "service.keys", "service.models", "service.operations", "service.partitions",
     "service.recommend", "service.rules", "service.runtime", "service.search", "service.settings",

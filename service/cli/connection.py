@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -34,6 +35,7 @@ LIMITS = httpx.Limits(keepalive_expiry=2)
 """Seconds after which an idle connection is not reused, because the server may be closing it."""
 MAX_SOCKET_BYTES = 100
 """Bytes of a socket's path. The limit of the system is 107 on Linux and 103 elsewhere."""
+RAY_MISSING = "Ray is not installed: pip install 'softseek[ray]'"
 START_SECONDS = 30
 BUSY_TRIES = 10
 BUSY_SECONDS = 10
@@ -202,6 +204,8 @@ def open_runtime(settings: "Settings", new: bool = False, serves: bool = False) 
             raise Failure(
                 USAGE, f"--role {settings.role} needs SOFTSEEK_DATABASE, the address of a PostgreSQL database"
             )
+        if serves and not settings.only_reads:
+            _check_cluster_settings(settings)
         if serves and settings.role == "searcher":
             from service.searchers.searcher_runtime import SearcherRuntime  # its driver is optional
 
@@ -216,24 +220,35 @@ def open_runtime(settings: "Settings", new: bool = False, serves: bool = False) 
         runtime.close()
 
 
+def _check_cluster_settings(settings: "Settings") -> None:
+    """Raise Failure if the service could not use the Ray cluster that its settings want."""
+    if settings.ray_encoders and settings.database is None:
+        raise Failure(
+            USAGE, "SOFTSEEK_RAY_ENCODERS needs SOFTSEEK_DATABASE: encoders read the documents from PostgreSQL"
+        )
+    if (settings.ray_encoders or settings.ray_training) and find_spec("ray") is None:
+        raise Failure(ERROR, RAY_MISSING)
+
+
 def open_coordinator(settings: "Settings") -> "Runtime":
     """Start a coordinator of the partitions of a Ray cluster."""
+    from service.cluster.connection import connect
     from service.partitions.coordinator_runtime import CoordinatorRuntime
 
     cluster = import_ray()
-    cluster.start_cluster(settings.ray_address)
+    connect(settings.ray_address)
     return CoordinatorRuntime.over(cluster.calls_of_cluster(settings.partial_answers), settings)
 
 
 def import_ray() -> Any:
     """Return the module of Ray's deployments. Raises Failure if the library is not installed."""
-    from service.partitions.ray_environment import ENVIRONMENT
+    from service.cluster.connection import ENVIRONMENT
 
     os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
     try:
         return import_module("service.partitions.ray_cluster")
     except ImportError as error:
-        raise Failure(ERROR, "Ray is not installed: pip install 'softseek[ray]'") from error
+        raise Failure(ERROR, RAY_MISSING) from error
 
 
 @contextmanager

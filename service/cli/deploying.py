@@ -42,8 +42,10 @@ def ray(
     if settings.database is None:
         raise Failure(USAGE, "partitions need SOFTSEEK_DATABASE, the address of a PostgreSQL database")
     with ready_to_open(settings):
+        from service.cluster.connection import connect
+
         cluster = import_ray()
-        cluster.start_cluster(address)
+        connect(address)
         try:
             wanted = cluster.Deployment(partitions, replicas, max(replicas, most_replicas or 0), cpus)
             cluster.deploy(settings, wanted)

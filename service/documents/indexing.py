@@ -1,12 +1,14 @@
 """Encodes pending documents and makes them searchable."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import structlog
 from sqlalchemy import Connection
 
 from index.encoding.documents import EncodedDocument, PassageProgress, encode_documents, words_of
@@ -16,6 +18,7 @@ from index.records import Document as DocumentRecord
 from index.storage.full_disk import is_full
 from service.documents import repository
 from service.documents.acceptance import Accepted, accept, summary
+from service.documents.cluster_encoding import BULK, ClusterFailed, encoded_on_cluster
 from service.documents.words_first import publish_words, withdrawn_if_canceled
 from service.http.problems import INSUFFICIENT_STORAGE, Problem
 from service.runtime.collection import CollectionState
@@ -29,9 +32,12 @@ AHEAD = 2
 """Chunks being encoded while another is published: the tokenisation of one overlaps with the encoding of the other."""
 
 STORED = "the documents are stored; the disk is full, and the next start of the service makes them searchable"
+log = structlog.get_logger()
 KIND = "documents"
 """The type of the task that makes documents searchable."""
 Encoded = tuple[DocumentRecord, EncodedDocument]
+Chunk = tuple[int, dict[int, Encoded]]
+"""A number of sequences, and those of them that were still pending, with document and vectors."""
 
 
 def start_batch(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> str:
@@ -107,6 +113,39 @@ def _make_searchable(
     meanwhile: Callable[[], None],
 ) -> None:
     state.require_encoder(runtime.encoder)
+    done = 0
+
+    def publish(chunks: Generator[Chunk]) -> None:
+        nonlocal done
+        with closing(chunks):
+            for count, encoded in chunks:
+                with state.lock:
+                    _publish(runtime, state, encoded)
+                done += count
+                advance(count)
+
+    if runtime.settings.ray_encoders and len(sequences) >= BULK:
+        meanwhile()
+        try:
+            publish(_encoded_on_cluster(runtime, state, passages, sequences, lambda: advance(0)))
+        except ClusterFailed as error:
+            log.warning("encoded_by_the_service", documents=len(sequences) - done, reason=str(error))
+        meanwhile = _nothing
+    publish(_encoded_here(runtime, state, passages, sequences[done:], meanwhile))
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _encoded_here(
+    runtime: Runtime,
+    state: CollectionState,
+    passages: PassageProgress | None,
+    sequences: Sequence[int],
+    meanwhile: Callable[[], None],
+) -> Generator[Chunk]:
+    """Yield the number of documents of each chunk, and its vectors, made by the encoder of the service."""
     chunks = [sequences[start : start + CHUNK] for start in range(0, len(sequences), CHUNK)]
     encode = partial(_encoded, runtime, state, passages)
     with ThreadPoolExecutor(AHEAD, "encode-ahead") as ahead:
@@ -115,20 +154,43 @@ def _make_searchable(
         for at, chunk in enumerate(chunks):
             encoded = coming.popleft().result()
             coming.extend(ahead.submit(encode, following) for following in chunks[at + AHEAD : at + AHEAD + 1])
-            with state.lock:
-                _publish(runtime, state, encoded)
-            advance(len(chunk))
+            yield len(chunk), encoded
+
+
+def _encoded_on_cluster(
+    runtime: Runtime,
+    state: CollectionState,
+    passages: PassageProgress | None,
+    sequences: Sequence[int],
+    check: Callable[[], None],
+) -> Generator[Chunk]:
+    """Yield the same, made on the Ray cluster. Raises ClusterFailed."""
+    kinds, table = state.settings.kinds, "pending_documents"
+    made = encoded_on_cluster(runtime.settings, state.fingerprint, kinds, sequences, table, check)
+    with closing(made) as blocks:
+        for block, vectors in blocks:
+            records = _records(runtime, list(vectors))
+            if passages is not None:
+                count = sum(len(one.keys) for one in vectors.values())
+                passages.plan_passages(len(block), count)
+                passages.advance_passages(count)
+            yield len(block), {sequence: (record, vectors[sequence]) for sequence, record in records.items()}
 
 
 def _encoded(
     runtime: Runtime, state: CollectionState, passages: PassageProgress | None, sequences: Sequence[int]
 ) -> dict[int, Encoded]:
     """Return sequence -> document and vectors, for the documents that are still pending."""
+    records = _records(runtime, sequences)
+    encoded = encode_documents(runtime.encoder, list(records.values()), state.settings.kinds, passages)
+    return dict(zip(records, zip(records.values(), encoded, strict=True), strict=True))
+
+
+def _records(runtime: Runtime, sequences: Sequence[int]) -> dict[int, DocumentRecord]:
+    """Return sequence -> document, for the documents that are still pending."""
     with runtime.database.read() as connection:
         pending = repository.pending_documents(connection, sequences)
-    records = [DocumentRecord(id=row.id, **row.body) for row in pending]
-    encoded = encode_documents(runtime.encoder, records, state.settings.kinds, passages)
-    return {row.sequence: pair for row, pair in zip(pending, zip(records, encoded, strict=True), strict=True)}
+    return {row.sequence: DocumentRecord(id=row.id, **row.body) for row in pending}
 
 
 def _publish(runtime: Runtime, state: CollectionState, encoded: Mapping[int, Encoded]) -> None:

@@ -114,6 +114,12 @@ def documents_after(connection: Connection, collection_id: int, row: int, limit:
     return connection.execute(select(Document.__table__).where(*mine).order_by(Document.row).limit(limit)).all()
 
 
+def documents_of_rows(connection: Connection, rows: Sequence[int]) -> Sequence[Row[Any]]:
+    """Return the searchable documents of these rows that are still there, in row order."""
+    wanted = select(Document.__table__).where(Document.row.in_(rows)).order_by(Document.row)
+    return connection.execute(wanted).all()
+
+
 def rows_by_id(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, int]:
     """Return id -> row of the searchable documents among these ids."""
     wanted = select(Document.id, Document.row).where(Document.collection_id == collection_id, Document.id.in_(ids))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from service.keys.actions import store_last_uses
 from service.operations.each_collection import for_each_collection
+from service.operations.encoded_blocks import delete_encoded_blocks
 from service.operations.retention import forget_old_feedback
 from service.runtime.arenas import give_back_free_memory
 from service.runtime.collection import CollectionState
@@ -33,6 +34,7 @@ class Housekeeping:
         self._runtime = runtime
         self._trains = trains
         self._hourly: Mapping[str, Work] = {
+            "delete_encoded_blocks": lambda runtime: delete_encoded_blocks(runtime.settings.data),
             "forget_old_feedback": forget_old_feedback,
             "tidy_database": lambda runtime: runtime.database.tidy(),
             **(hourly or {}),

@@ -5,27 +5,35 @@ serves no requests.
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
+
+import structlog
+from sqlalchemy import Row
 
 from index.encoding.documents import encode_documents
 from index.errors import SearchError
 from index.records import Document, Floats
+from service.documents.cluster_encoding import BLOCK, BULK, ClusterFailed, encoded_on_cluster
 from service.documents.repository import (
     damaged_rows,
     documents_after,
+    documents_of_rows,
     insert_documents,
     insert_vectors,
     mark_damaged,
 )
 from service.operations import reencoding_repository as repository
+from service.operations.encoded_blocks import EncodedBlocks, delete_encoded_blocks
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import collection_row
 from service.runtime.runtime import Runtime
 
-CHUNK = 128
-"""Documents that are encoded and committed together."""
+CHUNK = BLOCK
+"""Documents that are encoded and committed together, here or by a cluster."""
+log = structlog.get_logger()
 
 
 class TrainingUnfinished(SearchError):
@@ -73,26 +81,67 @@ def reencode(
             repository.set_rule_vectors(connection, state.id, near)
             champion = repository.switch(connection, before, beside, memory, vectors)
         _reload(runtime, state)
+    delete_encoded_blocks(runtime.settings.data)
     return Reencoded(total, len(vectors), champion)
 
 
 def _encode_documents(runtime: Runtime, state: CollectionState, beside: int, advance: Callable[[int], None]) -> None:
     """Write every document with its new vectors to the collection beside, in the order of arrival."""
-    row = done = 0
-    while True:
-        with runtime.database.read() as connection:
-            found = documents_after(connection, state.id, row, CHUNK)
-        if not found:
-            return
-        records = [Document(one.id, one.text, one.title, one.url, one.metadata) for one in found]
-        encoded = encode_documents(runtime.encoder, records, state.settings.kinds)
+    encoder, kinds = runtime.encoder, state.settings.kinds
+    blocks = EncodedBlocks(runtime.settings.data, encoder.fingerprint, encoder.dim, kinds)
+    if runtime.settings.ray_encoders:
+        _encode_on_cluster(runtime, state, blocks, advance)
+    done = 0
+    for found, records in _stored(runtime, state):
+        encoded = blocks.read(records)
+        if encoded is None:
+            encoded = encode_documents(encoder, records, kinds)
+            blocks.write(records, encoded)
         with runtime.database.write() as connection:
             rows = insert_documents(connection, beside, records)
             insert_vectors(connection, beside, rows, encoded)
             if damaged := damaged_rows(found):
                 mark_damaged(connection, [rows[at] for at in damaged])
-        row, done = found[-1].row, done + len(found)
+        done += len(found)
         advance(done)
+
+
+def _encode_on_cluster(
+    runtime: Runtime, state: CollectionState, blocks: EncodedBlocks, advance: Callable[[int], None]
+) -> None:
+    """Have the Ray cluster make the vectors that no file has, if they are many. What it does not make is left."""
+    wanted = [[one.row for one in found] for found, records in _stored(runtime, state) if not blocks.has(records)]
+    rows, done = [row for block in wanted for row in block], 0
+    if len(rows) < BULK:
+        return
+    fingerprint = runtime.encoder.fingerprint
+    made = encoded_on_cluster(runtime.settings, fingerprint, state.settings.kinds, rows, "documents", lambda: None)
+    try:
+        with closing(made):
+            for block, vectors in made:
+                with runtime.database.read() as connection:
+                    records = [_record(one) for one in documents_of_rows(connection, block)]
+                blocks.write(records, [vectors[row] for row in block])
+                done += len(block)
+                advance(done)
+    except ClusterFailed as error:
+        log.warning("encoded_by_the_service", documents=len(rows) - done, reason=str(error))
+
+
+def _stored(runtime: Runtime, state: CollectionState) -> Iterator[tuple[Sequence[Row[Any]], list[Document]]]:
+    """Yield the rows of all documents, CHUNK at a time in their order, and the documents."""
+    row = 0
+    while True:
+        with runtime.database.read() as connection:
+            found = documents_after(connection, state.id, row, CHUNK)
+        if not found:
+            return
+        yield found, [_record(one) for one in found]
+        row = found[-1].row
+
+
+def _record(row: Row[Any]) -> Document:
+    return Document(row.id, row.text, row.title, row.url, row.metadata)
 
 
 def _query_vectors(runtime: Runtime, texts: list[str]) -> dict[str, Floats]:

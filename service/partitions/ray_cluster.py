@@ -6,12 +6,7 @@ coordinators and partitions are pickled by Ray, so its network must be closed.
 """
 
 import asyncio
-import os
-import signal
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,11 +18,10 @@ from ray import serve
 from ray.exceptions import RayError, RayTaskError
 from ray.serve.exceptions import BackPressureError
 
-from index.errors import SearchError
+from service.cluster.connection import NAMESPACE, NoCluster
 from service.http.problems import Problem
 from service.partitions.calls import Answer, Calls
 from service.partitions.partition import Partition
-from service.partitions.ray_environment import ENVIRONMENT
 from service.runtime.arenas import limit_arenas
 from service.runtime.log_lines import configure_logging
 from service.runtime.runtime import encoder_of
@@ -36,17 +30,13 @@ from service.searchers.searcher_runtime import SearcherRuntime
 from service.settings import Settings
 from service.storage.database import DirectoryOwned
 
-APPLICATION = "softseek"
+APPLICATION = NAMESPACE
 """The name of the application of Ray Serve."""
 FOLDER = "partitions"
 """The folder of the data directory with the data directories of the replicas."""
 MOST_REPLICAS = 64
 """Replicas of a partition on one machine at most."""
 REQUESTS = frozenset(name for name in vars(Partition) if not name.startswith("_"))
-
-
-class NoCluster(SearchError):
-    """There is no Ray cluster at the address, it has no partitions, or a machine has no place for a replica."""
 
 
 @dataclass(frozen=True)
@@ -150,15 +140,6 @@ def opened_part(settings: Settings, part: DocumentPart) -> SearcherRuntime:
     raise NoCluster(f"{MOST_REPLICAS} replicas of the partition run on this machine already")
 
 
-def start_cluster(address: str | None) -> None:
-    """Connect this process to a Ray cluster; None starts a cluster of this machine, which ends with the process.
-
-    Raises NoCluster if there is none at the address.
-    """
-    with _handlers_kept():
-        _connect(address)
-
-
 def deploy(settings: Settings, deployment: Deployment) -> None:
     """Deploy the partitions, in place of an earlier deployment, and return when every partition answers."""
     serve.start(proxy_location="Disabled")
@@ -189,42 +170,6 @@ def stop() -> None:
     """End the deployment, and disconnect from the cluster."""
     serve.shutdown()
     ray.shutdown()
-
-
-def _connect(address: str | None) -> None:
-    own: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address is None else {}
-    try:
-        ray.init(
-            address=address or "local",
-            namespace=APPLICATION,
-            configure_logging=False,
-            log_to_driver=False,
-            runtime_env={"env_vars": ENVIRONMENT | _inherited()},
-            **own,
-        )
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise NoCluster(f"no Ray cluster at {address or 'this machine'}: {error}") from error
-
-
-def _inherited() -> dict[str, str]:
-    """Return the variables of this process that a replica needs to find libraries and weights."""
-    names = ("PYTHONPATH", "HF_HOME", "HF_HUB_OFFLINE")
-    return {name: os.environ[name] for name in names if name in os.environ}
-
-
-@contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Give the process its handlers of signals back, which Ray takes over.
-
-    Ray is started in the thread that calls: the processes of a cluster end with the thread that has started them.
-    """
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def _name(number: int) -> str:

@@ -16,7 +16,7 @@ from service.runtime.runtime import Runtime
 from service.storage.database import new_id
 from service.storage.reservations import not_reserved, note_answer
 from service.training import repository
-from service.training.child_process import ADDRESS, Specification
+from service.training.child_process import ADDRESS, ON_CLUSTER, Specification
 from service.training.follow import end, follow
 from service.training.from_documents import why_due
 from service.training.schedule import Standing
@@ -186,6 +186,8 @@ def _specification(runtime: Runtime, state: CollectionState, run_id: str) -> Spe
         "staging": str((runtime.staging / run_id).resolve()),
         "encoder_precision": runtime.settings.encoder_precision,
         ADDRESS: runtime.settings.database_address,
+        ON_CLUSTER: runtime.settings.ray_training,
+        "ray_address": runtime.settings.ray_address,
         "collection_id": state.id,
         "champion": window.pop("champion"),
         "seed": run.seed,

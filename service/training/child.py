@@ -1,4 +1,4 @@
-"""What a training process does: reads its inputs, fits, writes to staging, and prints steps as lines of JSON on stdout.
+"""What a training process does: exports the state of the collection, fits, and prints steps as lines of JSON on stdout.
 
 It is a process of its own (`service.training.__main__`) with one thread and low priority, and it cannot write to the
 database. It pauses while all threads of searches are busy (`service.training.pauses`), and ends with the service,
@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,32 +26,47 @@ from index.ranking.checkpoint import save_head
 from index.storage.files import write_atomically
 from index.storage.full_disk import is_full
 from service.runtime.feedback_log import feedback_counts
-from service.runtime.model_files import load_version
 from service.settings import DATABASE_VARIABLE
-from service.storage.database import ENCODERS
-from service.storage.opening import open_reader
-from service.training.inputs import Inputs, encode_by, load_inputs
-from service.training.repository import lineages_against
-from service.training.staging import INPUTS, KNOWN_WORDS, LOCK, MODEL, NO_SPACE, REPORT, STAGED, TRIAL_CACHE
+from service.training.exported_state import (
+    encoder_of,
+    export_state,
+    exported_champion,
+    exported_lineages,
+    read_exported,
+)
+from service.training.inputs import Inputs
+from service.training.staging import EXPORTED, LOCK, MODEL, NO_SPACE, REPORT, STAGED, TRIAL_CACHE
 
 CLICK_MODEL = "click_model"
 """The name of the frozen click model in a lineage."""
 
 
-def main(arguments: list[str]) -> int:
-    """Run the fit of a JSON specification; return the exit code."""
+def main(arguments: list[str], fit_elsewhere: Callable[[dict[str, Any]], None] | None = None) -> int:
+    """Run the fit of a JSON specification; return the exit code.
+
+    fit_elsewhere: fits from the exported state of a specification in place of this process, and writes what `fit_state`
+    writes.
+    """
     specification: dict[str, Any] = {"database": os.environ.get(DATABASE_VARIABLE)} | json.loads(arguments[0])
     torch.set_num_threads(1)
     torch.set_deterministic_debug_mode("error")  # like use_deterministic_algorithms, without importing the compiler
     with (Path(specification["staging"]) / LOCK).open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the process of a killed service may still be ending
         try:
-            run(specification)
+            if specification.get(EXPORTED):
+                fit_state(specification, read_exported(Path(specification["staging"])))
+            else:
+                inputs = export_state(specification)
+                if fit_elsewhere is None:
+                    fit_state(specification, inputs)
+                else:
+                    fit_elsewhere(specification)
+            print_record({STAGED: True})
         except Exception as error:
             told = error_of(error)
             if told is None:
                 raise
-            _print({"error": told})
+            print_record({"error": told})
             return 1
     return 0
 
@@ -63,23 +78,17 @@ def error_of(error: Exception) -> dict[str, Any] | None:
     return NO_SPACE if is_full(error) else None
 
 
-def run(specification: dict[str, Any]) -> None:
-    """Fit, and write the model and its report to the staging folder of the run."""
-    data, staging = Path(specification["data"]), Path(specification["staging"])
-    collection_id, version = specification["collection_id"], specification["champion"]
-    encode = partial(encode_by, precision=specification["encoder_precision"], cache=data / ENCODERS)
-    known = frozenset((staging / KNOWN_WORDS).read_text(encoding="utf-8").split())
-    database, learn_from = open_reader(data, specification["database"]), specification["learn_from"]
-    explored = specification["objective"] == "reinforce"
-    inputs = load_inputs(staging / INPUTS, database, collection_id, encode, known, learn_from, explored)
+def fit_state(specification: dict[str, Any], inputs: Inputs) -> None:
+    """Fit from the exported state in the staging folder, and write the model and its report there."""
+    staging, learn_from = Path(specification["staging"]), specification["learn_from"]
     config = _config(specification)
     lineage = _lineage(specification, config, inputs)
     if learn_from == "documents":
-        steps = fit_from_documents(inputs.generation, inputs.initial, inputs.texts, partial(encode, inputs.encoder))
+        encode = partial(encoder_of(specification), inputs.encoder)
+        steps = fit_from_documents(inputs.generation, inputs.initial, inputs.texts, encode)
     else:
-        with database.read() as connection:
-            champion = load_version(connection, collection_id, inputs.initial, version)
-            earlier = earlier_decisions(lineages_against(connection, collection_id, version), lineage)
+        champion = exported_champion(staging, inputs.initial, specification["champion"])
+        earlier = earlier_decisions(exported_lineages(staging), lineage)
         cache = staging / TRIAL_CACHE
         steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, cache, earlier)
     fitted, seconds = _fitted(steps)
@@ -90,7 +99,6 @@ def run(specification: dict[str, Any]) -> None:
     measured = fitted.report | {"train_seconds": round(seconds, 2), "peak_memory_bytes": _peak_memory_bytes()}
     report = {"lineage": lineage, "report": measured, "decision": fitted.decision.as_dict()}
     write_atomically(staging / REPORT, json.dumps(report).encode())
-    _print({STAGED: True})
 
 
 def _lineage(specification: dict[str, Any], config: FitConfig, inputs: Inputs) -> dict[str, Any]:
@@ -146,7 +154,7 @@ def _fitted(steps: Steps) -> tuple[Fitted, float]:
             seconds = time.monotonic() - started
         resumed += step.phase == "resumed"
         done, total = (resumed, resumed) if step.phase == "resumed" else (step.done, step.total)
-        _print({"phase": step.phase, "done": done, "total": total, **step.figures})
+        print_record({"phase": step.phase, "done": done, "total": total, **step.figures})
 
 
 def _peak_memory_bytes() -> int | None:
@@ -156,5 +164,6 @@ def _peak_memory_bytes() -> int | None:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
 
 
-def _print(record: dict[str, Any]) -> None:
+def print_record(record: dict[str, Any]) -> None:
+    """Print a record of the run as a line, for the service that has started this process."""
     print(json.dumps(record), flush=True)

@@ -1,7 +1,6 @@
 """Runs the training process of a run, and records the steps that it prints."""
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -10,9 +9,9 @@ from typing import Any, BinaryIO, cast
 
 import structlog
 
+from service.runtime.child_environment import child_environment
 from service.runtime.runtime import Runtime
 from service.runtime.training_supervisor import Child
-from service.settings import with_database
 from service.training import repository
 from service.training.pauses import pausing
 from service.training.staging import STAGED
@@ -25,6 +24,8 @@ COUNTING_PHASES = ("examples", "resumed", "hop", "trees", "context", "evaluate")
 
 ADDRESS = "database"
 """The member of a specification with the address of the database, or None. The process gets it in its environment."""
+ON_CLUSTER = "on_cluster"
+"""Whether the fit runs on the Ray cluster of `ray_address`."""
 Specification = dict[str, Any]
 """The argument of the training process: see `service.training.actions`."""
 
@@ -52,21 +53,24 @@ def run_child(runtime: Runtime, specification: Specification) -> tuple[int, dict
 
 def _spawn(specification: Specification, errors: Any) -> Child:
     shown = {name: value for name, value in specification.items() if name != ADDRESS}  # it may have a password
-    environment = with_database(os.environ, specification[ADDRESS]) | {
+    program = "service.cluster.training" if specification[ON_CLUSTER] else "service.training"
+    return subprocess.Popen(
+        [sys.executable, "-m", program, json.dumps(shown)],
+        stdin=subprocess.PIPE,  # brings orders, and stays open as long as the service lives: the process ends with it
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env=training_environment(specification[ADDRESS]),
+        start_new_session=True,  # Ctrl-C at the terminal does not reach the process; the service ends it
+    )
+
+
+def training_environment(address: str | None) -> dict[str, str]:
+    """Return the environment of a training process: one thread. address: of the database, which it reads."""
+    return child_environment(address) | {
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    source = str(Path(__file__).parents[2])
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [source, environment.get("PYTHONPATH", "")]))
-    return subprocess.Popen(
-        [sys.executable, "-m", "service.training", json.dumps(shown)],
-        stdin=subprocess.PIPE,  # brings orders, and stays open as long as the service lives: the process ends with it
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        env=environment,
-        start_new_session=True,  # Ctrl-C at the terminal does not reach the process; the service ends it
-    )
 
 
 def _end(child: Child, wait: bool) -> None:

@@ -1,4 +1,4 @@
-"""Partitions on a real Ray cluster, from the command line. Prints what it saw as a line of JSON.
+"""Partitions, encoders and a training run on a real Ray cluster, from the command line. Prints what it saw as JSON.
 
 Ray listens on all addresses of a machine, so this runs in a network namespace of its own, which has the loopback
 address alone: `test_ray_cluster.py` starts it there.
@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from benchmarks.postgres import running_server
-from benchmarks.ray_process import deployed, replicas_of
+from benchmarks.ray_process import deployed, processes_named, replicas_of
 from benchmarks.service_process import started
 
 SEARCHES: tuple[dict[str, Any], ...] = (
@@ -30,9 +30,14 @@ WORDS = ("old", "young", "tall", "small")
 TREES = ("oak", "elm", "ash", "fir", "yew")
 WATERMARK = "X-Softseek-Watermark"
 WAIT_SECONDS = 60
+SETTINGS = {"SOFTSEEK_RAY_ENCODERS": "2", "SOFTSEEK_RAY_TRAINING": "true"}
+MANY = 1000
+"""Documents that the cluster encodes."""
+JUDGED = 25
 
 
 def main() -> None:
+    os.environ.update(SETTINGS)
     with tempfile.TemporaryDirectory(prefix="ray-check-") as made, running_server() as server:
         print(json.dumps(seen(Path(made), server.database("wood"))), flush=True)
 
@@ -55,6 +60,7 @@ def seen(folder: Path, address: str) -> dict[str, Any]:
                     "refused": reading.put("/documents/x", json={"text": "x"}).status_code,
                 }
                 found |= killed(reading, answers(writer))
+                found |= encoded(writer) | trained(writer)
             found["coordinator"] = coordinator.process.returncode
         return found | {"deployment": deployment.returncode, "log": errors_in(folder / "log")}
 
@@ -69,7 +75,7 @@ def fill(writer: httpx.Client) -> None:
         text = f"A {WORDS[n % 4]} {TREES[n % 5]} that stands in the garden with the number {n}."
         body = {"text": text, "title": f"The {TREES[n % 5]}", "metadata": {"n": n}}
         writer.put(f"/documents/tree-{n}", json=body).raise_for_status()
-    judgment = {"query": "old oak", "id": "tree-20", "rating": 4}
+    judgment = {"query": "old oak", "document_id": "tree-20", "rating": 4}
     writer.post("/judgments", json={"judgments": [judgment]}).raise_for_status()
 
 
@@ -103,6 +109,35 @@ def killed(reading: httpx.Client, expected: list[Any]) -> dict[str, Any]:
     return {"after_kill": dict(counted), "is_back": whole >= 20}
 
 
+def encoded(writer: httpx.Client) -> dict[str, Any]:
+    """Add many documents, kill an encoder of the cluster meanwhile, and count what is searchable."""
+    pond = str(writer.base_url).replace("default", "pond").rstrip("/")
+    writer.put(pond, json={}).raise_for_status()
+    documents = [{"id": f"p{n}", "text": f"water {n} and {WORDS[n % 4]} reed. " * 20} for n in range(MANY)]
+    task = writer.post(f"{pond}/documents", json={"documents": documents}).raise_for_status().json()
+    address, end, kills = f"{pond.partition('/v1/')[0]}/v1/tasks/{task['id']}", time.monotonic() + WAIT_SECONDS, 0
+    while (seen := writer.get(address).json())["status"] in ("enqueued", "processing") and time.monotonic() < end:
+        if not kills and (encoders := processes_named("BlockEncoder")):
+            os.kill(encoders[0], signal.SIGKILL)
+            kills = 1
+        time.sleep(0.02)
+    counts = writer.get(pond).json()["counts"]
+    return {"encoded": seen["status"], "encoders_killed": kills, "counts": [counts["documents"], counts["pending"]]}
+
+
+def trained(writer: httpx.Client) -> dict[str, Any]:
+    """Train on the cluster, and return how the run ended and its phases."""
+    judgments = [{"query": f"number {n}", "document_id": f"tree-{n}", "rating": 4} for n in range(JUDGED)]
+    writer.post("/judgments", json={"judgments": judgments}).raise_for_status()
+    run = writer.post("/training-runs", json={"budget_seconds": 5}).raise_for_status().json()
+    end = time.monotonic() + WAIT_SECONDS
+    while run["status"] == "processing" and time.monotonic() < end:
+        time.sleep(0.1)
+        run = writer.get(f"/training-runs/{run['id']}").json()
+    phases = [step.get("phase") for step in run["steps"]]
+    return {"trained": [run["status"], run["error"], run["model_version"]], "phases": phases}
+
+
 def judged(answer: httpx.Response, wanted: dict[str, Any]) -> str:
     """Return whether an answer is whole, says that it lacks a partition, or is wrong."""
     body = answer.json()
@@ -114,9 +149,9 @@ def judged(answer: httpx.Response, wanted: dict[str, Any]) -> str:
 
 
 def errors_in(log: Path) -> list[str]:
-    return [
-        line for line in log.read_text().splitlines() if '"level": "error"' in line and "partition_away" not in line
-    ]
+    lines = log.read_text().splitlines()
+    faults = ('"level": "error"', "encoded_by_the_service")
+    return [line for line in lines if any(one in line for one in faults) and "partition_away" not in line]
 
 
 if __name__ == "__main__":

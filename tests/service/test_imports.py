@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SEPARATE = {"service.training.child"}
+SEPARATE = {"service.cluster.training", "service.training.child"}
 """Modules that run as separate processes and train."""
 TRAINING = (
     "index.learning.torch_head",

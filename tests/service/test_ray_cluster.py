@@ -31,6 +31,18 @@ def test_a_killed_partition_gives_no_wrong_answer_and_comes_back(seen: dict[str,
     assert not counted, "answers that are neither whole nor say what they lack"
 
 
+def test_the_cluster_encodes_many_documents_once_though_an_encoder_is_killed(seen: dict[str, Any]) -> None:
+    assert seen["encoders_killed"] == 1
+    assert seen["encoded"] == "succeeded"
+    assert seen["counts"] == [1000, 0]
+
+
+def test_the_cluster_fits_a_training_run(seen: dict[str, Any]) -> None:
+    assert seen["trained"] == ["succeeded", None, 1]
+    assert seen["phases"][0] == "exported"
+    assert "evaluate" in seen["phases"]
+
+
 def test_the_cluster_and_the_coordinator_end_in_order(seen: dict[str, Any]) -> None:
     assert seen["coordinator"] == 0
     assert seen["deployment"] == 143

@@ -12,10 +12,15 @@ import pytest
 from fastapi.testclient import TestClient
 
 import service.runtime.runtime as runtime_module
+from index.encoding.documents import encode_documents
 from index.encoding.hashing_encoder import HashingEncoder
+from index.records import Document
 from service.app import create_app
 from service.cli import main
-from service.operations import reencoding_repository
+from service.documents.cluster_encoding import ClusterFailed
+from service.documents.repository import documents_of_rows
+from service.operations import encoded_blocks, reencoding, reencoding_repository
+from service.operations.housekeeping import Housekeeping
 from service.operations.reencoding import Reencoded, TrainingUnfinished, reencode
 from service.runtime.runtime import Runtime
 from service.settings import Settings
@@ -156,6 +161,93 @@ def test_an_interruption_before_the_switch_changes_nothing(data: Path, monkeypat
         with runtime_of(wood.client).database.read() as connection:
             assert connection.exec_driver_sql("SELECT count(*) FROM collections").scalar() == 2
             assert connection.exec_driver_sql("SELECT count(*) FROM documents").scalar() == 30
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the blocks of four documents that are encoded; the fifth block is interrupted, once."""
+    sizes: list[int] = []
+
+    def encode(encoder: Any, records: Any, kinds: Any) -> Any:
+        sizes.append(len(records))
+        if len(sizes) == 5:
+            raise KeyboardInterrupt
+        return encode_documents(encoder, records, kinds)
+
+    monkeypatch.setattr(reencoding, "encode_documents", encode)
+    monkeypatch.setattr(reencoding, "CHUNK", 4)
+    return sizes
+
+
+def test_a_second_attempt_goes_on_with_the_vectors_of_the_first(data: Path, encoded: list[int]) -> None:
+    with running(data) as runtime, pytest.raises(KeyboardInterrupt):
+        reencode(runtime, runtime.collection("wood"))
+    damaged = sorted((data / encoded_blocks.FOLDER).iterdir())[0]
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with running(data) as runtime:
+        reencode(runtime, runtime.collection("wood"))
+    assert encoded[5:] == [4, 4, 4, 4, 2], "the damaged block, and those that were not encoded before"
+    assert not (data / encoded_blocks.FOLDER).exists()
+    with served(data) as wood:
+        assert wood.ids("tree number 7")[0] == "tree-7"
+
+
+def test_a_changed_document_is_not_encoded_by_its_old_text(data: Path, encoded: list[int]) -> None:
+    with running(data) as runtime, pytest.raises(KeyboardInterrupt):
+        reencode(runtime, runtime.collection("wood"))
+    kept = shutil.copytree(data / encoded_blocks.FOLDER, data.parent / "kept")
+    with served(data, HashingEncoder()) as wood:
+        wood.add(tree(2) | {"text": "a lonely rowan"})
+    shutil.copytree(kept, data / encoded_blocks.FOLDER, dirs_exist_ok=True)
+    with running(data) as runtime:
+        reencode(runtime, runtime.collection("wood"))
+    with served(data) as wood:
+        assert wood.search("a lonely rowan", mode="dense")["hits"][0]["id"] == "tree-2"
+
+
+def test_a_server_deletes_the_vectors_of_an_unfinished_attempt(data: Path, encoded: list[int]) -> None:
+    with running(data) as runtime, pytest.raises(KeyboardInterrupt):
+        reencode(runtime, runtime.collection("wood"))
+    assert (data / encoded_blocks.FOLDER).is_dir()
+    with served(data, HashingEncoder()) as wood:
+        housekeeping = Housekeeping(runtime_of(wood.client))
+        housekeeping.stop()
+    assert not (data / encoded_blocks.FOLDER).exists()
+
+
+def test_a_cluster_makes_the_vectors_of_many_documents(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in makes the first blocks and fails; the command makes the others."""
+    asked: list[int] = []
+
+    def on_cluster(settings: Settings, fingerprint: str, kinds: Any, rows: Any, table: str, check: Any) -> Any:
+        assert (fingerprint, table) == (WIDE.fingerprint, "documents")
+        asked.extend(rows)
+        with runtime.database.read() as connection:
+            for start in (0, 4):
+                block = rows[start : start + 4]
+                found = documents_of_rows(connection, block)
+                records = [Document(one.id, one.text, one.title, one.url, one.metadata) for one in found]
+                yield block, dict(zip(block, encode_documents(WIDE, records, kinds), strict=True))
+        raise ClusterFailed("it is gone")
+
+    here: list[int] = []
+
+    def encode(encoder: Any, records: Any, kinds: Any) -> Any:
+        here.append(len(records))
+        return encode_documents(encoder, records, kinds)
+
+    for name, value in (("encoded_on_cluster", on_cluster), ("encode_documents", encode), ("CHUNK", 4), ("BULK", 30)):
+        monkeypatch.setattr(reencoding, name, value)
+    settings = Settings(encoder="hashing", data=data, log_level="warning", ray_encoders=1)
+    runtime = Runtime.open(settings, WIDE)
+    try:
+        reencode(runtime, runtime.collection("wood"))
+    finally:
+        runtime.close()
+    assert len(asked) == 30
+    assert sum(here) == 22
+    with served(data) as wood:
+        assert [wood.ids(f"tree number {n}")[0] for n in (0, 7, 29)] == ["tree-0", "tree-7", "tree-29"]
 
 
 def test_a_collection_with_an_unfinished_training_run_is_refused(data: Path) -> None:

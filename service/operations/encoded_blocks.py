@@ -1,0 +1,54 @@
+"""The vectors of documents that `reencode` has made, in files: one that was interrupted does not make them again.
+
+A file is named after what its vectors depend on, the encoder and the texts, so that it is found only for these. The
+folder is deleted after the switch, and by the next server on the data directory.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from index.encoding.documents import EncodedDocument
+from index.records import Document, KeyKind
+from index.storage.files import make_durable_directory, write_atomically
+from service.documents.packed_vectors import packed, unpacked
+
+FOLDER = "reencoding"
+
+
+class EncodedBlocks:
+    """The files of an encoder. A block is a number of documents that are encoded together."""
+
+    def __init__(self, data: Path, fingerprint: str, dim: int, kinds: Collection[KeyKind]) -> None:
+        self._folder, self._dim = data / FOLDER, dim
+        self._maker: list[Any] = [fingerprint, sorted(map(int, kinds))]
+        make_durable_directory(self._folder)
+
+    def has(self, documents: Sequence[Document]) -> bool:
+        """Return whether there is a file for these documents."""
+        return self._path(documents).is_file()
+
+    def read(self, documents: Sequence[Document]) -> list[EncodedDocument] | None:
+        """Return the vectors of these documents in their order; None without a whole file."""
+        try:
+            found = unpacked(self._path(documents).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return list(found.values()) if len(found) == len(documents) else None
+
+    def write(self, documents: Sequence[Document], encoded: Sequence[EncodedDocument]) -> None:
+        """Store the vectors of these documents; durably on return."""
+        write_atomically(self._path(documents), packed(dict(enumerate(encoded)), self._dim))
+
+    def _path(self, documents: Sequence[Document]) -> Path:
+        texts = [[document.title, document.text] for document in documents]
+        return self._folder / f"{hashlib.sha256(orjson.dumps([self._maker, texts])).hexdigest()}.npz"
+
+
+def delete_encoded_blocks(data: Path) -> None:
+    """Delete all files."""
+    shutil.rmtree(data / FOLDER, ignore_errors=True)
