@@ -2,10 +2,11 @@
 
 The header is COLLECTION:EPOCH:NUMBER. The number counts the visible changes of the collection; the epoch counts the
 services that have begun to write to the database, so that a number of another history is not taken for one of this.
+A request about several collections reads and writes watermarks of all of them, in its own code.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from starlette.concurrency import run_in_threadpool
@@ -54,19 +55,47 @@ class Watermarks:
         await self._app(scope, receive, sent)
 
 
+async def problem_of_several(states: States, names: Iterable[str], wanted: str) -> Problem | None:
+    """Return why a request about several collections is not answered, after a wait; None if all states are reached.
+
+    names: of the collections that the caller may search. wanted: watermarks, separated by commas. Those of other
+    collections are not looked at, so that no caller learns of them.
+    """
+    parsed = [WATERMARK.fullmatch(one.strip().encode()) for one in wanted.split(",")]
+    if not all(parsed):
+        return _invalid()
+    known = {state[0]: name for name in names if (state := states.state_of(name))}
+    for one in filter(None, parsed):
+        name = known.get(one[1].decode())
+        if name is not None and (problem := await _unreached(states, name, int(one[2]), int(one[3]))):
+            return problem
+    return None
+
+
+def several_watermarks(states: States, names: Iterable[str]) -> str:
+    """Return the header of an answer about several collections: their watermarks, separated by commas."""
+    found = {state[0]: state for name in names if (state := states.state_of(name))}
+    return ", ".join(":".join(map(str, state)) for state in found.values())
+
+
 async def _problem(states: States, name: str, wanted: list[bytes]) -> Problem | None:
     """Return why a request that requires a state is not answered, after a wait; None if the state is reached."""
     parsed = WATERMARK.fullmatch(wanted[0]) if len(wanted) == 1 else None
     if parsed is None:
-        return Problem(422, "invalid_request", "X-Softseek-Watermark must be a watermark that an answer had")
-    collection, epoch, number = parsed[1].decode(), int(parsed[2]), int(parsed[3])
-
+        return _invalid()
     state = states.state_of(name)
     if state is None:
         return None  # the request itself gets the error
-    if state[0] != collection:
+    if state[0] != parsed[1].decode():
         return Problem(422, "invalid_request", "X-Softseek-Watermark is of another collection")
+    return await _unreached(states, name, int(parsed[2]), int(parsed[3]))
 
+
+def _invalid() -> Problem:
+    return Problem(422, "invalid_request", "X-Softseek-Watermark must be a watermark that an answer had")
+
+
+async def _unreached(states: States, name: str, epoch: int, number: int) -> Problem | None:
     def has_reached() -> bool:
         state = states.state_of(name)
         return state is not None and state[1] == epoch and state[2] >= number

@@ -18,6 +18,7 @@ from service.http.metrics import observed_search
 from service.http.presence import result_for
 from service.http.problems import Problem, not_found, problem_of
 from service.http.requests import Strict, StrictRoute
+from service.http.watermarks import problem_of_several, several_watermarks
 from service.runtime.dependency import Searching
 from service.runtime.search_runtime import SearchRuntime
 from service.search import actions, logged
@@ -31,6 +32,7 @@ MAX_SEARCHES = 50
 """Searches of a multi-search."""
 MAX_HITS = 1000
 """Hits that the searches of a multi-search ask for together, by their `limit`."""
+WATERMARK = "X-Softseek-Watermark"
 VOLATILE = ("query_id", "took_ms", "timings_ms")
 """Members of an answer that differ between equal searches; its ETag leaves them out."""
 UNLOGGED = {"Cache-Control": "no-cache"}
@@ -102,8 +104,14 @@ async def get_search(runtime: Searching, asking: Asking, collection: str, reques
 @several.post("/multi-search", responses=answers((200, MultiSearchAnswer, "The answers, in order")))
 async def multi_search(runtime: Searching, asking: Asking, searches: MultiSearchIn, http: Request) -> Response:
     """Answer several searches. A search that fails has the problem in its place, and does not stop the others."""
+    names = [one.collection for one in searches.searches if _covers(runtime, asking.caller, one.collection)]
+    wanted = ",".join(http.headers.getlist(WATERMARK))
+    if wanted and (problem := await problem_of_several(runtime, names, wanted)):
+        raise problem
     results = [await _result(runtime, asking.caller, one, http.scope) for one in searches.searches]
-    headers = LOGGED if any(one.log for one in searches.searches) else None
+    headers = dict(LOGGED) if any(one.log for one in searches.searches) else {}
+    if reached := several_watermarks(runtime, names):
+        headers[WATERMARK] = reached
     body = b'{"results":[' + b",".join(results) + b"]}"
     return Response(body, media_type="application/json", headers=headers)
 
@@ -144,7 +152,7 @@ async def _result(runtime: SearchRuntime, caller: Caller, one: CollectionSearchI
     """Return the answer of a search as JSON, or its problem. A thread of the search pool makes the JSON."""
     request = SearchIn.model_construct(**{name: getattr(one, name) for name in SearchIn.model_fields})
     try:
-        if not caller.covers(one.collection, runtime.aliases.get(one.collection)):
+        if not _covers(runtime, caller, one.collection):
             raise not_found("collection")
         return await _answered(runtime, caller, one.collection, request, orjson.dumps, scope)
     except Exception as error:
@@ -152,3 +160,7 @@ async def _result(runtime: SearchRuntime, caller: Caller, one: CollectionSearchI
         if problem.status >= 500:
             raise
         return orjson.dumps(problem.body(f"/v1/collections/{one.collection}/search"))
+
+
+def _covers(runtime: SearchRuntime, caller: Caller, collection: str) -> bool:
+    return caller.covers(collection, runtime.aliases.get(collection))

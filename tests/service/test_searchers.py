@@ -233,6 +233,33 @@ def test_a_search_sees_the_state_that_it_requires(
                 problem(client.post(search, json={"q": "a"}, headers={HEADER: wrong}), 422, "invalid_request")
 
 
+def test_a_multi_search_sees_the_states_that_it_requires(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.http.watermarks.WAIT_SECONDS", 0.05)
+    with opened(tmp_path / "writer", database=address) as writer, searching(tmp_path / "one", address) as one:
+        create(writer, "shop")
+        create(writer, "secret")
+        for name in ("default", "shop", "secret"):
+            posted = {"documents": [{"id": "oak", "text": "an old oak"}]}
+            writer.post(f"/v1/collections/{name}/documents?wait=60", json=posted)
+        caught_up(writer, one)
+        key = Keys.first(writer).headers("search", collections=["default", "shop"])
+        caught_up(writer, one)
+        searches = [{"collection": name, "q": "oak"} for name in ("shop", "default", "shop", "secret")]
+
+        def ask(client: TestClient, wanted: str) -> Any:
+            return client.post("/v1/multi-search", json={"searches": searches}, headers=key | {HEADER: wanted})
+
+        for client in (one, writer):
+            assert ask(client, "default:1:1, shop:1:1").headers[HEADER] == "shop:1:1, default:1:1"
+            problem(ask(client, "shop:1:1,default:1:9"), 503, "watermark_not_reached")
+            problem(ask(client, "shop:2:1"), 409, "other_epoch")
+            problem(ask(client, "shop:1:1,shop"), 422, "invalid_request")
+            for unseen in ("secret:1:9", "nowhere:1:9", "secret:2:1"):
+                assert ask(client, unseen).status_code == 200, "a caller learns nothing of other collections"
+
+
 def test_a_search_waits_for_the_state_that_it_requires(address: str, tmp_path: Path) -> None:
     with opened(tmp_path / "writer", database=address) as writer, searching(tmp_path / "one", address) as one:
         for number in range(20):
