@@ -56,6 +56,11 @@ class Settings(BaseSettings):
     partial_answers: bool = Field(
         True, description="Whether a coordinator answers without the partitions that are away. Otherwise it gives 503."
     )
+    generation_file: Path | None = Field(
+        None,
+        description="A file that searchers share, with a copy of the content and its indexes: a searcher with an empty"
+        " data directory starts from it, and a searcher that finds none, or one that is a day old, writes it.",
+    )
     host: str = Field("127.0.0.1", description="The address to listen on.")
     allowed_hosts: str = Field(
         "localhost", description="Further names that clients may use for this service, by comma; `*` is every name."

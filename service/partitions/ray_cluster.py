@@ -9,7 +9,6 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -144,7 +143,9 @@ def deploy(settings: Settings, deployment: Deployment) -> None:
     """Deploy the partitions, in place of an earlier deployment, and return when every partition answers."""
     serve.start(proxy_location="Disabled")
     without_keys = {"admin_key": None, "key": None}  # replicas need the address of the database alone
-    absolute = settings.model_copy(update={"data": Path(settings.data).absolute(), **without_keys})
+    file = settings.generation_file
+    paths = {"data": settings.data.absolute(), "generation_file": file.absolute() if file else None}
+    absolute = settings.model_copy(update=paths | without_keys)
     options = _options(settings, deployment)
     replicas = [
         serve.deployment(name=_name(number), **options)(Replica).bind(

@@ -40,12 +40,17 @@ class DocumentPart:
 WITHOUT_DOCUMENTS = DocumentPart(0, 0)
 
 
+def part_name(part: DocumentPart | None) -> str:
+    """Return how a file names a part; None is all documents."""
+    return "all" if part is None else f"{part.number} of {part.count}"
+
+
 def keep_part(directory: Path, part: DocumentPart | None) -> None:
     """Note the part of a new data directory. Raises OtherDatabase if the directory has a copy of other documents.
 
     A copy follows the changes of its documents alone, so it cannot become a copy of others.
     """
-    wanted = "all" if part is None else f"{part.number} of {part.count}"
+    wanted = part_name(part)
     path = directory / FILE
     has_copy = (directory / DATABASE_FILE).exists()
     known = path.read_text(encoding="utf-8") if path.exists() else ("all" if has_copy else wanted)

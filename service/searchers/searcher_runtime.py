@@ -27,6 +27,7 @@ from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.runtime import Runtime, encoder_of
 from service.searchers.document_part import DocumentPart, keep_part
 from service.searchers.following import follow_collection
+from service.searchers.published import Publisher, file_of, start_from
 from service.searchers.replica import Effects, Replica
 from service.searchers.source import Source
 from service.searchers.spool import Spool
@@ -45,6 +46,8 @@ class SearcherRuntime(Runtime):
     """The parts of a searcher. A thread follows the database from `open` to `close`."""
 
     impressions: Spool  # type: ignore[assignment]
+    publisher: Publisher | None = None
+    """Writes the file that further searchers start from, where the settings name one."""
 
     def __init__(self, settings: Settings, lock: OwnerLock, replica: Replica, source: Source, encoder: Encoder) -> None:
         self.replica, self.source = replica, source
@@ -79,14 +82,19 @@ class SearcherRuntime(Runtime):
         with ExitStack() as opened:
             lock = OwnerLock(settings.data)
             opened.callback(lock.release)
-            require_database(settings.data, copy=True)
             keep_part(settings.data, part)
+            published = file_of(settings.generation_file, part)
+            if published is not None:
+                start_from(published, settings.data, part)
+            require_database(settings.data, copy=True)
             replica = Replica(settings.data / DATABASE_FILE, part)
             opened.callback(replica.database.close)
             source = Source(settings.database_address)
             opened.callback(source.close)
             own = settings.model_copy(update={"database": None})
             runtime = cls(own, lock, replica, source, encoder or encoder_of(settings))
+            if published is not None:
+                runtime.publisher = Publisher(published, settings.data, replica.database, part)
             opened.pop_all()
         try:
             runtime._begin()
@@ -99,6 +107,8 @@ class SearcherRuntime(Runtime):
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
+        if self.publisher is not None:
+            self.publisher.close()
         super().close()
         self.source.close()
 
@@ -151,14 +161,20 @@ class SearcherRuntime(Runtime):
         return Spool(self.settings.data / "spool", self.source.deliver)
 
     def _begin(self) -> None:
-        """Copy the database, load the collections, and begin to follow."""
+        """Load the collections, or copy the database first where there is no copy yet, and begin to follow.
+
+        The saved indexes are of the copy: what has changed since is added to them in memory.
+        """
+        if self.position is not None:
+            self._load()
         try:
             self.follow()
         except Exception as error:
             if self.position is None:
                 raise
             self._failures.failed(error)
-        self._load()
+        if not self._is_loaded:
+            self._load()
         self._thread.start()
 
     def _copy(self, connection: Connection, position: Position, newest: Position) -> Effects:
@@ -255,6 +271,8 @@ class SearcherRuntime(Runtime):
                 work(self)
             except Exception as error:
                 log.warning("housekeeping_failed", reason=str(error))
+        if self.publisher is not None and self.publisher.is_due and self._is_loaded:
+            self.publisher.publish(list(self.collections.values()))
         give_back_free_memory()
 
 

@@ -69,8 +69,11 @@ class _Hashed:
 class ArchiveWriter:
     """Writes a snapshot to an open file."""
 
-    def __init__(self, file: BinaryIO, made_at_seconds: int, advance: Advance = ignore) -> None:
-        self._file = file
+    def __init__(
+        self, file: BinaryIO, made_at_seconds: int, advance: Advance = ignore, names: re.Pattern[str] = MEMBER
+    ) -> None:
+        """names: the form of the names of members."""
+        self._file, self._names = file, names
         out: Any = _Hashed(file, advance)
         self._out = out
         self._made_at = made_at_seconds
@@ -79,7 +82,7 @@ class ArchiveWriter:
 
     def add(self, name: str, source: Path) -> None:
         """Add a file under a name."""
-        assert MEMBER.fullmatch(name)
+        assert self._names.fullmatch(name)
         with source.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             hashed: Any = _Hashed(file)
@@ -127,8 +130,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
     raise DamagedFile("the file has no manifest")
 
 
-def unpack(path: Path, folder: Path, advance: Advance = ignore) -> dict[str, Any]:
-    """Unpack the members into a folder, durably; return the manifest.
+def unpack(path: Path, folder: Path, advance: Advance = ignore, names: re.Pattern[str] = MEMBER) -> dict[str, Any]:
+    """Unpack the members into a folder, durably; return the manifest. names: the form of the names of members.
 
     Raises DamagedFile for a member with a wrong name, type, size or sha256, and for a member that is missing.
     """
@@ -140,7 +143,7 @@ def unpack(path: Path, folder: Path, advance: Advance = ignore) -> dict[str, Any
                 raise DamagedFile("the file has a member that a snapshot does not have")
             if member.name == MANIFEST:
                 manifest = _manifest(tar, member)
-            elif MEMBER.fullmatch(member.name) and member.name not in found:
+            elif names.fullmatch(member.name) and member.name not in found:
                 found[member.name] = _unpack_member(tar, member, folder / member.name, advance)
             else:
                 raise DamagedFile("the file has a member that a snapshot does not have")
