@@ -14,7 +14,11 @@ RUN pip install --require-hashes --no-deps --only-binary :all: ${TORCH_INDEX:+--
     --requirement requirements-torch.txt
 RUN pip install --require-hashes --no-deps --only-binary :all: --requirement requirements.txt
 COPY . .
-# With TORCH_INDEX nothing more is installed than softseek itself.
+# Optional parts, separated by commas: postgres, ray (which includes postgres). Their packages have the versions of
+# constraints.txt, but their hashes are not checked.
+ARG EXTRAS=""
+RUN test -z "$EXTRAS" || pip install --only-binary :all: --constraint constraints.txt --no-build-isolation ".[$EXTRAS]"
+# With TORCH_INDEX this step installs nothing more than softseek itself.
 RUN pip install --constraint constraints.txt --no-build-isolation ${TORCH_INDEX:+--no-index} '.[offline]' && pip check
 
 
