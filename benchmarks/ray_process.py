@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from service.cluster.connection import connect
+
 SOFTSEEK = (sys.executable, "-c", "from service.cli import main; main()")
 END_SECONDS = 60
 
@@ -39,6 +41,27 @@ def deployed(
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(END_SECONDS)
+
+
+@contextmanager
+def cluster(cores: int) -> Iterator[int]:
+    """Run a cluster of this machine that gives so many cores away; yield the PID of the process that has started it."""
+    program = "import sys; from benchmarks.ray_process import serve_cluster; serve_cluster(int(sys.argv[1]))"
+    process = subprocess.Popen([sys.executable, "-c", program, str(cores)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline()
+        yield process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(END_SECONDS)
+
+
+def serve_cluster(cores: int) -> None:
+    """Start a cluster, print a line, and wait for SIGTERM."""
+    connect(None, cores)
+    print("started", flush=True)
+    signal.sigwait({signal.SIGTERM})
 
 
 def replicas_of(partition: int) -> list[int]:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import cluster_tables as cluster
 from benchmarks import context_tables as context
 from benchmarks import engines_tables as engines
 from benchmarks import exploration_tables as exploration
@@ -86,6 +87,10 @@ TABLES: dict[str, Renderer] = {
     "searchers.rates": searchers.rates,
     "searchers.delays": searchers.delays,
     "searchers.kills": searchers.kills,
+    "cluster.encoding": cluster.encoding,
+    "cluster.training": cluster.training,
+    "cluster.starts": cluster.starts,
+    "cluster.keys": cluster.keys,
     "partitions.split": partitions.split,
     "partitions.rates": partitions.rates,
     "partitions.delays": partitions.delays,

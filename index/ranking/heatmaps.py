@@ -55,15 +55,19 @@ def without_each(text: str, words: Sequence[Token]) -> list[str]:
     return [" ".join((text[: word.start] + text[word.end :]).split()) for word in words]
 
 
-def strongest_keys(
-    generation: Generation, head: AttentionHead, ranking: Ranking, ranks: Sequence[int]
-) -> list[tuple[int, KeyShare]]:
-    """Return (rank, key) for the own keys with the largest shares of the hits at these 0-based ranks.
+def keys_of_each(hits: int) -> int:
+    """Return the number of keys that each of some hits shows: MAX_KEYS_PER_HIT, and MAX_KEYS together, at most."""
+    return min(MAX_KEYS_PER_HIT, MAX_KEYS // max(1, hits))
 
-    A share is within the keys of one kind. Each hit has at most MAX_KEYS_PER_HIT keys, and all hits together MAX_KEYS.
-    The keys of a hit are in the order of their kinds, and within a kind in reading order.
+
+def strongest_keys(
+    generation: Generation, head: AttentionHead, ranking: Ranking, ranks: Sequence[int], each: int
+) -> list[tuple[int, KeyShare]]:
+    """Return (rank, key) for the own keys with the largest shares of the hits at these 0-based ranks, `each` at most.
+
+    A share is within the keys of one kind. The keys of a hit are in the order of their kinds, and within a kind in
+    reading order.
     """
-    each = min(MAX_KEYS_PER_HIT, MAX_KEYS // max(1, len(ranks)))
     found = []
     for rank in ranks:
         keys = own_keys(generation, head, ranking.asked, int(ranking.doc_indices[rank]))
@@ -73,14 +77,21 @@ def strongest_keys(
 
 
 def words_by_keys(
-    generation: Generation, head: AttentionHead, query: Query, ranking: Ranking, ranks: Sequence[int], without: Floats
+    generation: Generation,
+    head: AttentionHead,
+    query: Query,
+    ranking: Ranking,
+    ranks: Sequence[int],
+    without: Floats,
+    each: int,
 ) -> WordsByKeys:
     """Return the matrix of the words of a query (Q) and the strongest keys (K) of the hits at these 0-based ranks.
 
     without (Q, D): the vector of the query without each word; zeros where no other word is left. With a context or a
-    second hop, the vectors without a word are moved by the same difference e' - e as the whole query.
+    second hop, the vectors without a word are moved by the same difference e' - e as the whole query. each: the number
+    of keys of a hit at most.
     """
-    keys = strongest_keys(generation, head, ranking, ranks)
+    keys = strongest_keys(generation, head, ranking, ranks, each)
     vectors = generation.key_vectors(np.asarray([key.key_index for _, key in keys], np.int64))
     moved = ranking.asked - query.vector
     scores = key_scores(head, np.vstack([ranking.asked[None], without + moved]), vectors)

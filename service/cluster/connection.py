@@ -67,8 +67,10 @@ def connected(address: str | None) -> Iterator[Cluster]:
         ray.shutdown()
 
 
-def connect(address: str | None) -> None:
+def connect(address: str | None, cores: int | None = None) -> None:
     """Connect this process to a Ray cluster; None starts a cluster of this machine, which ends with the process.
+
+    cores: that a started cluster gives away; None: all of the machine.
 
     Ray is started in the thread that calls: the processes of a cluster end with the thread that has started them.
     Raises NoCluster if there is none at the address.
@@ -79,7 +81,9 @@ def connect(address: str | None) -> None:
     except ImportError as error:
         raise NoCluster("Ray is not installed: pip install 'softseek[ray]'") from error
 
-    own: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address is None else {}
+    own: dict[str, Any] = {}
+    if address is None:
+        own = {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": cores}
     with _handlers_kept():
         try:
             ray.init(

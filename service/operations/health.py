@@ -72,6 +72,8 @@ async def readyz(request: Request, asking: Asking) -> dict[str, Any]:
     runtime: Runtime | None = getattr(request.app.state, "runtime", None)
     if runtime is None:
         raise Problem(503, "starting", "the service is starting")
+    if runtime.obstacle is not None:
+        raise runtime.obstacle
     if not asking.caller.is_admin:
         return {"status": "ready"}
     degraded = {name: list(state.degraded) for name, state in list(runtime.collections.items())}
@@ -91,8 +93,8 @@ def metrics(runtime: Running) -> Response:
         f'softseek_documents{{collection="{name}"}} {state.generation.count}\n'.encode()
         for name, state in sorted(runtime.collections.items())
     ]
-    for values in runtime.standing.values():
-        for name, value in values.items():
+    for member, values in runtime.standing.items():
+        for name, value in (values if isinstance(values, dict) else {member: values}).items():
             lines.append(f"# TYPE softseek_searcher_{name} gauge\nsoftseek_searcher_{name} {value or 0}\n".encode())
     if snapshots := stored_snapshots(runtime.settings.data):
         newest = datetime.fromisoformat(snapshots[0].made_at).timestamp()

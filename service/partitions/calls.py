@@ -52,6 +52,17 @@ class Calls:
     def __len__(self) -> int:
         return len(self._addresses)
 
+    @property
+    def away(self) -> int:
+        """The number of partitions that did not answer, and are not asked until they do."""
+        return len(self._away)
+
+    @property
+    def obstacle(self) -> Problem | None:
+        """Why no search is answered now; None if searches are."""
+        away = self.away
+        return self._refusal(away) if away and (away == len(self) or not self._partially) else None
+
     def all(self, request: str, *arguments: Any) -> list[Any]:
         """Ask all partitions the same; return an answer for each, None for one that is away.
 
@@ -70,9 +81,12 @@ class Calls:
         expected = [number for number, own in enumerate(arguments) if own is not None]
         missing = [number for number in expected if answers[number] is None]
         if missing and (len(missing) == len(self) or not self._partially):
-            detail = f"{len(missing)} of {len(self)} partitions of the documents do not answer"
-            raise Problem(503, "partitions_away", detail, headers={"Retry-After": "1"})
+            raise self._refusal(len(missing))
         return answers
+
+    def _refusal(self, missing: int) -> Problem:
+        detail = f"{missing} of {len(self)} partitions of the documents do not answer"
+        return Problem(503, "partitions_away", detail, headers={"Retry-After": "1"})
 
     def close(self) -> None:
         """Try no longer to reach partitions that are away."""

@@ -7,18 +7,19 @@ named by rows. It has no documents itself; models, settings, rules and keys are 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from index.partitions.parted import PartedDocuments
+from index.ranking.heatmaps import WordsByKeys
 from index.ranking.retrieval import Mode, Query
 from index.ranking.search import Ranking, browse_documents, rank
-from index.records import Ints
+from index.records import Floats, Ints
 from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.word_search import Reading
 from service.http.access import OWNER, Caller
-from service.http.problems import Problem
 from service.partitions.calls import Calls
 from service.partitions.collection_words import CollectionWords, WordsOfCollections
 from service.partitions.messages import Page, PartSearch, Wanted
@@ -32,7 +33,7 @@ from service.search.actions import EVERYTHING, VECTORS_PENDING, body_of, reading
 from service.search.closest_sentence import closest
 from service.search.hits import BEST, Searched
 from service.search.logged import impression
-from service.search.matrix import MATRIX
+from service.search.matrix import MATRIX, matrix
 from service.search.predictions import predicted
 from service.search.restriction import conditions_of
 from service.search.schemas import MAX_WINDOW, SearchIn
@@ -77,10 +78,8 @@ class Coordinator:
     ) -> dict[str, Any]:
         """Return the response body of a search, and queue its impression for the log, as `actions.answer` does.
 
-        Raises Problem 501 for a matrix, and 503 `partitions_away`.
+        Raises Problem 503 `partitions_away`.
         """
-        if request.explain == MATRIX:
-            raise Problem(501, "not_in_partitions", "explain: matrix is not answered where documents are in partitions")
         stopwatch = Stopwatch(time.perf_counter() if arrived is None else arrived)
         stopwatch.lap("queue")
         selection.require_filterable(state, request)
@@ -96,6 +95,10 @@ class Coordinator:
         body = body_of(request, searched, hits)
         self._add_computed(body, ranked, searched)
         stopwatch.lap("fields")
+        if request.explain == MATRIX:
+            words_by_keys = partial(_words_by_keys, ranked)
+            body["matrix"] = matrix(self._runtime, request, searched, hits, words_by_keys)
+            stopwatch.lap("matrix")
         body |= stopwatch.report()
         self._add_standing(body, state, ranked)
         if request.log and not searched.everything:
@@ -257,3 +260,13 @@ def _page(ranked: Ranked, searched: Searched) -> list[dict[str, Any]]:
     first = ranked.prepared.search.request.offset + 1
     rows = ranked.ranking.doc_indices[searched.page].tolist()
     return [found[row] | {"position": position} for position, row in enumerate(rows, first) if row in found]
+
+
+def _words_by_keys(ranked: Ranked, ranks: Sequence[int], without: Floats, each: int) -> WordsByKeys:
+    """Return the words by keys of the hits at these 0-based ranks, as the partitions find their keys."""
+    found = ranked.parts.words_by_keys(_page_of(ranked, np.asarray(ranks, np.int64)), without, each)
+    rows = ranked.ranking.doc_indices[list(ranks)].tolist()
+    keys = [(rank, one) for rank, row in zip(ranks, rows, strict=True) for one in found.get(row, ())]
+    cells = np.asarray([one.cells for _, one in keys], np.float32).reshape(len(keys), len(without))
+    cosines = np.asarray([one.cosine for _, one in keys], np.float32)
+    return WordsByKeys([(rank, one.key) for rank, one in keys], cosines, cells.T)

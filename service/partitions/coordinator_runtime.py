@@ -3,6 +3,7 @@
 from typing import Any
 
 from index.encoding.encoder import Encoder
+from service.http.problems import Problem
 from service.partitions.calls import Calls
 from service.partitions.coordinator import Coordinator
 from service.searchers.document_part import WITHOUT_DOCUMENTS
@@ -30,4 +31,8 @@ class CoordinatorRuntime(SearcherRuntime):
 
     @property
     def standing(self) -> dict[str, Any]:
-        return super().standing | {"partitions": len(self.calls)}
+        return super().standing | {"partitions": len(self.calls), "partitions_away": self.calls.away}
+
+    @property
+    def obstacle(self) -> Problem | None:
+        return self.calls.obstacle

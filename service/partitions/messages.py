@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from index.partitions.merged_words import PartTotals
 from index.partitions.part import Nominations
+from index.ranking.explanation import KeyShare
 from index.ranking.retrieval import Query
 from index.records import Floats, Ints
 from index.words.query_syntax import ParsedQuery
@@ -116,3 +117,13 @@ class Page:
     weights: Floats
     parts: Floats
     rules: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class WordsOfKey:
+    """A key of the document with this row, its score for the query, and the effect (Q,) of each word on the score."""
+
+    row: int
+    key: KeyShare
+    cosine: float
+    cells: Floats

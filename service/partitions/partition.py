@@ -14,10 +14,22 @@ from index.errors import SearchError
 from index.generation.generation import Generation
 from index.partitions.merged_words import PartTotals, frequencies_in, words_with_prefix
 from index.partitions.part import PartEvidence, candidates_of, evidence_of, nominate
+from index.ranking import heatmaps
 from index.ranking.search import Ranking
 from index.records import Floats, Ints, Mask
 from index.words.postings import Counted
-from service.partitions.messages import Newest, Nominated, Page, PartSearch, Selected, Standing, State, Wanted, Words
+from service.partitions.messages import (
+    Newest,
+    Nominated,
+    Page,
+    PartSearch,
+    Selected,
+    Standing,
+    State,
+    Wanted,
+    Words,
+    WordsOfKey,
+)
 from service.runtime.collection import CollectionState
 from service.runtime.served_collection import Serving
 from service.search import repository, selection
@@ -171,6 +183,21 @@ class Partition:
             spans = sentences_of(self._runtime, searched)
             rows = searched.generation.rows[searched.ranking.doc_indices].tolist()
             return [(row, [span for span in spans if span.rank == rank]) for rank, row in enumerate(rows)]
+
+        return state.with_sound_index(work)
+
+    def words_by_keys(self, search: PartSearch, page: Page, without: Floats, each: int) -> list[WordsOfKey]:
+        """Return the strongest keys of each document of a page. without, each: as for `heatmaps.words_by_keys`."""
+        state = self._state(search.wanted)
+
+        def work() -> list[WordsOfKey]:
+            searched = self._searched(state, search, page)
+            generation, ranking = searched.generation, searched.ranking
+            ranks, head = searched.page.tolist(), searched.serving.head
+            found = heatmaps.words_by_keys(generation, head, searched.query, ranking, ranks, without, each)
+            rows = generation.rows[ranking.doc_indices].tolist()
+            scored = zip(found.keys, found.cosines, found.cells.T, strict=True)
+            return [WordsOfKey(rows[rank], key, float(cosine), cells) for (rank, key), cosine, cells in scored]
 
         return state.with_sound_index(work)
 

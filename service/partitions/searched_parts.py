@@ -11,7 +11,7 @@ from index.partitions.part import Nominations, PartEvidence
 from index.ranking.retrieval import Query
 from index.records import Floats, Ints
 from service.partitions.calls import Calls
-from service.partitions.messages import Page, PartSearch, Selected, Standing
+from service.partitions.messages import Page, PartSearch, Selected, Standing, WordsOfKey
 from service.search.closest_sentence import Span
 from service.search.field_columns import Scalar
 
@@ -84,6 +84,14 @@ class SearchedParts:
         """Return row -> sentences of each document of a page."""
         found = self._of_owners("sentences", page.rows, lambda own: (self.search, _taken(page, own)))
         return {row: spans for of_part in found.values() for row, spans in of_part}
+
+    def words_by_keys(self, page: Page, without: Floats, each: int) -> dict[int, list[WordsOfKey]]:
+        """Return row -> the strongest keys of each document of a page that is still there, in their order."""
+        asked = self._of_owners("words_by_keys", page.rows, lambda own: (self.search, _taken(page, own), without, each))
+        found: dict[int, list[WordsOfKey]] = {}
+        for one in (one for of_part in asked.values() for one in of_part):
+            found.setdefault(one.row, []).append(one)
+        return found
 
     def _with(self, query: Query) -> PartSearch:
         """Return the search with a query as a part needs it: it comes with its reading, and without options."""

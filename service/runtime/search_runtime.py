@@ -12,7 +12,7 @@ import faiss
 
 from index.encoding.encoder import Encoder
 from index.records import Floats
-from service.http.problems import not_found
+from service.http.problems import Problem, not_found
 from service.runtime.keyring import Keyring
 from service.runtime.search_pool import SearchPool
 from service.runtime.served_collection import ServedCollection
@@ -80,6 +80,11 @@ class SearchRuntime:
     def standing(self) -> dict[str, Any]:
         """What `/readyz` tells of a searcher; empty for other processes."""
         return {}
+
+    @property
+    def obstacle(self) -> Problem | None:
+        """Why the process answers no search now, though it has started; None if it does."""
+        return None
 
     def query_vector(self, text: str) -> Floats:
         """Return the unit vector (D,) of a query text."""

@@ -1,6 +1,7 @@
 """Makes the two matrices of an answer: words of the query by keys, and parts of the logit by documents."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,30 @@ from service.runtime.search_runtime import SearchRuntime
 from service.search.hits import Searched
 from service.search.schemas import SearchIn
 
+WordsOfKeys = Callable[[Sequence[int], Floats, int], heatmaps.WordsByKeys]
+"""Ranks, the vectors (Q, D) of the query without each word, and the number of keys of a hit -> words by keys."""
 MATRIX = "matrix"
 """The value of `explain` that asks for the matrices."""
 
 
 def matrix(
-    runtime: SearchRuntime, request: SearchIn, searched: Searched, hits: Sequence[dict[str, Any]]
+    runtime: SearchRuntime,
+    request: SearchIn,
+    searched: Searched,
+    hits: Sequence[dict[str, Any]],
+    words_by_keys: WordsOfKeys | None = None,
 ) -> dict[str, Any]:
-    """Return the matrices of the first hits of a page. A search by words alone has no matrix of words by keys."""
+    """Return the matrices of the first hits of a page. A search by words alone has no matrix of words by keys.
+
+    words_by_keys: finds the keys of the hits; None: in the generation.
+    """
     shown = {int(searched.page[hit["position"] - request.offset - 1]): hit for hit in hits[: heatmaps.MAX_HITS]}
     found = {"parts_by_documents": _parts(searched, shown)}
     if searched.query.mode is Mode.WORDS or searched.everything:
         return found
-    return {"words_by_keys": _words(runtime, searched, shown)} | found
+    return {
+        "words_by_keys": _words(runtime, searched, shown, words_by_keys or partial(_in_generation, searched))
+    } | found
 
 
 def _parts(searched: Searched, shown: dict[int, dict[str, Any]]) -> dict[str, Any]:
@@ -33,15 +45,15 @@ def _parts(searched: Searched, shown: dict[int, dict[str, Any]]) -> dict[str, An
     return {"parts": list(names), "documents": documents, "cells": cells.tolist()}
 
 
-def _words(runtime: SearchRuntime, searched: Searched, shown: dict[int, dict[str, Any]]) -> dict[str, Any]:
+def _words(
+    runtime: SearchRuntime, searched: Searched, shown: dict[int, dict[str, Any]], words_by_keys: WordsOfKeys
+) -> dict[str, Any]:
     """Return the matrix of words by keys. The words stand in the text that was encoded."""
     text = read_query(searched.generation, searched.query).text
     every = heatmaps.words_of_query(text)
     words = every[: heatmaps.MAX_WORDS]
     without = _vectors(runtime, heatmaps.without_each(text, words))
-    found = heatmaps.words_by_keys(
-        searched.generation, searched.serving.head, searched.query, searched.ranking, list(shown), without
-    )
+    found = words_by_keys(list(shown), without, heatmaps.keys_of_each(len(shown)))
     return {
         "text": text,
         "words": [{"word": text[one.start : one.end], "start": one.start, "end": one.end} for one in words],
@@ -53,6 +65,12 @@ def _words(runtime: SearchRuntime, searched: Searched, shown: dict[int, dict[str
         "cells": found.cells.tolist(),
         "words_left_out": len(every) - len(words),
     }
+
+
+def _in_generation(searched: Searched, ranks: Sequence[int], without: Floats, each: int) -> heatmaps.WordsByKeys:
+    return heatmaps.words_by_keys(
+        searched.generation, searched.serving.head, searched.query, searched.ranking, ranks, without, each
+    )
 
 
 def _vectors(runtime: SearchRuntime, texts: Sequence[str]) -> Floats:

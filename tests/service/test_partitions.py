@@ -58,6 +58,9 @@ SEARCHES: list[dict[str, Any]] = [
     {"q": "beech", "max_null_weight": 0.0},
     {"q": "old oak", "limit": 3, "offset": 9, "candidates": 2000},
     {"q": "garden", "context": ["tree-03", "tree-04", "unknown"]},
+    {"q": "a very old oak", "explain": "matrix", "limit": 12},
+    {"q": "grean ash", "explain": "matrix", "limit": 4, "offset": 2},
+    {"q": "old elm", "explain": "matrix", "mode": "words"},
 ]
 VOLATILE = {"query_id", "took_ms", "timings_ms"}
 
@@ -179,7 +182,13 @@ def test_all_partitions_away_is_no_answer(writer: TestClient, address: str, tmp_
         caught_up(writer, client, partitions)
         for one in partitions:
             one.is_away = True
+        assert client.get("/readyz").json()["partitions_away"] == 0
         assert problem(client.post("/v1/collections/wood/search", json={"q": "old"}), 503, "partitions_away")
+        problem(client.get("/readyz"), 503, "partitions_away")
+        assert "softseek_searcher_partitions_away 2\n" in client.get("/metrics").text
+        for one in partitions:
+            one.is_away = False
+        until(lambda: client.get("/readyz").status_code == 200)
 
 
 def test_a_partition_that_loses_only_the_counts_of_words_is_missing_too(
@@ -324,7 +333,6 @@ def test_bad_input_is_refused_before_a_partition_is_asked(writer: TestClient, ad
         assert problem(client.post(path, json={"q": "old", "filter": "colour = "}), 422, "invalid_filter")
         assert problem(client.post(path, json={"q": "old", "facets": ["x"]}), 422, "field_not_filterable")
         assert problem(client.post(path, json={"q": "old", "model": 9}), 404, "model_not_found")
-        assert problem(client.post(path, json={"q": "old", "explain": "matrix"}), 501, "not_in_partitions")
         recommended = client.post("/v1/collections/wood/recommend", json={"like": ["tree-01"]})
         assert problem(recommended, 501, "not_in_partitions")
         put = client.put("/v1/collections/wood/documents/x", json={"text": "x"})

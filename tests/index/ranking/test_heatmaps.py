@@ -56,7 +56,7 @@ def moved(form: str = "bilinear", heads: int = 1) -> AttentionHead:
 def matrix(generation: Generation, head: AttentionHead, text: str = TEXT) -> tuple[Ranking, heatmaps.WordsByKeys]:
     query = asked(text)
     ranking = search(generation, head, query)
-    return ranking, heatmaps.words_by_keys(generation, head, query, ranking, RANKS, vectors_without(text))
+    return ranking, heatmaps.words_by_keys(generation, head, query, ranking, RANKS, vectors_without(text), 8)
 
 
 # --- The words ---
@@ -152,7 +152,7 @@ def test_the_keys_with_the_largest_shares_are_shown_in_reading_order(tmp_path: P
     generation = generation_of(tmp_path, [passages(1, "many", *vectors)])
     query = Query("many", vectors[7], count=10)
     ranking = search(generation, UNTRAINED, query)
-    keys = [key for _, key in heatmaps.strongest_keys(generation, UNTRAINED, ranking, [0])]
+    keys = [key for _, key in heatmaps.strongest_keys(generation, UNTRAINED, ranking, [0], heatmaps.keys_of_each(1))]
     every = explain_keys(generation, UNTRAINED, query, ranking, 0)
     kept = sorted(every, key=lambda key: -key.share)[: heatmaps.MAX_KEYS_PER_HIT]
     assert keys == sorted(kept, key=lambda key: key.start)
@@ -163,7 +163,7 @@ def test_ten_hits_have_at_most_forty_keys(tmp_path: Path) -> None:
     documents = [passages(row, "many", *random_vectors(6, ENCODER.dim, row)) for row in range(1, 11)]
     generation = generation_of(tmp_path, documents)
     ranking = search(generation, UNTRAINED, Query("many", vector_of("many"), count=10))
-    keys = heatmaps.strongest_keys(generation, UNTRAINED, ranking, range(10))
+    keys = heatmaps.strongest_keys(generation, UNTRAINED, ranking, range(10), heatmaps.keys_of_each(10))
     assert [rank for rank, _ in keys] == [rank for rank in range(10) for _ in range(4)]
     assert len(keys) == heatmaps.MAX_KEYS
 
@@ -171,7 +171,7 @@ def test_ten_hits_have_at_most_forty_keys(tmp_path: Path) -> None:
 def test_no_hits_give_a_matrix_without_columns(generation: Generation) -> None:
     query = asked()
     ranking = search(generation, UNTRAINED, query)
-    found = heatmaps.words_by_keys(generation, UNTRAINED, query, ranking, [], vectors_without())
+    found = heatmaps.words_by_keys(generation, UNTRAINED, query, ranking, [], vectors_without(), 8)
     assert (found.cells.shape, found.cosines.shape) == ((6, 0), (0,))
 
 
