@@ -31,9 +31,12 @@ TREES = ("oak", "elm", "ash", "fir", "yew")
 WATERMARK = "X-Softseek-Watermark"
 WAIT_SECONDS = 60
 SETTINGS = {"SOFTSEEK_RAY_ENCODERS": "2", "SOFTSEEK_RAY_TRAINING": "true"}
+ALONE = ("--port", "0", "--workers", "1")
 MANY = 1000
 """Documents that the cluster encodes."""
-JUDGED = 25
+JUDGED = 20
+ENOUGH = 10
+"""Whole answers one after the other, after which the partition counts as back."""
 
 
 def main() -> None:
@@ -44,14 +47,12 @@ def main() -> None:
 
 def seen(folder: Path, address: str) -> dict[str, Any]:
     """Return what a writer, two partitions and a coordinator show."""
-    with started(
-        folder / "writer", "hashing", folder / "log", "--role", "writer", "--port", "0", database=address
-    ) as w:
+    with started(folder / "writer", "hashing", folder / "log", *ALONE, "--role", "writer", database=address) as w:
         writer = client(w.port())
         fill(writer)
         expected = answers(writer)
         with deployed(folder, address, "hashing", 2) as deployment:
-            options = ("--role", "coordinator", "--port", "0")
+            options = (*ALONE, "--role", "coordinator")
             with started(folder / "coordinator", "hashing", folder / "log", *options, database=address) as coordinator:
                 reading = client(coordinator.port())
                 found = {
@@ -71,12 +72,18 @@ def client(port: int) -> httpx.Client:
 
 def fill(writer: httpx.Client) -> None:
     writer.put(str(writer.base_url).rstrip("/"), json={"filterable": ["n"]}).raise_for_status()
-    for n in range(50):
-        text = f"A {WORDS[n % 4]} {TREES[n % 5]} that stands in the garden with the number {n}."
-        body = {"text": text, "title": f"The {TREES[n % 5]}", "metadata": {"n": n}}
-        writer.put(f"/documents/tree-{n}", json=body).raise_for_status()
+    documents = [
+        {
+            "id": f"tree-{n}",
+            "text": f"A {WORDS[n % 4]} {TREES[n % 5]} that stands in the garden with the number {n}.",
+            "title": f"The {TREES[n % 5]}",
+            "metadata": {"n": n},
+        }
+        for n in range(50)
+    ]
+    writer.post("/documents?wait=60", json={"documents": documents}).raise_for_status()
     judgment = {"query": "old oak", "document_id": "tree-20", "rating": 4}
-    writer.post("/judgments", json={"judgments": [judgment]}).raise_for_status()
+    assert writer.post("/judgments", json={"judgments": [judgment]}).json()["accepted"] == 1
 
 
 def answers(asked: httpx.Client) -> list[Any]:
@@ -99,21 +106,21 @@ def killed(reading: httpx.Client, expected: list[Any]) -> dict[str, Any]:
     os.kill(replicas_of(1)[0], signal.SIGKILL)
     counted: Counter[str] = Counter()
     whole, end = 0, time.monotonic() + WAIT_SECONDS
-    while whole < 20 and time.monotonic() < end:
+    while whole < ENOUGH and time.monotonic() < end:
         for search, wanted in zip(SEARCHES, expected, strict=True):
             answer = reading.post("/search", json={"log": False, **search})
             kind = judged(answer, wanted)
             counted[kind] += 1
             whole = whole + 1 if kind == "whole" else 0
         time.sleep(0.05)
-    return {"after_kill": dict(counted), "is_back": whole >= 20}
+    return {"after_kill": dict(counted), "is_back": whole >= ENOUGH}
 
 
 def encoded(writer: httpx.Client) -> dict[str, Any]:
     """Add many documents, kill an encoder of the cluster meanwhile, and count what is searchable."""
     pond = str(writer.base_url).replace("default", "pond").rstrip("/")
     writer.put(pond, json={}).raise_for_status()
-    documents = [{"id": f"p{n}", "text": f"water {n} and {WORDS[n % 4]} reed. " * 20} for n in range(MANY)]
+    documents = [{"id": f"p{n}", "text": f"water {n} and {WORDS[n % 4]} reed."} for n in range(MANY)]
     task = writer.post(f"{pond}/documents", json={"documents": documents}).raise_for_status().json()
     address, end, kills = f"{pond.partition('/v1/')[0]}/v1/tasks/{task['id']}", time.monotonic() + WAIT_SECONDS, 0
     while (seen := writer.get(address).json())["status"] in ("enqueued", "processing") and time.monotonic() < end:
@@ -128,7 +135,7 @@ def encoded(writer: httpx.Client) -> dict[str, Any]:
 def trained(writer: httpx.Client) -> dict[str, Any]:
     """Train on the cluster, and return how the run ended and its phases."""
     judgments = [{"query": f"number {n}", "document_id": f"tree-{n}", "rating": 4} for n in range(JUDGED)]
-    writer.post("/judgments", json={"judgments": judgments}).raise_for_status()
+    assert writer.post("/judgments", json={"judgments": judgments}).json()["accepted"] == JUDGED
     run = writer.post("/training-runs", json={"budget_seconds": 5}).raise_for_status().json()
     end = time.monotonic() + WAIT_SECONDS
     while run["status"] == "processing" and time.monotonic() < end:
