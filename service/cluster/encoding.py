@@ -29,6 +29,9 @@ from service.storage.database import ENCODERS
 from service.storage.opening import open_reader
 
 ORPHANED = 3
+"""The exit code after the end of the service."""
+RESTARTS = 3
+"""Times that an encoder is started again, and a block repeated: a text that ends its encoder would do so for ever."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -67,6 +70,8 @@ def encoded(specification: dict[str, Any], blocks: Sequence[Sequence[int]]) -> I
         batch_size=1,
         compute=ActorPoolStrategy(min_size=1, max_size=specification["encoders"]),
         num_cpus=1,
+        max_restarts=RESTARTS,
+        max_task_retries=RESTARTS,
     )
     for batch in frames.iter_batches(batch_size=1, prefetch_batches=1):
         yield int(batch["block"][0]), batch["frame"][0]

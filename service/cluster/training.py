@@ -5,12 +5,15 @@ model. The service sees the same lines and files as those of a run on its own ma
 task starts the training process of a run, which has no access to the database. Cancelling this process ends the task.
 """
 
+import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,8 @@ from service.training.staging import EXPORTED, MODEL, REPORT, STAGED
 
 TRIES = 3
 """Times that a task is begun, if its machine is lost."""
+OWNER = "owner"
+"""The file in the folder of a fit that the process of the fit has locked."""
 CODE, FILES, ERRORS = "code", "files", "errors"
 """The members of the last record of a task."""
 ORPHANED = 3
@@ -68,10 +73,9 @@ def fit_on_cluster(specification: dict[str, Any]) -> None:
 
 def fit_exported(specification: dict[str, Any], files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
     """Fit from exported files, on any machine; yield the steps, and at last the exit code with the staged files."""
-    with tempfile.TemporaryDirectory(prefix="softseek-training-") as made:
-        folder = Path(made)
+    with _own_folder() as folder:
         write_files(folder, files)
-        own = specification | {"staging": made, EXPORTED: True}
+        own = specification | {"staging": str(folder), EXPORTED: True}
         command = [sys.executable, "-m", "service.training", json.dumps(own)]
         with (folder / "stderr.log").open("wb") as errors:
             process = subprocess.Popen(
@@ -93,6 +97,32 @@ def fit_exported(specification: dict[str, Any], files: dict[str, bytes]) -> Iter
             process.wait()
         log = (folder / "stderr.log").read_text(errors="replace")[-2000:]
         yield {CODE: code, FILES: files_of(folder, (MODEL, REPORT)), ERRORS: log}
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """Make a folder for a fit, and delete it at the end. Folders of killed fits of this user are deleted before.
+
+    The kernel frees the lock of a folder when the process that has made it ends, in whatever way.
+    """
+    parent = Path(tempfile.gettempdir()) / f"softseek-training-{os.getuid()}"
+    parent.mkdir(mode=0o700, exist_ok=True)
+    if parent.stat().st_uid != os.getuid():
+        raise PermissionError(f"{parent} belongs to another user")
+    with (parent / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in filter(Path.is_dir, parent.iterdir()):
+            with (left / OWNER).open("ab") as owner, suppress(BlockingIOError):
+                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(dir=parent))
+        owned = (folder / OWNER).open("wb")
+        fcntl.flock(owned, fcntl.LOCK_EX)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        owned.close()
 
 
 def _take(staging: Path, record: dict[str, Any]) -> None:

@@ -10,7 +10,11 @@ import select
 import struct
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 import orjson
@@ -28,6 +32,8 @@ BLOCK = 128
 FRAME = struct.Struct("<qq")
 """The head of a block: its number, and the bytes that follow."""
 LOOK_SECONDS = 1.0
+SILENT_SECONDS = 1_800.0
+"""The longest time between two blocks: a cluster that gives all its cores to others is given up."""
 
 
 class ClusterFailed(SearchError):
@@ -50,12 +56,12 @@ def encoded_on_cluster(
     """
     blocks = [list(numbers[start : start + BLOCK]) for start in range(0, len(numbers), BLOCK)]
     process = _started(settings, fingerprint, kinds, table)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    body = orjson.dumps(blocks)
+    telling = threading.Thread(target=_tell, args=(process.stdin, struct.pack("<q", len(body)) + body), daemon=True)
+    telling.start()
     try:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        body = orjson.dumps(blocks)
-        process.stdin.write(struct.pack("<q", len(body)) + body)
-        process.stdin.flush()
         for block in blocks:
             read = _Reading(process.stdout, check)
             number, size = FRAME.unpack(read(FRAME.size))
@@ -67,16 +73,16 @@ def encoded_on_cluster(
     finally:
         process.kill()
         process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        telling.join()
+        process.stdin.close()
+        process.stdout.close()
 
 
 def _started(settings: Settings, fingerprint: str, kinds: Collection[KeyKind], table: str) -> "subprocess.Popen[bytes]":
     specification = {
         "ray_address": settings.ray_address,
         "encoders": settings.ray_encoders,
-        "encoder": settings.encoder,
+        "encoder": str(Path(settings.encoder).resolve()) if Path(settings.encoder).is_dir() else settings.encoder,
         "precision": settings.encoder_precision,
         "data": str(settings.data.resolve()),
         "fingerprint": fingerprint,
@@ -87,22 +93,33 @@ def _started(settings: Settings, fingerprint: str, kinds: Collection[KeyKind], t
         [sys.executable, "-m", "service.cluster.encoding", json.dumps(specification)],
         stdin=subprocess.PIPE,  # the process ends with the service
         stdout=subprocess.PIPE,
+        bufsize=0,
         env=child_environment(settings.database_address),
         start_new_session=True,
     )
 
 
+def _tell(stdin: IO[bytes], body: bytes) -> None:
+    """Write to a process, which may end before it has read everything: what reads its answer sees that."""
+    with suppress(OSError):
+        while body:
+            body = body[os.write(stdin.fileno(), body[: 1 << 20]) :]
+
+
 class _Reading:
-    """Reads a number of bytes, and looks once a second whether to go on."""
+    """Reads a number of bytes, and looks once a second whether to go on. Raises ClusterFailed."""
 
     def __init__(self, file: IO[bytes], check: Callable[[], None]) -> None:
         self._file, self._check = file, check
 
     def __call__(self, size: int) -> bytes:
         parts: list[bytes] = []
+        end = time.monotonic() + SILENT_SECONDS
         while size:
             while not select.select([self._file], [], [], LOOK_SECONDS)[0]:
                 self._check()
+                if time.monotonic() > end:
+                    raise ClusterFailed(f"no vectors came for {SILENT_SECONDS:.0f} seconds")
             part = os.read(self._file.fileno(), min(size, 1 << 20))
             if not part:
                 raise ClusterFailed("the process that asks the cluster has ended; the log has its error")

@@ -1,18 +1,20 @@
 """The vectors of documents that `reencode` has made, in files: one that was interrupted does not make them again.
 
-A file is named after what its vectors depend on, the encoder and the texts, so that it is found only for these. The
-folder is deleted after the switch, and by the next server on the data directory.
+A file is named after what its vectors depend on, the release, the encoder and the texts, so that it is found only for
+these. The folder is deleted after the switch, and by the next server on the data directory.
 """
 
 import hashlib
 import shutil
 from collections.abc import Collection, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from index.encoding.documents import EncodedDocument
+from index.encoding.encoder import Encoder
 from index.records import Document, KeyKind
 from index.storage.files import make_durable_directory, write_atomically
 from service.documents.packed_vectors import packed, unpacked
@@ -23,9 +25,9 @@ FOLDER = "reencoding"
 class EncodedBlocks:
     """The files of an encoder. A block is a number of documents that are encoded together."""
 
-    def __init__(self, data: Path, fingerprint: str, dim: int, kinds: Collection[KeyKind]) -> None:
-        self._folder, self._dim = data / FOLDER, dim
-        self._maker: list[Any] = [fingerprint, sorted(map(int, kinds))]
+    def __init__(self, data: Path, encoder: Encoder, kinds: Collection[KeyKind]) -> None:
+        self._folder, self._dim = data / FOLDER, encoder.dim
+        self._maker: list[Any] = [version("softseek"), encoder.fingerprint, encoder.precision, sorted(map(int, kinds))]
         make_durable_directory(self._folder)
 
     def has(self, documents: Sequence[Document]) -> bool:

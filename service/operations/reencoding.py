@@ -88,7 +88,7 @@ def reencode(
 def _encode_documents(runtime: Runtime, state: CollectionState, beside: int, advance: Callable[[int], None]) -> None:
     """Write every document with its new vectors to the collection beside, in the order of arrival."""
     encoder, kinds = runtime.encoder, state.settings.kinds
-    blocks = EncodedBlocks(runtime.settings.data, encoder.fingerprint, encoder.dim, kinds)
+    blocks = EncodedBlocks(runtime.settings.data, encoder, kinds)
     if runtime.settings.ray_encoders:
         _encode_on_cluster(runtime, state, blocks, advance)
     done = 0

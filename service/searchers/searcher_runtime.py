@@ -27,7 +27,7 @@ from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.runtime import Runtime, encoder_of
 from service.searchers.document_part import DocumentPart, keep_part
 from service.searchers.following import follow_collection
-from service.searchers.published import Publisher, file_of, start_from
+from service.searchers.published import UNFOLLOWED, Publisher, file_of, start_from
 from service.searchers.replica import Effects, Replica
 from service.searchers.source import Source
 from service.searchers.spool import Spool
@@ -82,11 +82,11 @@ class SearcherRuntime(Runtime):
         with ExitStack() as opened:
             lock = OwnerLock(settings.data)
             opened.callback(lock.release)
-            keep_part(settings.data, part)
+            require_database(settings.data, copy=True)
             published = file_of(settings.generation_file, part)
             if published is not None:
                 start_from(published, settings.data, part)
-            require_database(settings.data, copy=True)
+            keep_part(settings.data, part)
             replica = Replica(settings.data / DATABASE_FILE, part)
             opened.callback(replica.database.close)
             source = Source(settings.database_address)
@@ -163,16 +163,19 @@ class SearcherRuntime(Runtime):
     def _begin(self) -> None:
         """Load the collections, or copy the database first where there is no copy yet, and begin to follow.
 
-        The saved indexes are of the copy: what has changed since is added to them in memory.
+        The saved indexes are of the copy: what has changed since is added to them in memory. A copy that came with a
+        file answers after it was compared with the database. Raises DatabaseUnreachable and UnsuitableDatabase.
         """
+        note = self.settings.data / UNFOLLOWED
         if self.position is not None:
             self._load()
         try:
             self.follow()
         except Exception as error:
-            if self.position is None:
+            if self.position is None or note.exists():
                 raise
             self._failures.failed(error)
+        note.unlink(missing_ok=True)
         if not self._is_loaded:
             self._load()
         self._thread.start()
@@ -190,6 +193,8 @@ class SearcherRuntime(Runtime):
         if "erasures" in effects.tables:
             self.database.scrub()
             self.forget_queries()
+            if self.publisher is not None:
+                self.publisher.forget()
         return effects
 
     @contextmanager
@@ -266,14 +271,17 @@ class SearcherRuntime(Runtime):
 
     def _keep_house(self) -> None:
         """Heal and save the indexes, and bring the memory to today, as the housekeeping of a writer does."""
-        for work in (heal_indexes, _age_memory, weigh_memory, lambda one: save_paused(one, self._seen)):
+        steps = (heal_indexes, _age_memory, weigh_memory, lambda one: save_paused(one, self._seen), self._publish)
+        for work in steps:
             try:
                 work(self)
             except Exception as error:
                 log.warning("housekeeping_failed", reason=str(error))
-        if self.publisher is not None and self.publisher.is_due and self._is_loaded:
-            self.publisher.publish(list(self.collections.values()))
         give_back_free_memory()
+
+    def _publish(self, _runtime: Runtime) -> None:
+        if self.publisher is not None and self._is_loaded and self.publisher.is_due:
+            self.publisher.publish(list(self.collections.values()))
 
 
 def _age_memory(runtime: Runtime) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from index.errors import NotEnoughFeedback
+from index.errors import EncoderMismatch, NotEnoughFeedback
 from index.learning.config import EXPLORED, FitConfig
 from index.learning.fit import Fitted, Steps, fit
 from index.learning.from_documents import fit_from_documents
@@ -75,6 +75,8 @@ def error_of(error: Exception) -> dict[str, Any] | None:
     """Return the error of the record of the run; None for a defect, whose traceback is in the log."""
     if isinstance(error, NotEnoughFeedback):
         return {"code": "not_enough_feedback", "detail": str(error)}
+    if isinstance(error, EncoderMismatch):
+        return {"code": "encoder_mismatch", "detail": str(error)}
     return NO_SPACE if is_full(error) else None
 
 
@@ -84,7 +86,7 @@ def fit_state(specification: dict[str, Any], inputs: Inputs) -> None:
     config = _config(specification)
     lineage = _lineage(specification, config, inputs)
     if learn_from == "documents":
-        encode = partial(encoder_of(specification), inputs.encoder)
+        encode = partial(encoder_of(specification), inputs.encoder, fingerprint=inputs.fingerprint)
         steps = fit_from_documents(inputs.generation, inputs.initial, inputs.texts, encode)
     else:
         champion = exported_champion(staging, inputs.initial, specification["champion"])

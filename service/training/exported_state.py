@@ -10,11 +10,12 @@ from typing import Any
 from index.errors import DamagedFile
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.checkpoint import load_head
-from index.storage.files import write_atomically
+from index.records import Floats
+from index.storage.files import make_durable_directory, write_atomically
 from service.runtime.model_repository import model_files
 from service.storage.database import ENCODERS
 from service.storage.opening import open_reader
-from service.training.inputs import EncodeBy, Inputs, encode_by, load_inputs, read_inputs
+from service.training.inputs import Inputs, encode_by, load_inputs, read_inputs
 from service.training.repository import lineages_against
 from service.training.staging import CHAMPION, INPUTS, KNOWN_WORDS, LINEAGES
 
@@ -22,7 +23,7 @@ PARTS = (KNOWN_WORDS, INPUTS, CHAMPION, LINEAGES)
 """The files and folders of a staging folder that the fit reads."""
 
 
-def encoder_of(specification: Mapping[str, Any]) -> EncodeBy:
+def encoder_of(specification: Mapping[str, Any]) -> partial[Floats]:
     """Return the function that encodes queries with an encoder, by its name, as the service does."""
     cache = Path(specification["data"]) / ENCODERS
     return partial(encode_by, precision=specification["encoder_precision"], cache=cache)
@@ -74,13 +75,13 @@ def files_of(staging: Path, parts: Sequence[str] = PARTS) -> dict[str, bytes]:
 
 
 def write_files(staging: Path, files: Mapping[str, bytes]) -> None:
-    """Write files below a folder. Raises ValueError for a path that leads out of it."""
+    """Write files below a folder, durably. Raises ValueError for a path that leads out of it."""
     for name, body in files.items():
         path = (staging / name).resolve()
         if not path.is_relative_to(staging.resolve()):
             raise ValueError(f"{name!r} is not a path below the folder")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(body)
+        make_durable_directory(path.parent)
+        write_atomically(path, body)
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from index.encoding.encoder import load_encoder
 from index.encoding.precision import Precision
-from index.errors import DamagedFile
+from index.errors import DamagedFile, EncoderMismatch
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
 from index.learning.examples import Feedback, InContext, Showings, Solved
@@ -59,9 +59,21 @@ class Inputs:
     texts: tuple[SourceText, ...] = ()
 
 
-def encode_by(model: str, texts: Sequence[str], precision: Precision = "auto", cache: Path | None = None) -> Floats:
-    """Load an encoder and return unit vectors (len(texts), D) of queries."""
-    return load_encoder(model, precision, cache).encode_queries(texts)
+def encode_by(
+    model: str,
+    texts: Sequence[str],
+    precision: Precision = "auto",
+    cache: Path | None = None,
+    fingerprint: str | None = None,
+) -> Floats:
+    """Load an encoder and return unit vectors (len(texts), D) of queries.
+
+    fingerprint: of the encoder of the keys. Raises EncoderMismatch if the weights of this machine have another one.
+    """
+    encoder = load_encoder(model, precision, cache)
+    if fingerprint is not None and encoder.fingerprint != fingerprint:
+        raise EncoderMismatch("the collection was encoded with other weights than this machine has")
+    return encoder.encode_queries(texts)
 
 
 def load_inputs(

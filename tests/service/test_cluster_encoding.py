@@ -14,6 +14,7 @@ from index.encoding.documents import EncodedDocument, document_value
 from index.records import Key, KeyKind
 from service.documents import cluster_encoding, indexing
 from service.documents.packed_vectors import packed, unpacked
+from service.settings import Settings
 from tests.service.client import CollectionClient, create, opened
 
 COUNT = 9
@@ -96,6 +97,28 @@ def test_the_service_encodes_where_there_is_no_cluster(
 ) -> None:
     monkeypatch.setattr(indexing, "BULK", COUNT)
     assert ranking(shelf) == expected
+
+
+def test_the_service_encodes_where_the_process_ends_before_it_has_read_all_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = subprocess.Popen
+    monkeypatch.setattr(
+        cluster_encoding.subprocess, "Popen", lambda _command, **options: start([sys.executable, "-c", ""], **options)
+    )
+    with pytest.raises(cluster_encoding.ClusterFailed):
+        next(cluster_encoding.encoded_on_cluster(Settings(), "x", (), range(200_000), "documents", lambda: None))
+
+
+def test_a_silent_cluster_is_given_up(
+    program: Programs, shelf: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_encoding, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(cluster_encoding, "SILENT_SECONDS", 0.1)
+    program("time.sleep(600)")
+    with capture_logs() as log:
+        ranking(shelf)
+    assert [one["event"] for one in log] == ["encoded_by_the_service"]
 
 
 def test_a_deleted_document_does_not_come_back(program: Programs, shelf: CollectionClient, tmp_path: Path) -> None:

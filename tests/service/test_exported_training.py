@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from index.errors import EncoderMismatch
+from service.cluster import training
 from service.training import child_process
 from service.training.exported_state import write_files
+from service.training.inputs import encode_by
 from tests.service.client import CollectionClient, create, opened, runtime_of
 from tests.service.stored_models import stored_model
 from tests.service.training_processes import Spawn
@@ -106,6 +109,25 @@ def test_a_run_without_a_cluster_says_so(birds: CollectionClient) -> None:
     run = birds.train(**ASKED)
     assert run["status"] == "failed"
     assert run["error"]["code"] == "no_cluster"
+
+
+def test_the_folders_of_killed_fits_are_deleted_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with training._own_folder() as going:
+        left = going.parent / "left"
+        left.mkdir()
+        (left / "inputs").write_bytes(b"texts")
+        with training._own_folder() as own:
+            assert sorted(path for path in going.parent.iterdir() if path.is_dir()) == sorted([going, own])
+        assert not own.exists()
+    assert not going.exists()
+
+
+def test_weights_that_the_collection_was_not_encoded_with_are_refused() -> None:
+    with pytest.raises(EncoderMismatch):
+        encode_by("hashing", ["a wren"], fingerprint="another")
 
 
 @pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "model/../../outside"])

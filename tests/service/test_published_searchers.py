@@ -1,5 +1,6 @@
 """A new searcher starts from the file that another one has published, and not from a damaged or a foreign one."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,19 @@ from structlog.testing import capture_logs
 
 from benchmarks.postgres import PostgresServer
 from service.runtime import loader
+from service.runtime.first_start import OtherDatabase
 from service.searchers import published
 from service.searchers.document_part import DocumentPart, keep_part
-from service.searchers.published import file_of, start_from
+from service.searchers.published import Publisher, file_of, start_from
 from service.searchers.replica import Replica
 from service.searchers.searcher_app import create_searcher_app
 from service.searchers.searcher_runtime import SearcherRuntime
 from service.settings import Settings
-from tests.service.client import CollectionClient, opened
+from service.snapshots.archive import check_bytes
+from service.storage.database import DatabaseUnreachable
+from tests.service.client import CollectionClient, good, opened
 from tests.service.test_checksums import filled
-from tests.service.test_searchers import answers, caught_up, searcher_of
+from tests.service.test_searchers import answers, caught_up, searcher_of, until
 
 
 @pytest.fixture
@@ -54,7 +58,7 @@ def publish(client: TestClient) -> None:
     assert runtime.publisher is not None
     assert runtime.publisher.is_due
     runtime.publisher.publish(list(runtime.collections.values()))
-    runtime.publisher.close()
+    runtime.publisher.close(waits=True)
     assert not runtime.publisher.is_due
 
 
@@ -136,10 +140,111 @@ def test_a_file_that_cannot_be_written_stops_no_searcher(address: str, tmp_path:
             assert runtime.publisher is not None
             with capture_logs() as log:
                 runtime.publisher.publish(list(runtime.collections.values()))
-                runtime.publisher.close()
+                runtime.publisher.close(waits=True)
             assert "not_published" in [line["event"] for line in log]
             assert answers(one) == answers(writer)
             assert not (tmp_path / "one" / published.WORKING).exists()
+
+
+def test_a_searcher_follows_on_after_an_error_of_publishing(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path / "writer", database=address) as writer:
+        wood = filled(writer)
+        with searcher(tmp_path / "one", address, tmp_path / "g.tar") as one:
+            runtime, tried = searcher_of(one), []
+            monkeypatch.setattr(Publisher, "publish", lambda *_: tried.append(1) or 1 / 0)
+            runtime._kept_house_at = 0.0
+            until(lambda: tried)
+            wood.add({"id": "late", "text": "a late elm"})
+            caught_up(writer, one)
+            assert runtime.is_following
+
+
+def test_a_failed_file_is_not_tried_again_at_once(address: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "writer", database=address):
+        (tmp_path / "occupied").write_text("a file, where a folder is wanted")
+        with searcher(tmp_path / "one", address, tmp_path / "occupied" / "g.tar") as one:
+            publisher = searcher_of(one).publisher
+            assert publisher is not None
+            assert publisher.is_due
+            publisher.publish([])
+            assert not publisher.is_due
+
+
+def test_one_searcher_writes_the_file_at_a_time_and_a_left_draft_is_taken_over(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, draft = tmp_path / "g.tar", tmp_path / "g.tar.draft"
+    with opened(tmp_path / "writer", database=address) as writer:
+        filled(writer)
+        with searcher(tmp_path / "one", address, file) as one:
+            publisher = searcher_of(one).publisher
+            assert publisher is not None
+            draft.write_bytes(b"of another searcher")
+            assert not publisher.is_due
+            os.utime(draft, (0, 0))
+            assert publisher.is_due
+            publisher.publish(list(searcher_of(one).collections.values()))
+            publisher.close(waits=True)
+            assert not draft.exists()
+            check_bytes(file)
+
+
+def test_a_file_that_another_searcher_has_taken_over_is_not_finished(address: str, tmp_path: Path) -> None:
+    file, draft = tmp_path / "g.tar", tmp_path / "g.tar.draft"
+    with opened(tmp_path / "writer", database=address), searcher(tmp_path / "one", address, file) as one:
+        publisher = searcher_of(one).publisher
+        assert publisher is not None
+        descriptor, folder = publisher._begun_draft(), tmp_path / "copies"
+        folder.mkdir()
+        draft.unlink()
+        draft.write_bytes(b"of another searcher")
+        publisher._write(descriptor, folder)
+        assert not file.exists()
+        assert draft.read_bytes() == b"of another searcher"
+
+
+def test_a_searcher_that_started_from_a_file_answers_after_it_has_seen_the_database(
+    address: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "g.tar"
+    with opened(tmp_path / "writer", database=address) as writer:
+        filled(writer)
+        with searcher(tmp_path / "one", address, file) as one:
+            publish(one)
+    nobody = "postgresql+psycopg://nobody@127.0.0.1:1/nothing"
+    for _ in range(2):  # also the second time, when the directory has the copy
+        with pytest.raises(DatabaseUnreachable), searcher(tmp_path / "two", nobody, file):
+            pass
+    with searcher(tmp_path / "one", nobody, file) as one:
+        assert CollectionClient(one, "wood").search("elm", log=False)["hits"], "its copy has followed the database"
+
+
+def test_the_directory_of_a_service_gets_no_file(address: str, tmp_path: Path) -> None:
+    file = tmp_path / "g.tar"
+    with opened(tmp_path / "writer", database=address) as writer:
+        filled(writer)
+        with searcher(tmp_path / "one", address, file) as one:
+            publish(one)
+    before = sorted(path.name for path in (tmp_path / "writer").iterdir())
+    with pytest.raises(OtherDatabase), searcher(tmp_path / "writer", address, file):
+        pass
+    assert sorted(path.name for path in (tmp_path / "writer").iterdir()) == before
+    with opened(tmp_path / "writer", database=address) as writer:
+        assert CollectionClient(writer, "wood").search("elm")["hits"]
+
+
+def test_an_erasure_deletes_the_file(address: str, tmp_path: Path) -> None:
+    file = tmp_path / "g.tar"
+    with opened(tmp_path / "writer", database=address) as writer:
+        wood = filled(writer)
+        wood.search("elm", client_id="anna")
+        with searcher(tmp_path / "one", address, file) as one:
+            publish(one)
+            wood.ended_task(good(writer.post("/v1/erasures", json={"client": "anna"})))
+            caught_up(writer, one)
+            until(lambda: not file.exists())
 
 
 def test_each_part_of_the_documents_has_a_file_of_its_own(tmp_path: Path) -> None:
@@ -162,6 +267,7 @@ def test_a_partition_starts_from_the_file_of_its_part_alone(address: str, tmp_pa
             part = started("first", number)
             assert part.publisher is not None
             part.publisher.publish(list(part.collections.values()))
+            part.publisher.close(waits=True)
             part.close()
         counts = []
         for number in range(2):
