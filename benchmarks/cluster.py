@@ -12,7 +12,9 @@ import hashlib
 import os
 import random
 import tempfile
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -21,19 +23,23 @@ from typing import Any
 import httpx
 
 from benchmarks.cluster_keys import measure_keys
-from benchmarks.cluster_tables import encoding, keys, starts, training
+from benchmarks.cluster_tables import encoding, keys, scaling, starts, training
 from benchmarks.growth import parse_sizes
 from benchmarks.made_texts import document
 from benchmarks.postgres import SMALL, running_server
-from benchmarks.ray_process import cluster
+from benchmarks.ray_process import cluster, deployed, replicas_of
 from benchmarks.result_file import add_out, publish
-from benchmarks.searchers import process, ranking
+from benchmarks.searchers import process, ranking, searches
 from benchmarks.servers.http1 import HOST
+from benchmarks.servers.load import ask
 from benchmarks.service_process import COLLECTION, fill, processor_seconds
 
 SEED = 7
 QUERIES = 100
 JUDGED = 80
+LOADING = 16
+"""Clients that load a partition until it gets a second replica."""
+LOAD_SECONDS = 75.0
 WAYS = {"service": None, "1": 1, "2": 2}
 """Who encodes: the service, or a cluster with so many cores."""
 GIVEN = ("SOFTSEEK_RAY_ENCODERS", "SOFTSEEK_RAY_TRAINING", "SOFTSEEK_GENERATION_FILE")
@@ -56,8 +62,9 @@ def main() -> None:
         for one in figures["work"].values():
             one["equal"] = all(one[name] == expected[name] for name in ("rankings", "model"))
         figures["starts"] = started_twice(folder, server.database("starts"), options.start)
+        figures["scaling"] = scaled(folder, server.database("starts"))
         figures["keys"] = [measure_keys(folder, server.database(f"keys_{count}"), count) for count in options.keys]
-    print(encoding(figures), training(figures), starts(figures), keys(figures), sep="\n")
+    print(encoding(figures), training(figures), starts(figures), scaling(figures), keys(figures), sep="\n")
     publish(figures, [SEED], options.out)
 
 
@@ -157,6 +164,30 @@ def started_twice(folder: Path, address: str, documents: int) -> Figures:
                         time.sleep(0.2)
     found["bytes"] = file.stat().st_size
     found["equal"] = found.pop("answers_rows") == found.pop("answers_file")
+    return found
+
+
+def scaled(folder: Path, address: str) -> Figures:
+    """Load a partition that may have two replicas; return the seconds until it has them, and how its answers ended."""
+    queries = [f"lamp {at}" for at in range(QUERIES)]
+    found: Figures = {"clients": LOADING, "seconds": None}
+    with (
+        deployed(folder, address, "hashing", 1, "--most-replicas", "2"),
+        process(folder, "coordinator-scaling", "hashing", address, "--role", "coordinator") as (port, _),
+    ):
+        begun, done = time.monotonic(), threading.Event()
+
+        def watch() -> None:
+            while not done.wait(0.2):
+                if found["seconds"] is None and len(replicas_of(0)) == 2:
+                    found["seconds"] = time.monotonic() - begun
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        load = ask([port], searches(queries, 400_000), LOADING, LOAD_SECONDS)
+        done.set()
+        watching.join()
+    found["statuses"] = dict(Counter(str(one.status) for one in load.asked))
     return found
 
 

@@ -45,6 +45,14 @@ def starts(figures: Mapping[str, Any]) -> str:
     return table(titles, [row])
 
 
+def scaling(figures: Mapping[str, Any]) -> str:
+    """Return the row of a partition under load."""
+    found = figures["scaling"]
+    answers = ", ".join(f"{number(count)} with {status}" for status, count in sorted(found["statuses"].items()))
+    titles = ("clients", "seconds until the second replica", "answers meanwhile and after")
+    return table(titles, [(number(found["clients"]), significant(found["seconds"]), answers)])
+
+
 def keys(figures: Mapping[str, Any]) -> str:
     """Return a row for each number of keys and partitions."""
     rows = [

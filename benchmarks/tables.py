@@ -90,6 +90,7 @@ TABLES: dict[str, Renderer] = {
     "cluster.encoding": cluster.encoding,
     "cluster.training": cluster.training,
     "cluster.starts": cluster.starts,
+    "cluster.scaling": cluster.scaling,
     "cluster.keys": cluster.keys,
     "partitions.split": partitions.split,
     "partitions.rates": partitions.rates,
