@@ -88,7 +88,7 @@ def on_ray(documents: int, encoder: str) -> dict[str, Any]:
 
 
 @contextmanager
-def coordinator(folder: Path, address: str, encoder: str, count: int) -> Any:
+def coordinator(folder: Path, address: str, encoder: str | None, count: int) -> Any:
     """Yield the port of a coordinator over partitions on Ray."""
     with (
         deployed(folder, address, encoder, count),

@@ -20,11 +20,12 @@ END_SECONDS = 60
 
 @contextmanager
 def deployed(
-    folder: Path, address: str, encoder: str, partitions: int, *more: str
+    folder: Path, address: str, encoder: str | None, partitions: int, *more: str
 ) -> Iterator["subprocess.Popen[str]"]:
     """Run `deploy ray` from the moment that its partitions answer; SIGTERM ends it."""
     command = [*SOFTSEEK, "deploy", "ray", "--partitions", str(partitions), "--cpus", "0.1", "--json"]
-    environment = os.environ | {"SOFTSEEK_DATABASE": address, "SOFTSEEK_ENCODER": encoder}
+    environment = os.environ | {"SOFTSEEK_DATABASE": address}
+    environment |= {"SOFTSEEK_ENCODER": encoder} if encoder else {}
     log = folder / f"deploy-{partitions}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

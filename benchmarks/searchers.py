@@ -88,7 +88,7 @@ def main() -> None:
 
 @contextmanager
 def process(
-    folder: Path, name: str, encoder: str, database: str | None, *more: str
+    folder: Path, name: str, encoder: str | None, database: str | None, *more: str
 ) -> Iterator[tuple[int, ServiceProcess]]:
     """Yield the port of a service of one process, and its process."""
     options = ("--port", "0", "--workers", "1", *more)

@@ -4,21 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.training import child_process
-from tests.service.training_processes import Spawn, forking
+from tests.service.training_processes import Spawn, forked_runs, shared_forking
 
 
 @pytest.fixture(scope="session")
-def spawn_forked() -> Iterator[Spawn]:
+def spawn_forked() -> Spawn:
     """The function that forks training processes from one process, for all tests of this process."""
-    with forking() as spawn:
-        yield spawn
+    return shared_forking()
 
 
 @pytest.fixture(scope="module")
-def forked_training(spawn_forked: Spawn) -> Iterator[Spawn]:
-    """Training processes of a module's tests are forked, which saves each three seconds. Yields what starts others."""
-    spawn = child_process._spawn
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(child_process, "_spawn", spawn_forked)
-        yield spawn
+def forked_training() -> Iterator[Spawn]:
+    """Training processes of a module's tests are forked, which saves each five seconds. Yields what starts others."""
+    with forked_runs() as started:
+        yield started

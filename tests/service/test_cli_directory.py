@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -17,7 +18,9 @@ from typing import Any, Protocol
 import pytest
 
 from service.cli import main
-from tests.service.client import DEADLINE_SECONDS
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, opened
+
+pytestmark = pytest.mark.usefixtures("forked_training")
 
 ROOT = Path(__file__).parents[2]
 ANIMALS = (
@@ -125,25 +128,35 @@ def test_feedback_trains_a_model_that_is_listed_and_measured(run: Run, documents
     assert (shown.code, "model 1" in shown.out) == (0, True)
 
 
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with a document and a judgment for each animal."""
+    data = tmp_path_factory.mktemp("judged") / "data"
+    with opened(data) as client:
+        zoo = CollectionClient(client)
+        zoo.add(*({"id": name, "text": f"a {name} is an animal"} for name in ANIMALS))
+        judgments = [{"query": f"what is a {name}", "document_id": name, "rating": 2} for name in ANIMALS]
+        zoo.post("judgments", {"judgments": judgments})
+    return data
+
+
 @contextmanager
-def training(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `softseek train` in a separate process; yield when the run has started."""
+def training(judged: Path, directory: Path, moment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `softseek train` on a copy in a separate process; yield when the staging folder of the run has `moment`."""
+    shutil.copytree(judged, directory / "data")
     command = [sys.executable, "-c", "from service.cli import main; main()", "train", "--click-reading", "naive"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, cwd=directory, env=environment, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + DEADLINE_SECONDS
-        while not any((directory / "data" / "staging").glob("*/lock")):
+        while not any((directory / "data" / "staging").glob(f"*/{moment}")):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         yield process
 
 
 @pytest.mark.sqlite
-def test_the_next_train_command_resumes_the_run_of_a_killed_command(
-    run: Run, documents: Path, qrels: Path, tmp_path: Path
-) -> None:
-    assert run("ingest", documents).code == run("judgments", "import", qrels).code == 0
-    with training(tmp_path) as process:
+def test_the_next_train_command_resumes_the_run_of_a_killed_command(run: Run, judged: Path, tmp_path: Path) -> None:
+    with training(judged, tmp_path, "stderr.log") as process:
         process.kill()
     trained = run("train", "--seed", 5)
     assert trained.code == 0
@@ -154,11 +167,8 @@ def test_the_next_train_command_resumes_the_run_of_a_killed_command(
 
 
 @pytest.mark.sqlite
-def test_ctrl_c_cancels_the_run_of_a_command_without_a_server(
-    run: Run, documents: Path, qrels: Path, tmp_path: Path
-) -> None:
-    assert run("ingest", documents).code == run("judgments", "import", qrels).code == 0
-    with training(tmp_path) as process:
+def test_ctrl_c_cancels_the_run_of_a_command_without_a_server(run: Run, judged: Path, tmp_path: Path) -> None:
+    with training(judged, tmp_path, "lock") as process:
         process.send_signal(signal.SIGINT)
         assert process.wait(DEADLINE_SECONDS) == 130
     with closing(sqlite3.connect(tmp_path / "data" / "softseek.db")) as connection:

@@ -2,10 +2,12 @@
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.service.client import CollectionClient, opened
 from tests.service.test_cli import Fake, Run, fake, run
 
 pytestmark = pytest.mark.usefixtures("forked_training")
@@ -29,27 +31,34 @@ def test_training_runs_are_listed_with_who_started_them_and_what_is_missing(fake
     assert lines[3] == "every 24 hours from 50 new queries on: 37 new queries. Too few."
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with two trees and two logged queries."""
+    data = tmp_path_factory.mktemp("searched") / "data"
+    with opened(data) as client:
+        trees = CollectionClient(client)
+        trees.add(*({"id": tree, "title": tree.title(), "text": f"the {tree} is a tree"} for tree in ("oak", "pine")))
+        for query in ("tall tree", "tall tree", "old tree"):
+            trees.search(query)
+    return data
+
+
 @pytest.fixture
-def data(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[object, ...]:
-    """The option of a data directory with two trees and two logged queries."""
+def data(run: Run, searched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[object, ...]:
+    """The option of a copy of the directory `searched`."""
     monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
-    option = ("--data", tmp_path / "data")
-    trees = [{"id": tree, "title": tree.title(), "text": f"the {tree} is a tree"} for tree in ("oak", "pine")]
-    (tmp_path / "trees.ndjson").write_text("".join(json.dumps(one) + "\n" for one in trees))
-    assert run("ingest", tmp_path / "trees.ndjson", *option).code == 0
-    for query in ("tall tree", "tall tree", "old tree"):
-        assert run("search", query, *option).code == 0
-    return option
+    shutil.copytree(searched, tmp_path / "data")
+    return ("--data", tmp_path / "data")
 
 
 def test_a_model_is_made_from_the_documents_alone(run: Run, data: tuple[object, ...]) -> None:
-    ended = run("train", "--from-documents", "--json", *data)
+    ended = run("train", "--from-documents", *data)
     assert ended.code == 0, ended.err
-    record = json.loads(ended.out)
+    assert "own document" in ended.out
+    (record,) = json.loads(run("training-runs", "--json", *data).out)["training_runs"]
     assert (record["learn_from"], record["model_version"]) == ("documents", 1)
     shown = run("models", "show", "1", *data).out
     assert "documents" in shown
-    assert "own document" in run("train", "--from-documents", *data).out
     by_itself = run("collections", "set", "default", "--train-from-documents", "--json", *data)
     assert json.loads(by_itself.out)["settings"]["train_from_documents"] is True
 

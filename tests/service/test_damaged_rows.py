@@ -18,6 +18,7 @@ from service.cli import main
 from service.operations.health import diagnose
 from service.operations.row_checks import check_rows
 from service.runtime.model_repository import insert_alias_change
+from service.snapshots.state_repository import StoredState
 from service.storage.base import Base
 from service.storage.checksums import TABLES
 from service.storage.dialects import integrity
@@ -66,11 +67,7 @@ OUTSIDE = {
     "audit": "acts in the audit log",
 }  # fmt: skip
 """Row that belongs to no collection -> the name of the check."""
-CASES = [
-    (row, column)
-    for row in ROWS
-    for column in (*TABLES["keys" if row in KEYS else row].columns, "checksum")
-]  # fmt: skip
+CASES = [(row, column) for row in ROWS for column in (*TABLES["keys" if row in KEYS else row].columns, "checksum")]
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +78,34 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         add_pending(wood)
         add_administration(wood)
         yield client
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables_are_read_once() -> Iterator[None]:
+    """The state hash does not read the schema again for each of hundreds of checks: no damage changes it."""
+    read, kept = StoredState.of, dict[str, StoredState]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StoredState, "of", lambda one: kept.get("read") or kept.setdefault("read", read(one)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def filled_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the data directory of a service that has ended, with all kinds of rows of a collection."""
+    data = tmp_path_factory.mktemp("filled") / "data"
+    with opened(data) as client:
+        wood = filled(client)
+        good(client.put("/v1/aliases/forest", json={"collection": wood.name}))
+        add_other_rows(wood)
+        with runtime_of(client).database.write() as connection:
+            insert_alias_change(connection, 2, "champion", 0, 0, "by hand", False)
+    return data
+
+
+@pytest.fixture
+def data(filled_directory: Path, tmp_path: Path) -> Path:
+    """Return a copy of the data directory."""
+    return Path(shutil.copytree(filled_directory, tmp_path / "data"))
 
 
 def plain(client: TestClient) -> Any:
@@ -127,7 +152,8 @@ def test_a_flip_in_any_column_is_named(client: TestClient, row: str, column: str
         named = found.get(f"{KINDS.get(row, row)} of wood", "") + found.get("rows", "")
     assert "differ from their checksums: " in named or " of no collection: " in named, found
     assert "1 in all" in named
-    assert failing(client) == {}
+    if column == "checksum":  # the last column of the row: every flip was undone
+        assert failing(client) == {}
 
 
 def content_of(database: Path) -> list[tuple[int, int]]:
@@ -190,7 +216,6 @@ def test_200_flips_of_bytes_inside_the_content_of_the_file_are_found(tmp_path: P
         damaged[at + generator.randrange(length)] ^= generator.randrange(1, 256)
         (tmp_path / f"{number}.db").write_bytes(damaged)
         found.append(is_found(tmp_path / f"{number}.db"))
-        (tmp_path / f"{number}.db").unlink()
     assert found.count("") == 0
     assert found.count("checksums") == 200  # SQLite itself does not compare content
 
@@ -208,11 +233,10 @@ def test_200_flips_of_bytes_inside_the_content_of_the_file_are_found(tmp_path: P
         "UPDATE keys SET vector = x'00' WHERE document_row = 2 AND source IS NULL",
     ],
 )
-def test_damaged_vectors_of_a_sound_document_are_made_again(tmp_path: Path, damage: str) -> None:
-    with opened(tmp_path / "data") as client:
-        wood = filled(client)
-        before = wood.ranking("young tree")
-        vectors = stored_vectors(client)
+def test_damaged_vectors_of_a_sound_document_are_made_again(data: Path, damage: str) -> None:
+    with opened(data) as client:
+        wood = CollectionClient(client, "wood")
+        before, vectors = wood.ranking("young tree"), stored_vectors(client)
         with plain(client) as database:
             database.execute(damage)
         assert "documents of wood" in failing(client)
@@ -220,7 +244,7 @@ def test_damaged_vectors_of_a_sound_document_are_made_again(tmp_path: Path, dama
         assert failing(client) == {}
         assert stored_vectors(client) == vectors
         assert {id: logit for id, logit, _ in wood.ranking("young tree")} == {id: logit for id, logit, _ in before}
-    with opened(tmp_path / "data") as client:
+    with opened(data) as client:
         assert failing(client) == {}
 
 
@@ -235,14 +259,12 @@ def stored_vectors(client: TestClient) -> list[tuple[Any, ...]]:
         return sorted(database.execute(keys + on + " UNION ALL " + values + on).fetchall(), key=repr)
 
 
-def test_a_past_query_with_a_damaged_vector_is_encoded_again_from_its_sound_event(tmp_path: Path) -> None:
-    with opened(tmp_path / "data") as client:
-        before, vectors = filled(client).ranking("an old tree"), stored_vectors(client)
+def test_a_past_query_with_a_damaged_vector_is_encoded_again_from_its_sound_event(data: Path) -> None:
+    with opened(data) as client:
+        before, vectors = CollectionClient(client, "wood").ranking("an old tree"), stored_vectors(client)
         with plain(client) as database:
-            database.execute(
-                "UPDATE keys SET vector = zeroblob(length(vector)) WHERE source IS NOT NULL AND weight != 0"
-            )
-    with opened(tmp_path / "data") as client:
+            database.execute("UPDATE keys SET vector = zeroblob(length(vector)) WHERE source IS NOT NULL AND weight")
+    with opened(data) as client:
         wood = CollectionClient(client, "wood")
         assert wood.ranking("an old tree") != before
         assert failing(client) == {"memory of wood": "differ from their checksums: oak, elm; 2 in all"}
@@ -271,12 +293,8 @@ def test_a_past_query_with_a_damaged_vector_is_encoded_again_from_its_sound_even
         ("UPDATE alias_changes SET to_version = 3", "promotions"),
     ],
 )
-def test_what_is_lost_is_named_until_it_is_replaced(tmp_path: Path, damage: str, kind: str) -> None:
-    with opened(tmp_path / "data") as client:
-        wood = filled(client)
-        add_other_rows(wood)
-        with runtime_of(client).database.write() as connection:
-            insert_alias_change(connection, 2, "champion", 0, 0, "by hand", False)
+def test_what_is_lost_is_named_until_it_is_replaced(data: Path, damage: str, kind: str) -> None:
+    with opened(data) as client:
         with plain(client) as database:
             database.execute(damage)
         assert "1 in all" in failing(client)[f"{kind} of wood"]
@@ -291,8 +309,7 @@ def test_a_repair_says_what_to_do_about_rows_of_no_collection_and_leaves_them(cl
     with plain(client) as database:
         database.execute(f'UPDATE "{row}" SET checksum = checksum + 1 WHERE {ROWS[row]}')
         try:
-            before = database.execute(f'SELECT {names} FROM "{row}"').fetchall()
-            found = failing(client, repair=True)
+            before, found = database.execute(f'SELECT {names} FROM "{row}"').fetchall(), failing(client, repair=True)
             assert set(found) == {OUTSIDE[row], f"repair of the {OUTSIDE[row]}"}
             name = ROWS[row].split(" = ")[1].strip("'")
             lost = f"what they were is lost: {name}; 1 in all; "
@@ -303,12 +320,10 @@ def test_a_repair_says_what_to_do_about_rows_of_no_collection_and_leaves_them(cl
     assert failing(client) == {}
 
 
-def test_the_key_and_the_alias_are_sound_again_as_the_repair_says(tmp_path: Path) -> None:
-    with opened(tmp_path / "data") as client:
-        wood = filled(client)
-        keys = Keys.first(client)
+def test_the_key_and_the_alias_are_sound_again_as_the_repair_says(data: Path) -> None:
+    with opened(data) as client:
+        wood, keys = CollectionClient(client, "wood"), Keys.first(client)
         scoped = keys.make("search")
-        good(keys.act("PUT", "/v1/aliases/forest", {"collection": wood.name}))
         with plain(client) as database:
             database.execute("UPDATE api_keys SET scopes = '[\"admin\"]' WHERE id = ?", (scoped["id"],))
             database.execute("UPDATE collection_aliases SET collection = 'default'")
@@ -335,25 +350,23 @@ def test_the_key_and_the_alias_are_sound_again_as_the_repair_says(tmp_path: Path
     ],
 )
 def test_the_command_names_a_damaged_row_also_if_it_keeps_the_directory_from_opening(
-    tmp_path: Path, damage: str, check: str, capsys: pytest.CaptureFixture[str]
+    data: Path, damage: str, check: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with opened(tmp_path / "data") as client:
-        good(client.put("/v1/aliases/forest", json={"collection": filled(client).name}))
-        with plain(client) as database:
-            database.execute(damage)
-    shutil.rmtree(tmp_path / "data" / "indexes")
+    with closing(sqlite3.connect(data / "softseek.db", isolation_level=None)) as database:
+        database.execute(damage)
+    shutil.rmtree(data / "indexes")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOFTSEEK_ENCODER", "hashing")
         with pytest.raises(SystemExit):
-            main(["doctor", "--data", str(tmp_path / "data"), "--json"])
+            main(["doctor", "--data", str(data), "--json"])
     checks = {one["name"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
     assert not checks[check]["ok"]
     assert "1 in all" in checks[check]["detail"]
 
 
-def test_a_document_with_damaged_text_and_vectors_keeps_its_vectors_until_it_is_posted_again(tmp_path: Path) -> None:
-    with opened(tmp_path / "data") as client:
-        wood = filled(client)
+def test_a_document_with_damaged_text_and_vectors_keeps_its_vectors_until_it_is_posted_again(data: Path) -> None:
+    with opened(data) as client:
+        wood = CollectionClient(client, "wood")
         with plain(client) as database:
             database.execute("UPDATE documents SET text = 'a yound elm' WHERE id = 'elm'")
             database.execute("UPDATE keys SET span_end = 99 WHERE document_row = 2 AND source IS NULL")
@@ -366,9 +379,8 @@ def test_a_document_with_damaged_text_and_vectors_keeps_its_vectors_until_it_is_
         assert failing(client) == {}
 
 
-def test_an_event_that_is_damaged_does_not_give_its_text_to_memory(tmp_path: Path) -> None:
-    with opened(tmp_path / "data") as client:
-        filled(client)
+def test_an_event_that_is_damaged_does_not_give_its_text_to_memory(data: Path) -> None:
+    with opened(data) as client:
         with plain(client) as database:
             database.execute("UPDATE events SET query_text = 'Odd tree'")
             database.execute("UPDATE keys SET vector = zeroblob(length(vector)) WHERE event_id = 1")

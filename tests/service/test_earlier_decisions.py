@@ -13,8 +13,8 @@ QUICK = {"promote": "never", "budget_seconds": 1}
 
 pytestmark = pytest.mark.usefixtures("forked_training")
 
-HERBS = "basil oregano thyme rosemary sage parsley dill mint chives fennel lovage sorrel chervil borage hyssop".split()
-FLOWERS = "tulip daisy lily rose violet iris poppy aster dahlia peony lotus orchid pansy lilac jasmine".split()
+HERBS = "basil oregano thyme rosemary sage parsley dill mint chives fennel lovage sorrel".split()
+FLOWERS = "tulip daisy lily rose violet iris poppy aster dahlia peony".split()
 
 
 def lineage(run: str, **facts: Any) -> dict[str, Any]:
@@ -36,11 +36,12 @@ def test_decisions_are_counted_until_the_champion_changes(tmp_path: Path) -> Non
         wood.add(*({"id": name, "text": f"{name} is number {at}"} for at, name in enumerate(names)))
         wood.post("judgments", {"judgments": [{"query": n, "document_id": n, "rating": 4} for n in names]})
         seen = []
-        for seed in (0, 0, 1):
+        for seed in (0, 1):
             decision = wood.train(seed=seed, **QUICK)["decision"]
             seen.append((decision["earlier_decisions"], decision["level"]))
-        assert seen == [(0, 0.05), (0, 0.05), (1, round(level(1), 8))]
+        assert seen == [(0, 0.05), (1, round(level(1), 8))]
         client.put(f"{wood.path}/models/aliases/champion", json={"version": 1, "force": True}).raise_for_status()
         assert wood.train(seed=0, **QUICK)["decision"]["earlier_decisions"] == 0
         client.post(f"{wood.path}/models/aliases/champion/rollback").raise_for_status()
-        assert wood.train(seed=2, **QUICK)["decision"]["earlier_decisions"] == 2
+        repeated = wood.train(seed=1, **QUICK)["decision"]
+        assert (repeated["earlier_decisions"], repeated["level"]) == seen[1], "a repeated run does not count again"

@@ -63,6 +63,7 @@ SEARCHES: list[dict[str, Any]] = [
     {"q": "old elm", "explain": "matrix", "mode": "words"},
 ]
 VOLATILE = {"query_id", "took_ms", "timings_ms"}
+Partitioned = tuple[TestClient, list[LocalPartition]]
 
 
 @pytest.fixture
@@ -75,6 +76,36 @@ def writer(address: str, tmp_path: Path) -> Iterator[TestClient]:
     with opened(tmp_path / "writer", database=address) as client:
         create(client, "wood", **SETTINGS).add(*DOCUMENTS)
         yield client
+
+
+@pytest.fixture(scope="module")
+def shared_address(postgres_server: PostgresServer) -> str:
+    return postgres_server.database(f"shared-{uuid4().hex[:8]}")
+
+
+@pytest.fixture(scope="module")
+def shared_writer(shared_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A writer for the tests that leave its documents and settings as they were."""
+    with opened(tmp_path_factory.mktemp("shared") / "writer", database=shared_address) as client:
+        create(client, "wood", **SETTINGS).add(*DOCUMENTS)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shared_two(
+    shared_writer: TestClient, shared_address: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Partitioned]:
+    with partitioned(tmp_path_factory.mktemp("two"), shared_address, 2) as found:
+        yield found
+
+
+@pytest.fixture
+def two(shared_writer: TestClient, shared_two: Partitioned) -> Partitioned:
+    """A coordinator of two partitions of the shared writer. Both are there and follow it when a test begins."""
+    client, partitions = shared_two
+    until(lambda: client.get("/readyz").json().get("partitions_away") == 0)
+    caught_up(shared_writer, client, partitions)
+    return shared_two
 
 
 def answers(client: TestClient, searches: list[dict[str, Any]] = SEARCHES) -> list[Any]:
@@ -143,19 +174,19 @@ def test_a_coordinator_follows_every_change(writer: TestClient, address: str, tm
         until(lambda: all("wood" not in one.runtime.collections for one in partitions))
 
 
-def test_a_search_sees_the_state_of_its_watermark(writer: TestClient, address: str, tmp_path: Path) -> None:
-    wood = CollectionClient(writer, "wood")
-    with partitioned(tmp_path, address, 2) as (client, _):
-        for n in range(5):
-            put = writer.put(f"{wood.path}/documents/quick-{n}", json={"text": f"quick fox {n}"})
-            header = {HEADER: put.headers[HEADER]}
-            found = client.post(f"{wood.path}/search", json={"q": f"quick fox {n}"}, headers=header)
-            assert f"quick-{n}" in [hit["id"] for hit in good(found)["hits"]]
+def test_a_search_sees_the_state_of_its_watermark(shared_writer: TestClient, two: Partitioned) -> None:
+    wood, (client, _) = CollectionClient(shared_writer, "wood"), two
+    for n in range(5):
+        put = shared_writer.put(f"{wood.path}/documents/quick-{n}", json={"text": f"quick fox {n}"})
+        header = {HEADER: put.headers[HEADER]}
+        found = client.post(f"{wood.path}/search", json={"q": f"quick fox {n}"}, headers=header)
+        assert f"quick-{n}" in [hit["id"] for hit in good(found)["hits"]]
+        assert shared_writer.delete(f"{wood.path}/documents/quick-{n}").status_code == 204
 
 
-def test_an_answer_says_which_share_is_missing(writer: TestClient, address: str, tmp_path: Path) -> None:
-    with partitioned(tmp_path, address, 4) as (client, partitions):
-        caught_up(writer, client, partitions)
+def test_an_answer_says_which_share_is_missing(shared_writer: TestClient, shared_address: str, tmp_path: Path) -> None:
+    with partitioned(tmp_path, shared_address, 4) as (client, partitions):
+        caught_up(shared_writer, client, partitions)
         whole = answers(client, [{"q": "old", "limit": 50}])[0]
         partitions[2].is_away = True
         found = answers(client, [{"q": "old", "limit": 50}])[0]
@@ -167,9 +198,11 @@ def test_an_answer_says_which_share_is_missing(writer: TestClient, address: str,
         until(lambda: answers(client, [{"q": "old", "limit": 50}])[0] == whole)
 
 
-def test_a_setting_refuses_searches_without_all_partitions(writer: TestClient, address: str, tmp_path: Path) -> None:
-    with partitioned(tmp_path, address, 2, answers_partially=False) as (client, partitions):
-        caught_up(writer, client, partitions)
+def test_a_setting_refuses_searches_without_all_partitions(
+    shared_writer: TestClient, shared_address: str, tmp_path: Path
+) -> None:
+    with partitioned(tmp_path, shared_address, 2, answers_partially=False) as (client, partitions):
+        caught_up(shared_writer, client, partitions)
         assert len(answers(client)) == len(SEARCHES)
         partitions[0].is_away = True
         answer = client.post("/v1/collections/wood/search", json={"q": "old"})
@@ -177,70 +210,70 @@ def test_a_setting_refuses_searches_without_all_partitions(writer: TestClient, a
         assert answer.headers["Retry-After"] == "1"
 
 
-def test_all_partitions_away_is_no_answer(writer: TestClient, address: str, tmp_path: Path) -> None:
-    with partitioned(tmp_path, address, 2) as (client, partitions):
-        caught_up(writer, client, partitions)
-        for one in partitions:
-            one.is_away = True
-        assert client.get("/readyz").json()["partitions_away"] == 0
-        assert problem(client.post("/v1/collections/wood/search", json={"q": "old"}), 503, "partitions_away")
-        problem(client.get("/readyz"), 503, "partitions_away")
-        assert "softseek_searcher_partitions_away 2\n" in client.get("/metrics").text
-        for one in partitions:
-            one.is_away = False
-        until(lambda: client.get("/readyz").status_code == 200)
+def test_all_partitions_away_is_no_answer(two: Partitioned) -> None:
+    client, partitions = two
+    for one in partitions:
+        one.is_away = True
+    assert client.get("/readyz").json()["partitions_away"] == 0
+    assert problem(client.post("/v1/collections/wood/search", json={"q": "old"}), 503, "partitions_away")
+    problem(client.get("/readyz"), 503, "partitions_away")
+    assert "softseek_searcher_partitions_away 2\n" in client.get("/metrics").text
+    for one in partitions:
+        one.is_away = False
+    until(lambda: client.get("/readyz").status_code == 200)
 
 
 def test_a_partition_that_loses_only_the_counts_of_words_is_missing_too(
-    writer: TestClient, address: str, tmp_path: Path
+    shared_writer: TestClient, two: Partitioned
 ) -> None:
-    with partitioned(tmp_path, address, 2) as (client, partitions):
-        caught_up(writer, client, partitions)
-        answers(client, [{"q": "garden"}])
-        partitions[1].refused = {"frequencies"}
-        found = answers(client, [{"q": "old"}])[0]
-        assert found["degraded"] == ["partition_away"]
-        partitions[1].refused = set()
-        until(lambda: answers(client) == answers(writer))
+    client, partitions = two
+    answers(client, [{"q": "garden"}])
+    partitions[1].refused = {"frequencies"}
+    found = answers(client, [{"q": "old"}])[0]
+    assert found["degraded"] == ["partition_away"]
+    partitions[1].refused = set()
+    until(lambda: answers(client) == answers(shared_writer))
 
 
-def test_a_pinned_document_of_a_partition_that_goes_away_is_no_pin(
-    writer: TestClient, address: str, tmp_path: Path
+def test_a_pinned_document_of_a_partition_that_goes_away_is_no_pin(shared_writer: TestClient, two: Partitioned) -> None:
+    client, partitions = two
+    path, pin = "/v1/collections/wood/rules/r", {"id": "tree-05", "position": 1}
+    assert shared_writer.put(path, json={"query": {"contains": "old"}, "pin": [pin]}).is_success
+    caught_up(shared_writer, client, partitions)
+    assert answers(client, [{"q": "old"}])[0]["hits"][0]["id"] == "tree-05"
+    with runtime_of(shared_writer).database.read() as connection:
+        row = connection.exec_driver_sql("SELECT \"row\" FROM documents WHERE id = 'tree-05'").scalar()
+    partitions[row % 2].refused = {"nominate", "evidence_of"}
+    found = answers(client, [{"q": "old"}])[0]
+    partitions[row % 2].refused = set()
+    assert shared_writer.delete(path).is_success
+    assert found["degraded"] == ["partition_away"]
+    logits = [hit["logit"] for hit in found["hits"]]
+    assert logits == sorted(logits, reverse=True), "a neighbour is at the position of the pin"
+    assert len(logits) == 10
+
+
+def test_partitions_of_another_deployment_are_away(
+    shared_writer: TestClient, two: Partitioned, shared_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rule = {"query": {"contains": "old"}, "pin": [{"id": "tree-05", "position": 1}]}
-    assert writer.put("/v1/collections/wood/rules/r", json=rule).is_success
-    with partitioned(tmp_path, address, 2) as (client, partitions):
-        caught_up(writer, client, partitions)
-        assert answers(client, [{"q": "old"}])[0]["hits"][0]["id"] == "tree-05"
-        with runtime_of(writer).database.read() as connection:
-            row = connection.exec_driver_sql("SELECT \"row\" FROM documents WHERE id = 'tree-05'").scalar()
-        partitions[row % 2].refused = {"nominate", "evidence_of"}
-        found = answers(client, [{"q": "old"}])[0]
-        assert found["degraded"] == ["partition_away"]
-        logits = [hit["logit"] for hit in found["hits"]]
-        assert logits == sorted(logits, reverse=True), "a neighbour is at the position of the pin"
-        assert len(logits) == 10
-
-
-def test_partitions_of_another_deployment_are_away(writer: TestClient, address: str, tmp_path: Path) -> None:
-    with (
-        partitioned(tmp_path / "two", address, 2) as (client, partitions),
-        partitioned(tmp_path / "three", address, 3) as (_, others),
-    ):
-        caught_up(writer, client, [*partitions, *others])
+    with partitioned(tmp_path, shared_address, 3) as (_, others):
+        client, _ = two
+        caught_up(shared_writer, client, others)
         runtime = runtime_of(client)
         assert isinstance(runtime, CoordinatorRuntime)
-        runtime.answer_search = Coordinator(runtime, Calls(others[:2], answers_partially=True)).answer
+        calls = Calls(others[:2], answers_partially=True)
+        monkeypatch.setattr(runtime, "answer_search", Coordinator(runtime, calls).answer)
         answer = client.post("/v1/collections/wood/search", json={"q": "old"})
         assert problem(answer, 503, "partitions_away")
 
 
-def test_a_directory_keeps_its_part(writer: TestClient, address: str, tmp_path: Path) -> None:
-    with partitioned(tmp_path, address, 2):
+@pytest.mark.usefixtures("shared_writer")
+def test_a_directory_keeps_its_part(shared_address: str, tmp_path: Path) -> None:
+    with partitioned(tmp_path, shared_address, 2):
         pass
     for folder, part in (("coordinator of 2", None), ("0 of 2", DocumentPart(1, 2)), ("1 of 2", DocumentPart(1, 3))):
         with pytest.raises(OtherDatabase):
-            SearcherRuntime.open(settings_of(tmp_path / folder, address), part=part)
+            SearcherRuntime.open(settings_of(tmp_path / folder, shared_address), part=part)
 
 
 class Silent:
@@ -323,21 +356,20 @@ class Echo:
         return ThreadAnswer(future)
 
 
-def test_bad_input_is_refused_before_a_partition_is_asked(writer: TestClient, address: str, tmp_path: Path) -> None:
-    with partitioned(tmp_path, address, 2) as (client, partitions):
-        caught_up(writer, client, partitions)
-        answers(client, [{"q": "old"}])
-        for one in partitions:
-            one.asked.clear()
-        path = "/v1/collections/wood/search"
-        assert problem(client.post(path, json={"q": "old", "filter": "colour = "}), 422, "invalid_filter")
-        assert problem(client.post(path, json={"q": "old", "facets": ["x"]}), 422, "field_not_filterable")
-        assert problem(client.post(path, json={"q": "old", "model": 9}), 404, "model_not_found")
-        recommended = client.post("/v1/collections/wood/recommend", json={"like": ["tree-01"]})
-        assert problem(recommended, 501, "not_in_partitions")
-        put = client.put("/v1/collections/wood/documents/x", json={"text": "x"})
-        assert problem(put, 421, "not_the_writer")
-        assert not any(one.asked for one in partitions)
+def test_bad_input_is_refused_before_a_partition_is_asked(two: Partitioned) -> None:
+    client, partitions = two
+    answers(client, [{"q": "old"}])
+    for one in partitions:
+        one.asked.clear()
+    path = "/v1/collections/wood/search"
+    assert problem(client.post(path, json={"q": "old", "filter": "colour = "}), 422, "invalid_filter")
+    assert problem(client.post(path, json={"q": "old", "facets": ["x"]}), 422, "field_not_filterable")
+    assert problem(client.post(path, json={"q": "old", "model": 9}), 404, "model_not_found")
+    recommended = client.post("/v1/collections/wood/recommend", json={"like": ["tree-01"]})
+    assert problem(recommended, 501, "not_in_partitions")
+    put = client.put("/v1/collections/wood/documents/x", json={"text": "x"})
+    assert problem(put, 421, "not_the_writer")
+    assert not any(one.asked for one in partitions)
 
 
 def test_the_filter_of_a_key_holds_in_every_partition(writer: TestClient, address: str, tmp_path: Path) -> None:
@@ -358,16 +390,11 @@ def test_the_filter_of_a_key_holds_in_every_partition(writer: TestClient, addres
         assert client.post(path, json=search).status_code == 401
 
 
-def test_a_click_on_an_impression_of_a_coordinator_is_accepted(
-    writer: TestClient, address: str, tmp_path: Path
-) -> None:
-    wood = CollectionClient(writer, "wood")
-    with partitioned(tmp_path, address, 2) as (client, partitions):
-        caught_up(writer, client, partitions)
-        found = good(client.post(f"{wood.path}/search", json={"q": "old elm", "client_id": "a"}))
-        runtime_of(client).impressions.flush()
-        last = found["hits"][-1]["id"]
-        wood.act(last, query_id=found["query_id"], client_id="a")
-        caught_up(writer, client, partitions)
-        assert answers(client) == answers(writer)
-        assert good(client.get("/readyz"))["partitions"] == 2
+def test_a_click_on_an_impression_of_a_coordinator_is_accepted(shared_writer: TestClient, two: Partitioned) -> None:
+    wood, (client, partitions) = CollectionClient(shared_writer, "wood"), two
+    found = good(client.post(f"{wood.path}/search", json={"q": "old elm", "client_id": "a"}))
+    runtime_of(client).impressions.flush()
+    wood.act(found["hits"][-1]["id"], query_id=found["query_id"], client_id="a")
+    caught_up(shared_writer, client, partitions)
+    assert answers(client) == answers(shared_writer)
+    assert good(client.get("/readyz"))["partitions"] == 2

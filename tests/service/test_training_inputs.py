@@ -109,6 +109,20 @@ def test_inputs_without_a_manifest_are_gathered_again(wood: CollectionClient, tm
     )
 
 
+@pytest.mark.parametrize("name", ["arrays.npz", "texts.json", "index/keys-1.f32"])
+def test_damaged_inputs_are_gathered_again(wood: CollectionClient, tmp_path: Path, name: str) -> None:
+    file = written(wood, tmp_path / "inputs") / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(DamagedFile):
+        read_inputs(tmp_path / "inputs")
+    again = load_inputs(tmp_path / "inputs", runtime_of(wood.client).database, wood.id)
+    intact = read_inputs(written(wood, tmp_path / "intact"))
+    assert [plain(one) for one in again.feedback] == [plain(one) for one in intact.feedback] != []
+    assert again.generation.keys.tobytes() == intact.generation.keys.tobytes()
+
+
 def test_complete_inputs_are_not_gathered_again(wood: CollectionClient, tmp_path: Path) -> None:
     directory = written(wood, tmp_path / "inputs")
     before = load_inputs(directory, runtime_of(wood.client).database, wood.id)
@@ -129,11 +143,10 @@ def test_a_budget_out_of_range_is_refused(wood: CollectionClient, budget: Any) -
 
 
 def test_a_larger_budget_allows_more_trials_and_the_record_lists_them(client: TestClient) -> None:
-    names = [f"tree{at}" for at in range(60)]
+    names = [f"tree{at}" for at in range(40)]
     wood = create(client, "budgets")
     wood.add(*({"id": name, "text": f"{name} leaf"} for name in names))
-    for name in names:
-        wood.judge(name, name, 4)
+    wood.post("judgments", {"judgments": [{"query": name, "document_id": name, "rating": 4} for name in names]})
     small, usual = wood.train(budget_seconds=1, promote="never"), wood.train(promote="never")
     assert (small["budget_seconds"], usual["budget_seconds"]) == (1, 45)
     tried = [run["report"]["recipe"]["validation_ndcg"].keys() for run in (small, usual)]

@@ -13,14 +13,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from service.training.__main__ import ORPHANED
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, ended, good, opened, runtime_of
 from tests.service.stored_models import stored_model
+from tests.service.training_processes import Spawn
 
 ROOT = Path(__file__).parents[2]
 HERBS = (
@@ -34,7 +37,8 @@ ASKED = {"seed": 7, "click_reading": "naive"}
 FIRST_TRIAL = "journal/*.json"
 
 pytestmark = pytest.mark.usefixtures("forked_training")
-linux = pytest.mark.skipif(not Path("/proc/locks").is_file(), reason="reads processes from /proc")
+LOCKS = Path("/proc/locks")
+linux = pytest.mark.skipif(not LOCKS.is_file(), reason="reads processes from /proc")
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +122,12 @@ def model_bits(data: Path, version: int = 1) -> str:
     return hashlib.sha256(stored_model(data, version)["head.safetensors"]).hexdigest()
 
 
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
 def phases(run: dict[str, Any]) -> list[str]:
     return [step["phase"] for step in run["steps"]]
 
@@ -135,7 +145,7 @@ def finish(data: Path, first: Callable[[CollectionClient], Any] = lambda _: None
 # --- The process is killed ---
 
 
-@pytest.mark.parametrize("moment", ["lock", "inputs/*", "inputs/manifest.json", FIRST_TRIAL])
+@pytest.mark.parametrize("moment", ["inputs/*", FIRST_TRIAL])
 def test_a_killed_process_is_restarted_and_makes_the_same_model(
     untrained: Path, finished: Path, tmp_path: Path, moment: str
 ) -> None:
@@ -184,38 +194,68 @@ def test_a_process_that_fails_is_not_restarted(disturbed: Path) -> None:
 # --- The service ends ---
 
 
-def test_a_run_is_resumed_after_a_restart_and_makes_the_same_model(disturbed: Path, finished: Path) -> None:
-    before = json.loads(the_run(disturbed)["steps"])
-    run = finish(disturbed)
+@dataclass(frozen=True)
+class Resumed:
+    """A run that was resumed after a restart, while the process before it had the lock and feedback changed."""
+
+    data: Path
+    before: list[dict[str, Any]]
+    """The steps until the restart."""
+    run: dict[str, Any]
+    waited: bool
+    """Whether its process was seen waiting for the lock. It is not looked for without /proc."""
+
+
+@pytest.fixture(scope="module")
+def resumed(stopped: Path, tmp_path_factory: pytest.TempPathFactory) -> Resumed:
+    data = copied(stopped, tmp_path_factory.mktemp("resumed"))
+    before = json.loads(the_run(data)["steps"])
+    with (staged(data) / "lock").open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # like the process of a killed service
+
+        def later(herbs: CollectionClient) -> None:
+            wrong = [{"query": herb, "document_id": f"{herb}-1", "rating": 4} for herb in HERBS]
+            herbs.post("judgments", {"judgments": wrong + [judgment(herb) | {"rating": 0} for herb in HERBS]})
+            assert herbs.client.delete(f"{herbs.path}/documents/valerian").status_code == 204
+            good(herbs.client.put(herbs.path, json={"attention": {"heads": 2}}))
+            (child,) = until(lambda: list(runtime_of(herbs.client).training.children.values()))
+            if LOCKS.is_file():
+                until(lambda: waits_for_lock(child.pid))
+            fcntl.flock(held, fcntl.LOCK_UN)
+
+        run = finish(data, first=later)
+    return Resumed(data, before, run, LOCKS.is_file())
+
+
+def waits_for_lock(pid: int) -> bool:
+    return re.search(rf"-> FLOCK +ADVISORY +WRITE {pid} ", LOCKS.read_text()) is not None
+
+
+def test_a_run_is_resumed_after_a_restart_and_makes_the_same_model(resumed: Resumed, finished: Path) -> None:
+    run, before = resumed.run, resumed.before
     assert (run["status"], run["resumptions"]) == ("succeeded", 0)  # an orderly stop does not count as a resumption
     assert run["steps"][: len(before)] == before
     assert "resumed" in phases(run)[len(before) :]
     assert run["click_reading"] == run["report"]["recipe"]["reading"] == "naive"
-    assert model_bits(disturbed) == model_bits(finished)
-    assert not any((disturbed / "staging").iterdir())
+    assert model_bits(resumed.data) == model_bits(finished)
+    assert not any((resumed.data / "staging").iterdir())
 
 
-def test_a_resumed_run_does_not_see_later_changes(disturbed: Path, finished: Path) -> None:
-    def later(herbs: CollectionClient) -> None:
-        wrong = [{"query": herb, "document_id": f"{herb}-1", "rating": 4} for herb in HERBS]
-        herbs.post("judgments", {"judgments": wrong + [judgment(herb) | {"rating": 0} for herb in HERBS]})
-        assert herbs.client.delete(f"{herbs.path}/documents/valerian").status_code == 204
-        good(herbs.client.put(herbs.path, json={"attention": {"heads": 2}}))
-
-    run = finish(disturbed, first=later)
-    assert run["status"] == "succeeded"
-    assert sum(run["report"]["queries"].values()) == len(HERBS)
-    assert model_bits(disturbed) == model_bits(finished)
+def test_a_resumed_run_does_not_see_later_changes(resumed: Resumed, finished: Path) -> None:
+    assert sum(resumed.run["report"]["queries"].values()) == len(HERBS)
+    assert model_bits(resumed.data) == model_bits(finished)
 
 
-@pytest.mark.parametrize(
-    "name", ["inputs/arrays.npz", "inputs/texts.json", "inputs/index/keys-1.f32", "journal/*.safetensors"]
-)
-def test_damaged_staging_files_are_made_again(disturbed: Path, finished: Path, name: str) -> None:
-    damaged = min(staged(disturbed).glob(name))
-    content = bytearray(damaged.read_bytes())
-    content[len(content) // 2] ^= 1
-    damaged.write_bytes(content)
+@linux
+def test_a_process_waits_for_the_end_of_its_predecessor(resumed: Resumed) -> None:
+    assert resumed.waited
+    assert resumed.run["status"] == "succeeded"
+
+
+def test_damaged_staging_files_are_made_again(disturbed: Path, finished: Path) -> None:
+    """tests/service/test_training_inputs.py damages each of the inputs."""
+    for name in ("inputs/index/keys-1.f32", "journal/*.safetensors"):
+        flip_a_bit(min(staged(disturbed).glob(name)))
     assert finish(disturbed)["status"] == "succeeded"
     assert model_bits(disturbed) == model_bits(finished)
 
@@ -259,21 +299,6 @@ def test_a_run_ends_with_its_collection(disturbed: Path) -> None:
         assert not any(runtime.staging.iterdir())
 
 
-@linux
-def test_a_process_waits_for_the_end_of_its_predecessor(disturbed: Path, finished: Path) -> None:
-    with (staged(disturbed) / "lock").open("wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # like the process of a killed service
-
-        def wait(herbs: CollectionClient) -> None:
-            (child,) = until(lambda: list(runtime_of(herbs.client).training.children.values()))
-            waiting = re.compile(rf"-> FLOCK +ADVISORY +WRITE {child.pid} ")
-            until(lambda: waiting.search(Path("/proc/locks").read_text()))
-            fcntl.flock(held, fcntl.LOCK_UN)
-
-        assert finish(disturbed, first=wait)["status"] == "succeeded"
-    assert model_bits(disturbed) == model_bits(finished)
-
-
 @contextmanager
 def served(data: Path) -> Iterator[tuple[httpx.Client, "subprocess.Popen[str]"]]:
     """A service in a process of its own, which is killed at the end."""
@@ -297,27 +322,28 @@ def test_a_killed_service_resumes_its_run_at_the_next_start(untrained: Path, fin
     with served(data) as (client, process):
         run_id = good(client.post(runs, json=ASKED))["id"]
         until(lambda: any((data / "staging" / run_id).glob(FIRST_TRIAL)))
+        children = children_of(process.pid)
         process.kill()
         process.wait()
-    with served(data) as (client, _):
-        assert client.get("/readyz").status_code == 200
-        run = ended(lambda: good(client.get(f"{runs}/{run_id}")))
+    assert bool(children) == LOCKS.is_file()
+    until(lambda: not any(alive(pid) for pid in children))
+    assert the_run(data)["status"] == "processing"
+    run = finish(data, first=lambda herbs: good(herbs.client.get("/readyz")))
     assert (run["status"], run["resumptions"]) == ("succeeded", 1)
     assert "resumed" in phases(run)
     assert model_bits(data) == model_bits(finished)
 
 
 @linux
-def test_the_training_process_ends_with_the_service(untrained: Path, tmp_path: Path) -> None:
-    data = copied(untrained, tmp_path)
-    with served(data) as (client, process):
-        good(client.post(f"/v1/collections/{NAME}/training-runs", json=ASKED))
-        children = until(lambda: children_of(process.pid))
-        process.kill()
-        process.wait()
-    until(lambda: not any(alive(pid) for pid in children))
-    written = {path.name for path in staged(data).rglob("*")}
-    assert "manifest.json" not in written  # it ended at once, not at its next output
+def test_a_training_process_ends_at_once_with_its_service(spawn_forked: Spawn, tmp_path: Path) -> None:
+    """The process waits for a lock, so that it writes nothing that would tell it about the end."""
+    with (tmp_path / "lock").open("wb") as held, (tmp_path / "stderr.log").open("wb") as errors:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        process = spawn_forked({"staging": str(tmp_path)}, errors)
+        until(lambda: waits_for_lock(process.pid))
+        process.stdin.close()  # as the end of the service does
+        assert process.wait() == ORPHANED
+        process.stdout.close()
 
 
 def children_of(pid: int) -> list[int]:
@@ -333,16 +359,17 @@ def alive(pid: int) -> bool:
 
 
 def test_a_run_does_not_wait_for_the_exit_of_a_process_that_has_staged_its_model(
-    untrained: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spawn_forked: Spawn, untrained: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lingering = "import sys, time; from service.training.child import main; main(sys.argv[1:]); time.sleep(600)"
-    spawned: list[subprocess.Popen[bytes]] = []
+    spawned: list[tuple[subprocess.Popen[bytes], Any]] = []
 
     def spawn(specification: dict[str, Any], errors: Any) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-c", lingering, json.dumps(specification)]
-        pipe = subprocess.PIPE
-        spawned.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, cwd=ROOT))
-        return spawned[-1]
+        """Start a process that prints what a training process prints, and then does not end."""
+        trains, pipe = spawn_forked(specification, errors), subprocess.PIPE
+        printed = trains.stdout.fileno()
+        command = ["sh", "-c", f"cat /dev/fd/{printed}; exec sleep 600"]
+        spawned.append((subprocess.Popen(command, stdin=pipe, stdout=pipe, pass_fds=[printed]), trains))
+        return spawned[-1][0]
 
     monkeypatch.setattr("service.training.child_process._spawn", spawn)
     data = copied(untrained, tmp_path)
@@ -350,4 +377,7 @@ def test_a_run_does_not_wait_for_the_exit_of_a_process_that_has_staged_its_model
         run = CollectionClient(client, NAME).train(**ASKED)
     assert (run["status"], run["error"]) == ("succeeded", None)
     assert model_bits(data) == model_bits(finished)
-    assert spawned[0].wait(DEADLINE_SECONDS) != 0
+    lingering, trains = spawned[0]
+    assert lingering.wait(DEADLINE_SECONDS) != 0
+    for pipe in (trains.stdin, trains.stdout):
+        pipe.close()

@@ -1,13 +1,15 @@
 """Training processes for tests, forked from a process that has imported all that training needs.
 
-Such an import takes three seconds of processor time, which each run would spend again. The forked process runs the same
-`main` with the same pipes, in a session of its own. tests/test_flow.py, and the tests of killed services in
+Such an import takes five seconds of processor time, which each run would spend again. The forked process runs the same
+`main` with the same pipes, in a session of its own. One run of tests/test_flow.py, and the test of a killed service in
 tests/service/test_training_resumed.py, test processes that start as a service starts them.
 
 `python -m tests.service.training_processes` is the process that forks. Its stdin is a socket that brings the requests,
 and it ends when the other end is closed.
 """
 
+import atexit
+import gc
 import json
 import os
 import select
@@ -17,10 +19,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+from service.training import child_process
 
 ROOT = Path(__file__).parents[2]
 MAX_REQUEST_BYTES = 1 << 16
@@ -110,11 +114,34 @@ def forking() -> Iterator[Spawn]:
             process.wait()
 
 
+@cache
+def shared_forking() -> Spawn:
+    """Return the function that forks from one process for all tests of this process, until its end."""
+    forker = ExitStack()
+    atexit.register(forker.close)
+    return forker.enter_context(forking())
+
+
+@contextmanager
+def forked_runs() -> Iterator[Spawn]:
+    """Fork the training processes of the services of this process. Yields the function that starts others."""
+    started = child_process._spawn
+    child_process._spawn = shared_forking()
+    try:
+        yield started
+    finally:
+        child_process._spawn = started
+
+
 def main() -> None:
     """Fork a process for each request, until the other end of the socket is closed."""
     import service.training.child  # noqa: F401  (what the processes need, imported once)
+    import lightgbm  # noqa: F401  isort: skip  (a fit imports it late, after torch)
+    import torch._dynamo  # noqa: F401  (the first optimizer of a process imports it)
+
     from service.training import __main__ as training
 
+    gc.freeze()  # collections in the processes do not look at what is imported
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for the waiting processes
     with socket.socket(fileno=0) as requests:
         while (received := socket.recv_fds(requests, MAX_REQUEST_BYTES, 4))[0]:

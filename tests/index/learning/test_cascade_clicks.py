@@ -22,7 +22,7 @@ from index.learning.held_out import ranked_rows
 from index.ranking.attention import AttentionHead
 from index.records import Floats
 from tests.index.fixtures import generation_of, passages, random_vectors
-from tests.index.learning_fixtures import ALL_FOLDS, CONFIG, DIM, INITIAL, run
+from tests.index.learning_fixtures import ALL_FOLDS, CONFIG, DIM, INITIAL, QUICK, run
 from tests.index.ranking.attention_by_hand import only
 
 DOCUMENTS, QUERIES, LISTS, SHOWN = 80, 120, 4, 10
@@ -118,7 +118,7 @@ def test_no_worse_head_is_promoted_on_cascade_clicks(collection: Generation, lis
     """The lists change position rarely, and with lists of the worse head the best documents are seldom shown."""
     feedback = log(collection, lists, seed)
     asked = [one for one in feedback if not one.is_silent]
-    fitted, _ = run(collection, feedback, FORCED, BEST)
+    fitted, _ = run(collection, feedback, FORCED, BEST, recipes=(QUICK[0], QUICK[2]))
     assert CLICKS in fitted.report["held_out"]
     true = compare("nDCG", true_ndcg(collection, BEST, asked), true_ndcg(collection, fitted.head, asked))
     assert true.difference < 0

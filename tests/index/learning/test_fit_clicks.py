@@ -9,7 +9,7 @@ import pytest
 from index.generation.generation import Generation
 from index.learning.click_model import BEST_GRADE, ClickModel, estimate_clicks, held_out_qrels
 from index.learning.examples import Feedback
-from index.learning.fit import _interpret
+from index.learning.fit import Fitted, _interpret
 from index.learning.held_out import _among_shown, ranked_rows
 from index.learning.model_selection import ClickInterpretations
 from index.memory.click_worth import ASSUMED_CURVE
@@ -42,6 +42,12 @@ def shuffled(shifted: bool = True, seed: int = 3) -> list[Feedback]:
     return [clicked(one, random.permutation(rows).tolist()) for one, rows in lists]
 
 
+@pytest.fixture(scope="module")
+def learned(collection: Generation) -> Fitted:
+    """The fit on clicks in shuffled lists."""
+    return run(collection, shuffled())[0]
+
+
 def read(collection: Generation, feedback: Sequence[Feedback]) -> ClickInterpretations:
     return finished(_interpret(collection, feedback, INITIAL, estimate_clicks(feedback), CONFIG))[0]
 
@@ -49,15 +55,14 @@ def read(collection: Generation, feedback: Sequence[Feedback]) -> ClickInterpret
 # --- Learning from clicks ---
 
 
-def test_training_learns_from_clicks_as_from_judgments(collection: Generation) -> None:
-    fitted, _ = run(collection, shuffled())
-    assert fitted.report["recipe"]["reading"] == "averaged"
-    assert fitted.report["held_out"]["nDCG@10"]["difference"] > 0.3
-    assert fitted.report["examination"]["attraction"]["noise"] < fitted.report["examination"]["attraction"]["worth"]
+def test_training_learns_from_clicks_as_from_judgments(learned: Fitted) -> None:
+    assert learned.report["recipe"]["reading"] == "averaged"
+    assert learned.report["held_out"]["nDCG@10"]["difference"] > 0.3
+    assert learned.report["examination"]["attraction"]["noise"] < learned.report["examination"]["attraction"]["worth"]
 
 
-def test_many_clicked_queries_are_all_held_out_once_and_decide(collection: Generation) -> None:
-    clicks, judged = (run(collection, feedback)[0].report for feedback in (shuffled(), asked(shifted=True)))
+def test_many_clicked_queries_are_all_held_out_once_and_decide(collection: Generation, learned: Fitted) -> None:
+    clicks, judged = learned.report, run(collection, asked(shifted=True))[0].report
     assert clicks["held_out_queries"]["cross_fitted"] == clicks["queries"]["train"] == judged["queries"]["train"]
     assert clicks["held_out_queries"]["cross_fitted"] > 4 * judged["held_out_queries"]["cross_fitted"] > 0
 
@@ -65,7 +70,7 @@ def test_many_clicked_queries_are_all_held_out_once_and_decide(collection: Gener
 def test_training_learns_from_lists_shown_once(collection: Generation) -> None:
     once = [replace(one, shown={row: {1 + row % 10: 1} for row in range(10)} | {next(iter(one.gains)): {1: 1}})
             for one in asked(shifted=True)]  # fmt: skip
-    fitted, _ = run(collection, once)
+    fitted, _ = run(collection, once, recipes=RECIPES)
     assert fitted.report["held_out"]["nDCG@10"]["queries"] > 20
     assert fitted.report["held_out"]["nDCG@10"]["difference"] > 0.3
 

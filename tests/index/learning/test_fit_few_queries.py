@@ -142,8 +142,7 @@ def random_feedback(count: int, seed: int, rows: int, dim: int) -> list[Feedback
     ]
 
 
-@pytest.mark.parametrize("count", [20, 40, 60])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("count", "seed"), [(20, 0), (20, 1), (40, 2), (60, 0), (60, 1)])
 def test_random_feedback_does_not_change_the_ranking(tmp_path: Path, count: int, seed: int) -> None:
     rows, dim = 120, 16
     vectors = random_vectors(rows, dim, seed=0)
@@ -154,7 +153,7 @@ def test_random_feedback_does_not_change_the_ranking(tmp_path: Path, count: int,
     assert not fitted.decision.promote, fitted.decision.reasons
 
 
-@pytest.mark.parametrize("count", [20, 40, 60])
+@pytest.mark.parametrize("count", [20, 60])
 def test_initial_parameters_are_kept_if_the_search_is_already_right(collection: Generation, count: int) -> None:
     fitted, _ = run(collection, asked(shifted=False, count=count, noise=0.1), replace(FitConfig(), min_queries=10))
     assert fitted.report["recipe"]["recipe"] == "initial"

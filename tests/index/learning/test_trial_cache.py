@@ -1,5 +1,7 @@
 """The trial cache: a killed run resumes with the same bits, and never uses the cache of another run."""
 
+import itertools
+import shutil
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from index.ranking.checkpoint import head_bytes
 from tests.index.fixtures import remembered
 from tests.index.learning_fixtures import ALL_FOLDS, CONFIG, INITIAL, QUICK, asked, collection_of, finished, run
 
-FEEDBACK = asked(shifted=True)
+FEEDBACK = asked(shifted=True, count=60)
 ALL = replace(CONFIG, cross_validation_queries=ALL_FOLDS, folds=2, epochs=2)
 """Two folds and a final fit: all kinds of steps of a run."""
 HEAD = HeadConfig(dim=3, rank=2)
@@ -34,6 +36,19 @@ def uninterrupted(collection: Generation) -> tuple[bytes, dict, int]:
     """The bits of the final head, the report, and the number of steps of an uninterrupted run."""
     fitted, steps = run(collection, FEEDBACK, ALL)
     return head_bytes(fitted.head), fitted.report, len(steps)
+
+
+@pytest.fixture(scope="module")
+def finished_cache(collection: Generation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache that a finished run has left, to copy."""
+    cache = tmp_path_factory.mktemp("finished")
+    run(collection, FEEDBACK, ALL, cache=cache)
+    return cache
+
+
+@pytest.fixture
+def cache(finished_cache: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished_cache, tmp_path / "cache"))
 
 
 @pytest.fixture(autouse=True)
@@ -80,15 +95,13 @@ def test_a_run_that_is_killed_several_times_ends_with_the_same_bits(
     assert head_bytes(fitted.head) == uninterrupted[0]
 
 
-def test_a_finished_run_is_not_repeated(collection: Generation, tmp_path: Path) -> None:
-    run(collection, FEEDBACK, ALL, cache=tmp_path)
-    _, steps = run(collection, FEEDBACK, ALL, cache=tmp_path)
+def test_a_finished_run_is_not_repeated(collection: Generation, cache: Path) -> None:
+    _, steps = run(collection, FEEDBACK, ALL, cache=cache)
     assert resumed(steps) == 2 * len(QUICK)
     assert not [step for step in steps if step.phase == "choose"]
 
 
-def test_the_cache_of_other_inputs_is_not_used(collection: Generation, tmp_path: Path) -> None:
-    run(collection, FEEDBACK, ALL, cache=tmp_path / "cache")
+def test_the_cache_of_other_inputs_is_not_used(collection: Generation, cache: Path, tmp_path: Path) -> None:
     at = next(number for number, one in enumerate(FEEDBACK) if fold_of(one.query_key) >= TEST_FOLDS)
     other = [*FEEDBACK]
     other[at] = replace(other[at], gains={(next(iter(other[at].gains)) + 7) % 60: 1.0})
@@ -100,22 +113,24 @@ def test_the_cache_of_other_inputs_is_not_used(collection: Generation, tmp_path:
         (collection, FEEDBACK, ALL, AttentionHead(replace(INITIAL, inverse_temperature=11.0))),
         (remembering, FEEDBACK, ALL, None),
     ):
-        _, steps = run(generation, feedback, config, champion, cache=tmp_path / "cache")
+        _, steps = run(generation, feedback, config, champion, cache=cache)
         assert resumed(steps) == 0
 
 
 @pytest.mark.parametrize("suffix", [".json", ".safetensors"])
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "gone"])
 def test_a_damaged_file_of_the_cache_is_ignored(
-    collection: Generation, tmp_path: Path, uninterrupted: tuple[bytes, dict, int], suffix: str, damage: str
+    collection: Generation, cache: Path, uninterrupted: tuple[bytes, dict, int], suffix: str
 ) -> None:
-    run(collection, FEEDBACK, ALL, cache=tmp_path)
-    for path in tmp_path.glob(f"*{suffix}"):
+    """The trials of the run have different damages. A trial of which the damage is not seen is resumed."""
+    damages = ("cut", "flip", "empty", "gone")
+    paths = sorted(cache.glob(f"*{suffix}"))
+    assert len(paths) >= len(damages)
+    for path, damage in zip(paths, itertools.cycle(damages), strict=False):
         body = path.read_bytes()
         middle = len(body) // 2
         changed = {"cut": body[:middle], "flip": body[:middle] + bytes([body[middle] ^ 1]) + body[middle + 1 :]}
         path.unlink() if damage == "gone" else path.write_bytes(changed.get(damage, b""))
-    fitted, steps = run(collection, FEEDBACK, ALL, cache=tmp_path)
+    fitted, steps = run(collection, FEEDBACK, ALL, cache=cache)
     assert resumed(steps) == 0
     assert head_bytes(fitted.head) == uninterrupted[0]
 

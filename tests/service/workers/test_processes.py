@@ -30,8 +30,13 @@ SOAK = "SOAK" in os.environ
 
 
 @pytest.fixture(scope="module")
-def one_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with running(tmp_path_factory.mktemp("workers") / "data") as one:
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workers") / "data"
+
+
+@pytest.fixture(scope="module")
+def one_service(data: Path) -> Iterator[Service]:
+    with running(data) as one:
         yield one
 
 
@@ -79,9 +84,8 @@ def test_feedback_on_an_answer_of_a_worker_counts_at_once(service: Service) -> N
         assert memories[1:] == [memories[0]] * (PROCESSES - 1)
 
 
-@pytest.mark.parametrize("number", range(PROCESSES))
-def test_everything_else_is_passed_on_word_for_word(service: Service, number: int) -> None:
-    client, direct = service.clients[number], service.clients[0]
+def test_everything_else_is_passed_on_word_for_word(service: Service) -> None:
+    direct, client = service.clients[:2]
 
     def same(method: str, path: str, **more: Any) -> httpx.Response:
         ours, theirs = (each.request(method, path, **more) for each in (client, direct))
@@ -123,71 +127,70 @@ def test_a_stream_is_passed_on(service: Service) -> None:
         assert "softseek" in first or "format" in first
 
 
-def test_a_killed_worker_is_replaced_and_nothing_is_wrong(tmp_path: Path) -> None:
-    seconds = 60.0 if SOAK else 6.0
-    with running(tmp_path / "data") as service:
-        faults: list[str] = []
-        counts = {"writes": 0, "searches": 0, "lost": 0}
-        ended = threading.Event()
+def test_a_killed_worker_is_replaced_and_nothing_is_wrong(one_service: Service) -> None:
+    service, seconds = one_service, 60.0 if SOAK else 4.0
+    faults: list[str] = []
+    counts = {"writes": 0, "searches": 0, "lost": 0}
+    ended = threading.Event()
 
-        def work(name: str) -> None:
-            numbers = random.Random(name)
-            for at in range(100_000):
-                if ended.is_set():
-                    return
-                id = f"{name}-{at % 5}"
-                stays = numbers.random() < 0.6
-                with httpx.Client(base_url=service.url, timeout=60) as writer:
+    def work(name: str) -> None:
+        numbers = random.Random(name)
+        for at in range(100_000):
+            if ended.is_set():
+                return
+            id = f"{name}-{at % 5}"
+            stays = numbers.random() < 0.6
+            with httpx.Client(base_url=service.url, timeout=60) as writer:
+                try:
+                    if stays:
+                        writer.put(f"{DOCUMENTS}/{id}", json={"text": f"almond {name} {at}"}).raise_for_status()
+                    else:
+                        assert writer.delete(f"{DOCUMENTS}/{id}").status_code in (204, 404)
+                except httpx.TransportError:  # not acknowledged: the document may be as before or as wanted
+                    counts["lost"] += 1
+                    continue
+            counts["writes"] += 1
+            for _ in range(3):
+                with httpx.Client(base_url=service.url, timeout=60) as reader:
                     try:
-                        if stays:
-                            writer.put(f"{DOCUMENTS}/{id}", json={"text": f"almond {name} {at}"}).raise_for_status()
-                        else:
-                            assert writer.delete(f"{DOCUMENTS}/{id}").status_code in (204, 404)
-                    except httpx.TransportError:  # not acknowledged: the document may be as before or as wanted
+                        found = ids(reader, f"almond {name}", log=False)
+                    except httpx.TransportError:
                         counts["lost"] += 1
                         continue
-                counts["writes"] += 1
-                for _ in range(3):
-                    with httpx.Client(base_url=service.url, timeout=60) as reader:
-                        try:
-                            found = ids(reader, f"almond {name}", log=False)
-                        except httpx.TransportError:
-                            counts["lost"] += 1
-                            continue
-                        counts["searches"] += 1
-                        if (id in found) != stays:
-                            faults.append(f"{id} stays: {stays}, found: {found}")
+                    counts["searches"] += 1
+                    if (id in found) != stays:
+                        faults.append(f"{id} stays: {stays}, found: {found}")
 
-        threads = [threading.Thread(target=work, args=(name,)) for name in ("x", "y", "z")]
-        for thread in threads:
-            thread.start()
-        until_time, kills, numbers = time.monotonic() + seconds, 0, random.Random(1)
-        while time.monotonic() < until_time or (kills < 3 and time.monotonic() < until_time + DEADLINE_SECONDS):
-            time.sleep(numbers.uniform(0.1, 1.0))
-            workers = service.workers()
-            if workers:
-                os.kill(numbers.choice(workers), signal.SIGKILL)
-                kills += 1
-        ended.set()
-        for thread in threads:
-            thread.join()
-        assert not faults, faults[:3]
-        assert kills >= 3
-        assert counts["searches"] > 20
-        assert counts["lost"] < counts["searches"] / 4
-        until(lambda: service.ready_workers() == PROCESSES - 1)
-        answers = httpx.get(f"{service.url}/metrics").text
-        assert "softseek_search_seconds_count" in answers
-
-
-def test_no_worker_outlives_its_service(tmp_path: Path) -> None:
-    with running(tmp_path / "data") as service:
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("x", "y", "z")]
+    for thread in threads:
+        thread.start()
+    until_time, kills, numbers = time.monotonic() + seconds, 0, random.Random(1)
+    while time.monotonic() < until_time or (kills < 3 and time.monotonic() < until_time + DEADLINE_SECONDS):
+        time.sleep(numbers.uniform(0.1, 1.0))
         workers = service.workers()
-        assert len(workers) == PROCESSES - 1
-        service.process.send_signal(signal.SIGTERM)
-        assert service.process.wait(DEADLINE_SECONDS) == 0
-        assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
-        assert not (tmp_path / "data" / "workers").exists()
+        if workers:
+            os.kill(numbers.choice(workers), signal.SIGKILL)
+            kills += 1
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert not faults, faults[:3]
+    assert kills >= 3
+    assert counts["searches"] > 20
+    assert counts["lost"] < counts["searches"] / 4
+    until(lambda: service.ready_workers() == PROCESSES - 1)
+    answers = httpx.get(f"{service.url}/metrics").text
+    assert "softseek_search_seconds_count" in answers
+
+
+def test_no_worker_outlives_its_service(one_service: Service, data: Path) -> None:
+    """It is the last test of this service, which it ends."""
+    workers = one_service.workers()
+    assert len(workers) == PROCESSES - 1
+    one_service.process.send_signal(signal.SIGTERM)
+    assert one_service.process.wait(DEADLINE_SECONDS) == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert not (data / "workers").exists()
 
 
 def test_a_service_that_is_still_starting_its_workers_ends_at_once(tmp_path: Path) -> None:
