@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ SEED = 7
 QUERIES = 100
 JUDGED = 80
 LOADING = 16
+COORDINATORS = 3
 """Clients that load a partition until it gets a second replica."""
 LOAD_SECONDS = 75.0
 WAYS = {"service": None, "1": 1, "2": 2}
@@ -168,13 +169,18 @@ def started_twice(folder: Path, address: str, documents: int) -> Figures:
 
 
 def scaled(folder: Path, address: str) -> Figures:
-    """Load a partition that may have two replicas; return the seconds until it has them, and how its answers ended."""
+    """Load a partition that may have two replicas from several coordinators, each of which asks two searches at a time.
+
+    Return the seconds until it has two replicas, and how the answers ended.
+    """
     queries = [f"lamp {at}" for at in range(QUERIES)]
-    found: Figures = {"clients": LOADING, "seconds": None}
-    with (
-        deployed(folder, address, "hashing", 1, "--most-replicas", "2"),
-        process(folder, "coordinator-scaling", "hashing", address, "--role", "coordinator") as (port, _),
-    ):
+    found: Figures = {"clients": LOADING, "coordinators": COORDINATORS, "seconds": None}
+    with deployed(folder, address, "hashing", 1, "--most-replicas", "2"), ExitStack() as running:
+        ports = []
+        for number in range(COORDINATORS):
+            name = f"coordinator-scaling-{number}"
+            started = process(folder, name, "hashing", address, "--role", "coordinator")
+            ports.append(running.enter_context(started)[0])
         begun, done = time.monotonic(), threading.Event()
 
         def watch() -> None:
@@ -184,7 +190,7 @@ def scaled(folder: Path, address: str) -> Figures:
 
         watching = threading.Thread(target=watch)
         watching.start()
-        load = ask([port], searches(queries, 400_000), LOADING, LOAD_SECONDS)
+        load = ask(ports, searches(queries, 400_000), LOADING, LOAD_SECONDS)
         done.set()
         watching.join()
     found["statuses"] = dict(Counter(str(one.status) for one in load.asked))

@@ -49,8 +49,10 @@ def scaling(figures: Mapping[str, Any]) -> str:
     """Return the row of a partition under load."""
     found = figures["scaling"]
     answers = ", ".join(f"{number(count)} with {status}" for status, count in sorted(found["statuses"].items()))
-    titles = ("clients", "seconds until the second replica", "answers meanwhile and after")
-    return table(titles, [(number(found["clients"]), significant(found["seconds"]), answers)])
+    titles = ("coordinators", "clients", "seconds until the second replica", "answers meanwhile and after")
+    return table(
+        titles, [(number(found["coordinators"]), number(found["clients"]), significant(found["seconds"]), answers)]
+    )
 
 
 def keys(figures: Mapping[str, Any]) -> str:

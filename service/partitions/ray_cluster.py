@@ -42,15 +42,14 @@ REQUESTS = frozenset(name for name in vars(Partition) if not name.startswith("_"
 class Deployment:
     """How the partitions are deployed.
 
-    replicas and most_replicas: of each partition; Ray adds replicas up to the second when each has more than
-    `searches` requests in progress. cpus: that Ray reserves for a replica.
+    replicas and most_replicas: of each partition; Ray adds replicas up to the second when each has more requests in
+    progress than threads. cpus: that Ray reserves for a replica.
     """
 
     partitions: int
     replicas: int = 1
     most_replicas: int = 1
     cpus: float = 1.0
-    searches: int = 4
 
 
 class Replica:
@@ -192,6 +191,6 @@ def _options(settings: Settings, deployment: Deployment) -> dict[str, Any]:
         "autoscaling_config": {
             "min_replicas": deployment.replicas,
             "max_replicas": deployment.most_replicas,
-            "target_ongoing_requests": deployment.searches,
+            "target_ongoing_requests": settings.search_threads,
         }
     }

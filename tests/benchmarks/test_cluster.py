@@ -20,7 +20,7 @@ def figures() -> dict[str, Any]:
             "2": {"encoding": work(30, 4.5), "training": work(14, 6), "equal": False},
         },
         "starts": {"rows": 12.34, "file": 2.5, "bytes": 50 * 2**20, "equal": True},
-        "scaling": {"clients": 16, "seconds": 41.2, "statuses": {"200": 5000}},
+        "scaling": {"clients": 16, "coordinators": 3, "seconds": 41.2, "statuses": {"200": 5000}},
         "keys": [{"keys": 1_000_000, **{name: {"4": value} for name, value in _of_four(rate).items()}}],
     }
 
@@ -36,5 +36,5 @@ def test_the_work_of_a_cluster_stands_beside_that_of_the_service() -> None:
 
 def test_starts_and_keys_have_their_rows() -> None:
     assert "| 20,000 | 12.3 | 2.5 | 50 | yes |" in starts(figures())
-    assert "| 16 | 41.2 | 5,000 with 200 |" in scaling(figures())
+    assert "| 3 | 16 | 41.2 | 5,000 with 200 |" in scaling(figures())
     assert "| 1,000,000 | 4 | 90 | 40 | 20, 31 | 12 | 850 |" in keys(figures())
