@@ -23,13 +23,12 @@ from index.records import Document, KeyKind
 from service.cluster.connection import NoCluster, connected
 from service.documents.cluster_encoding import FRAME
 from service.documents.packed_vectors import packed
-from service.documents.repository import documents_of_rows, pending_documents
+from service.documents.repository import documents_of_rows, pending_documents, record_of
 from service.settings import DATABASE_VARIABLE
 from service.storage.database import ENCODERS
 from service.storage.opening import open_reader
+from service.training.pauses import ORPHANED
 
-ORPHANED = 3
-"""The exit code after the end of the service."""
 RESTARTS = 3
 """Times that an encoder is started again, and a block repeated: a text that ends its encoder would do so for ever."""
 
@@ -104,7 +103,7 @@ class BlockEncoder:
             if self._is_pending:
                 return {row.sequence: Document(id=row.id, **row.body) for row in pending_documents(connection, numbers)}
             found = documents_of_rows(connection, numbers)
-        return {one.row: Document(one.id, one.text, one.title, one.url, one.metadata) for one in found}
+        return {one.row: record_of(one) for one in found}
 
 
 def _end_with_service() -> None:

@@ -21,7 +21,7 @@ from service.cluster.connection import NoCluster, WorkLost, connected
 from service.training import child
 from service.training.child_process import training_environment
 from service.training.exported_state import files_of, write_files
-from service.training.pauses import obey
+from service.training.pauses import ORPHANED, obey
 from service.training.staging import EXPORTED, MODEL, REPORT, STAGED
 
 TRIES = 3
@@ -30,8 +30,6 @@ OWNER = "owner"
 """The file in the folder of a fit that the process of the fit has locked."""
 CODE, FILES, ERRORS = "code", "files", "errors"
 """The members of the last record of a task."""
-ORPHANED = 3
-"""The exit code after the end of the service."""
 
 
 class FitFailed(Exception):

@@ -114,6 +114,11 @@ def documents_after(connection: Connection, collection_id: int, row: int, limit:
     return connection.execute(select(Document.__table__).where(*mine).order_by(Document.row).limit(limit)).all()
 
 
+def record_of(row: Row[Any]) -> DocumentRecord:
+    """Return the document of a row of `documents`."""
+    return DocumentRecord(row.id, row.text, row.title, row.url, row.metadata)
+
+
 def documents_of_rows(connection: Connection, rows: Sequence[int]) -> Sequence[Row[Any]]:
     """Return the searchable documents of these rows that are still there, in row order."""
     wanted = select(Document.__table__).where(Document.row.in_(rows)).order_by(Document.row)

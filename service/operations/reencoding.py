@@ -24,6 +24,7 @@ from service.documents.repository import (
     insert_documents,
     insert_vectors,
     mark_damaged,
+    record_of,
 )
 from service.operations import reencoding_repository as repository
 from service.operations.encoded_blocks import EncodedBlocks, delete_encoded_blocks
@@ -120,7 +121,7 @@ def _encode_on_cluster(
         with closing(made):
             for block, vectors in made:
                 with runtime.database.read() as connection:
-                    records = [_record(one) for one in documents_of_rows(connection, block)]
+                    records = [record_of(one) for one in documents_of_rows(connection, block)]
                 blocks.write(records, [vectors[row] for row in block])
                 done += len(block)
                 advance(done)
@@ -136,12 +137,8 @@ def _stored(runtime: Runtime, state: CollectionState) -> Iterator[tuple[Sequence
             found = documents_after(connection, state.id, row, CHUNK)
         if not found:
             return
-        yield found, [_record(one) for one in found]
+        yield found, [record_of(one) for one in found]
         row = found[-1].row
-
-
-def _record(row: Row[Any]) -> Document:
-    return Document(row.id, row.text, row.title, row.url, row.metadata)
 
 
 def _query_vectors(runtime: Runtime, texts: list[str]) -> dict[str, Floats]:

@@ -6,11 +6,9 @@ It lowers its priority and obeys the service before it imports the libraries of 
 import os
 import sys
 
-from service.training.pauses import obey
+from service.training.pauses import ORPHANED, obey
 
 NICENESS = 10
-ORPHANED = 3
-"""The exit code after the end of the service."""
 
 
 def main(arguments: list[str]) -> int:

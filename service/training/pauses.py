@@ -15,6 +15,8 @@ from threading import Event
 from typing import Any, BinaryIO
 
 PAUSE, GO = b"p", b"g"
+ORPHANED = 3
+"""The exit code of a process that ends because the service has ended."""
 LOOK_SECONDS = 0.02
 CALM_SECONDS = 0.1
 """A thread was free for this long: the process goes on."""

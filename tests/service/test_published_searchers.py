@@ -213,11 +213,11 @@ def test_a_searcher_that_started_from_a_file_answers_after_it_has_seen_the_datab
         filled(writer)
         with searcher(tmp_path / "one", address, file) as one:
             publish(one)
-    nobody = "postgresql+psycopg://nobody@127.0.0.1:1/nothing"
+    unreachable = "postgresql+psycopg://softseek@127.0.0.1:1/softseek"
     for _ in range(2):  # also the second time, when the directory has the copy
-        with pytest.raises(DatabaseUnreachable), searcher(tmp_path / "two", nobody, file):
+        with pytest.raises(DatabaseUnreachable), searcher(tmp_path / "two", unreachable, file):
             pass
-    with searcher(tmp_path / "one", nobody, file) as one:
+    with searcher(tmp_path / "one", unreachable, file) as one:
         assert CollectionClient(one, "wood").search("elm", log=False)["hits"], "its copy has followed the database"
 
 

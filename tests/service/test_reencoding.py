@@ -14,11 +14,10 @@ from fastapi.testclient import TestClient
 import service.runtime.runtime as runtime_module
 from index.encoding.documents import encode_documents
 from index.encoding.hashing_encoder import HashingEncoder
-from index.records import Document
 from service.app import create_app
 from service.cli import main
 from service.documents.cluster_encoding import ClusterFailed
-from service.documents.repository import documents_of_rows
+from service.documents.repository import documents_of_rows, record_of
 from service.operations import encoded_blocks, reencoding, reencoding_repository
 from service.operations.housekeeping import Housekeeping
 from service.operations.reencoding import Reencoded, TrainingUnfinished, reencode
@@ -226,7 +225,7 @@ def test_a_cluster_makes_the_vectors_of_many_documents(data: Path, monkeypatch: 
             for start in (0, 4):
                 block = rows[start : start + 4]
                 found = documents_of_rows(connection, block)
-                records = [Document(one.id, one.text, one.title, one.url, one.metadata) for one in found]
+                records = [record_of(one) for one in found]
                 yield block, dict(zip(block, encode_documents(WIDE, records, kinds), strict=True))
         raise ClusterFailed("it is gone")
 

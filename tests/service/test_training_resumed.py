@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.training.__main__ import ORPHANED
+from service.training.pauses import ORPHANED
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, ended, good, opened, runtime_of
 from tests.service.stored_models import stored_model
 from tests.service.training_processes import Spawn
@@ -210,6 +210,7 @@ class Resumed:
 def resumed(stopped: Path, tmp_path_factory: pytest.TempPathFactory) -> Resumed:
     data = copied(stopped, tmp_path_factory.mktemp("resumed"))
     before = json.loads(the_run(data)["steps"])
+    waited: list[bool] = []
     with (staged(data) / "lock").open("wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # like the process of a killed service
 
@@ -220,11 +221,11 @@ def resumed(stopped: Path, tmp_path_factory: pytest.TempPathFactory) -> Resumed:
             good(herbs.client.put(herbs.path, json={"attention": {"heads": 2}}))
             (child,) = until(lambda: list(runtime_of(herbs.client).training.children.values()))
             if LOCKS.is_file():
-                until(lambda: waits_for_lock(child.pid))
+                waited.append(until(lambda: waits_for_lock(child.pid)))
             fcntl.flock(held, fcntl.LOCK_UN)
 
         run = finish(data, first=later)
-    return Resumed(data, before, run, LOCKS.is_file())
+    return Resumed(data, before, run, any(waited))
 
 
 def waits_for_lock(pid: int) -> bool:
