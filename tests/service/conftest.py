@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.service.held_encoding import HeldEncoding
 from tests.service.training_processes import Spawn, forked_runs, shared_forking
 
 
@@ -18,3 +19,11 @@ def forked_training() -> Iterator[Spawn]:
     """Training processes of a module's tests are forked, which saves each five seconds. Yields what starts others."""
     with forked_runs() as started:
         yield started
+
+
+@pytest.fixture
+def encoding(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldEncoding]:
+    """Documents are encoded once it is opened, and at the end of the test."""
+    held = HeldEncoding(monkeypatch)
+    yield held
+    held.open()

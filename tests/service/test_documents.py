@@ -12,6 +12,7 @@ from service.collections.schemas import CollectionIn
 from service.documents import indexing
 from service.http.requests import MAX_BODY_BYTES
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, ndjson, opened, problem, runtime_of
+from tests.service.held_encoding import HeldEncoding
 
 TASK = {"id", "type", "collection", "status", "progress", "result", "error", "created_at", "finished_at"}
 
@@ -30,32 +31,6 @@ def shelf(client: TestClient, request: pytest.FixtureRequest) -> CollectionClien
 
 def book(n: int) -> dict[str, Any]:
     return {"id": f"book-{n}", "text": f"volume {n} of the annals", "metadata": {"year": 2000 + n}}
-
-
-class Gate:
-    """Blocks indexing until it is opened."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._open = threading.Event()
-        self.reached = threading.Event()
-        encode = indexing.encode_documents
-
-        def waiting(*arguments: Any) -> Any:
-            self.reached.set()
-            self._open.wait(DEADLINE_SECONDS)
-            return encode(*arguments)
-
-        monkeypatch.setattr(indexing, "encode_documents", waiting)
-
-    def open(self) -> None:
-        self._open.set()
-
-
-@pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    gate = Gate(monkeypatch)
-    yield gate
-    gate.open()
 
 
 def test_a_document_is_returned_as_it_was_posted(shelf: CollectionClient) -> None:
@@ -202,23 +177,24 @@ def test_without_wait_the_response_is_a_task_with_its_path(shelf: CollectionClie
     assert shelf.ids("annals") == ["book-1"]
 
 
-def test_after_the_wait_the_response_is_the_task(shelf: CollectionClient, gate: Gate) -> None:
+def test_after_the_wait_the_response_is_the_task(shelf: CollectionClient, encoding: HeldEncoding) -> None:
     answer = shelf.client.post(f"{shelf.path}/documents?wait=0", json={"documents": [book(1)]})
     assert answer.status_code == 202
     assert answer.json()["status"] in ("enqueued", "processing")
     assert shelf.get("documents/book-1")["text"] == book(1)["text"]
     assert shelf.get()["counts"]["pending"] == 1
-    gate.open()
+    encoding.open()
     assert shelf.ended_task(answer.json())["status"] == "succeeded"
     assert shelf.get()["counts"]["pending"] == 0
 
 
-def test_a_canceled_task_stops_and_keeps_completed_chunks(shelf: CollectionClient, gate: Gate) -> None:
+def test_a_canceled_task_stops_and_keeps_completed_chunks(shelf: CollectionClient, encoding: HeldEncoding) -> None:
     task = shelf.post("documents", {"documents": [book(n) for n in range(3 * indexing.CHUNK)]})
-    assert gate.reached.wait(DEADLINE_SECONDS)
+    encoding.wait()
+    encoding.wait_for_words()
     canceled = shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
     assert (canceled.status_code, canceled.headers["location"]) == (202, f"/v1/tasks/{task['id']}")
-    gate.open()
+    encoding.open()
     ended = shelf.ended_task(task)
     assert (ended["status"], ended["progress"]["done"]) == ("canceled", indexing.CHUNK)
     assert shelf.get()["counts"]["documents"] == indexing.CHUNK
@@ -226,22 +202,22 @@ def test_a_canceled_task_stops_and_keeps_completed_chunks(shelf: CollectionClien
     assert again["status"] == "canceled"
 
 
-def test_a_document_deleted_during_encoding_stays_deleted(shelf: CollectionClient, gate: Gate) -> None:
+def test_a_document_deleted_during_encoding_stays_deleted(shelf: CollectionClient, encoding: HeldEncoding) -> None:
     task = shelf.post("documents", {"documents": [book(1), book(2)]})
-    assert gate.reached.wait(DEADLINE_SECONDS)
+    encoding.wait()
     assert shelf.client.delete(f"{shelf.path}/documents/book-1").status_code == 204
-    gate.open()
+    encoding.open()
     shelf.ended_task(task)
     assert shelf.ids("annals") == ["book-2"]
 
 
 def test_of_two_posts_of_an_id_the_later_is_stored_in_any_order_of_encoding(
-    shelf: CollectionClient, gate: Gate
+    shelf: CollectionClient, encoding: HeldEncoding
 ) -> None:
     first = shelf.post("documents", {"documents": [book(1)]})
-    assert gate.reached.wait(DEADLINE_SECONDS)
+    encoding.wait()
     second = shelf.post("documents", {"documents": [book(1) | {"text": "the second version"}]})
-    gate.open()
+    encoding.open()
     shelf.ended_task(first)
     shelf.ended_task(second)
     assert shelf.get("documents/book-1")["text"] == "the second version"

@@ -1,6 +1,5 @@
 """Documents of a large task are searchable by words while their vectors are still being made."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,54 +10,14 @@ from service.documents import indexing, words_first
 from service.documents.acceptance import accept
 from service.documents.words_first import publish_words
 from service.runtime.jobs import Progress
-from tests.service.client import DEADLINE_SECONDS, CollectionClient, ndjson, opened, runtime_of
+from tests.service.client import CollectionClient, ndjson, opened, runtime_of
+from tests.service.held_encoding import HeldEncoding
 
 COUNT = 2 * words_first.MANY
 
 
-class Encoding:
-    """Blocks the encoding of documents until it is opened."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._open = threading.Event()
-        self._reached = threading.Event()
-        self._words_published = threading.Event()
-        encode, publish = indexing.encode_documents, indexing.publish_words
-
-        def waiting(*arguments: Any) -> Any:
-            self._reached.set()
-            self._open.wait(DEADLINE_SECONDS)
-            return encode(*arguments)
-
-        def publishing(*arguments: Any) -> None:
-            publish(*arguments)
-            self._words_published.set()
-
-        monkeypatch.setattr(indexing, "encode_documents", waiting)
-        monkeypatch.setattr(indexing, "publish_words", publishing)
-
-    def wait_for_words(self) -> None:
-        """Wait until the words of a task are published, which happens while the first documents are encoded."""
-        assert self._words_published.wait(DEADLINE_SECONDS)
-
-    def wait(self) -> None:
-        """Wait until the first documents are to be encoded."""
-        assert self._reached.wait(DEADLINE_SECONDS)
-
-    def open(self) -> None:
-        """Let documents be encoded."""
-        self._open.set()
-
-
 @pytest.fixture
-def encoding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Encoding]:
-    encoding = Encoding(monkeypatch)
-    yield encoding
-    encoding.open()
-
-
-@pytest.fixture
-def shelf(tmp_path: Path, encoding: Encoding) -> Iterator[CollectionClient]:
+def shelf(tmp_path: Path, encoding: HeldEncoding) -> Iterator[CollectionClient]:
     with opened(tmp_path / "data") as client:
         yield CollectionClient(client)
         encoding.open()
@@ -72,7 +31,7 @@ def books() -> list[dict[str, Any]]:
     return [book(n) for n in range(COUNT)]
 
 
-def posted(shelf: CollectionClient, encoding: Encoding, documents: list[dict[str, Any]]) -> Any:
+def posted(shelf: CollectionClient, encoding: HeldEncoding, documents: list[dict[str, Any]]) -> Any:
     """Post documents and return the task, when their words are published and no vector is made."""
     task = shelf.post("documents", {"documents": documents})
     encoding.wait()
@@ -81,7 +40,7 @@ def posted(shelf: CollectionClient, encoding: Encoding, documents: list[dict[str
 
 
 def test_many_documents_are_found_by_words_before_their_vectors_are_made(
-    shelf: CollectionClient, encoding: Encoding
+    shelf: CollectionClient, encoding: HeldEncoding
 ) -> None:
     task = posted(shelf, encoding, books())
     during = shelf.search("annals 77")
@@ -99,7 +58,7 @@ def test_many_documents_are_found_by_words_before_their_vectors_are_made(
 
 
 def test_encoding_begins_while_words_are_published(
-    shelf: CollectionClient, encoding: Encoding, monkeypatch: pytest.MonkeyPatch
+    shelf: CollectionClient, encoding: HeldEncoding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish = indexing.publish_words
 
@@ -113,7 +72,7 @@ def test_encoding_begins_while_words_are_published(
     assert shelf.ended_task(task)["status"] == "succeeded"
 
 
-def test_a_long_document_is_found_by_words_first(shelf: CollectionClient, encoding: Encoding) -> None:
+def test_a_long_document_is_found_by_words_first(shelf: CollectionClient, encoding: HeldEncoding) -> None:
     task = posted(shelf, encoding, [book(1, "of the annals " * (words_first.LONG_CHARACTERS // 10))])
     assert shelf.ids("annals") == ["book-1"]
     encoding.open()
@@ -121,7 +80,7 @@ def test_a_long_document_is_found_by_words_first(shelf: CollectionClient, encodi
     assert shelf.search("annals")["degraded"] == []
 
 
-def test_few_short_documents_appear_with_their_vectors(shelf: CollectionClient, encoding: Encoding) -> None:
+def test_few_short_documents_appear_with_their_vectors(shelf: CollectionClient, encoding: HeldEncoding) -> None:
     task = posted(shelf, encoding, [book(1)])
     assert shelf.ids("annals") == []
     encoding.open()
@@ -130,7 +89,7 @@ def test_few_short_documents_appear_with_their_vectors(shelf: CollectionClient, 
 
 
 def test_an_import_is_found_by_words_from_its_first_to_its_last_record(
-    shelf: CollectionClient, encoding: Encoding
+    shelf: CollectionClient, encoding: HeldEncoding
 ) -> None:
     count = words_first.CHUNK + words_first.MANY + 1
     lines = ndjson([book(n) for n in range(count)])
@@ -146,11 +105,11 @@ def test_an_import_is_found_by_words_from_its_first_to_its_last_record(
 
 
 def test_a_changed_document_keeps_its_vectors_until_the_new_ones_are_made(
-    shelf: CollectionClient, encoding: Encoding, monkeypatch: pytest.MonkeyPatch
+    shelf: CollectionClient, encoding: HeldEncoding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoding.open()
     shelf.ended_task(posted(shelf, encoding, books()))
-    again = Encoding(monkeypatch)
+    again = HeldEncoding(monkeypatch)
     task = posted(shelf, again, [book(n, "of the chronicle") for n in range(COUNT)])
     during = shelf.search("annals 7")
     assert (during["hits"][0]["id"], during["degraded"]) == ("book-7", [])
@@ -161,11 +120,11 @@ def test_a_changed_document_keeps_its_vectors_until_the_new_ones_are_made(
 
 
 def test_a_canceled_task_withdraws_documents_without_vectors_only(
-    shelf: CollectionClient, encoding: Encoding, monkeypatch: pytest.MonkeyPatch
+    shelf: CollectionClient, encoding: HeldEncoding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoding.open()
     shelf.add(book(0, "of the register"))
-    again = Encoding(monkeypatch)
+    again = HeldEncoding(monkeypatch)
     task = posted(shelf, again, books())
     assert shelf.get()["counts"]["documents"] == COUNT
     shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
@@ -177,7 +136,7 @@ def test_a_canceled_task_withdraws_documents_without_vectors_only(
 
 
 def test_a_document_without_vectors_can_be_shown_changed_and_deleted(
-    shelf: CollectionClient, encoding: Encoding
+    shelf: CollectionClient, encoding: HeldEncoding
 ) -> None:
     task = posted(shelf, encoding, books())
     assert shelf.get("documents/book-1")["text"] == "volume 1 of the annals"
@@ -190,7 +149,7 @@ def test_a_document_without_vectors_can_be_shown_changed_and_deleted(
     assert shelf.get("documents/book-2")["text"] == "volume 2 of the chronicle"
 
 
-def test_documents_without_vectors_get_them_after_a_restart(tmp_path: Path, encoding: Encoding) -> None:
+def test_documents_without_vectors_get_them_after_a_restart(tmp_path: Path, encoding: HeldEncoding) -> None:
     data = tmp_path / "data"
     with opened(data) as client:
         runtime = runtime_of(client)
