@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from index.encoding import model_files
-from index.encoding.conversion import converted_model
+from index.encoding.conversion import FP32, converted_model
 from index.encoding.converted_encoder import BATCH_TOKENS, ConvertedEncoder, batches
 from index.encoding.encoder import HASHING_MODEL, Encoder, load_encoder
 from index.encoding.hashing_encoder import HashingEncoder
@@ -122,6 +122,41 @@ def test_float32_vectors_agree_with_the_reference(cache: Path, wanted: Floats) -
     encoder = load_encoder(DEFAULT_MODEL, "fp32", cache)
     for vectors in (encoder.encode(TEXTS), encoder.encode_queries(TEXTS)):
         assert np.abs(vectors - wanted[: len(TEXTS)]).max() < 1e-5
+
+
+MOST_MIB = 200
+"""With all kernels kept, 270 MiB are taken; with the latest hundred, 130."""
+NEW_SHAPES = """
+import sys
+from pathlib import Path
+import numpy as np
+from index.encoding.sessions import openvino_session
+
+def private_mib():
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon:")]
+    return int(line.split()[1]) / 1024
+
+run = openvino_session(Path(sys.argv[1]), 1, "fp32")
+
+def encode(lengths):
+    for length in lengths:
+        for texts in (1, 2, 3):
+            run(np.full((texts, length), 2000), np.ones((texts, length), np.int64))
+
+encode(range(4, 96, 3))
+before = private_mib()
+encode(range(5, 96, 3))
+encode(range(6, 96, 3))
+print(private_mib() - before)
+"""
+
+
+@needs_weights
+def test_new_shapes_of_texts_take_little_memory(cache: Path) -> None:
+    model = cache / fingerprint_of(locate_model(DEFAULT_MODEL)) / FP32
+    command = [sys.executable, "-c", NEW_SHAPES, str(model)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert float(ended.stdout) < MOST_MIB, "MiB more after 183 new shapes"
 
 
 @needs_weights
