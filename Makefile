@@ -16,7 +16,6 @@ PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false \
 COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib index service migrations || true
 
 NUMERIC := $(addprefix tests/index/,candidates generation learning memory ranking words)
-ONCE := cascade_clicks forms_in_training trial_cache tree_selection values
 
 # Compiled modules are kept, also where the environment says otherwise: the imports of a service take 1.8 s instead of 2.6.
 unexport PYTHONDONTWRITEBYTECODE
@@ -83,10 +82,10 @@ test-postgres: setup
 	TEST_POSTGRES=1 $(PYTEST)
 
 # Scores and training, summed by kernels that no current processor chooses by itself: results must not depend on them.
-# A second time is left out where tests compare runs with each other, or repeat for more seeds and options what others ask.
+# The tests of the trial cache compare runs with each other, and need no second time.
 test-kernels: setup
 	OPENBLAS_CORETYPE=Nehalem ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default $(PYTEST) \
-		$(addprefix --ignore tests/index/learning/test_,$(addsuffix .py,$(ONCE))) $(NUMERIC)
+		--ignore tests/index/learning/test_trial_cache.py $(NUMERIC)
 
 # The tests of faults and of the contract at full size, in one process: about an hour on two cores. See docs/faults.md.
 soak: setup

@@ -21,7 +21,7 @@ OPENVINO_REPORTS = "openvino_telemetry"
 """The package by which OpenVINO sends usage reports. OpenVINO has a substitute that sends nothing."""
 KEPT_KERNELS = 100
 """Kernels that OpenVINO keeps. It makes some for each new shape (B, T) of texts, in less than a millisecond. By default
-it keeps 5,000 of them, and its memory grows by 1.3 MiB with each shape (docs/experiments.md)."""
+it keeps 5,000 of them, and its memory grows by 1.3 to 1.7 MiB with each (docs/experiments.md)."""
 
 Tokens = NDArray[np.int64]
 Session = Callable[[Tokens, Tokens], Floats]
