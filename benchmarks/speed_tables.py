@@ -163,7 +163,7 @@ MEMORY_ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("memory in a search, ms: p50; p99", ("search_p50_ms", "search_p99_ms")),
     ("the same in processor time, ms: p50; p99", ("search_cpu_p50_ms", "search_cpu_p99_ms")),
     ("without an index, ms: p50", ("exact_p50_ms",)),
-    ("past queries found", ("found",)),
+    ("past queries within the radius; share that is found", ("within", "recall")),
     ("a click on a past query, ms: p50; longest", ("click_p50_ms", "click_max_ms")),
     ("a click on a new query, ms: p50; p99; longest", ("new_p50_ms", "new_p99_ms", "new_max_ms")),
     ("seconds to load", ("load_seconds",)),

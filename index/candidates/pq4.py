@@ -25,6 +25,8 @@ In larger sets more keys are nearly as near as the nearest.
 """
 ROUNDS = 10
 """k-means rounds. The 25 rounds of faiss's default take twice as long and improve nothing."""
+LIST_ROUNDS = 4
+"""k-means rounds for the centres of lists: with 2 and with 6 rounds, recall is the same (docs/experiments.md)."""
 ONE_BY_ONE = 11
 """faiss's implementation that scans for each query separately: two thirds of the time for one query over 10^6 keys."""
 
@@ -76,13 +78,17 @@ def _trained(keys: Floats) -> Any:
     return empty_index(keys[: first : max(1, first // TRAINING_KEYS)])
 
 
-def empty_index(sample: Floats, numbers: int = 2) -> Any:
-    """Return an empty index, trained on these keys (n, D). numbers: of a key, per part, if D is a multiple of them."""
+def empty_index(sample: Floats, numbers: int = 2, lists: int = 1) -> Any:
+    """Return an empty index, trained on these keys (n, D). numbers: of a key, per part, if D is a multiple of them.
+
+    lists: the number of lists. Their centres are unit vectors.
+    """
     faiss.omp_set_num_threads(1)  # faiss threads wait for each other while other work uses the cores
     dim = sample.shape[1]
     parts = dim if dim % numbers else dim // numbers
-    index: Any = faiss.index_factory(dim, f"IVF1,PQ{parts}x4fs", faiss.METRIC_INNER_PRODUCT)
+    index: Any = faiss.index_factory(dim, f"IVF{lists},PQ{parts}x4fs", faiss.METRIC_INNER_PRODUCT)
     index.pq.cp.niter = ROUNDS
+    index.cp.niter = LIST_ROUNDS
     index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1  # else faiss prints a warning
     sample = sample if len(sample) else np.zeros((1, dim), np.float32)
     index.train(np.resize(sample, (max(CENTROIDS, len(sample)), dim)))  # faiss needs at least one key per centroid

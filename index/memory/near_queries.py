@@ -1,7 +1,9 @@
-"""Finds all past queries within a radius of a query: a scan of compressed vectors, refined with the exact vectors.
+"""Finds the past queries within a radius of a query: a scan of compressed vectors, refined with the exact vectors.
 
 Sees vectors only. The vectors from `sealed.count` on, the tail, are scored exactly, and so is a set that is no larger
-than a tail. Every returned cosine is exact and has the same bits as without the scan.
+than a tail. Every returned cosine is exact and has the same bits as without the scan. Up to LISTED vectors all within
+the radius are found. More are divided into lists by k-means, and a scan reads the lists nearest to the query, an eighth
+(inverted lists; Jégou et al. 2011): a few of the past queries at the edge of the radius are missed (decision 0052).
 """
 
 from dataclasses import dataclass, replace
@@ -26,12 +28,26 @@ SCANNED_REACH = 1.25
 GROWTH = 1.02
 """The reach grows to GROWTH times the needed reach, because refining more vectors changes the needed reach."""
 WELL_CODED = 0.9
-"""A vector is a misfit if its inner product with its centroid is below WELL_CODED times the scale. Misfits are refined
-in every search: the centroids do not suit them, so their scanned scores may be too low by more than the reach."""
+"""A vector is a misfit if its inner product with its centroid is below WELL_CODED times the scale, or if it is far from
+the centre of its list. Misfits are refined in every search: the centroids do not suit them, so their scanned scores may
+be too low by more than the reach, or the lists nearest to a near query may not have them."""
 EXPECTED_MISFITS = 0.02
 """The most misfits that a training leaves among the vectors that it sees, as a share."""
 MOST_MISFITS = 1 / 32
 """An index is trained anew if more than this share are misfits, and twice as many as after its training."""
+LISTED = 1 << 17
+"""From so many vectors on, an index has lists: the codes of fewer stay in the processor's cache."""
+LISTS = 1024
+PROBED = 128
+"""Lists that a scan reads: with them .997 to 1.0 of the past queries within a radius of .5 are found among real texts
+(docs/experiments.md)."""
+LIST_TRAINING = 32
+"""Vectors per list that the lists are trained on."""
+EXPECTED_UNLISTED = 0.0002
+"""The share of the training vectors that are misfits because they are far from the centre of every list. Past queries
+on a new subject are, too: they are found, and if they become many, the lists are made anew."""
+UNLISTED = -1
+"""Stands for the list of a misfit that is far from the centre of every list."""
 NOT_REFINED = -np.inf
 """Stands for the cosine of a vector that was not refined."""
 LEAST_SCALE = 0.01
@@ -55,10 +71,14 @@ class SealedQueries:
     index: Any
     scale: float
     """The usual inner product of a vector and its centroid."""
+    least_listed: float
+    """The least cosine to the centre of its list of a vector that is no misfit; -inf with one list."""
     fits: Mask
     """(count,) False for misfits."""
     misfits: Ints
     """The positions of misfits, ascending."""
+    misfit_lists: Ints
+    """The list of each misfit; UNLISTED: it is refined in every search, else where its list is read."""
     trained_misfits: int
     """The number of misfits after training."""
 
@@ -68,17 +88,22 @@ class SealedQueries:
 
     @classmethod
     def of(cls, vectors: Floats) -> "SealedQueries":
-        """Return an index over vectors (S, D), trained on at most TRAINING_KEYS of them."""
-        sample = np.ascontiguousarray(vectors[:: max(1, len(vectors) // TRAINING_KEYS)])
-        index = empty_index(sample, _numbers(vectors.shape[1]))
-        coded = _coded(index, sample)
+        """Return an index over vectors (S, D), trained on at most TRAINING_KEYS of them, or LIST_TRAINING per list."""
+        lists = LISTS if len(vectors) >= LISTED else 1
+        sample = _spread(vectors, max(TRAINING_KEYS, LIST_TRAINING * lists))
+        index = empty_index(sample, _numbers(vectors.shape[1], lists), lists)
+        index.nprobe = min(lists, PROBED)
+        coded = _coded(index, _spread(sample, TRAINING_KEYS))
         scale = min(float(coded.mean()), float(np.quantile(coded, EXPECTED_MISFITS)) / WELL_CODED)
-        sealed = cls(index, max(scale, LEAST_SCALE), np.empty(0, bool), np.empty(0, np.int64), 0)
-        sealed = sealed._filled(index, vectors)
+        least = float(np.quantile(_lists(index, sample)[0], EXPECTED_UNLISTED)) if lists > 1 else -np.inf
+        none = np.empty(0, np.int64)
+        sealed = cls(index, max(scale, LEAST_SCALE), least, np.empty(0, bool), none, none, 0)._filled(index, vectors)
         return replace(sealed, trained_misfits=len(sealed.misfits))
 
     def extended(self, vectors: Floats) -> "SealedQueries":
         """Return an index over vectors (S, D), of which this index has the first."""
+        if self.index.nlist == 1 and len(vectors) >= LISTED:
+            return SealedQueries.of(vectors)
         after = self._filled(faiss.clone_index(self.index), vectors)
         if len(after.misfits) > max(MOST_MISFITS * after.count, 2 * after.trained_misfits):
             return SealedQueries.of(vectors)
@@ -86,12 +111,17 @@ class SealedQueries:
 
     def _filled(self, index: Any, vectors: Floats) -> "SealedQueries":
         index.implem = QUERY_BY_QUERY
-        fits = np.concatenate([self.fits, _coded(index, vectors[self.count :]) >= WELL_CODED * self.scale])
+        new = vectors[self.count :]
+        cosines, lists = _lists(index, new)
+        lists[cosines < self.least_listed] = UNLISTED
+        fits = (_coded(index, new) >= WELL_CODED * self.scale) & (lists != UNLISTED)
+        misfit_lists = np.concatenate([self.misfit_lists, lists[~fits]])
+        fits = np.concatenate([self.fits, fits])
         add(index, vectors)
-        return replace(self, index=index, fits=fits, misfits=np.flatnonzero(~fits))
+        return replace(self, index=index, fits=fits, misfits=np.flatnonzero(~fits), misfit_lists=misfit_lists)
 
     def near(self, vectors: Floats, query: Floats, radius: float) -> tuple[Ints, Floats]:
-        """Return the positions (n,), ascending, and exact cosines (n,) of the sealed vectors within the radius.
+        """Return the positions (n,), ascending, and exact cosines (n,) of the sealed vectors found within the radius.
 
         The first reach is for errors without a preferred direction. It grows with the errors that refining finds.
         """
@@ -111,14 +141,23 @@ class SealedQueries:
             if needed <= reach:
                 break
             reach = GROWTH * needed
-        positions = np.concatenate([positions, self.misfits])
-        cosines = np.concatenate([cosines, _cosines(vectors, self.misfits, query)])
+        misfits = self._misfits_near(query)
+        positions = np.concatenate([positions, misfits])
+        cosines = np.concatenate([cosines, _cosines(vectors, misfits, query)])
         near = np.flatnonzero(cosines >= radius)
         near = near[np.argsort(positions[near])]
         return positions[near], cosines[near]
 
+    def _misfits_near(self, query: Floats) -> Ints:
+        """Return the positions (n,) of the misfits in the lists that a scan reads, and of those in no list."""
+        read = np.zeros(self.index.nlist + 1, bool)
+        read[UNLISTED] = True
+        read[self.index.quantizer.search(np.ascontiguousarray(query)[None], self.index.nprobe)[1][0]] = True
+        near: Ints = self.misfits[read[self.misfit_lists]]
+        return near
+
     def _scanned(self, query: Floats, least: float) -> tuple[Ints, Floats] | None:
-        """Return the positions (n,) and the scores (n,) of the vectors that fit and have at least this score.
+        """Return the positions (n,) and the scores (n,) of the scanned vectors that fit and have at least this score.
 
         None: the bound excludes no vector.
         faiss compares sums of whole numbers, from 0 for the lowest score of any code. A bound below it overflows.
@@ -134,9 +173,23 @@ class SealedQueries:
         return positions[fit], scores[fit] / np.float32(self.scale)
 
 
-def _numbers(dim: int) -> int:
-    """Return the numbers of a vector (dim,) that a code of 4 bits stands for."""
-    return next(numbers for numbers in (3, 2, 1) if dim % numbers == 0)
+def _numbers(dim: int, lists: int) -> int:
+    """Return the numbers of a vector (dim,) that a code of 4 bits stands for.
+
+    Codes of two numbers have smaller errors, so that fewer vectors are refined; a scan of some lists reads few codes.
+    """
+    return next(numbers for numbers in ((3, 2, 1) if lists == 1 else (2, 1)) if dim % numbers == 0)
+
+
+def _spread(vectors: Floats, most: int) -> Floats:
+    """Return at most about this number of the vectors (S, D), evenly spaced."""
+    return np.ascontiguousarray(vectors[:: max(1, len(vectors) // most)])
+
+
+def _lists(index: Any, vectors: Floats) -> tuple[Floats, Ints]:
+    """Return the cosines (n,) of vectors (n, D) to the centres of their lists, and the lists (n,)."""
+    cosines, lists = index.quantizer.search(np.ascontiguousarray(vectors), 1)
+    return cosines[:, 0], lists[:, 0]
 
 
 def _coded(index: Any, vectors: Floats) -> Floats:

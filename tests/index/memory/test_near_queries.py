@@ -107,6 +107,66 @@ def test_a_reach_that_proves_too_small_is_scanned_again(monkeypatch: pytest.Monk
     assert len(scans) > 20
 
 
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small sets get lists, of which a scan reads an eighth."""
+    for name, value in {"LISTED": 4000, "LISTS": 64, "PROBED": 8}.items():
+        monkeypatch.setattr(near_queries, name, value)
+
+
+def share_found(vectors: Floats, sealed: SealedQueries, queries: Floats) -> float:
+    """Return the share of the near vectors that are found; the cosines of the found ones are exact, in order."""
+    found = near = 0
+    for query in queries:
+        positions, cosines = near_queries.near_queries(vectors, sealed, query, 0.5)
+        wanted, exact = near_queries.near_queries(vectors, None, query, 0.5)
+        mine = np.isin(wanted, positions)
+        assert (positions.tolist(), cosines.tobytes()) == (wanted[mine].tolist(), exact[mine].tobytes())
+        found, near = found + len(positions), near + len(wanted)
+    assert near
+    return found / near
+
+
+@pytest.mark.usefixtures("listed")
+def test_many_vectors_have_lists_of_which_few_are_read_and_nearly_all_near_ones_are_found() -> None:
+    vectors = clustered(8000, seed=21, dim=384)
+    sealed = SealedQueries.of(vectors)
+    assert share_found(vectors, sealed, clustered(50, seed=22, dim=384)) > 0.97
+    for vector in vectors[:20]:
+        read = sealed._scanned(vector, -0.2)
+        assert read is not None
+        assert len(read[0]) < len(vectors) / 3
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_past_query_is_found_by_its_own_words() -> None:
+    vectors = np.concatenate([random_vectors(6000, 384, seed=23), clustered(2000, seed=24, dim=384)])
+    sealed = SealedQueries.of(vectors)
+    for at in range(0, len(vectors), 80):
+        assert at in near_queries.near_queries(vectors, sealed, vectors[at], 0.5)[0]
+
+
+@pytest.mark.usefixtures("listed")
+def test_past_queries_on_a_new_subject_are_found_before_and_after_the_lists_are_made_anew() -> None:
+    subject = clustered(3000, seed=25, dim=384)
+    vectors = np.concatenate([narrow(4000, 26, 384), subject])
+    sealed = SealedQueries.of(vectors[:4000])
+    before = sealed.extended(vectors[:4100])
+    assert before.index.nlist == 64
+    assert (before.misfit_lists == near_queries.UNLISTED).sum() >= 100
+    assert share_found(vectors[:4100], before, subject[:20]) == 1.0
+    after = before.extended(vectors)
+    assert len(after.misfits) < 100
+    assert share_found(vectors, after, subject[:20]) > 0.97
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_set_gets_lists_when_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near_queries, "TAIL", 300)
+    sealed = [grown(clustered(count, seed=27)) for count in (3900, 4300)]
+    assert [one.index.nlist for one in sealed] == [1, 64]
+
+
 def test_few_vectors_are_refined(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, refined = clustered(20_000, seed=14, dim=384), []
     sealed = SealedQueries.of(vectors)
