@@ -39,7 +39,7 @@ LISTED = 1 << 17
 """From so many vectors on, an index has lists: the codes of fewer stay in the processor's cache."""
 LISTS = 1024
 PROBED = 128
-"""Lists that a scan reads: with them .997 to 1.0 of the past queries within a radius of .5 are found among real texts
+"""Lists that a scan reads: with them .994 to .999 of the past queries within a radius of .5 are found among real texts
 (docs/experiments.md)."""
 LIST_TRAINING = 32
 """Vectors per list that the lists are trained on."""
