@@ -26,7 +26,7 @@ In larger sets more keys are nearly as near as the nearest.
 ROUNDS = 10
 """k-means rounds. The 25 rounds of faiss's default take twice as long and improve nothing."""
 LIST_ROUNDS = 4
-"""k-means rounds for the centres of lists: with 2 and with 6 rounds, recall is the same (docs/experiments.md)."""
+"""k-means rounds for the centres of lists. Six instead of two rounds improve recall hardly (docs/experiments.md)."""
 ONE_BY_ONE = 11
 """faiss's implementation that scans for each query separately: two thirds of the time for one query over 10^6 keys."""
 

@@ -110,6 +110,7 @@ class SealedQueries:
         return after
 
     def _filled(self, index: Any, vectors: Floats) -> "SealedQueries":
+        faiss.omp_set_num_threads(1)  # set per calling thread; more threads starve concurrent searches
         index.implem = QUERY_BY_QUERY
         new = vectors[self.count :]
         cosines, lists = _lists(index, new)
