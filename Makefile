@@ -11,9 +11,8 @@ STAMP := .venv/.installed
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false \
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# pip compiles with one core, and leaves out an editable project. Some packages have files for other versions of Python,
-# which cannot be compiled.
-COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib index service migrations || true
+# The project alone: a process compiles what it imports, of the libraries a sixth, which takes 17 s. All take 68 s.
+COMPILE := $(BIN)/python -m compileall -q -j 0 index service migrations
 
 NUMERIC := $(addprefix tests/index/,candidates generation learning memory ranking words)
 

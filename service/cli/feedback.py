@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
 from service.cli import show
-from service.cli.connection import DEFAULT_COLLECTION, Service, collection_path, connect
+from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
 from service.cli.event_files import read_events, read_log
 from service.cli.event_tables import read_clicks, read_ratings
 from service.cli.failures import PARTLY, USAGE, Failure, Refused
@@ -25,6 +25,9 @@ from service.cli.options import CollectionOption, DataOption, FileArgument, Json
 from service.cli.records import Fault, Found, Record, is_table, unit_of
 from service.cli.srw_judgments import load_export, read_export, scale_of
 from service.feedback.grades import GRADES
+
+if TYPE_CHECKING:
+    from service.cli.client import Service
 
 BATCH_RECORDS = 1_000
 BATCH_BYTES = 4 * 1024 * 1024
@@ -155,7 +158,7 @@ def open_judgments(
     return read_judgments(path, kind, texts), "line"
 
 
-def send(service: Service, path: str, found: Found, tally: Tally, envelope: str) -> None:
+def send(service: "Service", path: str, found: Found, tally: Tally, envelope: str) -> None:
     """Post the records in batches and tally the outcomes. envelope: a %-format for the JSON of a batch.
 
     Raises Refused if the service refuses a batch; the message has the number of records accepted before.

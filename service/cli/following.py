@@ -2,18 +2,20 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from service.cli import show
-from service.cli.connection import Service
 from service.cli.failures import ERROR, Failure
+
+if TYPE_CHECKING:
+    from service.cli.client import Service
 
 UNFINISHED = ("enqueued", "processing")
 FIRST_WAIT_SECONDS = 0.05
 MAX_WAIT_SECONDS = 0.5
 
 
-def follow(service: Service, path: str, label: str) -> dict[str, Any]:
+def follow(service: "Service", path: str, label: str) -> dict[str, Any]:
     """Return the task or run at `path` when it has ended. Raises Failure unless it succeeded."""
     try:
         ended = watch(service, path, label)
@@ -27,7 +29,7 @@ def follow(service: Service, path: str, label: str) -> dict[str, Any]:
     return ended
 
 
-def watch(service: Service, path: str, label: str) -> dict[str, Any]:
+def watch(service: "Service", path: str, label: str) -> dict[str, Any]:
     """Return the task or run at `path` when it has ended, and show a progress bar until then."""
     wait_seconds = FIRST_WAIT_SECONDS
     started = time.monotonic()

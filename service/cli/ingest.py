@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from service.cli import show
-from service.cli.connection import DEFAULT_COLLECTION, Service, collection_path, connect, settings_from
+from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect, settings_from
 from service.cli.failures import PARTLY, USAGE, Failure
 from service.cli.following import follow
 from service.cli.ingestion import Ingestion
@@ -18,6 +18,9 @@ from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOpt
 from service.cli.sources.formats import SourceFormat
 from service.cli.sources.reader import STDIN, Source
 from service.documents.mapping import FieldMapping
+
+if TYPE_CHECKING:
+    from service.cli.client import Service
 
 BLOCK_BYTES = 65_536
 TextFields = Annotated[
@@ -85,7 +88,7 @@ def written(path: Path | None) -> Iterator[Any]:
         yield file
 
 
-def send_documents(service: Service, collection: str, ingestion: Ingestion) -> dict[str, Any]:
+def send_documents(service: "Service", collection: str, ingestion: Ingestion) -> dict[str, Any]:
     """Import the documents; return the outcome, with the records refused here and by the service."""
     result: dict[str, Any] = {"items_total": 0, "succeeded": 0, "failed": 0, "unchanged": 0, "errors": []}
     task_id = None

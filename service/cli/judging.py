@@ -2,14 +2,17 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.cli import show
-from service.cli.connection import DEFAULT_COLLECTION, Service, collection_path, connect
+from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
 from service.cli.failures import PARTLY
 from service.cli.options import DataOption, JsonOption, UrlOption
+
+if TYPE_CHECKING:
+    from service.cli.client import Service
 
 GRADES = ("0", "1", "2", "3", "4")
 SKIP, QUIT = "s", "q"
@@ -77,7 +80,7 @@ def typed() -> str:
         show.notice("expected 0, 1, 2, 3, 4, s or q")
 
 
-def stored(service: Service, path: str, judgment: Mapping[str, Any]) -> bool:
+def stored(service: "Service", path: str, judgment: Mapping[str, Any]) -> bool:
     """Post a judgment; return whether it was accepted. A refusal is written to stderr."""
     answer = service.call("POST", path, {"judgments": [judgment]})
     for rejection in answer["rejected"]:

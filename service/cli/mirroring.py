@@ -1,17 +1,21 @@
 """`ingest --delete-missing`: deletes the documents of a collection that the source does not have."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from service.cli import show
-from service.cli.connection import Service, collection_path
+from service.cli.connection import collection_path
 from service.cli.following import follow
 from service.cli.ingestion import Ingestion
+
+if TYPE_CHECKING:
+    from service.cli.client import Service
 
 PAGE = 1_000
 BATCH_IDS = 1_000
 
 
-def delete_missing_documents(service: Service, collection: str, ingestion: Ingestion) -> int | None:
+def delete_missing_documents(service: "Service", collection: str, ingestion: Ingestion) -> int | None:
     """Delete the documents that the source does not have; return their number.
 
     Returns None, and deletes nothing, if a part of the source was refused, or if the source has no document.
@@ -30,7 +34,7 @@ def delete_missing_documents(service: Service, collection: str, ingestion: Inges
     return len(missing)
 
 
-def stored_ids(service: Service, collection: str) -> Iterator[str]:
+def stored_ids(service: "Service", collection: str) -> Iterator[str]:
     """Yield the ids of all documents of a collection."""
     cursor: str | None = ""
     while cursor is not None:

@@ -14,7 +14,7 @@ import typer
 
 from index.storage.open_files import allow_many_open_files
 from service.cli import show
-from service.cli.connection import Service, connect, open_runtime, quiet, ready_to_open, settings_from
+from service.cli.connection import connect, open_runtime, quiet, ready_to_open, settings_from
 from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
 from service.cli.options import DataOption, JsonOption, UrlOption
 from service.cli.protection import protect
@@ -24,6 +24,7 @@ from service.runtime.garbage import collections_paused, leave_out_what_exists
 if TYPE_CHECKING:
     import uvicorn
 
+    from service.cli.client import Service
     from service.runtime.runtime import Runtime
     from service.settings import Settings
 
@@ -269,7 +270,7 @@ def check_rows(settings: "Settings") -> list[dict[str, Any]]:
     return diagnose_database(path) if path.is_file() else []
 
 
-def check_server(service: Service) -> list[dict[str, Any]]:
+def check_server(service: "Service") -> list[dict[str, Any]]:
     """Return the checks of a server."""
     found = []
     try:

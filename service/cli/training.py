@@ -4,16 +4,19 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.cli import drawing, heatmaps, reports, show
-from service.cli.connection import DEFAULT_COLLECTION, Service, collection_path, connect
+from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
 from service.cli.drawing import HeatmapOption
 from service.cli.failures import ERROR, USAGE, Failure, Refused
 from service.cli.following import follow
 from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption
+
+if TYPE_CHECKING:
+    from service.cli.client import Service
 
 
 class Promote(StrEnum):
@@ -136,7 +139,7 @@ def plan(schedule: Mapping[str, Any] | None) -> str:
     return f"{interval}: {schedule['new_queries']} new queries. {missing}"
 
 
-def started(service: Service, runs: str, body: Mapping[str, Any]) -> dict[str, Any]:
+def started(service: "Service", runs: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """Start a run and return it.
 
     In a directory opened by this process, an unfinished run of a killed command is resumed and returned instead.
@@ -161,7 +164,7 @@ def parameters(run: Mapping[str, Any]) -> str:
     return f"{text}, click interpretation {run['click_reading']}{objective}"
 
 
-def followed(service: Service, path: str) -> dict[str, Any]:
+def followed(service: "Service", path: str) -> dict[str, Any]:
     """Return a run when it has ended. Ctrl-C cancels a run of this process; a run of a server continues."""
     try:
         return follow(service, path, "training")
@@ -171,7 +174,7 @@ def followed(service: Service, path: str) -> dict[str, Any]:
         raise
 
 
-def attention(service: Service, run_path: str) -> list[heatmaps.Heatmap]:
+def attention(service: "Service", run_path: str) -> list[heatmaps.Heatmap]:
     """Return the heatmaps of held-out queries by the champion before a run and by its model; none without a query."""
     answer = service.call("GET", f"{run_path}/attention")
     return heatmaps.of_run(answer)

@@ -70,7 +70,7 @@ def test_commands_start_without_the_libraries_of_the_service() -> None:
     """They take most of the time of a short command."""
     found = imported_by("service.cli")
     assert {"service.cli.ingest", "service.cli.feedback"} <= found
-    assert found & {*HEAVY, "fastapi", "pydantic", "numpy", "sqlalchemy", "faiss", "tantivy"} == set()
+    assert found & {*HEAVY, "fastapi", "httpx", "pydantic", "numpy", "rich", "sqlalchemy", "faiss", "tantivy"} == set()
 
 
 def test_training_processes_import_the_training_modules() -> None:
