@@ -1,6 +1,7 @@
 """A PostgreSQL server for the tests that need one, and, with TEST_POSTGRES, for the services of all tests."""
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,7 +22,11 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the services of all tests keep their content in PostgreSQL, if wanted."""
+    """Let processes of tests receive Ctrl-C, and the services of all tests keep their content in PostgreSQL, if wanted.
+
+    A shell that starts a command in the background lets it ignore Ctrl-C, and processes inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not os.environ.get(ALL_TESTS):
         return
     if not hasattr(config, "workerinput"):  # the first of the processes
