@@ -80,7 +80,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them reads the metadata of all packages
     try:
         signal.signal(signal.SIGTERM, terminate)
         sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
