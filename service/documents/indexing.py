@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
+from threading import Event
 from typing import Any
 
 import structlog
@@ -28,8 +30,11 @@ from service.runtime.runtime import Runtime
 
 CHUNK = 128
 """Documents that are encoded, committed and published together. A small chunk is visible to searches soon."""
+FIRST = 16
+"""Documents of the first chunk, if there are over FEW: they are cut soon, so the encoder has work soon."""
+FEW = 64
 AHEAD = 2
-"""Chunks being encoded while another is published: the tokenisation of one overlaps with the encoding of the other."""
+"""Chunks in progress while another is published: one is cut and tokenised while the other is encoded."""
 
 STORED = "the documents are stored; the disk is full, and the next start of the service makes them searchable"
 log = structlog.get_logger()
@@ -146,15 +151,48 @@ def _encoded_here(
     meanwhile: Callable[[], None],
 ) -> Generator[Chunk]:
     """Yield the number of documents of each chunk, and its vectors, made by the encoder of the service."""
-    chunks = [sequences[start : start + CHUNK] for start in range(0, len(sequences), CHUNK)]
-    encode = partial(_encoded, runtime, state, passages)
+    chunks = _chunks(sequences)
+    turns = [_Turn(passages) for _ in chunks]
+    for before, turn in pairwise(turns):
+        turn.before = before.ended
+    encode = partial(_encoded, runtime, state)
     with ThreadPoolExecutor(AHEAD, "encode-ahead") as ahead:
-        coming = deque(ahead.submit(encode, chunk) for chunk in chunks[:AHEAD])
+        coming = deque(map(partial(ahead.submit, encode), turns[:AHEAD], chunks[:AHEAD]))
         meanwhile()
         for at, chunk in enumerate(chunks):
             encoded = coming.popleft().result()
-            coming.extend(ahead.submit(encode, following) for following in chunks[at + AHEAD : at + AHEAD + 1])
+            following = slice(at + AHEAD, at + AHEAD + 1)
+            coming.extend(map(partial(ahead.submit, encode), turns[following], chunks[following]))
             yield len(chunk), encoded
+
+
+def _chunks(sequences: Sequence[int]) -> list[Sequence[int]]:
+    first = FIRST if len(sequences) > FEW else 0
+    starts = range(first, len(sequences), CHUNK)
+    return [sequences[:first]] * (first > 0) + [sequences[start : start + CHUNK] for start in starts]
+
+
+class _Turn:
+    """The progress of a chunk. The chunk waits after its first batch until the chunk before it is encoded.
+
+    So chunks end one after the other, and each is published while the next is encoded. Without the wait they take
+    turns at the encoder and end together.
+    """
+
+    def __init__(self, progress: PassageProgress | None) -> None:
+        self._progress = progress
+        self.before: Event | None = None
+        self.ended = Event()
+
+    def plan_passages(self, documents: int, passages: int) -> None:
+        if self._progress is not None:
+            self._progress.plan_passages(documents, passages)
+
+    def advance_passages(self, count: int) -> None:
+        if self._progress is not None:
+            self._progress.advance_passages(count)
+        if self.before is not None:
+            self.before.wait()
 
 
 def _encoded_on_cluster(
@@ -177,12 +215,13 @@ def _encoded_on_cluster(
             yield len(block), {sequence: (record, vectors[sequence]) for sequence, record in records.items()}
 
 
-def _encoded(
-    runtime: Runtime, state: CollectionState, passages: PassageProgress | None, sequences: Sequence[int]
-) -> dict[int, Encoded]:
+def _encoded(runtime: Runtime, state: CollectionState, turn: _Turn, sequences: Sequence[int]) -> dict[int, Encoded]:
     """Return sequence -> document and vectors, for the documents that are still pending."""
-    records = _records(runtime, sequences)
-    encoded = encode_documents(runtime.encoder, list(records.values()), state.settings.kinds, passages)
+    try:
+        records = _records(runtime, sequences)
+        encoded = encode_documents(runtime.encoder, list(records.values()), state.settings.kinds, turn)
+    finally:
+        turn.ended.set()
     return dict(zip(records, zip(records.values(), encoded, strict=True), strict=True))
 
 
@@ -239,9 +278,8 @@ def _write_rows(
     replaced = repository.rows_by_id(connection, state.id, [record.id for record in records])
     repository.delete_replaced(connection, list(replaced.values()))
     rows = repository.insert_documents(connection, state.id, records)
-    for record, row in zip(records, rows, strict=True):
-        if record.id in replaced:
-            repository.move_memory(connection, replaced[record.id], row)
+    moved = {replaced[record.id]: row for record, row in zip(records, rows, strict=True) if record.id in replaced}
+    repository.move_memory(connection, moved)
     repository.insert_vectors(connection, state.id, rows, [vectors for _, vectors in documents])
     added = [
         IndexedDocument(row, words_of(record), vectors.keys, vectors.value, record.title or "", record.id)

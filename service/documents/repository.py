@@ -4,7 +4,7 @@ Every function runs inside the caller's transaction.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, RowMapping, Text, cast, delete, func, insert, select, update
@@ -245,10 +245,13 @@ def delete_replaced(connection: Connection, rows: Sequence[int]) -> None:
         connection.execute(delete(Document).where(Document.row.in_(rows)))
 
 
-def move_memory(connection: Connection, old_row: int, new_row: int) -> None:
-    """Attach the `query` keys of a replaced document to its new row."""
-    moved = {"document_row": new_row, "checksum": with_owner_changed(Key.checksum, new_row - old_row)}
-    connection.execute(update(Key).where(Key.document_row == old_row).values(moved))
+def move_memory(connection: Connection, moved: Mapping[int, int]) -> None:
+    """Attach the `query` keys of replaced documents to their new rows. moved: old row -> new row."""
+    with_memory = select(Key.document_row).where(Key.document_row.in_(list(moved))).distinct()
+    for old_row in connection.execute(with_memory).scalars().all():
+        new_row = moved[old_row]
+        values = {"document_row": new_row, "checksum": with_owner_changed(Key.checksum, new_row - old_row)}
+        connection.execute(update(Key).where(Key.document_row == old_row).values(values))
 
 
 def delete_documents(

@@ -231,7 +231,7 @@ def test_memory_moves_between_any_rows(tmp_path: Path) -> None:
         connection.exec_driver_sql('DELETE FROM "values"')
         for _ in range(50):
             before, row = row, generator.randrange(2**31)
-            move_memory(connection, before, row)
+            move_memory(connection, {before: row})
             assert damaged(connection) == []
         connection.exec_driver_sql("DELETE FROM keys")
         connection.exec_driver_sql("DELETE FROM documents")

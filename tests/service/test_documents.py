@@ -196,8 +196,8 @@ def test_a_canceled_task_stops_and_keeps_completed_chunks(shelf: CollectionClien
     assert (canceled.status_code, canceled.headers["location"]) == (202, f"/v1/tasks/{task['id']}")
     encoding.open()
     ended = shelf.ended_task(task)
-    assert (ended["status"], ended["progress"]["done"]) == ("canceled", indexing.CHUNK)
-    assert shelf.get()["counts"]["documents"] == indexing.CHUNK
+    assert (ended["status"], ended["progress"]["done"]) == ("canceled", indexing.FIRST)
+    assert shelf.get()["counts"]["documents"] == indexing.FIRST
     again = good(shelf.client.post(f"/v1/tasks/{task['id']}/cancel"))
     assert again["status"] == "canceled"
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
 from fastapi.testclient import TestClient
 
 from index.memory.grades import Bounds
+from service.documents.repository import delete_replaced, move_memory, rows_by_id
 from service.operations.housekeeping import age_memory
 from service.runtime.collection_settings import today
 from service.storage.database import rfc3339
@@ -124,6 +126,18 @@ def test_deleting_merged_feedback_restores_the_ranking_of_the_rest(wood: Collect
     wood.post("events/delete", {"client_id": "bob"})
     wood.judge(QUERY, "pine", None, rater="bob")
     assert wood.ranking(QUERY) == before
+
+
+def test_only_documents_with_memory_have_it_moved_when_they_are_replaced(wood: CollectionClient) -> None:
+    wood.judge(QUERY, "oak", 4)
+    statements: list[str] = []
+    with runtime_of(wood.client).database.write() as connection:
+        rows = rows_by_id(connection, wood.id, TREES)
+        sqlalchemy.event.listen(connection, "before_cursor_execute", lambda *call: statements.append(call[2]))
+        delete_replaced(connection, list(rows.values()))
+        move_memory(connection, {row: row + 100 for row in rows.values()})
+        connection.rollback()
+    assert [one.split()[0] for one in statements] == ["DELETE", "DELETE", "SELECT", "UPDATE"]
 
 
 def test_the_order_of_feedback_does_not_change_the_ranking(client: TestClient) -> None:

@@ -1,5 +1,7 @@
 """Documents of a large task are searchable by words while their vectors are still being made."""
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from service.documents import indexing, words_first
 from service.documents.acceptance import accept
 from service.documents.words_first import publish_words
 from service.runtime.jobs import Progress
-from tests.service.client import CollectionClient, ndjson, opened, runtime_of
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, ndjson, opened, runtime_of
 from tests.service.held_encoding import HeldEncoding
 
 COUNT = 2 * words_first.MANY
@@ -55,6 +57,36 @@ def test_many_documents_are_found_by_words_before_their_vectors_are_made(
     assert (after["hits"][0]["id"], after["degraded"]) == ("book-77", [])
     assert after["hits"][0]["explain"]["keys"][0]["kind"] == "passage"
     assert (shelf.get()["counts"]["pending"], shelf.get()["counts"]["documents"]) == (0, COUNT)
+
+
+def test_chunks_are_encoded_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode, second_begins = indexing.encode_documents, threading.Event()
+    ended: list[int] = []
+
+    def in_two_batches(encoder: Any, documents: Any, kinds: Any, progress: Any) -> Any:
+        first = documents[0].id == "book-0"
+        if first:
+            assert second_begins.wait(DEADLINE_SECONDS)
+            time.sleep(0.1)  # in which the second chunk would end, if it did not wait
+        elif documents[0].id == f"book-{indexing.FIRST}":
+            second_begins.set()
+        encoded = encode(encoder, documents, kinds, progress)
+        ended.append(len(documents))
+        return encoded
+
+    monkeypatch.setattr(indexing, "encode_documents", in_two_batches)
+    with opened(tmp_path / "data") as client:
+        shelf = CollectionClient(client)
+        shelf.add(*books())
+    assert ended == [indexing.FIRST, indexing.CHUNK, COUNT - indexing.FIRST - indexing.CHUNK]
+
+
+def test_few_documents_are_one_chunk(shelf: CollectionClient, encoding: HeldEncoding) -> None:
+    encoding.open()
+    state = runtime_of(shelf.client).collection("default")
+    before = state.documents_watermark
+    shelf.add(*books()[: indexing.FEW])
+    assert state.documents_watermark == before + 1
 
 
 def test_encoding_begins_while_words_are_published(
@@ -130,8 +162,8 @@ def test_a_canceled_task_withdraws_documents_without_vectors_only(
     shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
     again.open()
     ended = shelf.ended_task(task)
-    assert (ended["status"], ended["progress"]["done"]) == ("canceled", indexing.CHUNK)
-    assert shelf.get()["counts"] | {"documents": indexing.CHUNK, "pending": 0} == shelf.get()["counts"]
+    assert (ended["status"], ended["progress"]["done"]) == ("canceled", indexing.FIRST)
+    assert shelf.get()["counts"] | {"documents": indexing.FIRST, "pending": 0} == shelf.get()["counts"]
     assert shelf.search("annals")["degraded"] == []
 
 
