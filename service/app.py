@@ -32,10 +32,10 @@ from service.http.compression import Compression
 from service.http.declared_routes import declared_routes
 from service.http.direct_answers import DirectAnswers
 from service.http.only_reads import OnlyReads
-from service.http.openapi import openapi, operation_id
+from service.http.openapi import openapi
 from service.http.overload import Overload
 from service.http.request_counter import RequestCounter
-from service.http.requests import MAX_BODY_BYTES
+from service.http.routers import add_routes
 from service.http.same_origin import SameOrigin
 from service.http.security_headers import SecurityHeaders
 from service.http.watermarks import Watermarks
@@ -111,9 +111,7 @@ def create_app(
     configure_logging(settings.log_level)
     app = _application(lifespan)
     problems.install(app)
-    for module in SLICES:
-        app.include_router(module.router, max_body_size=MAX_BODY_BYTES)
-    app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
+    add_routes(app, *(module.router for module in SLICES), search.several)
     app.add_middleware(DirectAnswers, answers=DIRECT)  # the first that is added is the last that sees a request
     app.add_middleware(Idempotency)
     _add_middleware(app, settings, owner)
@@ -137,11 +135,7 @@ def create_reading_app(settings: Settings, lifespan: Any = None, refuses_others:
     """
     app = _application(lifespan)
     problems.install(app)
-    app.include_router(search.router, max_body_size=MAX_BODY_BYTES)
-    app.include_router(search.several, max_body_size=MAX_BODY_BYTES)
-    app.include_router(recommend.router, max_body_size=MAX_BODY_BYTES)
-    app.include_router(suggestions.router)
-    app.include_router(health.router)
+    add_routes(app, search.router, search.several, recommend.router, suggestions.router, health.router)
     app.add_middleware(DirectAnswers, answers={name: DIRECT[name] for name in ("search", "livez")})
     if refuses_others:
         app.add_middleware(OnlyReads)
@@ -156,7 +150,6 @@ def _application(lifespan: Any = None) -> FastAPI:
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
-        generate_unique_id_function=operation_id,
         docs_url=None,  # service.web serves /docs without another host
         redoc_url=None,
     )

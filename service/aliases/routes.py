@@ -2,17 +2,17 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from fastapi.responses import JSONResponse, Response
 
 from service.aliases import actions
 from service.aliases.answers import CollectionAlias, CollectionAliasList
 from service.aliases.schemas import NAME_PATTERN, AliasIn
 from service.http.answers import answers
-from service.http.requests import StrictRoute
+from service.http.routers import new_router
 from service.runtime.dependency import Running
 
-router = APIRouter(prefix="/v1/aliases", tags=["collections"], route_class=StrictRoute)
+router = new_router("/v1/aliases", "collections")
 Name = Annotated[str, Path(pattern=NAME_PATTERN)]
 
 

@@ -2,15 +2,15 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from service.audit import actions
 from service.audit.answers import ActPage
 from service.http.answers import answers
-from service.http.requests import StrictRoute
+from service.http.routers import new_router
 from service.runtime.dependency import Running
 
-router = APIRouter(prefix="/v1/audit", tags=["keys"], route_class=StrictRoute)
+router = new_router("/v1/audit", "keys")
 
 
 @router.get("", responses=answers((200, ActPage, "A page of acts")))

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Path
+from fastapi import Body, Path
 from fastapi.responses import JSONResponse, Response
 
 from service.collections import actions
@@ -10,12 +10,12 @@ from service.collections.answers import Collection, CollectionList
 from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
 from service.http.access import Asking
 from service.http.answers import TASK_ACCEPTED, answers
-from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
+from service.http.routers import new_router
 from service.runtime.covered_names import names_of
 from service.runtime.dependency import Running
 
-router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=StrictRoute)
+router = new_router("/v1/collections", "collections")
 Name = Annotated[str, Path(pattern=NAME_PATTERN)]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field, model_validator
 
@@ -12,7 +12,8 @@ from service.collections.repository import update_settings
 from service.collections.schemas import Word
 from service.http.answers import answers
 from service.http.problems import Problem, not_found
-from service.http.requests import Strict, StrictRoute
+from service.http.requests import Strict
+from service.http.routers import new_router
 from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
@@ -20,7 +21,7 @@ from service.runtime.runtime import Runtime
 MAX_SYNONYMS = 10_000
 """Entries of a collection."""
 
-router = APIRouter(prefix="/v1/collections/{collection}/synonyms", tags=["synonyms"], route_class=StrictRoute)
+router = new_router("/v1/collections/{collection}/synonyms", "synonyms")
 SynonymId = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[^/\x00]+$")]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
@@ -24,13 +24,14 @@ from service.documents.schemas import (
 from service.http.access import Asking
 from service.http.answers import TASK_ACCEPTED, answers
 from service.http.problems import INSUFFICIENT_STORAGE, Problem
-from service.http.requests import SENT_TYPE, UNLIMITED, StrictRoute
+from service.http.requests import SENT_TYPE, UNLIMITED
 from service.http.responses import accepted_task
+from service.http.routers import new_router
 from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 
-router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], route_class=StrictRoute)
+router = new_router("/v1/collections/{collection}/documents", "documents")
 WAIT_STEP_SECONDS = 0.02
 IMPORT_BODY = {
     "required": True,

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 
 from service.erasures import actions
 from service.erasures.answers import ReceiptList
 from service.erasures.schemas import ErasureIn
 from service.http.answers import TASK_ACCEPTED, answers
-from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
+from service.http.routers import new_router
 from service.runtime.dependency import Running
 
-router = APIRouter(prefix="/v1/erasures", tags=["privacy"], route_class=StrictRoute)
+router = new_router("/v1/erasures", "privacy")
 
 
 @router.post("", status_code=202, responses=TASK_ACCEPTED)

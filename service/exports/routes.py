@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -15,12 +15,13 @@ from service.exports.importing import start_import
 from service.exports.writing import export_parts
 from service.http.answers import TASK_ACCEPTED
 from service.http.problems import Problem
-from service.http.requests import UNLIMITED, StrictRoute
+from service.http.requests import UNLIMITED
 from service.http.responses import accepted_task
+from service.http.routers import new_router
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 
-router = APIRouter(prefix="/v1", tags=["exports"], route_class=StrictRoute)
+router = new_router("/v1", "exports")
 MEDIA_TYPE = "application/x-ndjson"
 EXPORT: dict[int | str, dict[str, Any]] = {
     200: {

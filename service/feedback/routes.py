@@ -3,7 +3,7 @@
 from typing import Any
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
@@ -14,11 +14,11 @@ from service.feedback.schemas import EventDeletion, JudgmentBatch
 from service.http.access import Asked, Asking
 from service.http.answers import Deleted, answers
 from service.http.problems import Problem
-from service.http.requests import StrictRoute
+from service.http.routers import new_router
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 
-router = APIRouter(prefix="/v1/collections/{collection}", tags=["feedback"], route_class=StrictRoute)
+router = new_router("/v1/collections/{collection}", "feedback")
 EVENTS_BODY = {
     "requestBody": {
         "required": True,

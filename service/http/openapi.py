@@ -6,7 +6,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode
 
@@ -25,11 +24,6 @@ STATUSES = {
     "422": "The request is not as documented",
     "default": "Any other error; `code` names it",
 }
-
-
-def operation_id(route: APIRoute) -> str:
-    """Return the operation id of a route: the name of its function. A test checks that it is unique."""
-    return route.name
 
 
 def openapi(app: FastAPI, items: Iterable[type[BaseModel]], accesses: Mapping[str, Access]) -> dict[str, Any]:

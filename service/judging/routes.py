@@ -2,15 +2,15 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from service.http.answers import answers
-from service.http.requests import StrictRoute
+from service.http.routers import new_router
 from service.judging import actions
 from service.judging.answers import Judging
 from service.runtime.dependency import Running
 
-router = APIRouter(prefix="/v1/collections/{collection}", tags=["feedback"], route_class=StrictRoute)
+router = new_router("/v1/collections/{collection}", "feedback")
 
 
 @router.get("/judging", responses=answers((200, Judging, "The queries with their documents")))

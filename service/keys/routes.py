@@ -2,18 +2,18 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body
+from fastapi import Body
 from fastapi.responses import JSONResponse, Response
 
 from service.http.access import Asking
 from service.http.answers import answers
-from service.http.requests import StrictRoute
+from service.http.routers import new_router
 from service.keys import actions
 from service.keys.answers import ApiKeyList, NewApiKey
 from service.keys.schemas import KeyIn, RotationIn
 from service.runtime.dependency import Running
 
-router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=StrictRoute)
+router = new_router("/v1/keys", "keys")
 SECRET = {"Cache-Control": "no-store"}
 """No cache keeps an answer with a key."""
 

@@ -2,19 +2,19 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import Response
 
 from service.http.access import Asking
 from service.http.answers import TASK_ACCEPTED, answers
-from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
+from service.http.routers import new_router
 from service.models import actions
 from service.models.answers import Aliases, Model, ModelComparison, ModelList
 from service.models.schemas import EvaluationIn, Promotion
 from service.runtime.dependency import Running
 
-router = APIRouter(prefix="/v1/collections/{collection}", tags=["models"], route_class=StrictRoute)
+router = new_router("/v1/collections/{collection}", "models")
 Version = Annotated[int, Query(ge=0, le=2**31)]
 
 

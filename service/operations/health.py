@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import Connection
@@ -22,6 +22,7 @@ from service.http.access import Asked, Asking
 from service.http.answers import answers
 from service.http.metrics import exposition
 from service.http.problems import Problem
+from service.http.routers import router_of
 from service.http.server import LIVE
 from service.operations import repository
 from service.operations.answers import Liveness, Readiness
@@ -37,7 +38,7 @@ from service.snapshots.stored import stored_snapshots
 from service.storage import dialects
 from service.storage.sqlite_database import SqliteDatabase
 
-router = APIRouter(tags=["health"])
+router = router_of(tags=["health"])
 ALIVE = {"status": "alive"}
 MIN_FREE_BYTES = 200 * 1024 * 1024
 LIBRARIES = (

@@ -3,7 +3,7 @@
 import time
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 
 from service.http.access import Asking
@@ -11,13 +11,13 @@ from service.http.answers import answers
 from service.http.metrics import observed_search
 from service.http.presence import result_for
 from service.http.problems import Problem
-from service.http.requests import StrictRoute
+from service.http.routers import new_router
 from service.recommend import actions
 from service.recommend.schemas import RecommendIn
 from service.runtime.dependency import Searching
 from service.search.answers import SearchAnswer
 
-router = APIRouter(prefix="/v1/collections/{collection}", tags=["search"], route_class=StrictRoute)
+router = new_router("/v1/collections/{collection}", "search")
 
 
 @router.post("/recommend", responses=answers((200, SearchAnswer, "The recommended documents")))

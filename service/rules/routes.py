@@ -2,17 +2,17 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from fastapi.responses import JSONResponse, Response
 
 from service.http.answers import answers
-from service.http.requests import StrictRoute
+from service.http.routers import new_router
 from service.rules import actions
 from service.rules.answers import Rule, RuleList
 from service.rules.schemas import ID_PATTERN, RuleIn
 from service.runtime.dependency import Running
 
-router = APIRouter(prefix="/v1/collections/{collection}/rules", tags=["rules"], route_class=StrictRoute)
+router = new_router("/v1/collections/{collection}/rules", "rules")
 RuleId = Annotated[str, Path(pattern=ID_PATTERN)]
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any, Self, TypeVar
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from pydantic import Field, model_validator
 from starlette.types import Scope
@@ -17,7 +17,8 @@ from service.http.answers import answers
 from service.http.metrics import observed_search
 from service.http.presence import result_for
 from service.http.problems import Problem, not_found, problem_of
-from service.http.requests import Strict, StrictRoute
+from service.http.requests import Strict
+from service.http.routers import new_router
 from service.http.watermarks import problem_of_several, several_watermarks
 from service.runtime.dependency import Searching
 from service.runtime.search_runtime import SearchRuntime
@@ -39,8 +40,8 @@ UNLOGGED = {"Cache-Control": "no-cache"}
 """A cache may keep the answer and asks whether it is current, by its ETag."""
 LOGGED = {"Cache-Control": "no-store"}
 
-router = APIRouter(prefix="/v1/collections/{collection}", tags=["search"], route_class=StrictRoute)
-several = APIRouter(prefix="/v1", tags=["search"], route_class=StrictRoute)
+router = new_router("/v1/collections/{collection}", "search")
+several = new_router("/v1", "search")
 
 
 class CollectionSearchIn(SearchIn):

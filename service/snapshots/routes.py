@@ -2,18 +2,18 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from fastapi.responses import Response
 
 from service.http.answers import TASK_ACCEPTED, answers
-from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
+from service.http.routers import new_router
 from service.runtime.dependency import Running
 from service.snapshots import actions
 from service.snapshots.answers import SnapshotList
 from service.snapshots.stored import ID
 
-router = APIRouter(prefix="/v1/snapshots", tags=["snapshots"], route_class=StrictRoute)
+router = new_router("/v1/snapshots", "snapshots")
 
 
 @router.post("", status_code=202, responses=TASK_ACCEPTED)

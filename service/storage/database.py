@@ -157,7 +157,7 @@ def _revision(connection: Connection) -> str | None:
 
 def _create(connection: Connection) -> None:
     """Make all tables at once, in place of all migrations one after the other."""
-    Base.metadata.create_all(connection)
+    Base.metadata.create_all(connection, checkfirst=False)  # the database has no table
     connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(text("INSERT INTO alembic_version VALUES (:newest)"), {"newest": NEWEST_REVISION})
 

@@ -2,15 +2,15 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from service.http.answers import answers
-from service.http.requests import StrictRoute
+from service.http.routers import new_router
 from service.runtime.dependency import Searching
 from service.suggestions import actions
 from service.suggestions.answers import Suggestions
 
-router = APIRouter(prefix="/v1/collections/{collection}", tags=["search"], route_class=StrictRoute)
+router = new_router("/v1/collections/{collection}", "search")
 
 
 @router.get("/suggestions", responses=answers((200, Suggestions, "The completions")))

@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 
 from service.http.access import Asking, Caller
 from service.http.answers import TASK_ACCEPTED, Task, answers
 from service.http.problems import not_found
-from service.http.requests import StrictRoute
 from service.http.responses import accepted_task
+from service.http.routers import new_router
 from service.runtime.covered_names import names_of
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 
-router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=StrictRoute)
+router = new_router("/v1/tasks", "tasks")
 
 
 @router.get("/{task_id}", responses=answers((200, Task, "The task")))

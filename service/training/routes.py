@@ -5,20 +5,20 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Body
+from fastapi import Body
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from service.http.answers import answers
-from service.http.requests import StrictRoute
 from service.http.responses import accepted
+from service.http.routers import new_router
 from service.runtime.dependency import Running
 from service.training import actions
 from service.training.answers import RunAttention, TrainingRun, TrainingRunList
 from service.training.attention import attention_of_run
 from service.training.schemas import TrainingIn
 
-router = APIRouter(prefix="/v1/collections/{collection}/training-runs", tags=["training"], route_class=StrictRoute)
+router = new_router("/v1/collections/{collection}/training-runs", "training")
 POLL_SECONDS = 0.3
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {

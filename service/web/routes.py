@@ -7,12 +7,13 @@ The API reference is Swagger UI. The package `fastapi_offline` contains its file
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
+from service.http.routers import router_of
 from service.runtime.dependency import Running
 from service.runtime.runtime import DEFAULT_COLLECTION, Runtime
 
@@ -34,7 +35,7 @@ REFERENCE_SECURITY = SECURITY | {
 REVALIDATED = {"Cache-Control": "no-cache"}
 """Browsers check a cached copy by its ETag, so that no browser mixes old and new scripts after an upgrade."""
 
-router = APIRouter(include_in_schema=False)
+router = router_of(include_in_schema=False)
 templates = Jinja2Templates(HERE / "templates")
 static_files = StaticFiles(directory=HERE / "static")
 swagger_files = StaticFiles(packages=[("fastapi_offline", "static")])

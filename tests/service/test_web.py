@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 
 from index.learning.config import FitConfig
 from service.http import problems
+from service.http.routers import add_routes
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.runtime import Runtime
 from service.settings import load_settings
@@ -35,7 +36,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     app = FastAPI(docs_url=None, redoc_url=None)
     app.state.runtime = runtime
     problems.install(app)
-    app.include_router(routes.router)
+    add_routes(app, routes.router)
     yield TestClient(app)
     runtime.close()
 
