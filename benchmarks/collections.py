@@ -19,7 +19,7 @@ from service.runtime.collection import CollectionState
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.runtime import Runtime
 from service.settings import Settings
-from service.storage.tables import Document
+from service.storage.tables import DOCUMENTS
 
 BATCH = 1000
 MAX_RATING = 4
@@ -75,7 +75,7 @@ def opened(one: TestSet, encoder: Encoder, keys: Sequence[str]) -> Iterator[tupl
 
 def document_ids(runtime: Runtime, state: CollectionState) -> dict[int, str]:
     """Return row -> id of every document."""
-    wanted = select(Document.row, Document.id).where(Document.collection_id == state.id)
+    wanted = select(DOCUMENTS.c.row, DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == state.id)
     with runtime.database.read() as connection:
         return {row.row: row.id for row in connection.execute(wanted)}
 

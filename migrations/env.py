@@ -5,12 +5,12 @@ from pathlib import Path
 from alembic import context
 from sqlalchemy import Connection, create_engine
 
-from service.storage.base import Base
+from service.storage.base import METADATA
 
 
 def run(connection: Connection) -> None:
     """Run all migrations in one transaction."""
-    context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True, compare_type=True)
+    context.configure(connection=connection, target_metadata=METADATA, render_as_batch=True, compare_type=True)
     with context.begin_transaction():
         context.run_migrations()
 

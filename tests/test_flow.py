@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from service.storage.tables import Key
+from service.storage.tables import KEYS
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, opened, runtime_of
 from tests.service.stored_models import stored_model
 from tests.service.training_processes import forked_runs
@@ -134,8 +134,8 @@ class Stored:
 def stored(herbs: CollectionClient, data: Path) -> Stored:
     keys = hashlib.sha256()
     with runtime_of(herbs.client).database.read() as connection:
-        columns = select(Key.id, Key.document_row, Key.kind, Key.weight, Key.vector)
-        for row in connection.execute(columns.where(Key.collection_id == herbs.id).order_by(Key.id)):
+        columns = select(KEYS.c.id, KEYS.c.document_row, KEYS.c.kind, KEYS.c.weight, KEYS.c.vector)
+        for row in connection.execute(columns.where(KEYS.c.collection_id == herbs.id).order_by(KEYS.c.id)):
             keys.update(repr(tuple(row)).encode())
     folder = data / "indexes" / str(herbs.id)
     files = [path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".lock")]

@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, inspect
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.database import NEWEST_REVISION, DatabaseRead, UnknownSchema, alembic_config
 from service.storage.sqlite_database import SqliteDatabase, UnsafeSqlite, may_share_checkpoints
 
@@ -43,13 +43,13 @@ def downgrade(connection: Connection, revision: str = "base") -> None:
 
 def test_upgrading_an_empty_database_makes_every_table(connection: Connection) -> None:
     upgrade(connection)
-    assert tables(connection) == set(Base.metadata.tables)
+    assert tables(connection) == set(METADATA.tables)
 
 
 def test_tables_and_migrations_agree(connection: Connection) -> None:
     upgrade(connection)
     context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
-    assert compare_metadata(context, Base.metadata) == []
+    assert compare_metadata(context, METADATA) == []
 
 
 def plain(described: Any) -> str:
@@ -65,7 +65,7 @@ def shape(connection: Connection) -> dict[str, Any]:
     shapes: dict[str, Any] = {
         table: {kind: sorted(map(plain, getattr(found, f"get_{kind}")(table))) for kind in kinds}
         | {"key": found.get_pk_constraint(table)}
-        for table in Base.metadata.tables
+        for table in METADATA.tables
     }
     for table, made in connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
         if table in shapes:
@@ -90,7 +90,7 @@ def test_a_difference_between_tables_and_migrations_is_found(connection: Connect
     connection.exec_driver_sql("DROP INDEX ix_keys_document_row")
     connection.exec_driver_sql("ALTER TABLE tasks DROP COLUMN error")
     context = MigrationContext.configure(connection, opts={"compare_type": True})
-    assert {one[0] for one in compare_metadata(context, Base.metadata)} == {"add_index", "add_column"}
+    assert {one[0] for one in compare_metadata(context, METADATA)} == {"add_index", "add_column"}
 
 
 def test_downgrading_takes_every_table_away_and_upgrading_brings_them_back(connection: Connection) -> None:
@@ -154,7 +154,7 @@ def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:
     for _ in range(2):
         database.migrate()
         with database.read() as connection:
-            assert set(Base.metadata.tables) <= set(inspect(connection).get_table_names())
+            assert set(METADATA.tables) <= set(inspect(connection).get_table_names())
     database.close()
 
 

@@ -6,12 +6,12 @@ from sqlalchemy import Connection, RowMapping, func, or_, select
 
 from index.records import KeyKind
 from service.storage.checked_rows import update_row
-from service.storage.tables import Collection, Document, Event, Judgment, Key, Model, PendingDocument
+from service.storage.tables import COLLECTIONS, DOCUMENTS, EVENTS, JUDGMENTS, KEYS, MODELS, PENDING_DOCUMENTS
 
 
 def find_collection(connection: Connection, collection_id: int) -> RowMapping | None:
     """Return the row of a collection, or None."""
-    wanted = select(Collection.__table__).where(Collection.id == collection_id)
+    wanted = select(COLLECTIONS).where(COLLECTIONS.c.id == collection_id)
     return connection.execute(wanted).mappings().one_or_none()
 
 
@@ -22,25 +22,29 @@ def update_settings(connection: Connection, collection_id: int, settings: dict[s
 
 def has_documents(connection: Connection, collection_id: int) -> bool:
     """Return whether a collection has documents, searchable or pending."""
-    wanted = (select(table.id).where(table.collection_id == collection_id) for table in (Document, PendingDocument))
-    return any(connection.execute(one.limit(1)).first() for one in wanted)
+    tables = (DOCUMENTS, PENDING_DOCUMENTS)
+    wanted = (select(table.c.id).where(table.c.collection_id == collection_id).limit(1) for table in tables)
+    return any(connection.execute(one).first() for one in wanted)
 
 
 def counts(connection: Connection, collection_id: int) -> dict[str, Any]:
     """Return the counts of documents, keys by kind, feedback and models."""
 
     def count(table: Any) -> int:
-        wanted = select(func.count()).select_from(table).where(table.collection_id == collection_id)
+        wanted = select(func.count()).select_from(table).where(table.c.collection_id == collection_id)
         return int(connection.execute(wanted).scalar_one())
 
-    mine = (Key.collection_id == collection_id, or_(Key.kind != KeyKind.QUERY, Key.weight != 0))  # without ratings of 0
-    kinds = select(Key.kind, func.count()).where(*mine).group_by(Key.kind)
+    mine = (
+        KEYS.c.collection_id == collection_id,
+        or_(KEYS.c.kind != KeyKind.QUERY, KEYS.c.weight != 0),
+    )  # without ratings of 0
+    kinds = select(KEYS.c.kind, func.count()).where(*mine).group_by(KEYS.c.kind)
     stored = {KeyKind(kind).label: number for kind, number in connection.execute(kinds)}
     return {
-        "documents": count(Document),
-        "pending": count(PendingDocument),
+        "documents": count(DOCUMENTS),
+        "pending": count(PENDING_DOCUMENTS),
         "keys": {kind.label: 0 for kind in KeyKind} | stored,
-        "events": count(Event),
-        "judgments": count(Judgment),
-        "models": count(Model),
+        "events": count(EVENTS),
+        "judgments": count(JUDGMENTS),
+        "models": count(MODELS),
     }

@@ -17,7 +17,7 @@ from index.records import KeyKind
 from service.storage.checksums import row_checksum, texts_as_stored, with_owner_changed
 from service.storage.database import now
 from service.storage.filter_sql import to_sql
-from service.storage.tables import Document, Key, PendingDocument, Value
+from service.storage.tables import DOCUMENTS, KEYS, PENDING_DOCUMENTS, VALUES
 from service.storage.vector_codec import as_blob, as_vector
 
 PART_SIZE = 500
@@ -33,48 +33,48 @@ def insert_pending(connection: Connection, collection_id: int, bodies: dict[str,
     """
     if not bodies:
         return []
-    mine = (PendingDocument.collection_id == collection_id, PendingDocument.id.in_(list(bodies)))
-    connection.execute(delete(PendingDocument).where(*mine))
+    mine = (PENDING_DOCUMENTS.c.collection_id == collection_id, PENDING_DOCUMENTS.c.id.in_(list(bodies)))
+    connection.execute(delete(PENDING_DOCUMENTS).where(*mine))
     created_at = now()
     rows = [
         {"collection_id": collection_id, "id": id, "body": body, "created_at": created_at}
         for id, body in bodies.items()
     ]
-    connection.execute(insert(PendingDocument), rows)
-    found = connection.execute(select(PendingDocument.sequence).where(*mine).order_by(PendingDocument.sequence))
+    connection.execute(insert(PENDING_DOCUMENTS), rows)
+    found = connection.execute(select(PENDING_DOCUMENTS.c.sequence).where(*mine).order_by(PENDING_DOCUMENTS.c.sequence))
     return [int(sequence) for sequence in found.scalars()]
 
 
 def pending_sequences(connection: Connection, collection_id: int) -> list[int]:
     """Return the sequence numbers of all pending documents of a collection, in ascending order."""
-    wanted = select(PendingDocument.sequence).where(PendingDocument.collection_id == collection_id)
-    return list(connection.execute(wanted.order_by(PendingDocument.sequence)).scalars())
+    wanted = select(PENDING_DOCUMENTS.c.sequence).where(PENDING_DOCUMENTS.c.collection_id == collection_id)
+    return list(connection.execute(wanted.order_by(PENDING_DOCUMENTS.c.sequence)).scalars())
 
 
 def pending_documents(connection: Connection, sequences: Sequence[int]) -> Sequence[Row[int, str, dict[str, Any]]]:
     """Return (sequence, id, body) of the documents that are still pending, by sequence."""
-    wanted = select(PendingDocument.sequence, PendingDocument.id, PendingDocument.body)
-    found = wanted.where(PendingDocument.sequence.in_(sequences)).order_by(PendingDocument.sequence)
+    wanted = select(PENDING_DOCUMENTS.c.sequence, PENDING_DOCUMENTS.c.id, PENDING_DOCUMENTS.c.body)
+    found = wanted.where(PENDING_DOCUMENTS.c.sequence.in_(sequences)).order_by(PENDING_DOCUMENTS.c.sequence)
     return connection.execute(found).all()
 
 
 def take_pending(connection: Connection, sequences: Sequence[int]) -> list[int]:
     """Delete pending documents; return the sequence numbers that were still pending, in ascending order."""
-    condition = PendingDocument.sequence.in_(sequences)
-    taken = connection.execute(delete(PendingDocument).where(condition).returning(PendingDocument.sequence))
+    condition = PENDING_DOCUMENTS.c.sequence.in_(sequences)
+    taken = connection.execute(delete(PENDING_DOCUMENTS).where(condition).returning(PENDING_DOCUMENTS.c.sequence))
     return sorted(taken.scalars())
 
 
 def delete_pending(connection: Connection, sequences: Sequence[int]) -> None:
     """Delete pending documents by sequence number."""
     for part in _parts(sequences):
-        connection.execute(delete(PendingDocument).where(PendingDocument.sequence.in_(part)))
+        connection.execute(delete(PENDING_DOCUMENTS).where(PENDING_DOCUMENTS.c.sequence.in_(part)))
 
 
 def pending_characters(connection: Connection, sequences: Sequence[int]) -> int:
     """Return the number of characters of pending documents, as JSON."""
-    size = func.coalesce(func.sum(func.length(cast(PendingDocument.body, Text))), 0)
-    parts = (select(size).where(PendingDocument.sequence.in_(part)) for part in _parts(sequences))
+    size = func.coalesce(func.sum(func.length(cast(PENDING_DOCUMENTS.c.body, Text))), 0)
+    parts = (select(size).where(PENDING_DOCUMENTS.c.sequence.in_(part)) for part in _parts(sequences))
     return sum(int(connection.execute(part).scalar_one()) for part in parts)
 
 
@@ -89,29 +89,31 @@ def new_pending_documents(
 
 def ids_without_vectors(connection: Connection, collection_id: int, sequences: Sequence[int]) -> list[str]:
     """Return the ids of the documents that are still pending, and searchable without vectors."""
-    same = (Document.collection_id == collection_id) & (Document.id == PendingDocument.id)
-    wanted = select(PendingDocument.id).join(Document, same).join(Value, isouter=True).where(Value.vector.is_(None))
-    parts = (wanted.where(PendingDocument.sequence.in_(part)) for part in _parts(sequences))
+    same = (DOCUMENTS.c.collection_id == collection_id) & (DOCUMENTS.c.id == PENDING_DOCUMENTS.c.id)
+    wanted = (
+        select(PENDING_DOCUMENTS.c.id).join(DOCUMENTS, same).join(VALUES, isouter=True).where(VALUES.c.vector.is_(None))
+    )
+    parts = (wanted.where(PENDING_DOCUMENTS.c.sequence.in_(part)) for part in _parts(sequences))
     return [id for part in parts for id in connection.execute(part).scalars()]
 
 
 def pending_body(connection: Connection, collection_id: int, document_id: str) -> dict[str, Any] | None:
     """Return the body of a pending document, or None."""
-    mine = (PendingDocument.collection_id == collection_id, PendingDocument.id == document_id)
-    body: dict[str, Any] | None = connection.execute(select(PendingDocument.body).where(*mine)).scalar()
+    mine = (PENDING_DOCUMENTS.c.collection_id == collection_id, PENDING_DOCUMENTS.c.id == document_id)
+    body: dict[str, Any] | None = connection.execute(select(PENDING_DOCUMENTS.c.body).where(*mine)).scalar()
     return body
 
 
 def document(connection: Connection, collection_id: int, document_id: str) -> Row[Any] | None:
     """Return the row of a searchable document, or None."""
-    mine = (Document.collection_id == collection_id, Document.id == document_id)
-    return connection.execute(select(Document.__table__).where(*mine)).one_or_none()
+    mine = (DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.id == document_id)
+    return connection.execute(select(DOCUMENTS).where(*mine)).one_or_none()
 
 
 def documents_after(connection: Connection, collection_id: int, row: int, limit: int) -> Sequence[Row[Any]]:
     """Return the rows of up to `limit` searchable documents after `row`, in row order."""
-    mine = (Document.collection_id == collection_id, Document.row > row)
-    return connection.execute(select(Document.__table__).where(*mine).order_by(Document.row).limit(limit)).all()
+    mine = (DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.row > row)
+    return connection.execute(select(DOCUMENTS).where(*mine).order_by(DOCUMENTS.c.row).limit(limit)).all()
 
 
 def record_of(row: Row[Any]) -> DocumentRecord:
@@ -121,21 +123,23 @@ def record_of(row: Row[Any]) -> DocumentRecord:
 
 def documents_of_rows(connection: Connection, rows: Sequence[int]) -> Sequence[Row[Any]]:
     """Return the searchable documents of these rows that are still there, in row order."""
-    wanted = select(Document.__table__).where(Document.row.in_(rows)).order_by(Document.row)
+    wanted = select(DOCUMENTS).where(DOCUMENTS.c.row.in_(rows)).order_by(DOCUMENTS.c.row)
     return connection.execute(wanted).all()
 
 
 def rows_by_id(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, int]:
     """Return id -> row of the searchable documents among these ids."""
-    wanted = select(Document.id, Document.row).where(Document.collection_id == collection_id, Document.id.in_(ids))
+    wanted = select(DOCUMENTS.c.id, DOCUMENTS.c.row).where(
+        DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.id.in_(ids)
+    )
     return {id: int(row) for id, row in connection.execute(wanted)}
 
 
 def stored_bodies(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, dict[str, Any] | None]:
     """Return id -> body of the searchable documents among these ids; None if a document differs from its checksum."""
-    table = Document.__table__.c
+    table = DOCUMENTS.c
     columns = [cast(one, Text).label("metadata") if one is table.metadata else one for one in table]
-    wanted = select(*columns).where(Document.collection_id == collection_id, Document.id.in_(ids))
+    wanted = select(*columns).where(DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.id.in_(ids))
     with texts_as_stored(connection):
         found = connection.execute(wanted).mappings().all()
     return {row["id"]: _body(row) for row in found}
@@ -149,20 +153,22 @@ def _body(row: RowMapping) -> dict[str, Any] | None:
 
 def pending_ids(connection: Connection, collection_id: int, ids: Sequence[str]) -> set[str]:
     """Return the ids among these that have a pending document."""
-    mine = (PendingDocument.collection_id == collection_id, PendingDocument.id.in_(ids))
-    return set(connection.execute(select(PendingDocument.id).where(*mine)).scalars())
+    mine = (PENDING_DOCUMENTS.c.collection_id == collection_id, PENDING_DOCUMENTS.c.id.in_(ids))
+    return set(connection.execute(select(PENDING_DOCUMENTS.c.id).where(*mine)).scalars())
 
 
 def ids_by_row(connection: Connection, collection_id: int) -> dict[int, str]:
     """Return row -> id of all searchable documents."""
-    found = connection.execute(select(Document.row, Document.id).where(Document.collection_id == collection_id))
+    found = connection.execute(
+        select(DOCUMENTS.c.row, DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id)
+    )
     return {int(row): id for row, id in found}
 
 
 def matching_ids(connection: Connection, collection_id: int, node: FilterNode) -> list[str]:
     """Return the ids of the searchable documents that match a filter."""
-    condition = to_sql(connection, node, Document.__table__.c.metadata)
-    wanted = select(Document.id).where(Document.collection_id == collection_id, condition)
+    condition = to_sql(connection, node, DOCUMENTS.c.metadata)
+    wanted = select(DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id, condition)
     return list(connection.execute(wanted).scalars())
 
 
@@ -181,7 +187,7 @@ def insert_documents(connection: Connection, collection_id: int, records: Sequen
         }
         for record in records
     ]
-    statement = insert(Document).returning(Document.row, sort_by_parameter_order=True)
+    statement = insert(DOCUMENTS).returning(DOCUMENTS.c.row, sort_by_parameter_order=True)
     return [int(row) for row in connection.execute(statement, values).scalars()]
 
 
@@ -204,18 +210,18 @@ def insert_vectors(
         for key in encoded.keys
     ]
     if keys:
-        connection.execute(insert(Key), keys)
+        connection.execute(insert(KEYS), keys)
     values = [
         {"document_row": row, "vector": as_blob(encoded.value)} for row, encoded in zip(rows, documents, strict=True)
     ]
-    connection.execute(insert(Value), values)
+    connection.execute(insert(VALUES), values)
 
 
 def stored_vectors(connection: Connection, row: int) -> EncodedDocument | None:
     """Return the own keys and the value of a document; None if it has no stored value, or one of them is damaged."""
-    value = connection.execute(select(Value.__table__).where(Value.document_row == row)).mappings().one_or_none()
-    wanted = select(Key.__table__).where(Key.document_row == row, Key.kind != KeyKind.QUERY)
-    own = connection.execute(wanted.order_by(Key.id)).mappings().all()
+    value = connection.execute(select(VALUES).where(VALUES.c.document_row == row)).mappings().one_or_none()
+    wanted = select(KEYS).where(KEYS.c.document_row == row, KEYS.c.kind != KeyKind.QUERY)
+    own = connection.execute(wanted.order_by(KEYS.c.id)).mappings().all()
     if value is None or not (_is_sound("values", value) and all(_is_sound("keys", key) for key in own)):
         return None
     keys = [
@@ -231,7 +237,7 @@ def damaged_rows(rows: Iterable[Row[Any]]) -> list[int]:
 
 def mark_damaged(connection: Connection, rows: Sequence[int]) -> None:
     """Take the checksums away from documents that were copied from damaged documents."""
-    connection.execute(update(Document).where(Document.row.in_(rows)).values(checksum=None))
+    connection.execute(update(DOCUMENTS).where(DOCUMENTS.c.row.in_(rows)).values(checksum=None))
 
 
 def _is_sound(table: str, row: RowMapping) -> bool:
@@ -241,17 +247,17 @@ def _is_sound(table: str, row: RowMapping) -> bool:
 def delete_replaced(connection: Connection, rows: Sequence[int]) -> None:
     """Delete documents and their own keys. Their `query` keys stay, for `move_memory`."""
     if rows:
-        connection.execute(delete(Key).where(Key.document_row.in_(rows), Key.kind != KeyKind.QUERY))
-        connection.execute(delete(Document).where(Document.row.in_(rows)))
+        connection.execute(delete(KEYS).where(KEYS.c.document_row.in_(rows), KEYS.c.kind != KeyKind.QUERY))
+        connection.execute(delete(DOCUMENTS).where(DOCUMENTS.c.row.in_(rows)))
 
 
 def move_memory(connection: Connection, moved: Mapping[int, int]) -> None:
     """Attach the `query` keys of replaced documents to their new rows. moved: old row -> new row."""
-    with_memory = select(Key.document_row).where(Key.document_row.in_(list(moved))).distinct()
+    with_memory = select(KEYS.c.document_row).where(KEYS.c.document_row.in_(list(moved))).distinct()
     for old_row in connection.execute(with_memory).scalars().all():
         new_row = moved[old_row]
-        values = {"document_row": new_row, "checksum": with_owner_changed(Key.checksum, new_row - old_row)}
-        connection.execute(update(Key).where(Key.document_row == old_row).values(values))
+        values = {"document_row": new_row, "checksum": with_owner_changed(KEYS.c.checksum, new_row - old_row)}
+        connection.execute(update(KEYS).where(KEYS.c.document_row == old_row).values(values))
 
 
 def delete_documents(
@@ -265,15 +271,17 @@ def delete_documents(
     memory: list[int] = []
     count = 0
     for part in _parts(ids):
-        pending = (PendingDocument.collection_id == collection_id, PendingDocument.id.in_(part))
+        pending = (PENDING_DOCUMENTS.c.collection_id == collection_id, PENDING_DOCUMENTS.c.id.in_(part))
         searchable = rows_by_id(connection, collection_id, part)
-        count += len(searchable.keys() | set(connection.execute(select(PendingDocument.id).where(*pending)).scalars()))
-        connection.execute(delete(PendingDocument).where(*pending))
+        count += len(
+            searchable.keys() | set(connection.execute(select(PENDING_DOCUMENTS.c.id).where(*pending)).scalars())
+        )
+        connection.execute(delete(PENDING_DOCUMENTS).where(*pending))
         part_rows = list(searchable.values())
-        keys = Key.document_row.in_(part_rows)
-        memory += connection.execute(select(Key.id).where(keys, Key.kind == KeyKind.QUERY)).scalars()
-        connection.execute(delete(Key).where(keys))
-        connection.execute(delete(Document).where(Document.row.in_(part_rows)))
+        keys = KEYS.c.document_row.in_(part_rows)
+        memory += connection.execute(select(KEYS.c.id).where(keys, KEYS.c.kind == KeyKind.QUERY)).scalars()
+        connection.execute(delete(KEYS).where(keys))
+        connection.execute(delete(DOCUMENTS).where(DOCUMENTS.c.row.in_(part_rows)))
         rows += part_rows
     return rows, memory, count
 

@@ -10,8 +10,8 @@ from service.http.access import FILTER_DIGITS, FILTERED
 from service.storage.checked_rows import update_row
 from service.storage.database import now
 from service.storage.dialects import contains
-from service.storage.tables import Collection, Event, Impression, Judgment, Key, Model
-from service.storage.tables_of_administration import Erasure, IdempotentAnswer
+from service.storage.tables import COLLECTIONS, EVENTS, JUDGMENTS, KEYS, MODELS, QUERIES
+from service.storage.tables_of_administration import ERASURES, IDEMPOTENT_ANSWERS
 
 PART = 500
 """Values in a condition of a statement, at most."""
@@ -50,8 +50,8 @@ def subject_rows(connection: Connection, collection_id: int, kind: str, subject:
         for column, values in shared.items():
             seen[column] |= values
             for part in parts(sorted(values)):
-                events += _rows(connection, Event, collection_id, _unnamed(Event, kind), column, part)
-                impressions += _rows(connection, Impression, collection_id, _unnamed(Impression, kind), column, part)
+                events += _rows(connection, EVENTS, collection_id, _unnamed(EVENTS, kind), column, part)
+                impressions += _rows(connection, QUERIES, collection_id, _unnamed(QUERIES, kind), column, part)
     judgments = _judgments(connection, collection_id, subject) if kind == "user" else []
     every = [*events, *impressions, *judgments]
     return SubjectRows(
@@ -73,34 +73,32 @@ def _named_rows(
     connection: Connection, collection_id: int, kind: str, subject: str
 ) -> tuple[list[Row[Any]], list[Row[Any]]]:
     """Return the events and the impressions that name the subject."""
-    events = _columns(Event).where(Event.collection_id == collection_id, _names(Event, kind, subject))
-    impressions = _columns(Impression).where(
-        Impression.collection_id == collection_id, _names(Impression, kind, subject)
-    )
+    events = _columns(EVENTS).where(EVENTS.c.collection_id == collection_id, _names(EVENTS, kind, subject))
+    impressions = _columns(QUERIES).where(QUERIES.c.collection_id == collection_id, _names(QUERIES, kind, subject))
     return list(connection.execute(events)), list(connection.execute(impressions))
 
 
 def _names(table: Any, kind: str, subject: str) -> ColumnElement[bool]:
     """Return the condition that a row names the subject. Impressions have no user."""
     if kind == "user":
-        return Event.body["user_id"].as_string() == subject if table is Event else false()
+        return EVENTS.c.body["user_id"].as_string() == subject if table is EVENTS else false()
     if kind == "session":
-        return or_(table.session_id == subject, _names_filtered(table, subject))
-    named: ColumnElement[bool] = table.client_id == subject
+        return or_(table.c.session_id == subject, _names_filtered(table, subject))
+    named: ColumnElement[bool] = table.c.client_id == subject
     return named
 
 
 def _names_filtered(table: Any, session: str) -> ColumnElement[bool]:
     """Return the condition that a row names a session of a key with a filter (`Caller.session`)."""
-    named = func.substr(table.session_id, len(FILTERED) + FILTER_DIGITS + 2) == session
-    return and_(func.substr(table.session_id, 1, len(FILTERED)) == FILTERED, named)
+    named = func.substr(table.c.session_id, len(FILTERED) + FILTER_DIGITS + 2) == session
+    return and_(func.substr(table.c.session_id, 1, len(FILTERED)) == FILTERED, named)
 
 
 def _unnamed(table: Any, kind: str) -> ColumnElement[bool]:
     """Return the condition that a row names no subject of this kind."""
     if kind == "user":
-        return Event.body["user_id"].as_string().is_(None) if table is Event else Impression.query_id.is_not(None)
-    unnamed: ColumnElement[bool] = (table.client_id if kind == "client" else table.session_id).is_(None)
+        return EVENTS.c.body["user_id"].as_string().is_(None) if table is EVENTS else QUERIES.c.query_id.is_not(None)
+    unnamed: ColumnElement[bool] = (table.c.client_id if kind == "client" else table.c.session_id).is_(None)
     return unnamed
 
 
@@ -113,61 +111,63 @@ def _rows(
     values: Sequence[str],
 ) -> list[Row[Any]]:
     """Return the rows that name no subject and share a search or a session with the subject."""
-    wanted = _columns(table).where(table.collection_id == collection_id, unnamed, getattr(table, column).in_(values))
+    wanted = _columns(table).where(table.c.collection_id == collection_id, unnamed, table.c[column].in_(values))
     return list(connection.execute(wanted))
 
 
 def _columns(table: Any) -> Any:
-    key = [Event.id] if table is Event else []
-    return select(*key, table.query_id, table.session_id, table.query_key, table.created_at)
+    key = [EVENTS.c.id] if table is EVENTS else []
+    return select(*key, table.c.query_id, table.c.session_id, table.c.query_key, table.c.created_at)
 
 
 def _judgments(connection: Connection, collection_id: int, rater: str) -> list[Row[Any]]:
-    wanted = select(Judgment.id, Judgment.query_key, Judgment.created_at)
-    return list(connection.execute(wanted.where(Judgment.collection_id == collection_id, Judgment.rater == rater)))
+    wanted = select(JUDGMENTS.c.id, JUDGMENTS.c.query_key, JUDGMENTS.c.created_at)
+    return list(
+        connection.execute(wanted.where(JUDGMENTS.c.collection_id == collection_id, JUDGMENTS.c.rater == rater))
+    )
 
 
 def delete_rows(connection: Connection, rows: SubjectRows) -> list[int]:
     """Delete the rows of a subject with their `query` keys; return the ids of these keys."""
     removed: list[int] = []
-    for ids, column, table in ((rows.events, Key.event_id, Event), (rows.judgments, Key.judgment_id, Judgment)):
+    for ids, column, table in ((rows.events, KEYS.c.event_id, EVENTS), (rows.judgments, KEYS.c.judgment_id, JUDGMENTS)):
         for part in parts(ids):
-            removed += connection.execute(delete(Key).where(column.in_(part)).returning(Key.id)).scalars()
-            connection.execute(delete(table).where(table.id.in_(part)))
+            removed += connection.execute(delete(KEYS).where(column.in_(part)).returning(KEYS.c.id)).scalars()
+            connection.execute(delete(table).where(table.c.id.in_(part)))
     for query_ids in parts(rows.impressions):
-        connection.execute(delete(Impression).where(Impression.query_id.in_(query_ids)))
+        connection.execute(delete(QUERIES).where(QUERIES.c.query_id.in_(query_ids)))
     return removed
 
 
 def delete_answers(connection: Connection) -> int:
     """Delete the stored answers to searches with an Idempotency-Key: they may quote past queries. Return how many."""
-    body = IdempotentAnswer.body
-    return int(connection.execute(delete(IdempotentAnswer).where(contains(connection, body, b'"query_id"'))).rowcount)
+    body = IDEMPOTENT_ANSWERS.c.body
+    return int(connection.execute(delete(IDEMPOTENT_ANSWERS).where(contains(connection, body, b'"query_id"'))).rowcount)
 
 
 def models_since(connection: Connection, collection_id: int, first_at: str) -> list[dict[str, Any]]:
     """Return the models of a collection that were trained on feedback and finished at `first_at` or later."""
-    trained = and_(Model.lineage["kind"].as_string() == "trained", Model.created_at >= first_at)
+    trained = and_(MODELS.c.lineage["kind"].as_string() == "trained", MODELS.c.created_at >= first_at)
     wanted = (
-        select(Collection.name, Model.version, Model.lineage, Model.created_at)
-        .join(Collection, Collection.id == Model.collection_id)
-        .where(Model.collection_id == collection_id, trained)
+        select(COLLECTIONS.c.name, MODELS.c.version, MODELS.c.lineage, MODELS.c.created_at)
+        .join(COLLECTIONS, COLLECTIONS.c.id == MODELS.c.collection_id)
+        .where(MODELS.c.collection_id == collection_id, trained)
     )
     return [
         {"collection": name, "version": version, "training_run": lineage["training_run"], "created_at": created_at}
-        for name, version, lineage, created_at in connection.execute(wanted.order_by(Model.version))
+        for name, version, lineage, created_at in connection.execute(wanted.order_by(MODELS.c.version))
     ]
 
 
 def insert_erasure(connection: Connection, subject: str, receipt: dict[str, Any]) -> None:
     """Insert an erasure that begins."""
     values = {"id": receipt["id"], "status": "deleting", "subject": subject, "receipt": receipt, "created_at": now()}
-    connection.execute(insert(Erasure).values(values))
+    connection.execute(insert(ERASURES).values(values))
 
 
 def find_erasure(connection: Connection, id: str) -> Row[Any]:
     """Return the row of an erasure. Raises NoResultFound."""
-    return connection.execute(select(Erasure.__table__).where(Erasure.id == id)).one()
+    return connection.execute(select(ERASURES).where(ERASURES.c.id == id)).one()
 
 
 def update_erasure(connection: Connection, receipt: dict[str, Any], **values: Any) -> None:
@@ -178,13 +178,15 @@ def update_erasure(connection: Connection, receipt: dict[str, Any], **values: An
 
 def unfinished_erasures(connection: Connection) -> list[str]:
     """Return the ids of the erasures that are not done, oldest first."""
-    wanted = select(Erasure.id).where(or_(Erasure.status != "done", Erasure.finished_at.is_(None)))
-    return list(connection.execute(wanted.order_by(Erasure.id)).scalars())
+    wanted = select(ERASURES.c.id).where(or_(ERASURES.c.status != "done", ERASURES.c.finished_at.is_(None)))
+    return list(connection.execute(wanted.order_by(ERASURES.c.id)).scalars())
 
 
 def newest_receipts(connection: Connection) -> list[dict[str, Any]]:
     """Return the newest MAX_LISTED receipts, newest first."""
-    return list(connection.execute(select(Erasure.receipt).order_by(Erasure.id.desc()).limit(MAX_LISTED)).scalars())
+    return list(
+        connection.execute(select(ERASURES.c.receipt).order_by(ERASURES.c.id.desc()).limit(MAX_LISTED)).scalars()
+    )
 
 
 def parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Double, Float, Integer, LargeBinary, Table, Text
 
-from service.storage.base import Base
+from service.storage.base import METADATA
 
 FORMAT = 1
 OLDEST_REVISION = "0006"
@@ -154,4 +154,4 @@ def _value(column: Column[Any], value: Any) -> Any:
     return value
 
 
-TYPES = {name: RecordType(name, Base.metadata.tables[table]) for name, table in TABLES.items()}
+TYPES = {name: RecordType(name, METADATA.tables[table]) for name, table in TABLES.items()}

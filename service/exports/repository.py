@@ -9,7 +9,16 @@ from sqlalchemy.exc import IntegrityError
 from service.exports.record_repository import RecordType
 from service.runtime.collection_repository import TOMBSTONE
 from service.runtime.model_repository import insert_model_files
-from service.storage.tables import Collection, Document, Event, Judgment, Model, PendingDocument, Rule, TrainingRun
+from service.storage.tables import (
+    COLLECTIONS,
+    DOCUMENTS,
+    EVENTS,
+    JUDGMENTS,
+    MODELS,
+    PENDING_DOCUMENTS,
+    RULES,
+    TRAINING_RUNS,
+)
 
 ROWS_AT_ONCE = 500
 
@@ -25,17 +34,17 @@ def stored_rows(connection: Connection, kind: RecordType) -> Iterator[dict[str, 
 
 
 def _rows_of(kind: RecordType) -> Select[Any]:
-    table, name = kind.table, Collection.name.label("of_collection")
+    table, name = kind.table, COLLECTIONS.c.name.label("of_collection")
     columns = [column.label(label) for label, column in kind.columns.items()]
     if kind.has_collection:
         extra = [table.c.collection_id] if kind.name == "model" else []
-        wanted = select(name, *columns, *extra).join(Collection, Collection.id == table.c.collection_id)
+        wanted = select(name, *columns, *extra).join(COLLECTIONS, COLLECTIONS.c.id == table.c.collection_id)
     elif kind.name == "value":
-        wanted = select(*columns).join(Document, Document.row == table.c.document_row).join(Collection)
+        wanted = select(*columns).join(DOCUMENTS, DOCUMENTS.c.row == table.c.document_row).join(COLLECTIONS)
     else:
         wanted = select(*columns)
     if kind.name != "alias":
-        wanted = wanted.where(~Collection.name.startswith(TOMBSTONE))
+        wanted = wanted.where(~COLLECTIONS.c.name.startswith(TOMBSTONE))
     return wanted.order_by(*table.primary_key)
 
 
@@ -66,16 +75,16 @@ def insert_collection(connection: Connection, values: dict[str, Any]) -> int:
     """Insert a collection whose first change is its import; return its number. Raises RowRefused."""
     row = {**values, "watermark": 1, "documents_watermark": 1}
     try:
-        return int(connection.execute(insert(Collection).values(row).returning(Collection.id)).scalar_one())
+        return int(connection.execute(insert(COLLECTIONS).values(row).returning(COLLECTIONS.c.id)).scalar_one())
     except IntegrityError as error:
         raise RowRefused from error
 
 
 def is_unused(connection: Connection, collection_id: int) -> bool:
     """Return whether a collection has no documents, feedback, rules, training runs and trained models."""
-    trained = exists().where(Model.collection_id == collection_id, Model.version > 0)
-    used = [exists().where(one.collection_id == collection_id) for one in _CONTENT]
+    trained = exists().where(MODELS.c.collection_id == collection_id, MODELS.c.version > 0)
+    used = [exists().where(one.c.collection_id == collection_id) for one in _CONTENT]
     return not any(connection.execute(select(one)).scalar_one() for one in (trained, *used))
 
 
-_CONTENT: tuple[Any, ...] = (Document, PendingDocument, Event, Judgment, Rule, TrainingRun)
+_CONTENT: tuple[Any, ...] = (DOCUMENTS, PENDING_DOCUMENTS, EVENTS, JUDGMENTS, RULES, TRAINING_RUNS)

@@ -14,7 +14,7 @@ from index.records import Floats, KeyKind
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.storage.database import now, rfc3339
 from service.storage.filter_sql import to_sql
-from service.storage.tables import Document, Event, Impression, Judgment, Key
+from service.storage.tables import DOCUMENTS, EVENTS, JUDGMENTS, KEYS, QUERIES
 from service.storage.vector_codec import as_blob
 
 
@@ -40,11 +40,11 @@ def query_texts(
 ) -> dict[str, str]:
     """Return query id -> text of the logged searches among these ids. key_filter: only searches with this filter."""
     wanted = sorted({id for id in ids if id})
-    found = select(Impression.query_id, Impression.text).where(
-        Impression.collection_id == collection_id, Impression.query_id.in_(wanted)
+    found = select(QUERIES.c.query_id, QUERIES.c.text).where(
+        QUERIES.c.collection_id == collection_id, QUERIES.c.query_id.in_(wanted)
     )
     if key_filter is not None:
-        found = found.where(Impression.request["key_filter"].as_string() == key_filter)
+        found = found.where(QUERIES.c.request["key_filter"].as_string() == key_filter)
     return {row.query_id: row.text for row in connection.execute(found)}
 
 
@@ -53,9 +53,11 @@ def document_rows(
 ) -> dict[str, int]:
     """Return document id -> row of the searchable documents among these ids that pass the filter `forced`."""
     wanted = sorted({id for id in ids if id})
-    found = select(Document.id, Document.row).where(Document.collection_id == collection_id, Document.id.in_(wanted))
+    found = select(DOCUMENTS.c.id, DOCUMENTS.c.row).where(
+        DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.id.in_(wanted)
+    )
     if forced is not None:
-        found = found.where(to_sql(connection, forced, Document.__table__.c.metadata))
+        found = found.where(to_sql(connection, forced, DOCUMENTS.c.metadata))
     return {row.id: row.row for row in connection.execute(found)}
 
 
@@ -64,8 +66,8 @@ def shown_positions(
 ) -> dict[tuple[str, str], int]:
     """Return query id and document id -> position, for the documents of graded events that a logged list shows."""
     wanted = {(event.query_id, event.document_id) for event in events if event.grade and event.query_id}
-    found = select(Impression.query_id, Impression.shown).where(
-        Impression.collection_id == collection_id, Impression.query_id.in_(sorted({query_id for query_id, _ in wanted}))
+    found = select(QUERIES.c.query_id, QUERIES.c.shown).where(
+        QUERIES.c.collection_id == collection_id, QUERIES.c.query_id.in_(sorted({query_id for query_id, _ in wanted}))
     )
     return {
         (query_id, hit["id"]): int(hit["position"])
@@ -92,7 +94,7 @@ def insert_event(connection: Connection, collection_id: int, event: EventIn, tex
         "body": event.model_dump(mode="json"),
         "created_at": now(),
     }
-    return int(connection.execute(insert(Event).values(values).returning(Event.id)).scalar_one())
+    return int(connection.execute(insert(EVENTS).values(values).returning(EVENTS.c.id)).scalar_one())
 
 
 def delete_events(
@@ -108,20 +110,24 @@ def delete_events(
     before: an RFC 3339 time; only events with an earlier timestamp are deleted.
     Returns the number of events and the ids of the keys.
     """
-    where = [Event.collection_id == collection_id]
-    where += [Event.query_id == query_id] if query_id else []
-    where += [Event.client_id == client_id] if client_id else []
-    where += [Event.query_key == query_key] if query_key is not None else []
-    where += [Event.timestamp < before] if before else []
-    keys = select(Key.id).where(Key.event_id.in_(select(Event.id).where(*where)))
+    where = [EVENTS.c.collection_id == collection_id]
+    where += [EVENTS.c.query_id == query_id] if query_id else []
+    where += [EVENTS.c.client_id == client_id] if client_id else []
+    where += [EVENTS.c.query_key == query_key] if query_key is not None else []
+    where += [EVENTS.c.timestamp < before] if before else []
+    keys = select(KEYS.c.id).where(KEYS.c.event_id.in_(select(EVENTS.c.id).where(*where)))
     removed = [int(key) for key in connection.execute(keys).scalars()]
-    return int(connection.execute(delete(Event).where(*where)).rowcount), removed
+    return int(connection.execute(delete(EVENTS).where(*where)).rowcount), removed
 
 
 def delete_anonymous(connection: Connection, collection_id: int, query_key: str) -> list[int]:
     """Delete the anonymous memory of a query; return the ids of its keys."""
-    mine = (Key.collection_id == collection_id, Key.kind == KeyKind.QUERY, Key.query_key == anonymous_key(query_key))
-    return list(connection.execute(delete(Key).where(*mine).returning(Key.id)).scalars())
+    mine = (
+        KEYS.c.collection_id == collection_id,
+        KEYS.c.kind == KeyKind.QUERY,
+        KEYS.c.query_key == anonymous_key(query_key),
+    )
+    return list(connection.execute(delete(KEYS).where(*mine).returning(KEYS.c.id)).scalars())
 
 
 def insert_judgment(connection: Connection, collection_id: int, judgment: JudgmentIn) -> int:
@@ -135,20 +141,20 @@ def insert_judgment(connection: Connection, collection_id: int, judgment: Judgme
         "rater": judgment.rater,
         "created_at": now(),
     }
-    return int(connection.execute(insert(Judgment).values(values).returning(Judgment.id)).scalar_one())
+    return int(connection.execute(insert(JUDGMENTS).values(values).returning(JUDGMENTS.c.id)).scalar_one())
 
 
 def delete_judgment(connection: Connection, collection_id: int, judgment: JudgmentIn) -> list[int]:
     """Delete the judgment with the same query, document and rater, and its `query` keys; return the ids of the keys."""
     same = (
-        Judgment.collection_id == collection_id,
-        Judgment.query_key == as_query_key(judgment.query),
-        Judgment.document_id == judgment.document_id,
-        Judgment.rater == judgment.rater,
+        JUDGMENTS.c.collection_id == collection_id,
+        JUDGMENTS.c.query_key == as_query_key(judgment.query),
+        JUDGMENTS.c.document_id == judgment.document_id,
+        JUDGMENTS.c.rater == judgment.rater,
     )
-    keys = select(Key.id).where(Key.judgment_id.in_(select(Judgment.id).where(*same)))
+    keys = select(KEYS.c.id).where(KEYS.c.judgment_id.in_(select(JUDGMENTS.c.id).where(*same)))
     removed = [int(key) for key in connection.execute(keys).scalars()]
-    connection.execute(delete(Judgment).where(*same))
+    connection.execute(delete(JUDGMENTS).where(*same))
     return removed
 
 
@@ -169,5 +175,5 @@ def insert_memory(connection: Connection, collection_id: int, memory: Iterable[M
             "judgment_id": key.judgment_id,
             "confirmed_on": key.confirmed_on,
         }
-        ids.append(int(connection.execute(insert(Key).values(values).returning(Key.id)).scalar_one()))
+        ids.append(int(connection.execute(insert(KEYS).values(values).returning(KEYS.c.id)).scalar_one()))
     return ids

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Text, case, cast, distinct, func, literal, null, select, union_all
 
-from service.storage.tables import Event, Impression, Judgment
+from service.storage.tables import EVENTS, JUDGMENTS, QUERIES
 
 MAX_ROWS = 50_000
 """Impressions, events and judgments that are read: of each, the newest."""
@@ -34,23 +34,27 @@ def asked_queries(connection: Connection, collection_id: int, since: str) -> lis
 
     The queries of most clients come first, ties by query key. since: an RFC 3339 time; clients are counted from it on.
     """
-    client = func.coalesce(Event.client_id, Event.session_id, Event.query_id, "event " + cast(Event.id, Text))
-    lately = case((Event.timestamp >= since, client), else_=null())
-    searcher = func.coalesce(Impression.client_id, Impression.session_id, Impression.query_id)
+    client = func.coalesce(
+        EVENTS.c.client_id, EVENTS.c.session_id, EVENTS.c.query_id, "event " + cast(EVENTS.c.id, Text)
+    )
+    lately = case((EVENTS.c.timestamp >= since, client), else_=null())
+    searcher = func.coalesce(QUERIES.c.client_id, QUERIES.c.session_id, QUERIES.c.query_id)
     searched = select(
-        Impression.query_key.label("query_key"),
-        Impression.text.label("text"),
+        QUERIES.c.query_key.label("query_key"),
+        QUERIES.c.text.label("text"),
         searcher.label("client"),
         literal(1).label("searches"),
-    ).where(_of(Impression, collection_id), Impression.created_at >= since)
-    acted = select(Event.query_key, Event.query_text, lately, literal(0)).where(
-        _of(Event, collection_id), Event.grade != 0
+    ).where(_of(QUERIES, collection_id), QUERIES.c.created_at >= since)
+    acted = select(EVENTS.c.query_key, EVENTS.c.query_text, lately, literal(0)).where(
+        _of(EVENTS, collection_id), EVENTS.c.grade != 0
     )
-    rated = select(Judgment.query_key, Judgment.query_text, null(), literal(0)).where(_of(Judgment, collection_id))
+    rated = select(JUDGMENTS.c.query_key, JUDGMENTS.c.query_text, null(), literal(0)).where(
+        _of(JUDGMENTS, collection_id)
+    )
     newest = (
-        searched.order_by(Impression.query_id.desc()),
-        acted.order_by(Event.id.desc()),
-        rated.order_by(Judgment.id.desc()),
+        searched.order_by(QUERIES.c.query_id.desc()),
+        acted.order_by(EVENTS.c.id.desc()),
+        rated.order_by(JUDGMENTS.c.id.desc()),
     )
     every = union_all(*(select(one.limit(MAX_ROWS).subquery()) for one in newest)).subquery()
     clients = func.count(distinct(every.c.client))
@@ -65,14 +69,14 @@ def _of(table: Any, collection_id: int) -> ColumnElement[bool]:
 
     With the index, all rows of the collection are read and sorted; without it, the newest rows are read in their order.
     """
-    condition: ColumnElement[bool] = table.collection_id + 0 == collection_id
+    condition: ColumnElement[bool] = table.c.collection_id + 0 == collection_id
     return condition
 
 
 def judged_documents(connection: Connection, collection_id: int, query_keys: Sequence[str]) -> dict[str, set[str]]:
     """Return query key -> ids of the documents that any rater judged for it. At most MAX_QUERIES query keys."""
-    wanted = select(Judgment.query_key, Judgment.document_id).where(
-        Judgment.collection_id == collection_id, Judgment.query_key.in_(query_keys)
+    wanted = select(JUDGMENTS.c.query_key, JUDGMENTS.c.document_id).where(
+        JUDGMENTS.c.collection_id == collection_id, JUDGMENTS.c.query_key.in_(query_keys)
     )
     found: dict[str, set[str]] = {query_key: set() for query_key in query_keys}
     for query_key, document_id in connection.execute(wanted):

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from service.runtime.key_repository import key_rows
 from service.storage.checked_rows import update_row
-from service.storage.tables_of_administration import ApiKey
+from service.storage.tables_of_administration import API_KEYS
 
 
 def find_key(connection: Connection, key_id: str) -> Row[Any] | None:
@@ -22,12 +22,12 @@ def key_of_environment(connection: Connection) -> Row[Any] | None:
 
 def key_count(connection: Connection) -> int:
     """Return the number of keys."""
-    return int(connection.execute(select(func.count()).select_from(ApiKey)).scalar_one())
+    return int(connection.execute(select(func.count()).select_from(API_KEYS)).scalar_one())
 
 
 def insert_key(connection: Connection, values: Mapping[str, Any]) -> None:
     """Store a new key."""
-    connection.execute(insert(ApiKey).values(dict(values)))
+    connection.execute(insert(API_KEYS).values(dict(values)))
 
 
 def change_key(connection: Connection, key_id: str, values: Mapping[str, Any]) -> None:
@@ -37,4 +37,4 @@ def change_key(connection: Connection, key_id: str, values: Mapping[str, Any]) -
 
 def delete_key(connection: Connection, key_id: str) -> bool:
     """Delete a key; return whether it existed."""
-    return connection.execute(delete(ApiKey).where(ApiKey.id == key_id)).rowcount > 0
+    return connection.execute(delete(API_KEYS).where(API_KEYS.c.id == key_id)).rowcount > 0

@@ -6,27 +6,27 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from service.storage.dialects import newest_first
-from service.storage.tables import Event, Impression
+from service.storage.tables import EVENTS, QUERIES
 
 CHUNK = 500
 """Rows that are read at a time, and query ids in one SQL statement."""
-ASKED = Impression.request["explore"].as_float() > 0
+ASKED = QUERIES.c.request["explore"].as_float() > 0
 """The condition that a search asked for exploration."""
 
 
 def has_explored(connection: Connection, collection_id: int) -> bool:
     """Return whether a search of the collection asked for exploration."""
-    wanted = select(Impression.query_id).where(Impression.collection_id == collection_id, ASKED)
+    wanted = select(QUERIES.c.query_id).where(QUERIES.c.collection_id == collection_id, ASKED)
     return connection.execute(wanted.limit(1)).first() is not None
 
 
-def explored_lists(connection: Connection, collection_id: int) -> Iterator[Row[Any]]:
+def explored_lists(connection: Connection, collection_id: int) -> Iterator[Row[Any, Any, Any, Any, Any, Any]]:
     """Yield the impressions of searches that asked for exploration, the newest first."""
     columns = (
-        Impression.query_id, Impression.query_key, Impression.text, Impression.request, Impression.shown,
-        Impression.created_at,
+        QUERIES.c.query_id, QUERIES.c.query_key, QUERIES.c.text, QUERIES.c.request, QUERIES.c.shown,
+        QUERIES.c.created_at,
     )  # fmt: skip
-    wanted = select(*columns).where(Impression.collection_id == collection_id, ASKED)
+    wanted = select(*columns).where(QUERIES.c.collection_id == collection_id, ASKED)
     wanted = wanted.order_by(*newest_first(connection))
     yield from connection.execute(wanted, execution_options={"yield_per": CHUNK})
 
@@ -35,11 +35,11 @@ def confirmed_documents(connection: Connection, collection_id: int, query_ids: S
     """Return query id -> ids of the documents with a positive event in this search."""
     found: dict[str, set[str]] = {}
     for first in range(0, len(query_ids), CHUNK):
-        wanted = select(Event.query_id, Event.document_id).where(
-            Event.collection_id == collection_id,
-            Event.query_id.in_(query_ids[first : first + CHUNK]),
-            Event.document_id.is_not(None),
-            Event.grade > 0,
+        wanted = select(EVENTS.c.query_id, EVENTS.c.document_id).where(
+            EVENTS.c.collection_id == collection_id,
+            EVENTS.c.query_id.in_(query_ids[first : first + CHUNK]),
+            EVENTS.c.document_id.is_not(None),
+            EVENTS.c.grade > 0,
         )
         for query_id, document_id in connection.execute(wanted):
             found.setdefault(str(query_id), set()).add(str(document_id))

@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy import JSON, Column, Connection, Integer, delete, func, or_, select
 
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.checksums import MASK, TABLES, half_sums, halves, readable, texts_as_stored
 from service.storage.dialects import is_sqlite
 from service.storage.postgres_text import unescaped
-from service.storage.tables import Collection, Document, Event, Judgment, Key, Value
+from service.storage.tables import COLLECTIONS, DOCUMENTS, EVENTS, JUDGMENTS, KEYS, VALUES
 
 ROWS_AT_ONCE = 200
 """Rows that are in memory at a time."""
@@ -79,7 +79,7 @@ def _unescaped(value: Any) -> Any:
 
 def _statement(connection: Connection, table: str) -> str:
     """Return the SELECT of number, collection, name, whether a query made the row, checksum, and the columns."""
-    stored = Base.metadata.tables[table]
+    stored = METADATA.tables[table]
     key = list(stored.primary_key)[-1]
     number = f'one."{key.name}"' if isinstance(key.type, Integer) else "0"
     columns = ", ".join(_column(connection, stored.c[name]) for name in TABLES[table].columns)
@@ -108,36 +108,38 @@ def _column(connection: Connection, column: Column[Any]) -> str:
 
 def row_count(connection: Connection, table: str, collection_id: int) -> int:
     """Return the number of rows of a collection in a table."""
-    stored = Base.metadata.tables[table]
+    stored = METADATA.tables[table]
     wanted = select(func.count()).select_from(stored).where(stored.c.collection_id == collection_id)
     return int(connection.execute(wanted).scalar_one())
 
 
 def collection_ids(connection: Connection) -> set[int]:
     """Return the numbers of all collections, also of collections that are being deleted."""
-    return set(connection.execute(select(Collection.id)).scalars())
+    return set(connection.execute(select(COLLECTIONS.c.id)).scalars())
 
 
 def owner_collection(connection: Connection, rows: Sequence[int]) -> int | None:
     """Return the number of the collection of the first of these documents that is stored, or None."""
-    found = select(Document.collection_id).where(Document.row.in_(rows)).limit(1)
+    found = select(DOCUMENTS.c.collection_id).where(DOCUMENTS.c.row.in_(rows)).limit(1)
     return connection.execute(found).scalar()
 
 
 def ids_of_rows(connection: Connection, collection_id: int, rows: Sequence[int]) -> dict[int, str]:
     """Return row -> id of the documents of a collection among these rows."""
-    wanted = select(Document.row, Document.id).where(Document.collection_id == collection_id, Document.row.in_(rows))
+    wanted = select(DOCUMENTS.c.row, DOCUMENTS.c.id).where(
+        DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.row.in_(rows)
+    )
     with texts_as_stored(connection):
-        return {int(row): readable(id) for row, id in connection.execute(wanted.order_by(Document.row))}
+        return {int(row): readable(id) for row, id in connection.execute(wanted.order_by(DOCUMENTS.c.row))}
 
 
 def delete_left_vectors(connection: Connection, keys: Sequence[int], values: Sequence[int]) -> None:
     """Delete keys, and the values among these that belong to no document."""
     for start in range(0, len(keys), PART_SIZE):
-        connection.execute(delete(Key).where(Key.id.in_(keys[start : start + PART_SIZE])))
+        connection.execute(delete(KEYS).where(KEYS.c.id.in_(keys[start : start + PART_SIZE])))
     for start in range(0, len(values), PART_SIZE):
-        part = Value.document_row.in_(values[start : start + PART_SIZE])
-        connection.execute(delete(Value).where(part, Value.document_row.not_in(select(Document.row))))
+        part = VALUES.c.document_row.in_(values[start : start + PART_SIZE])
+        connection.execute(delete(VALUES).where(part, VALUES.c.document_row.not_in(select(DOCUMENTS.c.row))))
 
 
 def query_texts(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[str, int | None, int | None]]:
@@ -148,11 +150,16 @@ def query_texts(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[s
     found: dict[int, tuple[str, int | None, int | None]] = {}
     for start in range(0, len(ids), PART_SIZE):
         wanted = (
-            select(Key.id, func.coalesce(Event.query_text, Judgment.query_text), Key.event_id, Key.judgment_id)
-            .join(Event, Event.id == Key.event_id, isouter=True)
-            .join(Judgment, Judgment.id == Key.judgment_id, isouter=True)
-            .where(Key.id.in_(ids[start : start + PART_SIZE]), Key.weight != 0)
+            select(
+                KEYS.c.id,
+                func.coalesce(EVENTS.c.query_text, JUDGMENTS.c.query_text),
+                KEYS.c.event_id,
+                KEYS.c.judgment_id,
+            )
+            .join(EVENTS, EVENTS.c.id == KEYS.c.event_id, isouter=True)
+            .join(JUDGMENTS, JUDGMENTS.c.id == KEYS.c.judgment_id, isouter=True)
+            .where(KEYS.c.id.in_(ids[start : start + PART_SIZE]), KEYS.c.weight != 0)
         )
-        rows = connection.execute(wanted.where(or_(Key.event_id.is_not(None), Key.judgment_id.is_not(None))))
+        rows = connection.execute(wanted.where(or_(KEYS.c.event_id.is_not(None), KEYS.c.judgment_id.is_not(None))))
         found |= {id: (text, event, judgment) for id, text, event, judgment in rows}
     return found

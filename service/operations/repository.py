@@ -6,37 +6,37 @@ from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from service.storage.checksums import readable, texts_as_stored
 from service.storage.database import now
-from service.storage.tables import Collection, Document, Model
-from service.storage.tables_of_administration import IdempotentAnswer
+from service.storage.tables import COLLECTIONS, DOCUMENTS, MODELS
+from service.storage.tables_of_administration import IDEMPOTENT_ANSWERS
 
 
 def document_count(connection: Connection, collection_id: int) -> int:
     """Return the number of searchable documents of a collection."""
-    wanted = select(func.count()).select_from(Document).where(Document.collection_id == collection_id)
+    wanted = select(func.count()).select_from(DOCUMENTS).where(DOCUMENTS.c.collection_id == collection_id)
     return int(connection.execute(wanted).scalar_one())
 
 
 def collection_names(connection: Connection) -> dict[int, str]:
     """Return number -> name of every collection; bytes that are no UTF-8 become question marks."""
     with texts_as_stored(connection):
-        found = connection.execute(select(Collection.id, Collection.name)).all()
+        found = connection.execute(select(COLLECTIONS.c.id, COLLECTIONS.c.name)).all()
     return {number: readable(name) for number, name in found}
 
 
 def model_versions(connection: Connection, collection_id: int) -> list[int]:
     """Return the versions of a collection's models."""
-    return list(connection.execute(select(Model.version).where(Model.collection_id == collection_id)).scalars())
+    return list(connection.execute(select(MODELS.c.version).where(MODELS.c.collection_id == collection_id)).scalars())
 
 
 def find_answer(connection: Connection, key: str, since: str) -> Row[Any] | None:
     """Return the answer that was stored for an Idempotency-Key at `since` or later, or None."""
-    wanted = select(IdempotentAnswer.__table__)
-    fresh = (IdempotentAnswer.key == key, IdempotentAnswer.created_at >= since)
+    wanted = select(IDEMPOTENT_ANSWERS)
+    fresh = (IDEMPOTENT_ANSWERS.c.key == key, IDEMPOTENT_ANSWERS.c.created_at >= since)
     return connection.execute(wanted.where(*fresh)).one_or_none()
 
 
 def replace_answer(connection: Connection, key: str, since: str, values: dict[str, Any]) -> None:
     """Store the answer of an Idempotency-Key; delete its previous answer and all answers older than `since`."""
-    stale = (IdempotentAnswer.created_at < since) | (IdempotentAnswer.key == key)
-    connection.execute(delete(IdempotentAnswer).where(stale))
-    connection.execute(insert(IdempotentAnswer).values(key=key, created_at=now(), **values))
+    stale = (IDEMPOTENT_ANSWERS.c.created_at < since) | (IDEMPOTENT_ANSWERS.c.key == key)
+    connection.execute(delete(IDEMPOTENT_ANSWERS).where(stale))
+    connection.execute(insert(IDEMPOTENT_ANSWERS).values(key=key, created_at=now(), **values))

@@ -1,10 +1,9 @@
 """SQL of retention. The caller commits."""
 
 from sqlalchemy import Connection, delete, exists, or_, select
-from sqlalchemy.orm import aliased
 
 from index.records import KeyKind
-from service.storage.tables import Event, Impression, Key
+from service.storage.tables import EVENTS, KEYS, QUERIES
 
 
 def expiring_keys(connection: Connection, collection_id: int, before: str) -> list[int]:
@@ -13,29 +12,29 @@ def expiring_keys(connection: Connection, collection_id: int, before: str) -> li
     The keys of a client that has a later event about the same query and document are left out: that event stands for
     the client, now and when it expires.
     """
-    later = aliased(Event)
+    later = EVENTS.alias()
     stands = exists().where(
-        later.collection_id == collection_id,
-        later.query_key == Event.query_key,
-        later.client_id == Event.client_id,
-        later.document_id == Event.document_id,
-        later.timestamp >= before,
-        later.grade != 0,
+        later.c.collection_id == collection_id,
+        later.c.query_key == EVENTS.c.query_key,
+        later.c.client_id == EVENTS.c.client_id,
+        later.c.document_id == EVENTS.c.document_id,
+        later.c.timestamp >= before,
+        later.c.grade != 0,
     )
-    wanted = select(Key.id).join(Event, Event.id == Key.event_id)
-    wanted = wanted.where(Event.collection_id == collection_id, Event.timestamp < before, ~stands)
-    return [int(id) for id in connection.execute(wanted.order_by(Key.id)).scalars()]
+    wanted = select(KEYS.c.id).join(EVENTS, EVENTS.c.id == KEYS.c.event_id)
+    wanted = wanted.where(EVENTS.c.collection_id == collection_id, EVENTS.c.timestamp < before, ~stands)
+    return [int(id) for id in connection.execute(wanted.order_by(KEYS.c.id)).scalars()]
 
 
 def delete_impressions(connection: Connection, collection_id: int, before: str) -> set[str]:
     """Delete the impressions of a collection that are older than `before`; return their query keys."""
-    old = (Impression.collection_id == collection_id, Impression.created_at < before)
-    return set(connection.execute(delete(Impression).where(*old).returning(Impression.query_key)).scalars())
+    old = (QUERIES.c.collection_id == collection_id, QUERIES.c.created_at < before)
+    return set(connection.execute(delete(QUERIES).where(*old).returning(QUERIES.c.query_key)).scalars())
 
 
 def delete_memory(connection: Connection, collection_id: int, before: str) -> list[int]:
     """Delete the `query` keys of events of before a time, and the anonymous keys of earlier days; return their ids."""
-    events = select(Event.id).where(Event.collection_id == collection_id, Event.timestamp < before)
-    old = or_(Key.confirmed_on < before[:10], Key.event_id.in_(events))
-    mine = (Key.collection_id == collection_id, Key.kind == KeyKind.QUERY)
-    return list(connection.execute(delete(Key).where(*mine, old).returning(Key.id)).scalars())
+    events = select(EVENTS.c.id).where(EVENTS.c.collection_id == collection_id, EVENTS.c.timestamp < before)
+    old = or_(KEYS.c.confirmed_on < before[:10], KEYS.c.event_id.in_(events))
+    mine = (KEYS.c.collection_id == collection_id, KEYS.c.kind == KeyKind.QUERY)
+    return list(connection.execute(delete(KEYS).where(*mine, old).returning(KEYS.c.id)).scalars())

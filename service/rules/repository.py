@@ -5,12 +5,12 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select
 
 from service.storage.database import now
-from service.storage.tables import Rule
+from service.storage.tables import RULES
 
 
 def find_rule(connection: Connection, collection_id: int, id: str) -> Row[Any] | None:
     """Return the row of a rule, or None."""
-    wanted = select(Rule.__table__).where(Rule.collection_id == collection_id, Rule.id == id)
+    wanted = select(RULES).where(RULES.c.collection_id == collection_id, RULES.c.id == id)
     return connection.execute(wanted).one_or_none()
 
 
@@ -20,10 +20,10 @@ def store_rule(connection: Connection, collection_id: int, id: str, body: dict[s
     delete_rule(connection, collection_id, id)
     created_at = now() if found is None else found.created_at
     values = {"collection_id": collection_id, "id": id, "body": body, "vector": vector, "created_at": created_at}
-    connection.execute(insert(Rule).values(values))
+    connection.execute(insert(RULES).values(values))
 
 
 def delete_rule(connection: Connection, collection_id: int, id: str) -> bool:
     """Delete a rule. Return whether it existed."""
-    deleted = connection.execute(delete(Rule).where(Rule.collection_id == collection_id, Rule.id == id))
+    deleted = connection.execute(delete(RULES).where(RULES.c.collection_id == collection_id, RULES.c.id == id))
     return deleted.rowcount > 0

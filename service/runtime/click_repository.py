@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 from index.memory.exact import ClickCount
 from service.storage.database import Database
 from service.storage.dialects import newest_first
-from service.storage.tables import Document, Event, Impression
+from service.storage.tables import DOCUMENTS, EVENTS, QUERIES
 
 COUNTED = 500
 """Impressions of a query that are counted: the latest. Bounds the time of a click on a frequent query."""
@@ -36,7 +36,7 @@ def _document_ids(connection: Connection, rows: Sequence[int]) -> dict[int, str]
     """Return row -> document id."""
     found: dict[int, str] = {}
     for first in range(0, len(rows), CHUNK):
-        wanted = select(Document.row, Document.id).where(Document.row.in_(rows[first : first + CHUNK]))
+        wanted = select(DOCUMENTS.c.row, DOCUMENTS.c.id).where(DOCUMENTS.c.row.in_(rows[first : first + CHUNK]))
         found |= {row.row: row.id for row in connection.execute(wanted)}
     return found
 
@@ -57,10 +57,8 @@ def _counts(
 
 def _showing(connection: Connection, collection_id: int, query_key: str, ids: set[str]) -> dict[str, set[str]]:
     """Return document id -> the latest impressions of the query that showed it, without those that pinned it."""
-    mine = (Impression.collection_id == collection_id, Impression.query_key == query_key)
-    latest = (
-        select(Impression.query_id, Impression.shown).where(*mine).order_by(*newest_first(connection)).limit(COUNTED)
-    )
+    mine = (QUERIES.c.collection_id == collection_id, QUERIES.c.query_key == query_key)
+    latest = select(QUERIES.c.query_id, QUERIES.c.shown).where(*mine).order_by(*newest_first(connection)).limit(COUNTED)
     showing: dict[str, set[str]] = {}
     for query_id, shown in connection.execute(latest):
         for hit in shown:
@@ -74,12 +72,12 @@ def _clicking(
 ) -> dict[str, set[tuple[str, str]]]:
     """Return document id -> pairs of an impression and a client that confirmed the document in it."""
     query_ids = sorted(set().union(*showing.values()))
-    wanted = select(Event.document_id, Event.query_id, Event.client_id).where(
-        Event.collection_id == collection_id,
-        Event.query_id.in_(query_ids),
-        Event.document_id.in_(sorted(showing)),
-        Event.client_id.is_not(None),
-        Event.grade > 0,
+    wanted = select(EVENTS.c.document_id, EVENTS.c.query_id, EVENTS.c.client_id).where(
+        EVENTS.c.collection_id == collection_id,
+        EVENTS.c.query_id.in_(query_ids),
+        EVENTS.c.document_id.in_(sorted(showing)),
+        EVENTS.c.client_id.is_not(None),
+        EVENTS.c.grade > 0,
     )
     clicking: dict[str, set[tuple[str, str]]] = {}
     for document_id, query_id, client_id in connection.execute(wanted):

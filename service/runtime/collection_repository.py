@@ -12,13 +12,21 @@ from index.memory.confirmation import Confirmation
 from index.memory.grades import grade_of
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.checked_rows import update_row
 from service.storage.checksums import TABLES, with_owner_changed
 from service.storage.database import Database, now
 from service.storage.dialects import greatest_number
-from service.storage.tables import Collection, CollectionAlias, Document, Event, Judgment, TrainingRun, Value
-from service.storage.tables import Key as KeyRow
+from service.storage.tables import (
+    COLLECTION_ALIASES,
+    COLLECTIONS,
+    DOCUMENTS,
+    EVENTS,
+    JUDGMENTS,
+    KEYS,
+    TRAINING_RUNS,
+    VALUES,
+)
 from service.storage.vector_codec import as_vector
 
 PART_SIZE = 1_000
@@ -43,29 +51,29 @@ def insert_collection(
         "documents_watermark": 0,
         "created_at": now(),
     }
-    collection_id = connection.execute(insert(Collection).values(values).returning(Collection.id)).scalar_one()
+    collection_id = connection.execute(insert(COLLECTIONS).values(values).returning(COLLECTIONS.c.id)).scalar_one()
     return collection_row(connection, collection_id)
 
 
 def collection_row(connection: Connection, collection_id: int) -> RowMapping:
     """Return the row of a collection. Raises NoResultFound."""
-    wanted = select(Collection.__table__).where(Collection.id == collection_id)
+    wanted = select(COLLECTIONS).where(COLLECTIONS.c.id == collection_id)
     return connection.execute(wanted).mappings().one()
 
 
 def collection_rows(connection: Connection) -> Sequence[RowMapping]:
     """Return the rows of all collections."""
-    return connection.execute(select(Collection.__table__)).mappings().all()
+    return connection.execute(select(COLLECTIONS)).mappings().all()
 
 
 def greatest_collection_id(connection: Connection) -> int:
     """Return the greatest id that a collection of this database ever had; ids are never reused."""
-    return greatest_number(connection, Base.metadata.tables["collections"])
+    return greatest_number(connection, METADATA.tables["collections"])
 
 
 def collection_aliases(connection: Connection) -> dict[str, str]:
     """Return alias -> name of its collection, for all aliases."""
-    wanted = select(CollectionAlias.name, CollectionAlias.collection)
+    wanted = select(COLLECTION_ALIASES.c.name, COLLECTION_ALIASES.c.collection)
     return {alias: collection for alias, collection in connection.execute(wanted)}  # noqa: C416
 
 
@@ -84,8 +92,8 @@ def mark_deleted(connection: Connection, collection_id: int) -> None:
 
 def delete_collection(connection: Connection, collection_id: int) -> None:
     """Delete a collection with everything in it."""
-    connection.execute(delete(KeyRow).where(KeyRow.collection_id == collection_id))
-    connection.execute(delete(Collection).where(Collection.id == collection_id))
+    connection.execute(delete(KEYS).where(KEYS.c.collection_id == collection_id))
+    connection.execute(delete(COLLECTIONS).where(COLLECTIONS.c.id == collection_id))
 
 
 def marked_collections(connection: Connection) -> list[int]:
@@ -93,7 +101,7 @@ def marked_collections(connection: Connection) -> list[int]:
 
     A name of another form is damaged: a single flipped bit makes `/ak` of `oak`. Such a collection is not deleted.
     """
-    marked = select(Collection.id, Collection.name).where(Collection.name.startswith(TOMBSTONE))
+    marked = select(COLLECTIONS.c.id, COLLECTIONS.c.name).where(COLLECTIONS.c.name.startswith(TOMBSTONE))
     found = connection.execute(marked).all()
     return [id for id, name in found if name == f"{TOMBSTONE}{id}" or name.startswith(BESIDE)]
 
@@ -106,7 +114,7 @@ def delete_marked_collections(connection: Connection) -> None:
 
 def processing_run_ids(connection: Connection) -> set[str]:
     """Return the ids of the training runs that have not ended."""
-    return set(connection.execute(select(TrainingRun.id).where(TrainingRun.status == "processing")).scalars())
+    return set(connection.execute(select(TRAINING_RUNS.c.id).where(TRAINING_RUNS.c.status == "processing")).scalars())
 
 
 def bump_watermark(connection: Connection, collection_id: int, documents: bool) -> int:
@@ -115,15 +123,15 @@ def bump_watermark(connection: Connection, collection_id: int, documents: bool) 
     documents: whether documents changed, so that the saved index is outdated. The checksum changes by the difference of
     the watermarks, so that the row is not read.
     """
-    watermark, factors = Collection.watermark + 1, TABLES["collections"].owners
+    watermark, factors = COLLECTIONS.c.watermark + 1, TABLES["collections"].owners
     values: dict[str, Any] = {"watermark": watermark}
     change: Any = factors["watermark"]
     if documents:
         values["documents_watermark"] = watermark
-        change = change + (watermark - Collection.documents_watermark) * factors["documents_watermark"]
-    values["checksum"] = with_owner_changed(Collection.checksum, change)
-    changed = update(Collection).where(Collection.id == collection_id).values(values)
-    return int(connection.execute(changed.returning(Collection.watermark)).scalar_one())
+        change = change + (watermark - COLLECTIONS.c.documents_watermark) * factors["documents_watermark"]
+    values["checksum"] = with_owner_changed(COLLECTIONS.c.checksum, change)
+    changed = update(COLLECTIONS).where(COLLECTIONS.c.id == collection_id).values(values)
+    return int(connection.execute(changed.returning(COLLECTIONS.c.watermark)).scalar_one())
 
 
 def indexed_documents(
@@ -134,17 +142,17 @@ def indexed_documents(
     rows: only these documents, at most PART_SIZE; None: all.
     """
     keys: dict[int, list[Key]] = {}
-    wanted = select(KeyRow.document_row, KeyRow.kind, KeyRow.vector, KeyRow.span_start, KeyRow.span_end)
-    own = wanted.where(KeyRow.collection_id == collection_id, KeyRow.kind != KeyKind.QUERY).order_by(KeyRow.id)
+    wanted = select(KEYS.c.document_row, KEYS.c.kind, KEYS.c.vector, KEYS.c.span_start, KEYS.c.span_end)
+    own = wanted.where(KEYS.c.collection_id == collection_id, KEYS.c.kind != KeyKind.QUERY).order_by(KEYS.c.id)
     if rows is not None:
-        own = own.where(KeyRow.document_row.in_(rows))
+        own = own.where(KEYS.c.document_row.in_(rows))
     for row, kind, vector, start, end in connection.execute(own):
         keys.setdefault(row, []).append(Key(KeyKind(kind), as_vector(vector), start, end))
-    stored = select(Document.row, Document.id, Document.title, Document.text, Value.vector)
-    stored = stored.join(Value, Value.document_row == Document.row, isouter=True)
+    stored = select(DOCUMENTS.c.row, DOCUMENTS.c.id, DOCUMENTS.c.title, DOCUMENTS.c.text, VALUES.c.vector)
+    stored = stored.join(VALUES, VALUES.c.document_row == DOCUMENTS.c.row, isouter=True)
     if rows is not None:
-        stored = stored.where(Document.row.in_(rows))
-    found = connection.execute(stored.where(Document.collection_id == collection_id).order_by(Document.row))
+        stored = stored.where(DOCUMENTS.c.row.in_(rows))
+    found = connection.execute(stored.where(DOCUMENTS.c.collection_id == collection_id).order_by(DOCUMENTS.c.row))
     return [
         IndexedDocument(
             row,
@@ -160,14 +168,14 @@ def indexed_documents(
 
 def document_rows(connection: Connection, collection_id: int) -> list[int]:
     """Return the rows of the documents of a collection, in ascending order."""
-    wanted = select(Document.row).where(Document.collection_id == collection_id).order_by(Document.row)
+    wanted = select(DOCUMENTS.c.row).where(DOCUMENTS.c.collection_id == collection_id).order_by(DOCUMENTS.c.row)
     return list(connection.execute(wanted).scalars())
 
 
 def rows_without_vectors(connection: Connection, collection_id: int) -> set[int]:
     """Return the rows of the documents whose vectors are not stored yet."""
-    wanted = select(Document.row).join(Value, Value.document_row == Document.row, isouter=True)
-    missing = wanted.where(Document.collection_id == collection_id, Value.vector.is_(None))
+    wanted = select(DOCUMENTS.c.row).join(VALUES, VALUES.c.document_row == DOCUMENTS.c.row, isouter=True)
+    missing = wanted.where(DOCUMENTS.c.collection_id == collection_id, VALUES.c.vector.is_(None))
     return set(connection.execute(missing).scalars())
 
 
@@ -183,15 +191,15 @@ def confirmations(
     query_keys: Iterable[str] | None = None,
 ) -> list[Confirmation]:
     """Return the confirmations of a collection: all, or of the keys `ids`, the documents `rows` or `query_keys`."""
-    wanted = _confirmations().where(KeyRow.kind == KeyKind.QUERY)
+    wanted = _confirmations().where(KEYS.c.kind == KeyKind.QUERY)
     if ids is not None:
-        wanted = wanted.where(KeyRow.id.in_(list(ids)))
+        wanted = wanted.where(KEYS.c.id.in_(list(ids)))
     elif rows is not None:  # no condition on the collection: SQLite would scan all of its memory by that index
-        wanted = wanted.where(KeyRow.document_row.in_(list(rows)))
+        wanted = wanted.where(KEYS.c.document_row.in_(list(rows)))
     else:
-        wanted = wanted.where(KeyRow.collection_id == collection_id)
+        wanted = wanted.where(KEYS.c.collection_id == collection_id)
         if query_keys is not None:
-            wanted = wanted.where(KeyRow.query_key.in_(list(query_keys)))
+            wanted = wanted.where(KEYS.c.query_key.in_(list(query_keys)))
     vectors: dict[bytes, Floats] = {}  # confirmations of the same query share a vector
     return [_confirmation(row, vectors) for row in connection.execute(wanted)]
 
@@ -199,9 +207,9 @@ def confirmations(
 def confirmations_without_vectors(connection: Connection, collection_id: int) -> Iterator[Confirmation]:
     """Yield all confirmations of a collection, grouped by query; each has an empty vector."""
     wanted = _confirmations(literal(b"").label("vector")).where(
-        KeyRow.kind == KeyKind.QUERY, KeyRow.collection_id == collection_id
+        KEYS.c.kind == KeyKind.QUERY, KEYS.c.collection_id == collection_id
     )
-    rows = connection.execute(wanted.order_by(KeyRow.query_key), execution_options={"yield_per": PART_SIZE})
+    rows = connection.execute(wanted.order_by(KEYS.c.query_key), execution_options={"yield_per": PART_SIZE})
     empty: dict[bytes, Floats] = {}
     return (_confirmation(row, empty) for row in rows)
 
@@ -217,16 +225,16 @@ def _confirmations(vector: ColumnElement[bytes] | None = None) -> Select[*tuple[
 
     A damaged key without an event, a judgment and a day is left out: `softseek doctor` names it.
     """
-    event, judgment = Event.__table__.c, Judgment.__table__.c
-    stored = KeyRow.vector if vector is None else vector
-    key = (KeyRow.id, KeyRow.document_row, stored, KeyRow.weight, KeyRow.query_key, KeyRow.confirmed_on)
+    event, judgment = EVENTS.c, JUDGMENTS.c
+    stored = KEYS.c.vector if vector is None else vector
+    key = (KEYS.c.id, KEYS.c.document_row, stored, KEYS.c.weight, KEYS.c.query_key, KEYS.c.confirmed_on)
     by_event = (event.client_id, event.timestamp, event.created_at, event.position)
     by_judgment = (judgment.rater, judgment.created_at.label("judged_at"))
     return (
         select(*key, *by_event, *by_judgment)
-        .join(Event, Event.id == KeyRow.event_id, isouter=True)
-        .join(Judgment, Judgment.id == KeyRow.judgment_id, isouter=True)
-        .where(or_(event.created_at.is_not(None), judgment.created_at.is_not(None), KeyRow.confirmed_on.is_not(None)))
+        .join(EVENTS, EVENTS.c.id == KEYS.c.event_id, isouter=True)
+        .join(JUDGMENTS, JUDGMENTS.c.id == KEYS.c.judgment_id, isouter=True)
+        .where(or_(event.created_at.is_not(None), judgment.created_at.is_not(None), KEYS.c.confirmed_on.is_not(None)))
     )
 
 

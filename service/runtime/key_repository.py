@@ -11,7 +11,7 @@ from service.http.access import Caller
 from service.runtime.keyring import NEVER, UNKNOWN, KnownKey
 from service.storage.checked_rows import is_sound, stored_rows
 from service.storage.checksums import readable
-from service.storage.tables_of_administration import ApiKey
+from service.storage.tables_of_administration import API_KEYS
 
 
 class AnyField:
@@ -29,8 +29,8 @@ class AnyField:
 
 def key_rows(connection: Connection) -> Sequence[Row[Any]]:
     """Return the rows of the API keys that agree with their checksums, the oldest first."""
-    sound = [row["id"] for row in stored_rows(connection, ApiKey.__tablename__) if _is_sound(row)]
-    return connection.execute(select(ApiKey.__table__).where(ApiKey.id.in_(sound)).order_by(ApiKey.id)).all()
+    sound = [row["id"] for row in stored_rows(connection, API_KEYS.name) if _is_sound(row)]
+    return connection.execute(select(API_KEYS).where(API_KEYS.c.id.in_(sound)).order_by(API_KEYS.c.id)).all()
 
 
 def damaged_keys(connection: Connection) -> list[str]:
@@ -38,11 +38,11 @@ def damaged_keys(connection: Connection) -> list[str]:
 
     Their other columns are not used: a flipped bit may be a right that the key never had, or no JSON.
     """
-    return [readable(row["id"]) for row in stored_rows(connection, ApiKey.__tablename__) if not _is_sound(row)]
+    return [readable(row["id"]) for row in stored_rows(connection, API_KEYS.name) if not _is_sound(row)]
 
 
 def _is_sound(row: dict[str, Any]) -> bool:
-    return is_sound(ApiKey.__tablename__, row)
+    return is_sound(API_KEYS.name, row)
 
 
 def known_keys(connection: Connection) -> list[KnownKey]:

@@ -8,46 +8,48 @@ from sqlalchemy import Connection, delete, func, insert, select
 from index.memory.click_worth import ASSUMED_WORTH, ClickWorth
 from service.storage.checksums import texts_as_stored
 from service.storage.database import now
-from service.storage.tables import Alias, AliasChange, Model, ModelFile
+from service.storage.tables import ALIAS_CHANGES, ALIASES, MODEL_FILES, MODELS
 
 
 def next_version(connection: Connection, collection_id: int) -> int:
     """Return the version number of the next model."""
-    newest = select(func.max(Model.version)).where(Model.collection_id == collection_id)
+    newest = select(func.max(MODELS.c.version)).where(MODELS.c.collection_id == collection_id)
     return int(connection.execute(newest).scalar_one() or 0) + 1
 
 
 def insert_model(connection: Connection, collection_id: int, version: int, facts: dict[str, dict[str, Any]]) -> None:
     """Insert a model; `facts` holds its lineage, report and decision."""
     values = {"collection_id": collection_id, "version": version, "created_at": now(), **facts}
-    connection.execute(insert(Model).values(values))
+    connection.execute(insert(MODELS).values(values))
 
 
 def insert_model_files(connection: Connection, collection_id: int, version: int, files: Mapping[str, bytes]) -> None:
     """Insert the files of a model: name -> bytes."""
     mine = {"collection_id": collection_id, "version": version}
-    connection.execute(insert(ModelFile), [{**mine, "name": name, "body": body} for name, body in files.items()])
+    connection.execute(insert(MODEL_FILES), [{**mine, "name": name, "body": body} for name, body in files.items()])
 
 
 def model_files(connection: Connection, collection_id: int, version: int) -> dict[str, bytes]:
     """Return the files of a model: name -> bytes. Version 0 has none."""
-    mine = (ModelFile.collection_id == collection_id, ModelFile.version == version)
+    mine = (MODEL_FILES.c.collection_id == collection_id, MODEL_FILES.c.version == version)
     with texts_as_stored(connection):  # a damaged name or type is a missing file
-        found = connection.execute(select(ModelFile.name, ModelFile.body).where(*mine).order_by(ModelFile.name)).all()
+        found = connection.execute(
+            select(MODEL_FILES.c.name, MODEL_FILES.c.body).where(*mine).order_by(MODEL_FILES.c.name)
+        ).all()
     return {name: body for name, body in found if type(body) is bytes}
 
 
 def stored_model_files(connection: Connection, collection_id: int) -> dict[tuple[int, str], bytes]:
     """Return (version, name) -> bytes of all files of the models of a collection."""
-    mine = ModelFile.collection_id == collection_id
-    wanted = select(ModelFile.version, ModelFile.name, ModelFile.body).where(mine)
+    mine = MODEL_FILES.c.collection_id == collection_id
+    wanted = select(MODEL_FILES.c.version, MODEL_FILES.c.name, MODEL_FILES.c.body).where(mine)
     return {(version, name): body for version, name, body in connection.execute(wanted)}
 
 
 def model_encoder(connection: Connection, collection_id: int, version: int) -> str | None:
     """Return the fingerprint of the earlier encoder that a model was trained for; None for the encoder of today."""
-    mine = (Model.collection_id == collection_id, Model.version == version)
-    fingerprint: str | None = connection.execute(select(Model.lineage["encoder"].as_string()).where(*mine)).scalar()
+    mine = (MODELS.c.collection_id == collection_id, MODELS.c.version == version)
+    fingerprint: str | None = connection.execute(select(MODELS.c.lineage["encoder"].as_string()).where(*mine)).scalar()
     return fingerprint
 
 
@@ -57,21 +59,21 @@ def click_worth(connection: Connection, collection_id: int, version: int) -> Cli
     It is ASSUMED_WORTH for version 0, for models of earlier releases, which have no curve in their lineage, and where
     the log of the training had too few clicks for a curve of its own.
     """
-    mine = (Model.collection_id == collection_id, Model.version == version)
-    lineage = connection.execute(select(Model.lineage).where(*mine)).scalar()
+    mine = (MODELS.c.collection_id == collection_id, MODELS.c.version == version)
+    lineage = connection.execute(select(MODELS.c.lineage).where(*mine)).scalar()
     model = (lineage or {}).get("click_model")
     return ClickWorth.of(model["curve"]) if model and model["method"] != "assumed" else ASSUMED_WORTH
 
 
 def point_alias(connection: Connection, collection_id: int, name: str, version: int) -> None:
     """Point an alias at a version. A damaged row is replaced."""
-    connection.execute(delete(Alias).where(Alias.collection_id == collection_id, Alias.name == name))
-    connection.execute(insert(Alias).values(collection_id=collection_id, name=name, version=version))
+    connection.execute(delete(ALIASES).where(ALIASES.c.collection_id == collection_id, ALIASES.c.name == name))
+    connection.execute(insert(ALIASES).values(collection_id=collection_id, name=name, version=version))
 
 
 def champion_version(connection: Connection, collection_id: int) -> int:
     """Return the version that the alias `champion` points at."""
-    wanted = select(Alias.version).where(Alias.collection_id == collection_id, Alias.name == "champion")
+    wanted = select(ALIASES.c.version).where(ALIASES.c.collection_id == collection_id, ALIASES.c.name == "champion")
     return int(connection.execute(wanted).scalar() or 0)
 
 
@@ -88,4 +90,4 @@ def insert_alias_change(
         "rollback": rollback,
         "created_at": now(),
     }
-    connection.execute(insert(AliasChange).values(values))
+    connection.execute(insert(ALIAS_CHANGES).values(values))

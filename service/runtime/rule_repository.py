@@ -6,14 +6,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from service.runtime.rules import Rule
-from service.storage.tables import Rule as RuleRow
+from service.storage.tables import RULES
 from service.storage.vector_codec import as_vector
 
 
 def rule_rows(connection: Connection, collection_id: int) -> Sequence[Row[Any]]:
     """Return the rows of all rules of a collection, by id."""
-    wanted = select(RuleRow.__table__).where(RuleRow.collection_id == collection_id)
-    return connection.execute(wanted.order_by(RuleRow.id)).all()
+    wanted = select(RULES).where(RULES.c.collection_id == collection_id)
+    return connection.execute(wanted.order_by(RULES.c.id)).all()
 
 
 def rules(connection: Connection, collection_id: int) -> list[Rule]:

@@ -7,14 +7,14 @@ from sqlalchemy import Connection, delete, insert, select
 
 from service.storage.checked_rows import update_row
 from service.storage.database import now
-from service.storage.tables_of_administration import Task
+from service.storage.tables_of_administration import TASKS
 
 UNFINISHED = ("enqueued", "processing")
 
 
 def insert_task(connection: Connection, **values: Any) -> None:
     """Insert a task with these columns."""
-    connection.execute(insert(Task).values(created_at=now(), **values))
+    connection.execute(insert(TASKS).values(created_at=now(), **values))
 
 
 def update_task(connection: Connection, task_id: str, **values: Any) -> None:
@@ -24,21 +24,21 @@ def update_task(connection: Connection, task_id: str, **values: Any) -> None:
 
 def fail_unfinished_tasks(connection: Connection, error: dict[str, Any]) -> None:
     """Mark every task that has not ended as failed."""
-    unfinished = select(Task.id).where(Task.status.in_(UNFINISHED))
+    unfinished = select(TASKS.c.id).where(TASKS.c.status.in_(UNFINISHED))
     for task_id in connection.execute(unfinished).scalars().all():
         update_task(connection, task_id, status="failed", error=error, finished_at=now())
 
 
 def find_task(connection: Connection, task_id: str) -> Any | None:
     """Return the row of a task, or None."""
-    return connection.execute(select(Task.__table__).where(Task.id == task_id)).one_or_none()
+    return connection.execute(select(TASKS).where(TASKS.c.id == task_id)).one_or_none()
 
 
 def task_statuses(connection: Connection) -> dict[str, str]:
     """Return id -> status of all tasks, oldest first."""
-    return {row.id: row.status for row in connection.execute(select(Task.id, Task.status).order_by(Task.id))}
+    return {row.id: row.status for row in connection.execute(select(TASKS.c.id, TASKS.c.status).order_by(TASKS.c.id))}
 
 
 def delete_tasks(connection: Connection, ids: Sequence[str]) -> None:
     """Delete tasks."""
-    connection.execute(delete(Task).where(Task.id.in_(ids)))
+    connection.execute(delete(TASKS).where(TASKS.c.id.in_(ids)))

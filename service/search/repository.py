@@ -15,7 +15,7 @@ from index.records import Ints
 from service.storage.database import DatabaseReader
 from service.storage.dialects import is_one_of
 from service.storage.filter_sql import to_sql
-from service.storage.tables import Alias, Collection, Document, Event, Impression, Judgment, Key, Model
+from service.storage.tables import ALIASES, COLLECTIONS, DOCUMENTS, EVENTS, JUDGMENTS, KEYS, MODELS, QUERIES
 
 STORED_FIELDS = 'SELECT "row", id, title, text, url, CAST(metadata AS TEXT) FROM documents WHERE "row" IN'
 ROWS_OF_IDS = 'SELECT id, "row" FROM documents WHERE collection_id = ? AND id IN'
@@ -23,19 +23,19 @@ ROWS_OF_IDS = 'SELECT id, "row" FROM documents WHERE collection_id = ? AND id IN
 
 def _feedback() -> Select[*tuple[Any, ...]]:
     memory = (
-        select(Key.id, Key.event_id, Key.judgment_id)
-        .with_hint(Key, "INDEXED BY ix_keys_memory", "sqlite")  # without it, SQLite scans all memory
-        .where(Key.collection_id == bindparam("collection"), text("kind = 3"))
-        .where(Key.query_key == bindparam("source"), Key.document_row == bindparam("row"))
-        .order_by(Key.id.desc())
+        select(KEYS.c.id, KEYS.c.event_id, KEYS.c.judgment_id)
+        .with_hint(KEYS, "INDEXED BY ix_keys_memory", "sqlite")  # without it, SQLite scans all memory
+        .where(KEYS.c.collection_id == bindparam("collection"), text("kind = 3"))
+        .where(KEYS.c.query_key == bindparam("source"), KEYS.c.document_row == bindparam("row"))
+        .order_by(KEYS.c.id.desc())
         .limit(bindparam("limit"))
         .subquery()
     )
     return (
-        select(Event.query_id, Event.action_name, Event.timestamp, Judgment.rating, Judgment.created_at)
+        select(EVENTS.c.query_id, EVENTS.c.action_name, EVENTS.c.timestamp, JUDGMENTS.c.rating, JUDGMENTS.c.created_at)
         .select_from(memory)
-        .join(Event, Event.id == memory.c.event_id, isouter=True)
-        .join(Judgment, Judgment.id == memory.c.judgment_id, isouter=True)
+        .join(EVENTS, EVENTS.c.id == memory.c.event_id, isouter=True)
+        .join(JUDGMENTS, JUDGMENTS.c.id == memory.c.judgment_id, isouter=True)
         .order_by(memory.c.id.desc())
     )
 
@@ -64,28 +64,28 @@ def passing_rows_of(
 ) -> dict[str, int]:
     """Return id -> row of the stored documents among these ids that match a filter."""
     with database.read() as connection:
-        condition = to_sql(connection, node, Document.__table__.c.metadata)
-        mine = (Document.collection_id == collection_id, Document.id.in_(ids), condition)
-        return {row.id: row.row for row in connection.execute(select(Document.id, Document.row).where(*mine))}
+        condition = to_sql(connection, node, DOCUMENTS.c.metadata)
+        mine = (DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.id.in_(ids), condition)
+        return {row.id: row.row for row in connection.execute(select(DOCUMENTS.c.id, DOCUMENTS.c.row).where(*mine))}
 
 
 def matching_rows(connection: Connection, collection_id: int, node: FilterNode) -> Ints:
     """Return the rows (n,) of the documents that match a filter."""
-    condition = to_sql(connection, node, Document.__table__.c.metadata)
-    wanted = select(Document.row).where(Document.collection_id == collection_id, condition)
+    condition = to_sql(connection, node, DOCUMENTS.c.metadata)
+    wanted = select(DOCUMENTS.c.row).where(DOCUMENTS.c.collection_id == collection_id, condition)
     return np.fromiter(connection.execute(wanted).scalars(), np.int64)
 
 
 def metadata(connection: Connection, rows: list[int]) -> dict[int, dict[str, Any]]:
     """Return row -> metadata of the documents that are still stored."""
-    table = Document.__table__.c
+    table = DOCUMENTS.c
     wanted = select(table.row, table.metadata).where(is_one_of(connection, table.row, rows))
     return {row.row: row.metadata for row in connection.execute(wanted)}
 
 
 def metadata_after(connection: Connection, collection_id: int, row: int) -> Iterator[tuple[int, str]]:
     """Yield the row and the metadata, as JSON text, of the searchable documents after `row`, in row order."""
-    table = Document.__table__.c
+    table = DOCUMENTS.c
     stored = cast(table.metadata, Text)  # not decoded here
     wanted = select(table.row, stored).where(table.collection_id == collection_id, table.row > row)
     for found in connection.execute(wanted.order_by(table.row)):
@@ -94,17 +94,17 @@ def metadata_after(connection: Connection, collection_id: int, row: int) -> Iter
 
 def challenger_version(connection: Connection, collection_id: int) -> int | None:
     """Return the version of the challenger, or None."""
-    mine = (Alias.collection_id == collection_id, Alias.name == "challenger")
-    version: int | None = connection.execute(select(Alias.version).where(*mine)).scalar()
+    mine = (ALIASES.c.collection_id == collection_id, ALIASES.c.name == "challenger")
+    version: int | None = connection.execute(select(ALIASES.c.version).where(*mine)).scalar()
     return version
 
 
 def has_model(connection: Connection, collection_id: int, version: int | None) -> bool:
     """Return whether the collection has a model of this version for the vectors that it has."""
-    wanted = select(Model.lineage["encoder"].as_string(), Collection.fingerprint).join(
-        Collection, Collection.id == Model.collection_id
+    wanted = select(MODELS.c.lineage["encoder"].as_string(), COLLECTIONS.c.fingerprint).join(
+        COLLECTIONS, COLLECTIONS.c.id == MODELS.c.collection_id
     )
-    row = connection.execute(wanted.where(Model.collection_id == collection_id, Model.version == version)).first()
+    row = connection.execute(wanted.where(MODELS.c.collection_id == collection_id, MODELS.c.version == version)).first()
     return row is not None and row[0] in (None, row[1])
 
 
@@ -121,5 +121,5 @@ def feedback(
 
 def impression(connection: Connection, collection_id: int, query_id: str) -> Row[Any] | None:
     """Return the row of a logged search, or None."""
-    mine = (Impression.query_id == query_id, Impression.collection_id == collection_id)
-    return connection.execute(select(Impression.__table__).where(*mine)).one_or_none()
+    mine = (QUERIES.c.query_id == query_id, QUERIES.c.collection_id == collection_id)
+    return connection.execute(select(QUERIES).where(*mine)).one_or_none()

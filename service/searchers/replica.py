@@ -15,11 +15,11 @@ from sqlalchemy import Connection, Table, delete, select, text, tuple_
 from index.records import KeyKind
 from service.runtime.first_start import NOTE
 from service.searchers.document_part import DocumentPart
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.change_log import FOLLOWED, Position, Touched, key_columns
 from service.storage.moving import converted, copy_rows, insertion, selection
 from service.storage.sqlite_database import SqliteDatabase
-from service.storage.tables import Collection, Document, Impression, Key
+from service.storage.tables import COLLECTIONS, DOCUMENTS, KEYS, QUERIES
 
 ROWS_AT_ONCE = 500
 
@@ -75,10 +75,10 @@ class Replica:
             connection.execute(text("PRAGMA defer_foreign_keys=ON"))
             effects = Effects(frozenset(touched))
             _add_effects(connection, keys, effects)
-            for table in reversed(Base.metadata.sorted_tables):
+            for table in reversed(METADATA.sorted_tables):
                 if table.name in keys:
                     _delete_gone(source, connection, table, keys[table.name])
-            for table in Base.metadata.sorted_tables:
+            for table in METADATA.sorted_tables:
                 if table.name in keys:
                     _copy_rows(source, connection, table, keys[table.name], _of_part(self._part, table.name))
             _add_effects(connection, {name: keys[name] for name in keys if name != "queries"}, effects)
@@ -98,7 +98,7 @@ def differing(source: Connection, replica: Connection, part: DocumentPart | None
     """
     touched: Touched = {}
     for name in FOLLOWED:
-        wanted = f'SELECT {", ".join(key_columns(Base.metadata.tables[name]))}, checksum FROM "{name}"'
+        wanted = f'SELECT {", ".join(key_columns(METADATA.tables[name]))}, checksum FROM "{name}"'
         condition = _of_part(part, name)
         theirs = set(_rows(source, f"{wanted} WHERE {condition}" if condition else wanted))
         ours = set(_rows(replica, wanted))
@@ -171,7 +171,7 @@ def _copy_rows(
     named = ", ".join(f'"{name}"' for name in own)
     statement = f"{insertion(replica, table)} ON CONFLICT ({named}) DO UPDATE SET {changes}"
     for part in _parts(keys):
-        if table is Collection.__table__:  # names are unique, and two collections may have exchanged theirs
+        if table is COLLECTIONS:  # names are unique, and two collections may have exchanged theirs
             for (number,) in part:
                 replica.exec_driver_sql("UPDATE collections SET name = ? WHERE id = ?", (f"/copied {number}", number))
         condition, parameters = _in(source, table, part)
@@ -187,22 +187,22 @@ def _add_effects(replica: Connection, keys: Mapping[str, set[tuple[Any, ...]]], 
     A new impression affects nothing until an event refers to it.
     """
     for part in _parts(keys.get("documents", ())):
-        wanted = select(Document.collection_id, Document.row).where(_has_key(Document.__table__, part))  # type: ignore[arg-type]
+        wanted = select(DOCUMENTS.c.collection_id, DOCUMENTS.c.row).where(_has_key(DOCUMENTS, part))
         _add(replica.execute(wanted), effects.documents)
     for part in _parts(keys.get("values", ())):
-        wanted = select(Document.collection_id, Document.row).where(Document.row.in_([row for (row,) in part]))
+        wanted = select(DOCUMENTS.c.collection_id, DOCUMENTS.c.row).where(DOCUMENTS.c.row.in_([row for (row,) in part]))
         _add(replica.execute(wanted), effects.documents)
     for part in _parts(keys.get("keys", ())):
-        mine = Key.id.in_([number for (number,) in part])
-        own = select(Key.collection_id, Key.document_row).where(mine, Key.kind != KeyKind.QUERY)
+        mine = KEYS.c.id.in_([number for (number,) in part])
+        own = select(KEYS.c.collection_id, KEYS.c.document_row).where(mine, KEYS.c.kind != KeyKind.QUERY)
         _add(replica.execute(own), effects.documents)
         _add(
-            replica.execute(select(Key.collection_id, Key.id).where(mine, Key.kind == KeyKind.QUERY)),
+            replica.execute(select(KEYS.c.collection_id, KEYS.c.id).where(mine, KEYS.c.kind == KeyKind.QUERY)),
             effects.confirmations,
         )
     for part in _parts(keys.get("queries", ())):
-        mine = Impression.query_id.in_([id for (id,) in part])
-        _add(replica.execute(select(Impression.collection_id, Impression.query_key).where(mine)), effects.searched)
+        mine = QUERIES.c.query_id.in_([id for (id,) in part])
+        _add(replica.execute(select(QUERIES.c.collection_id, QUERIES.c.query_key).where(mine)), effects.searched)
 
 
 def _add(found: Iterable[Any], sets: dict[int, set[Any]]) -> None:

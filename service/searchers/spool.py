@@ -18,8 +18,8 @@ from sqlalchemy import Connection, func, select
 from index.storage.files import make_durable_directory, write_atomically
 from service.runtime.feedback_repository import insert_impressions
 from service.runtime.repeated_failures import RepeatedFailures
-from service.storage.tables import Collection
-from service.storage.tables_of_administration import Erasure
+from service.storage.tables import COLLECTIONS
+from service.storage.tables_of_administration import ERASURES
 
 GATHERED_SECONDS = 0.1
 RETRY_SECONDS = 1.0
@@ -116,8 +116,8 @@ def store_delivered(connection: Connection, rows: list[dict[str, Any]]) -> None:
     Those of deleted collections are left out. Those of before an erasure may be of its subject, whom the database no
     longer knows: they lose their client and session.
     """
-    known = set(connection.execute(select(Collection.id)).scalars())
-    erased = connection.execute(select(func.max(Erasure.created_at))).scalar() or ""
+    known = set(connection.execute(select(COLLECTIONS.c.id)).scalars())
+    erased = connection.execute(select(func.max(ERASURES.c.created_at))).scalar() or ""
     kept = [row for row in rows if row["collection_id"] in known]
     for row in kept:
         if row["created_at"] <= erased:

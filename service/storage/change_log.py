@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, text
 
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.identity_repository import epoch_of, identity_of
 
 CHANNEL = "softseek_changes"
@@ -78,7 +78,7 @@ def make_change_log(connection: Connection) -> None:
         connection.execute(text("INSERT INTO changes (epoch, table_name, row_keys) VALUES (0, 'changes', '[]')"))
     connection.exec_driver_sql(_LOGGED.replace("%", "%%"))
     for name in (*FOLLOWED, *SIGNALS):
-        table = Base.metadata.tables[name]
+        table = METADATA.tables[name]
         key = f"jsonb_build_array({', '.join(key_columns(table))})".replace("'", "''")
         for act, transitions in {
             "INSERT": "NEW TABLE AS new_rows",

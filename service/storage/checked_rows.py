@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import JSON, ColumnElement, Connection, Text, cast, select, type_coerce, update
 from sqlalchemy.types import NullType
 
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.checksums import TABLES, row_checksum, texts_as_stored
 from service.storage.dialects import is_sqlite
 
@@ -20,7 +20,7 @@ def update_row(connection: Connection, table: str, where: Mapping[str, Any], val
     found = stored_rows(connection, table, where)
     if len(found) > 1:
         raise ValueError(f"several rows of {table} have the same key")
-    stored = Base.metadata.tables[table]
+    stored = METADATA.tables[table]
     mine = update(stored).where(*(stored.c[name] == value for name, value in where.items()))
     for before in found:
         connection.execute(mine.values(dict(values)))
@@ -35,12 +35,12 @@ def stored_rows(connection: Connection, table: str, where: Mapping[str, Any] | N
 
     where: column -> value that the rows have; None: all rows. Texts that are no UTF-8 have surrogates.
     """
-    columns = Base.metadata.tables[table].c
+    columns = METADATA.tables[table].c
     keys = [*TABLES[table].columns, "checksum"]
     wanted = select(*(as_stored(connection, columns[key]) for key in keys))
     wanted = wanted.where(*(columns[key] == value for key, value in (where or {}).items()))
     with texts_as_stored(connection):
-        rows = connection.execute(wanted.order_by(*Base.metadata.tables[table].primary_key)).all()
+        rows = connection.execute(wanted.order_by(*METADATA.tables[table].primary_key)).all()
     return [dict(zip(keys, row, strict=True)) for row in rows]
 
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from index.errors import SearchError
 from index.storage.files import sync_directory
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.reservations import not_reserved
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _revision(connection: Connection) -> str | None:
 
 def _create(connection: Connection) -> None:
     """Make all tables at once, in place of all migrations one after the other."""
-    Base.metadata.create_all(connection, checkfirst=False)  # the database has no table
+    METADATA.create_all(connection, checkfirst=False)  # the database has no table
     connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(text("INSERT INTO alembic_version VALUES (:newest)"), {"newest": NEWEST_REVISION})
 

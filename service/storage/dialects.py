@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, column, func, select, text
 
-from service.storage.tables import Impression
+from service.storage.tables import QUERIES
 
 
 def is_sqlite(connection: Connection) -> bool:
@@ -27,7 +27,7 @@ def newest_first(connection: Connection) -> list[ColumnElement[Any]]:
     """Return the order of impressions, the newest first: SQLite numbers rows as they come."""
     if is_sqlite(connection):
         return [column("rowid").desc()]
-    return [Impression.created_at.desc(), Impression.query_id.desc()]
+    return [QUERIES.c.created_at.desc(), QUERIES.c.query_id.desc()]
 
 
 def contains(connection: Connection, body: Any, part: bytes) -> ColumnElement[bool]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Connection, Integer, Table, Text, text
 
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.dialects import greatest_number, is_sqlite
 from service.storage.postgres_text import escaped, unescaped
-from service.storage.tables_of_administration import Identity
+from service.storage.tables_of_administration import IDENTITY
 
 ROWS_AT_ONCE = 500
 Value = Callable[[Any], Any]
@@ -31,8 +31,8 @@ def copy_rows(
     copy. only: names of tables; None: all but the identity. condition: name of a table -> what its copied rows fulfil,
     in SQL of the source; None: all rows.
     """
-    for table in Base.metadata.sorted_tables:
-        if table is Identity.__table__ or (only is not None and table.name not in only):
+    for table in METADATA.sorted_tables:
+        if table is IDENTITY or (only is not None and table.name not in only):
             continue  # both go on separately, so that no index of one is taken for an index of the other
         statement = insertion(target, table)
         for rows in _parts(source, target, table, condition(table.name)):
@@ -91,7 +91,7 @@ def insertion(target: Connection, table: Table) -> str:
 
 def _go_on_counting(source: Connection, target: Connection) -> None:
     """Let the target give no number that the source has given: numbers are never reused."""
-    for table in Base.metadata.sorted_tables:
+    for table in METADATA.sorted_tables:
         key = list(table.primary_key)
         if len(key) != 1 or not isinstance(key[0].type, Integer) or key[0].foreign_keys:
             continue

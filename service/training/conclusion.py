@@ -58,7 +58,7 @@ def _obstacle(specification: Specification, champion: int, kind: str | None) -> 
     return None if champion == specification["champion"] else "the champion was changed during the run"
 
 
-def _registered(runtime: Runtime, state: CollectionState, specification: Specification) -> Row[Any]:
+def _registered(runtime: Runtime, state: CollectionState, specification: Specification) -> Row[Any, Any, Any, Any]:
     """Return the model of this run. If it is only staged, register it first."""
     with runtime.database.write() as connection:
         model = model_of_run(connection, state.id, specification["run"])

@@ -10,15 +10,15 @@ from index.records import KeyKind
 from service.storage.checked_rows import update_row
 from service.storage.database import now
 from service.storage.tables import (
-    AliasChange,
-    Document,
-    Event,
-    Impression,
-    Judgment,
-    Key,
-    Model,
-    PendingDocument,
-    TrainingRun,
+    ALIAS_CHANGES,
+    DOCUMENTS,
+    EVENTS,
+    JUDGMENTS,
+    KEYS,
+    MODELS,
+    PENDING_DOCUMENTS,
+    QUERIES,
+    TRAINING_RUNS,
 )
 
 MAX_LISTED = 200
@@ -26,39 +26,39 @@ CHUNK = 2_000
 """Rows of feedback that are read at a time."""
 MAX_TEXT = 20_000
 """Characters of a text that a run on the documents reads, at most."""
-ON_DOCUMENTS = func.coalesce(TrainingRun.data["learn_from"].as_string(), "feedback") == "documents"
+ON_DOCUMENTS = func.coalesce(TRAINING_RUNS.c.data["learn_from"].as_string(), "feedback") == "documents"
 """The condition that a run learned from the documents alone."""
 
 
 def feedback_window(connection: Connection, collection_id: int) -> dict[str, Any]:
     """Return the counts of events and judgments, and the first and last timestamp of the events."""
-    wanted = select(func.min(Event.timestamp), func.max(Event.timestamp), func.count())
-    first, last, events = connection.execute(wanted.where(Event.collection_id == collection_id)).one()
-    rated = select(func.count()).select_from(Judgment).where(Judgment.collection_id == collection_id)
+    wanted = select(func.min(EVENTS.c.timestamp), func.max(EVENTS.c.timestamp), func.count())
+    first, last, events = connection.execute(wanted.where(EVENTS.c.collection_id == collection_id)).one()
+    rated = select(func.count()).select_from(JUDGMENTS).where(JUDGMENTS.c.collection_id == collection_id)
     return {"events": events, "judgments": connection.execute(rated).scalar_one(), "from": first, "to": last}
 
 
 def explored_count(connection: Connection, collection_id: int) -> int:
     """Return the number of logged first pages of searches that asked for exploration."""
-    explored = (Impression.request["explore"].as_float() > 0, Impression.request["offset"].as_integer() == 0)
-    wanted = select(func.count()).select_from(Impression).where(Impression.collection_id == collection_id, *explored)
+    explored = (QUERIES.c.request["explore"].as_float() > 0, QUERIES.c.request["offset"].as_integer() == 0)
+    wanted = select(func.count()).select_from(QUERIES).where(QUERIES.c.collection_id == collection_id, *explored)
     return connection.execute(wanted).scalar_one()
 
 
 def last_start(connection: Connection, collection_id: int, failed: bool = True) -> str | None:
     """Return when the last run on feedback of a collection began, or None. failed: whether runs that failed count."""
-    wanted = select(TrainingRun.created_at).where(TrainingRun.collection_id == collection_id, ~ON_DOCUMENTS)
+    wanted = select(TRAINING_RUNS.c.created_at).where(TRAINING_RUNS.c.collection_id == collection_id, ~ON_DOCUMENTS)
     if not failed:
-        wanted = wanted.where(TrainingRun.status != "failed")
-    return connection.execute(wanted.order_by(TrainingRun.id.desc()).limit(1)).scalar()
+        wanted = wanted.where(TRAINING_RUNS.c.status != "failed")
+    return connection.execute(wanted.order_by(TRAINING_RUNS.c.id.desc()).limit(1)).scalar()
 
 
 def queries_with_feedback_since(connection: Connection, collection_id: int, since: str | None) -> int:
     """Return the number of query texts with a graded event or a judgment that was stored after `since`."""
-    newest_events = select(Event.collection_id, Event.query_key, Event.created_at).order_by(Event.id.desc())
-    newest_judgments = select(Judgment.collection_id, Judgment.query_key, Judgment.created_at)
+    newest_events = select(EVENTS.c.collection_id, EVENTS.c.query_key, EVENTS.c.created_at).order_by(EVENTS.c.id.desc())
+    newest_judgments = select(JUDGMENTS.c.collection_id, JUDGMENTS.c.query_key, JUDGMENTS.c.created_at)
     found: set[str] = set()
-    for newest_first in (newest_events.where(Event.grade != 0), newest_judgments.order_by(Judgment.id.desc())):
+    for newest_first in (newest_events.where(EVENTS.c.grade != 0), newest_judgments.order_by(JUDGMENTS.c.id.desc())):
         found.update(_stored_after(connection, newest_first, collection_id, since))
     return len(found - {""})  # a thumb about a whole session has no query text
 
@@ -81,8 +81,8 @@ def _stored_after(
 
 def is_processing(connection: Connection, collection_id: int) -> bool:
     """Return whether a run of the collection has not ended."""
-    mine = (TrainingRun.collection_id == collection_id, TrainingRun.status == "processing")
-    return connection.execute(select(TrainingRun.id).where(*mine).limit(1)).first() is not None
+    mine = (TRAINING_RUNS.c.collection_id == collection_id, TRAINING_RUNS.c.status == "processing")
+    return connection.execute(select(TRAINING_RUNS.c.id).where(*mine).limit(1)).first() is not None
 
 
 def insert_run(
@@ -90,7 +90,7 @@ def insert_run(
 ) -> None:
     """Insert a run that is processing; `wanted` holds the parameters of the request."""
     values = {"id": run_id, "collection_id": collection_id, "status": "processing", "data": data, "created_at": now()}
-    connection.execute(insert(TrainingRun).values(**values, **wanted, steps=[], report={}, decision={}))
+    connection.execute(insert(TRAINING_RUNS).values(**values, **wanted, steps=[], report={}, decision={}))
 
 
 def update_run(connection: Connection, run_id: str, **values: Any) -> bool:
@@ -103,50 +103,50 @@ def update_run(connection: Connection, run_id: str, **values: Any) -> bool:
 
 def end_run(connection: Connection, run_id: str, outcome: dict[str, Any]) -> None:
     """Set the columns `outcome` of a run that has ended; a run that succeeded gets its full progress."""
-    progress = {"progress_done": TrainingRun.progress_total} if outcome["status"] == "succeeded" else {}
+    progress = {"progress_done": TRAINING_RUNS.c.progress_total} if outcome["status"] == "succeeded" else {}
     update_run(connection, run_id, finished_at=now(), **outcome, **progress)
 
 
 def uncount_resumption(connection: Connection, run_id: str) -> None:
     """Decrease the number of resumptions, for a run that is left to the next start by an orderly stop."""
-    update_run(connection, run_id, resumptions=TrainingRun.resumptions - 1)
+    update_run(connection, run_id, resumptions=TRAINING_RUNS.c.resumptions - 1)
 
 
-def find_run(connection: Connection, collection_id: int, run_id: str) -> Row[Any] | None:
+def find_run(connection: Connection, collection_id: int, run_id: str) -> Row[Any, Any, Any, Any] | None:
     """Return the row of a run, or None."""
-    wanted = select(TrainingRun.__table__).where(TrainingRun.id == run_id, TrainingRun.collection_id == collection_id)
+    wanted = select(TRAINING_RUNS).where(TRAINING_RUNS.c.id == run_id, TRAINING_RUNS.c.collection_id == collection_id)
     return connection.execute(wanted).one_or_none()
 
 
 def newest_runs(connection: Connection, collection_id: int) -> Sequence[Row[Any]]:
     """Return the newest MAX_LISTED runs of a collection, newest first."""
-    wanted = select(TrainingRun.__table__).where(TrainingRun.collection_id == collection_id)
-    return connection.execute(wanted.order_by(TrainingRun.id.desc()).limit(MAX_LISTED)).all()
+    wanted = select(TRAINING_RUNS).where(TRAINING_RUNS.c.collection_id == collection_id)
+    return connection.execute(wanted.order_by(TRAINING_RUNS.c.id.desc()).limit(MAX_LISTED)).all()
 
 
 def processing_runs(connection: Connection) -> Sequence[Row[Any]]:
     """Return the runs of all collections that have not ended, oldest first."""
-    wanted = select(TrainingRun.__table__).where(TrainingRun.status == "processing")
-    return connection.execute(wanted.order_by(TrainingRun.id)).all()
+    wanted = select(TRAINING_RUNS).where(TRAINING_RUNS.c.status == "processing")
+    return connection.execute(wanted.order_by(TRAINING_RUNS.c.id)).all()
 
 
 def run_steps(connection: Connection, run_id: str) -> list[dict[str, Any]]:
     """Return the stored steps of a run."""
-    return list(connection.execute(select(TrainingRun.steps).where(TrainingRun.id == run_id)).scalar() or [])
+    return list(connection.execute(select(TRAINING_RUNS.c.steps).where(TRAINING_RUNS.c.id == run_id)).scalar() or [])
 
 
-def model_of_run(connection: Connection, collection_id: int, run_id: str) -> Row[Any] | None:
+def model_of_run(connection: Connection, collection_id: int, run_id: str) -> Row[Any, Any, Any, Any] | None:
     """Return version, report, decision and lineage of the model that a run has made, or None."""
-    own = (Model.collection_id == collection_id, Model.lineage["training_run"].as_string() == run_id)
-    wanted = select(Model.version, Model.report, Model.decision, Model.lineage).where(*own)
+    own = (MODELS.c.collection_id == collection_id, MODELS.c.lineage["training_run"].as_string() == run_id)
+    wanted = select(MODELS.c.version, MODELS.c.report, MODELS.c.decision, MODELS.c.lineage).where(*own)
     return connection.execute(wanted).one_or_none()
 
 
 def lineages_against(connection: Connection, collection_id: int, champion: int) -> list[dict[str, Any]]:
     """Return the lineages of the models that the gate has compared with a champion, oldest first."""
-    trained = (Model.collection_id == collection_id, Model.lineage["kind"].as_string() == "trained")
-    wanted = select(Model.lineage).where(*trained, Model.lineage["parent"].as_integer() == champion)
-    return list(connection.execute(wanted.order_by(Model.version)).scalars())
+    trained = (MODELS.c.collection_id == collection_id, MODELS.c.lineage["kind"].as_string() == "trained")
+    wanted = select(MODELS.c.lineage).where(*trained, MODELS.c.lineage["parent"].as_integer() == champion)
+    return list(connection.execute(wanted.order_by(MODELS.c.version)).scalars())
 
 
 def update_decision(connection: Connection, collection_id: int, version: int, decision: dict[str, Any]) -> None:
@@ -156,48 +156,51 @@ def update_decision(connection: Connection, collection_id: int, version: int, de
 
 def document_rows(connection: Connection, collection_id: int) -> list[int]:
     """Return the rows of the searchable documents of a collection, ascending."""
-    mine = select(Document.row).where(Document.collection_id == collection_id).order_by(Document.row)
+    mine = select(DOCUMENTS.c.row).where(DOCUMENTS.c.collection_id == collection_id).order_by(DOCUMENTS.c.row)
     return list(connection.execute(mine).scalars())
 
 
 def texts_of(connection: Connection, chosen: Sequence[int]) -> list[tuple[int, str, str]]:
     """Return row, title and text of these documents, at most 1,000, by row."""
-    text = func.substr(Document.text, 1, MAX_TEXT)
-    wanted = select(Document.row, Document.title, text).where(Document.row.in_(chosen)).order_by(Document.row)
+    text = func.substr(DOCUMENTS.c.text, 1, MAX_TEXT)
+    wanted = (
+        select(DOCUMENTS.c.row, DOCUMENTS.c.title, text).where(DOCUMENTS.c.row.in_(chosen)).order_by(DOCUMENTS.c.row)
+    )
     return [(row, title or "", text) for row, title, text in connection.execute(wanted)]
 
 
 def document_counts(connection: Connection, collection_id: int) -> tuple[int, int]:
     """Return the numbers of searchable and of pending documents of a collection."""
-    searchable, pending = (
-        connection.execute(select(func.count()).select_from(table).where(table.collection_id == collection_id)).scalar()
-        for table in (Document, PendingDocument)
-    )
-    return int(searchable or 0), int(pending or 0)
+    tables, count = (DOCUMENTS, PENDING_DOCUMENTS), select(func.count())
+    counting = (count.select_from(table).where(table.c.collection_id == collection_id) for table in tables)
+    searchable, pending = (connection.execute(one).scalar_one() for one in counting)
+    return int(searchable), int(pending)
 
 
 def documents_at_runs(connection: Connection, collection_id: int) -> list[int]:
     """Return the number of documents at each run on the documents, canceled ones left out."""
-    mine = (TrainingRun.collection_id == collection_id, ON_DOCUMENTS, TrainingRun.status != "canceled")
-    return [data["documents"] for data in connection.execute(select(TrainingRun.data).where(*mine)).scalars()]
+    mine = (TRAINING_RUNS.c.collection_id == collection_id, ON_DOCUMENTS, TRAINING_RUNS.c.status != "canceled")
+    return [data["documents"] for data in connection.execute(select(TRAINING_RUNS.c.data).where(*mine)).scalars()]
 
 
 def past_queries(connection: Connection, collection_id: int) -> Iterator[str]:
     """Yield the query keys that have feedback on a document, in order."""
-    wanted = select(Key.query_key).where(Key.collection_id == collection_id, Key.kind == KeyKind.QUERY).distinct()
+    wanted = (
+        select(KEYS.c.query_key).where(KEYS.c.collection_id == collection_id, KEYS.c.kind == KeyKind.QUERY).distinct()
+    )
     streamed = {"yield_per": CHUNK}
-    for query_key in connection.execute(wanted.order_by(Key.query_key), execution_options=streamed).scalars():
+    for query_key in connection.execute(wanted.order_by(KEYS.c.query_key), execution_options=streamed).scalars():
         yield query_key or ""
 
 
 def has_moved_champion(connection: Connection, collection_id: int) -> bool:
     """Return whether the alias `champion` was ever moved."""
-    mine = (AliasChange.collection_id == collection_id, AliasChange.name == "champion")
-    return connection.execute(select(AliasChange.id).where(*mine).limit(1)).first() is not None
+    mine = (ALIAS_CHANGES.c.collection_id == collection_id, ALIAS_CHANGES.c.name == "champion")
+    return connection.execute(select(ALIAS_CHANGES.c.id).where(*mine).limit(1)).first() is not None
 
 
 def model_kind(connection: Connection, collection_id: int, version: int) -> str | None:
     """Return the kind of a model: `initial`, `documents` or `trained`."""
-    own = (Model.collection_id == collection_id, Model.version == version)
-    kind: str | None = connection.execute(select(Model.lineage["kind"].as_string()).where(*own)).scalar()
+    own = (MODELS.c.collection_id == collection_id, MODELS.c.version == version)
+    kind: str | None = connection.execute(select(MODELS.c.lineage["kind"].as_string()).where(*own)).scalar()
     return kind

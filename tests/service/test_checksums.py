@@ -21,11 +21,11 @@ from service.operations.reencoding import reencode
 from service.operations.repository import replace_answer
 from service.runtime.model_repository import insert_alias_change, insert_model_files, point_alias
 from service.runtime.task_repository import insert_task
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.checksums import TABLES, crc, row_checksum
 from service.storage.dialects import is_sqlite
 from service.storage.sqlite_database import SqliteDatabase
-from service.storage.tables_of_administration import Identity
+from service.storage.tables_of_administration import IDENTITY
 from service.training.repository import end_run, insert_run, uncount_resumption, update_run
 from tests.service.client import CollectionClient, create, good, opened, runtime_of
 from tests.service.test_reencoding import WIDE, running
@@ -104,7 +104,7 @@ def add_administration(wood: CollectionClient) -> None:
     number = runtime.collection(wood.name).id
     with runtime.database.write() as connection:
         if is_sqlite(connection):  # in PostgreSQL it has one
-            connection.execute(insert(Identity), {"id": "database", "epoch": 1})
+            connection.execute(insert(IDENTITY), {"id": "database", "epoch": 1})
         insert_key(connection, KEY)
         insert_act(connection, None, "PUT /v1/aliases", "/v1/aliases/forest", 0)
         insert_erasure(connection, "ada", RECEIPT)
@@ -117,9 +117,9 @@ def add_administration(wood: CollectionClient) -> None:
 
 
 def test_every_column_but_the_number_of_the_row_is_covered() -> None:
-    assert set(TABLES) == set(Base.metadata.tables)
+    assert set(TABLES) == set(METADATA.tables)
     for table, checked in TABLES.items():
-        columns = set(Base.metadata.tables[table].columns.keys())
+        columns = set(METADATA.tables[table].columns.keys())
         number = set() if NUMBERS[table] in checked.owners else {NUMBERS[table]} - {"rowid"}
         assert set(checked.columns) == columns - number - {"checksum"}
 

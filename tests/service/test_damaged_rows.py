@@ -19,7 +19,7 @@ from service.operations.health import diagnose
 from service.operations.row_checks import check_rows
 from service.runtime.model_repository import insert_alias_change
 from service.snapshots.state_repository import StoredState
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.checksums import TABLES
 from service.storage.dialects import integrity
 from service.storage.sqlite_database import SqliteDatabase
@@ -135,7 +135,7 @@ def flipped(value: Any) -> Any:
 @pytest.mark.parametrize(("row", "column"), CASES)
 def test_a_flip_in_any_column_is_named(client: TestClient, row: str, column: str) -> None:
     table = "keys" if row in KEYS else row
-    name = column if column == "checksum" else Base.metadata.tables[table].c[column].name
+    name = column if column == "checksum" else METADATA.tables[table].c[column].name
     with plain(client) as database:
         number, before = database.execute(
             f'SELECT "{NUMBERS[table]}", "{name}" FROM "{table}" WHERE {ROWS[row]}'
@@ -304,7 +304,7 @@ def test_what_is_lost_is_named_until_it_is_replaced(data: Path, damage: str, kin
 
 @pytest.mark.parametrize("row", OUTSIDE)
 def test_a_repair_says_what_to_do_about_rows_of_no_collection_and_leaves_them(client: TestClient, row: str) -> None:
-    table = Base.metadata.tables[row]
+    table = METADATA.tables[row]
     names = ", ".join(f'"{column.name}"' for column in table.columns)
     with plain(client) as database:
         database.execute(f'UPDATE "{row}" SET checksum = checksum + 1 WHERE {ROWS[row]}')

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from service.exports.importing import Importer
 from service.exports.record_repository import NOT_EXPORTED, TABLES
 from service.snapshots.state import StateHash, state_hash
-from service.storage.base import Base
+from service.storage.base import METADATA
 from tests.service.client import CollectionClient, ended, good, opened, problem, runtime_of
 from tests.service.test_snapshot_files import command
 from tests.service.test_snapshots import NIGHT, filled
@@ -64,7 +64,7 @@ def records_of(exported: bytes) -> list[dict[str, Any]]:
 
 
 def test_every_table_is_exported_or_named_as_not_exported() -> None:
-    assert set(TABLES.values()) | NOT_EXPORTED == set(Base.metadata.tables)
+    assert set(TABLES.values()) | NOT_EXPORTED == set(METADATA.tables)
 
 
 def test_an_imported_export_has_equal_content_and_the_same_ranking(

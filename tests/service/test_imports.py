@@ -1,4 +1,4 @@
-"""A serving process imports no library for training or for converting models."""
+"""A serving process imports no library for training or converting models, and of SQLAlchemy the core alone."""
 
 import ast
 import os
@@ -29,7 +29,16 @@ TRAINING = (
 )
 FOR_TENSORS = {"index.ranking.pair_gradient"}
 """Modules that `index.ranking.array_api` imports when it receives a tensor."""
-HEAVY = ("torch", "lightgbm", "matplotlib", "array_api_compat.torch", "transformers", "sentence_transformers", "onnx")
+HEAVY = (
+    "torch",
+    "lightgbm",
+    "matplotlib",
+    "array_api_compat.torch",
+    "transformers",
+    "sentence_transformers",
+    "onnx",
+    "sqlalchemy.orm",
+)
 
 
 def printed_by(program: str) -> Any:

@@ -12,7 +12,7 @@ import service.runtime.impressions
 from service.runtime.feedback_repository import insert_impressions
 from service.runtime.impressions import ImpressionLog
 from service.storage.database import Database
-from service.storage.tables import Impression
+from service.storage.tables import QUERIES
 from tests.service.client import CollectionClient, ended, opened, runtime_of
 
 ONE_HOUR = 3600
@@ -70,7 +70,7 @@ def test_an_impression_is_stored_as_the_tables_describe_it(database: Database) -
     rows = [impression(database, name) | changed for name in ("one", "two")]
     with database.write() as connection:
         insert_impressions(connection, rows)
-        connection.execute(insert(Impression), [row | {"query_id": f"{row['query_id']} as before"} for row in rows])
+        connection.execute(insert(QUERIES), [row | {"query_id": f"{row['query_id']} as before"} for row in rows])
     for name in ("one", "two"):
         assert row_of(database, name) == row_of(database, f"{name} as before")
     (texts,) = database.fetch("SELECT request, shown FROM queries WHERE query_id = 'two'", [])
@@ -84,7 +84,7 @@ def test_an_impression_is_stored_as_the_tables_describe_it(database: Database) -
 def row_of(database: Database, name: str) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """Return the row of an impression without its id, as SQLAlchemy reads it, and the types of its columns."""
     with database.read() as connection:
-        row = connection.execute(select(Impression.__table__).where(Impression.query_id == name)).mappings().one()
+        row = connection.execute(select(QUERIES).where(QUERIES.c.query_id == name)).mappings().one()
     types = ",".join(f"typeof({column})" for column in row)
     ((*found,),) = database.fetch(f"SELECT {types} FROM queries WHERE query_id = ?", [name])
     other = {"query_id", "checksum"}  # the checksum covers the id and the JSON text
@@ -94,10 +94,10 @@ def row_of(database: Database, name: str) -> tuple[dict[str, Any], tuple[Any, ..
 def impression(database: Database, name: str) -> dict[str, Any]:
     """Return a copy of the logged impression with another id."""
     with database.read() as connection:
-        row = dict(connection.execute(select(Impression.__table__)).mappings().one())
+        row = dict(connection.execute(select(QUERIES)).mappings().one())
         return row | {"query_id": name, "query_key": row.pop("source")}
 
 
 def stored(database: Database) -> set[str]:
     with database.read() as connection:
-        return set(connection.execute(select(Impression.query_id)).scalars())
+        return set(connection.execute(select(QUERIES.c.query_id)).scalars())

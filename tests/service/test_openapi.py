@@ -6,6 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator
 
@@ -50,6 +51,12 @@ def test_operation_ids_are_the_names_of_functions_and_unique() -> None:
     assert len(set(ids)) == len(ids)
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", one) for one in ids)
     assert {"search", "put_document", "import_documents", "put_collection", "post_events"} <= set(ids)
+
+
+def test_applications_share_the_routes_of_the_slices() -> None:
+    one, other = ([r for r in create_app(Settings(encoder="hashing")).routes if isinstance(r, APIRoute)] for _ in "ab")
+    assert len(one) > 60
+    assert all(route is same for route, same in zip(one, other, strict=True))
 
 
 @every_operation

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from service.storage.tables import Document, Value
+from service.storage.tables import DOCUMENTS, VALUES
 from service.storage.vector_codec import as_vector
 from tests.service.client import CollectionClient, create, opened, problem, runtime_of
 
@@ -30,7 +30,9 @@ def animals(client: TestClient) -> CollectionClient:
 def stored_values(client: TestClient) -> dict[str, np.ndarray]:
     """Return id -> stored value."""
     with runtime_of(client).database.read() as connection:
-        rows = connection.execute(select(Document.id, Value.vector).join(Value, Value.document_row == Document.row))
+        rows = connection.execute(
+            select(DOCUMENTS.c.id, VALUES.c.vector).join(VALUES, VALUES.c.document_row == DOCUMENTS.c.row)
+        )
         return {row.id: as_vector(row.vector) for row in rows}
 
 

@@ -22,7 +22,7 @@ from service.settings import Settings
 from service.snapshots.moving import NotMovable, move_database
 from service.snapshots.restoring import restore, verify
 from service.snapshots.state import state_hash
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.database import Database, DatabaseOwned, DatabaseUnreachable, UnsuitableDatabase
 from service.storage.opening import open_database
 from service.storage.postgres_database import _name_error
@@ -271,12 +271,12 @@ def test_every_table_moves_and_the_file_of_before_is_set_aside(address: str, tmp
     move_database(data, address, None)
     with closing(sqlite3.connect(data / "softseek.db")) as connection:
         assert rows_of(connection) == before
-    assert all(before[name] for name in Base.metadata.tables if name != "identity")
+    assert all(before[name] for name in METADATA.tables if name != "identity")
 
 
 def rows_of(connection: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]]]:
     """Return name -> rows of each table, sorted."""
     return {
         name: sorted(connection.execute(f'SELECT * FROM "{name}"'), key=repr)
-        for name in (*Base.metadata.tables, "sqlite_sequence")
+        for name in (*METADATA.tables, "sqlite_sequence")
     }

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from service.snapshots.state import StateHash, state_hash
 from service.snapshots.state_repository import NAMES, NOT_CONTENT
-from service.storage.base import Base
+from service.storage.base import METADATA
 from service.storage.sqlite_database import SqliteDatabase
 
 ROWS = {
@@ -86,7 +86,7 @@ def test_row_numbers_do_not_change_the_hash(database: SqliteDatabase, tmp_path: 
 
 def test_every_table_is_hashed_and_a_change_of_any_changes_the_hash(database: SqliteDatabase) -> None:
     before = fill(database, c=1, d=1, e=1, j=1)
-    assert set(before.tables) == set(Base.metadata.tables) - NOT_CONTENT
+    assert set(before.tables) == set(METADATA.tables) - NOT_CONTENT
     assert {table: one.rows for table, one in before.tables.items()} == dict.fromkeys(ROWS, 1)
     for name, change in CHANGES.items():
         with database.write() as connection:
@@ -128,8 +128,6 @@ def test_a_reference_to_another_row_changes_the_hash(database: SqliteDatabase) -
 
 
 def test_every_table_that_is_referred_to_has_a_name() -> None:
-    targets = {key.column.table.name for table in Base.metadata.tables.values() for key in table.foreign_keys}
+    targets = {key.column.table.name for table in METADATA.tables.values() for key in table.foreign_keys}
     assert targets <= set(NAMES)
-    assert all(
-        set(names) <= set(Base.metadata.tables[table].columns.keys()) | {"source"} for table, names in NAMES.items()
-    )
+    assert all(set(names) <= set(METADATA.tables[table].columns.keys()) | {"source"} for table, names in NAMES.items())

@@ -23,7 +23,7 @@ from service.documents.acceptance import accept
 from service.operations.health import diagnose
 from service.runtime.model_registry import register
 from service.storage.database import DirectoryOwned, OwnerLock
-from service.storage.tables import Impression
+from service.storage.tables import QUERIES
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, good, opened, runtime_of
 from tests.service.stored_models import set_file, stored_model
 
@@ -308,7 +308,7 @@ def test_an_impression_that_cannot_be_stored_does_not_affect_others(data: Path) 
         runtime, zeroth = runtime_of(client), CollectionClient(client).search("falcon")
         runtime.impressions.flush()
         with runtime.database.read() as connection:
-            row = dict(connection.execute(select(Impression.__table__)).mappings().one())
+            row = dict(connection.execute(select(QUERIES)).mappings().one())
         with runtime.database.write():  # blocks the writer, so that the next impressions form a batch
             first = CollectionClient(client).search("falcon")
             runtime.impressions.add(row | {"query_id": "of a deleted collection", "collection_id": 10**6})

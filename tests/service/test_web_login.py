@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, expect
 from sqlalchemy import insert
 
 from service.storage.database import new_id, now
-from service.storage.tables import TrainingRun
+from service.storage.tables import TRAINING_RUNS
 from tests.service.authorised import Keys
 from tests.service.browser import Visit, chromium, needs_chromium, served, session, tool
 from tests.service.client import create, opened, runtime_of
@@ -96,7 +96,7 @@ def store_canceled_run(client: TestClient) -> None:
     row = {"id": new_id(), "collection_id": runtime.collection("tools").id, "status": "canceled", "seed": 0}
     parts = {"promote": "auto", "steps": [], "data": {}, "report": {}, "decision": {}, "created_at": now()}
     with runtime.database.write() as connection:
-        connection.execute(insert(TrainingRun).values(**row, **parts))
+        connection.execute(insert(TRAINING_RUNS).values(**row, **parts))
 
 
 @needs_chromium
