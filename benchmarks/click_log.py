@@ -25,8 +25,8 @@ from index.ranking.search import search
 from service.feedback.actions import take_events
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
-from service.storage import tables
 from service.storage.database import new_id, rfc3339
+from service.storage.tables import QUERIES
 
 SHOWN = 10
 DEPTH = 15
@@ -67,7 +67,7 @@ class ClickLog:
         while self.size < size:
             part = list(islice(self._impressions, min(BATCH, size - self.size)))
             with self._runtime.database.write() as connection:
-                connection.execute(insert(tables.Impression), [_row(self._state, each) for each in part])
+                connection.execute(insert(QUERIES), [_row(self._state, each) for each in part])
             events = list(simulate(self._traffic.searchers, part, self._qrels, self._acts, self._best))
             for start in range(0, len(events), BATCH):
                 taken = take_events(self._runtime, self._state, events[start : start + BATCH])
