@@ -37,9 +37,12 @@ class CachedEncoder:
                     f"CREATE TABLE IF NOT EXISTS {table} (sha256 BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID"
                 )
 
-    def encode(self, texts: Sequence[str]) -> Floats:
-        """Return unit vectors (len(texts), D) of documents."""
-        return self._known_or_new(DOCUMENTS, texts, self._encoder.encode)
+    def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
+        """Return unit vectors (len(texts), D) of documents. encoded: is called with their number at the end."""
+        vectors = self._known_or_new(DOCUMENTS, texts, self._encoder.encode)
+        if encoded:
+            encoded(len(texts))
+        return vectors
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors (len(texts), D) of queries."""

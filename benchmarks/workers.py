@@ -17,7 +17,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,10 @@ class RandomVectors:
         self.cutter, self.words = encoder.cutter, encoder.words
         self._numbers = np.random.default_rng(0)
 
-    def encode(self, texts: Sequence[str]) -> Floats:
-        """Return unit vectors (len(texts), D)."""
+    def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
+        """Return unit vectors (len(texts), D). encoded: is called with their number."""
+        if encoded:
+            encoded(len(texts))
         vectors = self._numbers.standard_normal((len(texts), self.dim), np.float32)
         unit: Floats = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return unit

@@ -266,7 +266,7 @@ def test_a_foreign_import_is_found() -> None:
         "from sqlalchemy.sql import text",
         "import sqlalchemy",
         "def late():\n    from sqlalchemy import func",
-        "from service.storage.tables import Model",
+        "from service.storage.tables import MODELS",
     ],
 )
 def test_sql_outside_a_repository_is_found(source: str) -> None:
@@ -277,7 +277,7 @@ def test_sql_outside_a_repository_is_found(source: str) -> None:
     ("name", "source"),
     [
         ("service.models.repository", "from sqlalchemy import select"),
-        ("service.runtime.task_repository", "from service.storage.tables import Task"),
+        ("service.runtime.task_repository", "from service.storage.tables_of_administration import TASKS"),
         ("service.storage.filter_sql", "from sqlalchemy import func"),
         ("service.models.actions", "from sqlalchemy import Connection"),
     ],

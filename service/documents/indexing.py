@@ -96,7 +96,7 @@ def make_searchable(
     passages: PassageProgress | None = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Encode pending documents and publish them, CHUNK at a time. Calls advance(count) after each chunk.
+    """Encode pending documents and publish them in chunks. Calls advance(count) after each chunk.
 
     meanwhile: called once, while the first documents are encoded. Raises EncoderMismatch before any document is encoded
     and before this call, and Problem 507 where the disk is full: the documents stay pending.
@@ -152,9 +152,9 @@ def _encoded_here(
 ) -> Generator[Chunk]:
     """Yield the number of documents of each chunk, and its vectors, made by the encoder of the service."""
     chunks = _chunks(sequences)
-    turns = [_Turn(passages) for _ in chunks]
-    for before, turn in pairwise(turns):
-        turn.before = before.ended
+    turns: list[_Turn] = []
+    for _ in chunks:
+        turns.append(_Turn(passages, turns[-1].ended if turns else None))
     encode = partial(_encoded, runtime, state)
     with ThreadPoolExecutor(AHEAD, "encode-ahead") as ahead:
         coming = deque(map(partial(ahead.submit, encode), turns[:AHEAD], chunks[:AHEAD]))
@@ -167,9 +167,9 @@ def _encoded_here(
 
 
 def _chunks(sequences: Sequence[int]) -> list[Sequence[int]]:
-    first = FIRST if len(sequences) > FEW else 0
-    starts = range(first, len(sequences), CHUNK)
-    return [sequences[:first]] * (first > 0) + [sequences[start : start + CHUNK] for start in starts]
+    """Return the sequences in chunks: FIRST of them if there are over FEW, then CHUNK at a time."""
+    starts = [*range(FIRST if len(sequences) > FEW else 0, len(sequences), CHUNK), len(sequences)]
+    return [sequences[start:end] for start, end in pairwise([0, *starts] if starts[0] else starts)]
 
 
 class _Turn:
@@ -179,9 +179,8 @@ class _Turn:
     turns at the encoder and end together.
     """
 
-    def __init__(self, progress: PassageProgress | None) -> None:
-        self._progress = progress
-        self.before: Event | None = None
+    def __init__(self, progress: PassageProgress | None, before: Event | None) -> None:
+        self._progress, self._before = progress, before
         self.ended = Event()
 
     def plan_passages(self, documents: int, passages: int) -> None:
@@ -191,8 +190,8 @@ class _Turn:
     def advance_passages(self, count: int) -> None:
         if self._progress is not None:
             self._progress.advance_passages(count)
-        if self.before is not None:
-            self.before.wait()
+        if self._before is not None:
+            self._before.wait()
 
 
 def _encoded_on_cluster(

@@ -253,6 +253,8 @@ def delete_replaced(connection: Connection, rows: Sequence[int]) -> None:
 
 def move_memory(connection: Connection, moved: Mapping[int, int]) -> None:
     """Attach the `query` keys of replaced documents to their new rows. moved: old row -> new row."""
+    if not moved:
+        return
     with_memory = select(KEYS.c.document_row).where(KEYS.c.document_row.in_(list(moved))).distinct()
     for old_row in connection.execute(with_memory).scalars().all():
         new_row = moved[old_row]

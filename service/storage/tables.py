@@ -38,7 +38,7 @@ COLLECTIONS = Table(
     required("documents_watermark", INTEGER, default=0),
     required("created_at", TEXT),
     checksum_of("collections"),
-    sqlite_autoincrement=True,
+    sqlite_autoincrement=True,  # folders are named by the id, so it is never reused
 )
 """A searchable set of documents with its own models, feedback and settings."""
 

@@ -104,6 +104,6 @@ AUDIT = Table(
     required("target", TEXT),
     required("status", INTEGER),
     checksum_of("audit"),
-    sqlite_autoincrement=True,
+    sqlite_autoincrement=True,  # ids are cursors
 )
 """An act in the audit log. It names keys and addresses, and has neither keys nor texts of requests."""

@@ -112,7 +112,7 @@ def uncount_resumption(connection: Connection, run_id: str) -> None:
     update_run(connection, run_id, resumptions=TRAINING_RUNS.c.resumptions - 1)
 
 
-def find_run(connection: Connection, collection_id: int, run_id: str) -> Row[Any, Any, Any, Any] | None:
+def find_run(connection: Connection, collection_id: int, run_id: str) -> Row[Any] | None:
     """Return the row of a run, or None."""
     wanted = select(TRAINING_RUNS).where(TRAINING_RUNS.c.id == run_id, TRAINING_RUNS.c.collection_id == collection_id)
     return connection.execute(wanted).one_or_none()

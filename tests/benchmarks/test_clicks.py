@@ -127,7 +127,7 @@ def test_an_interpretation_is_searched_with_its_own_head_and_the_untrained_head_
 class NeverAsked(HashingEncoder):
     """An encoder that fails: a complete run must not use it."""
 
-    def encode(self, texts: object) -> Floats:
+    def encode(self, texts: object, encoded: object = None) -> Floats:
         raise AssertionError("a set was loaded again")
 
 
