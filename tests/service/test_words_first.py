@@ -81,6 +81,23 @@ def test_chunks_are_encoded_one_after_the_other(tmp_path: Path, monkeypatch: pyt
     assert ended == [indexing.FIRST, indexing.CHUNK, COUNT - indexing.FIRST - indexing.CHUNK]
 
 
+def test_a_chunk_that_fails_ends_the_task_though_the_next_chunk_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = indexing.encode_documents
+
+    def failing_first(encoder: Any, documents: Any, kinds: Any, progress: Any) -> Any:
+        if documents[0].id == "book-0":
+            raise ValueError("the first chunk fails")
+        return encode(encoder, documents, kinds, progress)
+
+    monkeypatch.setattr(indexing, "encode_documents", failing_first)
+    with opened(tmp_path / "data") as client:
+        shelf = CollectionClient(client)
+        ended = shelf.ended_task(shelf.post("documents", {"documents": books()}))
+    assert ended["status"] == "failed"
+
+
 def test_few_documents_are_one_chunk(shelf: CollectionClient, encoding: HeldEncoding) -> None:
     encoding.open()
     state = runtime_of(shelf.client).collection("default")
