@@ -34,10 +34,8 @@ def counts(connection: Connection, collection_id: int) -> dict[str, Any]:
         wanted = select(func.count()).select_from(table).where(table.c.collection_id == collection_id)
         return int(connection.execute(wanted).scalar_one())
 
-    mine = (
-        KEYS.c.collection_id == collection_id,
-        or_(KEYS.c.kind != KeyKind.QUERY, KEYS.c.weight != 0),
-    )  # without ratings of 0
+    is_used = or_(KEYS.c.kind != KeyKind.QUERY, KEYS.c.weight != 0)  # without ratings of 0
+    mine = (KEYS.c.collection_id == collection_id, is_used)
     kinds = select(KEYS.c.kind, func.count()).where(*mine).group_by(KEYS.c.kind)
     stored = {KeyKind(kind).label: number for kind, number in connection.execute(kinds)}
     return {

@@ -168,8 +168,9 @@ def _encoded_here(
 
 def _chunks(sequences: Sequence[int]) -> list[Sequence[int]]:
     """Return the sequences in chunks: FIRST of them if there are over FEW, then CHUNK at a time."""
-    starts = [*range(FIRST if len(sequences) > FEW else 0, len(sequences), CHUNK), len(sequences)]
-    return [sequences[start:end] for start, end in pairwise([0, *starts] if starts[0] else starts)]
+    first = FIRST if len(sequences) > FEW else CHUNK
+    bounds = [0, *range(first, len(sequences), CHUNK), len(sequences)]
+    return [sequences[start:end] for start, end in pairwise(bounds) if start < end]
 
 
 class _Turn:

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NAMESPACE = ("unshare", "--net")
 MOST_SECONDS = 540
+"""On busy cores. It is less than pytest's limit of a hanging test, so that the module's errors are shown."""
 
 
 def seen_in_namespace(module: str) -> dict[str, Any]:

@@ -57,6 +57,7 @@ def test_applications_share_the_routes_of_the_slices() -> None:
     one, other = ([r for r in create_app(Settings(encoder="hashing")).routes if isinstance(r, APIRoute)] for _ in "ab")
     assert len(one) > 60
     assert all(route is same for route, same in zip(one, other, strict=True))
+    assert all(route.max_body_size for route in one), "a slice has made its router without the limit of bodies"
 
 
 @every_operation

@@ -1,7 +1,6 @@
 """Documents of a large task are searchable by words while their vectors are still being made."""
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,21 +59,23 @@ def test_many_documents_are_found_by_words_before_their_vectors_are_made(
 
 
 def test_chunks_are_encoded_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    encode, second_begins = indexing.encode_documents, threading.Event()
+    encode, second_begins, second_ended = indexing.encode_documents, threading.Event(), threading.Event()
     ended: list[int] = []
 
-    def in_two_batches(encoder: Any, documents: Any, kinds: Any, progress: Any) -> Any:
+    def first_ends_late(encoder: Any, documents: Any, kinds: Any, progress: Any) -> Any:
         first = documents[0].id == "book-0"
         if first:
             assert second_begins.wait(DEADLINE_SECONDS)
-            time.sleep(0.1)  # in which the second chunk would end, if it did not wait
+            second_ended.wait(1)  # in which the second chunk would end, if it did not wait
         elif documents[0].id == f"book-{indexing.FIRST}":
             second_begins.set()
         encoded = encode(encoder, documents, kinds, progress)
         ended.append(len(documents))
+        if not first:
+            second_ended.set()
         return encoded
 
-    monkeypatch.setattr(indexing, "encode_documents", in_two_batches)
+    monkeypatch.setattr(indexing, "encode_documents", first_ends_late)
     with opened(tmp_path / "data") as client:
         shelf = CollectionClient(client)
         shelf.add(*books())
