@@ -47,6 +47,7 @@ class WordIndex:
         self._analyzer = analyzer_for(language)
         self._surface_analyzer = analyzer_for("none")
         self._index = tantivy.Index(self._schema, path=str(directory), reuse=True)
+        reload_when_told(self._index)
         self._index.register_tokenizer(ANALYZER, self._analyzer)
         self._index.register_tokenizer(SURFACE_ANALYZER, self._surface_analyzer)
         self._writer: tantivy.IndexWriter | None = None
@@ -168,6 +169,15 @@ class WordIndex:
         if self._writer is None:
             self._writer = self._index.writer(WRITER_HEAP_BYTES, 1)
         return self._writer
+
+
+def reload_when_told(index: tantivy.Index) -> None:
+    """Let an index read new commits in calls of `reload` only.
+
+    Otherwise a thread of the library reads each commit within half a second too: it makes a lock file in a folder that
+    may be being removed, and changes the searcher between `reload` and `searcher`.
+    """
+    index.config_reader("manual", num_warmers=0)
 
 
 def deleted_documents(meta: Mapping[str, Any]) -> int:

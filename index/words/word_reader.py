@@ -8,7 +8,7 @@ import tantivy
 
 from index.errors import SearchError
 from index.words.analyzers import analyzer_for
-from index.words.bm25_index import META, deleted_documents
+from index.words.bm25_index import META, deleted_documents, reload_when_told
 from index.words.postings import Postings
 from index.words.recent_words import RecentView, RecentWords
 from index.words.vocabulary import Vocabulary
@@ -30,6 +30,7 @@ class WordReader:
             self._index = tantivy.Index.open(str(directory))
         except (ValueError, OSError) as error:
             raise OtherCommit(f"{directory.name} is gone") from error
+        reload_when_told(self._index)
         self._log, self._log_number = RecentWords(), 0
         self._files: tuple[int, tantivy.Searcher, int] | None = None
 

@@ -1,6 +1,7 @@
 """Scores are BM25, changes are visible after commit, and no character of a query is an operator."""
 
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from index.words.analyzers import LANGUAGES, MAX_WORD_BYTES, analyzer_for
 from index.words.bm25_index import WordIndex
 from index.words.query_words import number_words
+from index.words.word_reader import WordDescriber, WordReader
 from index.words.word_search import WordSearcher
 
 TEXTS = [
@@ -311,6 +313,20 @@ def test_a_closed_index_can_be_written_to_again(tmp_path: Path) -> None:
         index.close()
         index.close()
     assert rows(index.searcher(), "cat") == [0, 1, 2]
+
+
+def test_nothing_touches_the_folder_of_a_closed_index(tmp_path: Path) -> None:
+    index = WordIndex(tmp_path, "none")
+    reader = WordReader(tmp_path, "none")
+    index.replace([0], ["cat"])
+    index.commit()
+    index.flush()
+    index.close()
+    (tmp_path / ".tantivy-meta.lock").unlink()  # made by whoever reads a commit
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    time.sleep(1.2)  # the library looks for new commits every half second
+    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+    assert reader.read(WordDescriber().described(index.searcher())).count == 1
 
 
 def test_concurrent_searches_give_the_same_results(words: WordSearcher) -> None:
