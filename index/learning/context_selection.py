@@ -19,7 +19,8 @@ from index.generation.generation import Generation
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback, InContext
 from index.learning.held_out import sample
-from index.learning.model_selection import Selection, beats
+from index.learning.model_selection import Selection
+from index.learning.optimism import beats, once
 from index.ranking.attention import AttentionHead
 from index.ranking.retrieval import Query
 from index.ranking.search import search
@@ -81,7 +82,7 @@ def select_context(
     for g in (0.0, *config.contexts) if queries else ():
         tried[g] = np.asarray(list(measured(generation, queries, selection.head_for, curve, g).values()))
         yield Step("context", len(tried), 1 + len(config.contexts))
-        if g and beats(tried[g] - tried[selected], config.error_share):
+        if g and beats(tried[g] - tried[selected], once(len(queries)), config.error_share)[0]:
             selected = g
     held_out = None
     if selected:

@@ -23,8 +23,8 @@ from index.learning.click_model import ClickModel, held_out_qrels
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback
 from index.learning.held_out_attention import most_changed
-from index.learning.model_selection import Selection, beats
-from index.learning.optimism import Counts, optimism
+from index.learning.model_selection import Selection
+from index.learning.optimism import Counts, Gains, beats, means, once, optimism
 from index.learning.tree_selection import TreeChoice
 from index.ranking.attention import AttentionHead, initial_parameters
 from index.ranking.retrieval import Query
@@ -155,34 +155,41 @@ def _hop_measures(
 
 
 def _chosen_hop(tried: Mapping[float, HopMeasures], config: FitConfig) -> tuple[float, bool]:
-    """Return the selected g, and whether larger ones need not be tried: they lose more, or have nothing to gain.
+    """Return the selected g, and whether larger ones need not be tried: they lose more, or have nothing to gain."""
+    chosen, ended = _chosen_hops(tried, once(len(tried[0.0]["R@100"])), config)
+    return list(tried)[chosen[0]], bool(ended[0])
+
+
+def _chosen_hops(
+    tried: Mapping[float, HopMeasures], counts: Counts, config: FitConfig
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return for each sample the place of the selected g among those tried, and whether larger ones need not be tried.
 
     g is 0 unless held-out Recall@100 rises by more than a share of its standard error and nDCG@10 does not fall.
     """
-    chosen, full = 0.0, _mean(tried[0.0]["R@100"]) >= FULL_RECALL
-    for hop, after in tried.items():
-        before = tried[chosen]
-        if _mean(after["nDCG@10"]) < _mean(before["nDCG@10"]):
-            return chosen, True
-        if beats(after["R@100"] - before["R@100"], config.error_share):
-            chosen = hop
-        if full:
-            break
-    return chosen, full
+    recall = np.stack([of["R@100"] for of in tried.values()])
+    ndcg = np.stack([means(of["nDCG@10"], counts) for of in tried.values()])
+    samples = np.arange(len(counts))
+    chosen, ended = np.zeros_like(samples), means(recall[0], counts) >= FULL_RECALL
+    for at in range(1, len(tried)):
+        ended |= ndcg[at] < ndcg[chosen, samples]
+        better = beats(recall[at] - recall[chosen], counts, config.error_share)
+        chosen = np.where(better & ~ended, at, chosen)
+    return chosen, ended
 
 
 def _hop_optimism(tried: Mapping[float, HopMeasures], chosen: float, config: FitConfig) -> dict[str, float]:
     """Return measure -> the overestimate of the gain of the selected g over g = 0."""
+    gains = {name: np.stack([of[name] - before for of in tried.values()]) for name, before in tried[0.0].items()}
+    if len(tried) < 2:
+        return dict.fromkeys(gains, 0.0)
 
-    def of(name: str) -> float:
-        def gains(counts: Counts) -> NDArray[np.float64]:
-            inside = np.repeat(np.arange(len(counts)), counts)
-            sampled = {hop: {each: values[inside] for each, values in one.items()} for hop, one in tried.items()}
-            return tried[_chosen_hop(sampled, config)[0]][name] - tried[0.0][name]
+    def repeated(counts: Counts) -> Gains:
+        selected, _ = _chosen_hops(tried, counts, config)
+        return {name: gain[selected] for name, gain in gains.items()}
 
-        return optimism(tried[chosen][name] - tried[0.0][name], gains, config.seed) if len(tried) > 1 else 0.0
-
-    return {name: of(name) for name in tried[0.0]}
+    at = list(tried).index(chosen)
+    return optimism({name: gain[at] for name, gain in gains.items()}, repeated, config.seed)
 
 
 def compare_heads(

@@ -7,7 +7,7 @@ therefore changes little or nothing.
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from index.generation.generation import Generation
 from index.learning.click_likelihood import CLICKS
 from index.learning.config import AVERAGED, AVERAGED_OF, FitConfig, Recipe, Step
 from index.learning.examples import Example, Feedback, fold_of
-from index.learning.optimism import BOOTSTRAPS, Counts, Measured, measured, optimism
+from index.learning.optimism import Counts, Gains, Measured, beats, means, measured, once, optimism
 from index.learning.trainer import TrainingSplit, Trial, at_common_epoch, run_trial
 from index.learning.trial_cache import TrialCache
 from index.ranking.attention import AttentionHead, HeadConfig
@@ -307,17 +307,32 @@ def _value(found: Measured) -> NDArray[np.float64]:
 
 
 def _chosen(values: Values, base: Recipe, config: FitConfig) -> Recipe:
-    """Return the selected recipe from the measures of all trials, in the order in which they were tried.
+    """Return the selected recipe from the measures of all trials, in the order in which they were tried."""
+    place = int(_chosen_on(values, once(len(values[base])), base, config)[0])
+    return list(values)[place]
+
+
+def _chosen_on(values: Values, counts: Counts, base: Recipe, config: FitConfig) -> NDArray[np.int64]:
+    """Return for each sample the place of the selected recipe. The values are (queries,) or (samples, queries).
 
     Each interpretation of clicks has its own climb: a recipe must be better than the recipe of the same interpretation
     that was selected before it. Among the climbs that left the initial recipe, the best mean is selected.
     """
-    climbs: dict[str, Recipe] = {}
-    for recipe in values:
-        before = climbs.get(recipe.interpretation, base)
-        if recipe != base and beats(values[recipe] - values[before], config.error_share):
-            climbs[recipe.interpretation] = recipe
-    return max(climbs.values(), key=lambda one: _mean(values[one]), default=base)
+    recipes, samples = list(values), np.arange(len(counts))
+    every = np.stack([np.broadcast_to(of, counts.shape) for of in values.values()])
+    initial = np.full(len(counts), recipes.index(base))
+    climbs: dict[str, NDArray[np.int64]] = {}
+    for at, recipe in enumerate(recipes):
+        if recipe != base:
+            before = climbs.get(recipe.interpretation, initial)
+            better = beats(every[at] - every[before, samples], counts, config.error_share)
+            climbs[recipe.interpretation] = np.where(better, at, before)
+    mean = np.stack([means(of, counts) for of in every])
+    chosen, best = initial, np.full(len(counts), -np.inf)
+    for reached in climbs.values():
+        own = np.where(reached == initial, -np.inf, mean[reached, samples])
+        chosen, best = np.where(own > best, reached, chosen), np.maximum(own, best)
+    return chosen
 
 
 def _mean(values: NDArray[np.float64]) -> float:
@@ -330,11 +345,6 @@ def label(recipe: Recipe, rank: int) -> str:
     changed = [f"{key} {getattr(recipe, key):g}" for key, value in defaults.items() if getattr(recipe, key) != value]
     interpretation = [recipe.interpretation] if recipe.interpretation != Recipe.interpretation else []
     return ", ".join([recipe.name, *changed, *interpretation])
-
-
-def beats(gains: NDArray[np.floating[Any]], error_share: float) -> bool:
-    """Return whether the mean of the gains (queries,) is above a share of its standard error."""
-    return len(gains) > 1 and bool(gains.mean() > error_share * gains.std(ddof=1) / len(gains) ** 0.5)
 
 
 def _fold(example: Example) -> int:
@@ -351,21 +361,18 @@ def _optimism(table: Table, base: Recipe, selected: Recipe, config: FitConfig) -
     if len(table) < 2:
         return {}
 
-    def repeated(counts: Counts) -> tuple[Measured, Measured]:
-        inside = np.repeat(np.arange(len(counts)), counts)
+    def repeated(counts: Counts) -> Gains:
         at = {recipe: each.at(counts) for recipe, each in table.items()}
-        best = _chosen({recipe: _value(each)[inside] for recipe, each in at.items()}, base, config)
-        return at[best], at[base]
+        best = _chosen_on({recipe: _value(each) for recipe, each in at.items()}, counts, base, config)
+        gains = [_gains(each, at[base]) for each in at.values()]
+        samples = np.arange(len(counts))
+        return {
+            name: np.stack([np.broadcast_to(of[name], counts.shape) for of in gains])[best, samples]
+            for name in (NDCG, CLICKS)
+        }
 
-    choices = lru_cache(BOOTSTRAPS)(lambda sample: repeated(np.frombuffer(sample, np.int64)))
+    return optimism(_gains(table[selected], table[base]), repeated, config.seed)
 
-    def of(name: str) -> float:
-        def gain(pair: tuple[Measured, Measured]) -> NDArray[np.float64]:
-            after, before = ((one.values if name == NDCG else one.clicks) for one in pair)
-            return after - before
 
-        return optimism(
-            gain((table[selected], table[base])), lambda counts: gain(choices(counts.tobytes())), config.seed
-        )
-
-    return {name: of(name) for name in (NDCG, CLICKS)}
+def _gains(after: Measured, before: Measured) -> Gains:
+    return {NDCG: after.values - before.values, CLICKS: after.clicks - before.clicks}

@@ -4,7 +4,7 @@ Bootstrap bias corrected cross-validation (Tsamardinos et al. 2018): all choices
 of queries, and the result is measured on the queries left out. No trial is repeated.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,29 +14,68 @@ from index.learning.trainer import Trial
 
 BOOTSTRAPS = 500
 """Bootstrap samples of an estimate."""
+SAMPLED = 100_000
+"""Queries of samples for which choices are repeated at a time."""
 
 Doubles = NDArray[np.float64]
 Counts = NDArray[np.int64]
-"""How often each query is in a sample (queries,)."""
+"""How often each query is in each sample (samples, queries)."""
+Gains = Mapping[str, Doubles]
+"""Measure -> the gain of each query: (queries,), or (samples, queries) where it depends on the sample."""
 
 
-def optimism(chosen: Doubles, gains: Callable[[Counts], Doubles], seed: int) -> float:
-    """Return the overestimate of the mean of `chosen` by choices on the same queries, >= 0.
+def optimism(chosen: Gains, repeated: Callable[[Counts], Gains], seed: int) -> dict[str, float]:
+    """Return measure -> the overestimate, >= 0, of the mean of its gain by choices on the same queries.
 
-    chosen: the gain (queries,) of the choices that were made, NaN for queries without this measure. gains: repeats all
-    choices on a sample and returns the gain (queries,) of the result on every query.
+    chosen: the gains of the choices that were made, NaN for queries without the measure. repeated: repeats all choices
+    on each of some samples, and returns the gains of the results on every query.
     """
-    queries, known = len(chosen), ~np.isnan(chosen)
-    if known.sum() < 2:
-        return 0.0
+    known = {name: ~np.isnan(gain) for name, gain in chosen.items()}
+    outside: dict[str, list[Doubles]] = {name: [] for name, of in known.items() if of.sum() > 1}
+    for counts in _samples(max(map(len, known.values())), seed) if outside else ():
+        gains, absent = repeated(counts), counts == 0
+        for name, means in outside.items():
+            left_out = absent & known[name]
+            queries = left_out.sum(axis=1)
+            sums = np.where(left_out, gains[name], 0.0).sum(axis=1)
+            means.append(sums[queries > 0] / queries[queries > 0])
+    return dict.fromkeys(chosen, 0.0) | {
+        name: max(0.0, float(chosen[name][known[name]].mean() - np.concatenate(means).mean()))
+        for name, means in outside.items()
+    }
+
+
+def _samples(queries: int, seed: int) -> Iterator[Counts]:
+    """Return BOOTSTRAPS samples, some at a time."""
     random = np.random.default_rng(seed)
-    outside = []
-    for _ in range(BOOTSTRAPS):
-        counts = np.bincount(random.integers(queries, size=queries), minlength=queries)
-        left_out = (counts == 0) & known
-        if left_out.any():
-            outside.append(float(gains(counts)[left_out].mean()))
-    return max(0.0, float(chosen[known].mean()) - float(np.mean(outside))) if outside else 0.0
+    at_a_time = max(1, SAMPLED // queries)
+    for first in range(0, BOOTSTRAPS, at_a_time):
+        size = min(at_a_time, BOOTSTRAPS - first), queries
+        drawn = random.integers(queries, size=size) + queries * np.arange(size[0])[:, None]
+        yield np.bincount(drawn.ravel(), minlength=size[0] * queries).reshape(size)
+
+
+def once(queries: int) -> Counts:
+    """Return the sample that has every query once."""
+    return np.ones((1, queries), np.int64)
+
+
+def means(values: Doubles, counts: Counts) -> Doubles:
+    """Return the means (samples,) of values (queries,) or (samples, queries); 0 without queries."""
+    found: Doubles = (values * counts).sum(axis=1) / max(1, counts.shape[1])
+    return found
+
+
+def beats(gains: Doubles, counts: Counts, error_share: float) -> NDArray[np.bool_]:
+    """Return for each sample whether the mean of the gains is above a share of its standard error.
+
+    gains: (queries,) or (samples, queries).
+    """
+    queries, mean = counts.shape[1], means(gains, counts)
+    if queries < 2:
+        return np.zeros(len(counts), np.bool_)
+    variance = means((gains - mean[:, None]) ** 2, counts) * queries / (queries - 1)
+    return np.asarray(mean > error_share * np.sqrt(variance / queries))
 
 
 @dataclass(frozen=True)
@@ -51,14 +90,18 @@ class Epochs:
     clicks: Doubles
 
     def sums(self, counts: Counts, epochs: int) -> Doubles:
-        """Return the sums (epochs,) of nDCG@10 over a sample. A trial that stopped before keeps its last one."""
-        own: Doubles = self.ndcg @ counts[self.columns]
-        return own[np.minimum(np.arange(epochs), len(own) - 1)]
+        """Return the sums (samples, epochs) of nDCG@10. A trial that stopped before keeps its last one.
+
+        Equal epochs have equal sums to the bit, which a matrix product of BLAS does not promise.
+        """
+        own: Doubles = np.einsum("sq,eq->se", counts[:, self.columns].astype(np.float64), self.ndcg)
+        return own[:, np.minimum(np.arange(epochs), own.shape[1] - 1)]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The measures of a recipe (queries,) at the chosen epoch, and those of its trials after every epoch.
+    """The measures of a recipe at the chosen epoch, (queries,) or (samples, queries), and those of its trials after
+    every epoch.
 
     values: nDCG@10. clicks: the log likelihood per click, NaN for queries without clicks.
     """
@@ -68,15 +111,15 @@ class Measured:
     trials: Sequence[Epochs]
 
     def at(self, counts: Counts) -> "Measured":
-        """Return the measures after the number of epochs that is best on a sample, the first of equal numbers."""
+        """Return the measures after the number of epochs that is best on each sample, the first of equal numbers."""
         epochs = max((len(trial.ndcg) for trial in self.trials), default=0)
         if epochs < 2:
             return self
-        best = int(np.argmax(np.sum([trial.sums(counts, epochs) for trial in self.trials], axis=0)))
-        values, clicks = self.values.copy(), self.clicks.copy()
+        best = np.argmax(np.sum([trial.sums(counts, epochs) for trial in self.trials], axis=0), axis=1)
+        values, clicks = (np.tile(own, (len(counts), 1)) for own in (self.values, self.clicks))
         for trial in self.trials:
-            at = min(best, len(trial.ndcg) - 1)
-            values[trial.columns], clicks[trial.columns] = trial.ndcg[at], trial.clicks[at]
+            at = np.minimum(best, len(trial.ndcg) - 1)
+            values[:, trial.columns], clicks[:, trial.columns] = trial.ndcg[at], trial.clicks[at]
         return Measured(values, clicks, self.trials)
 
 

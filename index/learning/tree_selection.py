@@ -17,8 +17,8 @@ from index.learning.boosting import Scored, boost
 from index.learning.click_likelihood import CLICKS, ClickTable, click_counts
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Example, fold_of, log_propensity
-from index.learning.model_selection import NDCG, ClickInterpretations, Selection, beats
-from index.learning.optimism import Counts, optimism
+from index.learning.model_selection import NDCG, ClickInterpretations, Selection
+from index.learning.optimism import Counts, Gains, beats, once, optimism
 from index.ranking.attention import AttentionHead
 from index.ranking.trees import Trees, no_trees
 from index.records import Floats
@@ -84,13 +84,12 @@ def select_trees(
     measures, clicks = (
         {count: np.concatenate([both[at] for both in values]) for count, values in tried.items()} for at in (0, 1)
     )
-    count = _chosen(measures, config)
+    count = sorted(measures)[_chosen(measures, once(len(measures[0])), config)[0]]
     final = fitted[0]
     if count and len(groups) > 1:
         final = boost(Scored.union([part for _, part in parts]), most, config.seed)
     by_fold = {fold: own.first(count) for (folds, _), own in zip(groups, fitted, strict=True) for fold in folds}
-    gained = {NDCG: measures, CLICKS: clicks}
-    overestimate = {name: _optimism(measures, values, count, config) for name, values in gained.items()}
+    overestimate = _optimism(measures, clicks, count, config)
     return TreeChoice(final.first(count), by_fold, measures, count, overestimate)
 
 
@@ -157,21 +156,27 @@ def _by_query(measured: Mapping[str, float], queries: Sequence[str]) -> Doubles:
     return np.asarray([measured.get(query, np.nan) for query in queries], np.float64)
 
 
-def _chosen(measures: Measures, config: FitConfig) -> int:
-    """Return the number of trees: each more must beat the number chosen before it."""
-    chosen = 0
-    for count in sorted(measures):
-        if count and beats(measures[count] - measures[chosen], config.error_share):
-            chosen = count
+def _chosen(measures: Measures, counts: Counts, config: FitConfig) -> NDArray[np.int64]:
+    """Return for each sample the place of the chosen number of trees: each more must beat the number chosen before."""
+    values = np.stack([measures[count] for count in sorted(measures)])
+    chosen = np.zeros(len(counts), np.int64)
+    for at in range(1, len(values)):
+        chosen = np.where(beats(values[at] - values[chosen], counts, config.error_share), at, chosen)
     return chosen
 
 
-def _optimism(measures: Measures, gained: Measures, chosen: int, config: FitConfig) -> float:
-    """Return the overestimate of the gain in the measure `gained` by a choice that `measures` decide."""
+def _optimism(measures: Measures, clicks: Measures, chosen: int, config: FitConfig) -> dict[str, float]:
+    """Return measure -> the overestimate of its gain by a choice that `measures` decide."""
+    numbers = sorted(measures)
+    gains = {
+        name: np.stack([of[count] - of[0] for count in numbers]) for name, of in ((NDCG, measures), (CLICKS, clicks))
+    }
+    if not chosen:
+        return dict.fromkeys(gains, 0.0)
 
-    def gains(counts: Counts) -> Doubles:
-        inside = np.repeat(np.arange(len(counts)), counts)
-        best = _chosen({count: values[inside] for count, values in measures.items()}, config)
-        return gained[best] - gained[0]
+    def repeated(counts: Counts) -> Gains:
+        selected = _chosen(measures, counts, config)
+        return {name: gain[selected] for name, gain in gains.items()}
 
-    return optimism(gained[chosen] - gained[0], gains, config.seed) if chosen else 0.0
+    at = numbers.index(chosen)
+    return optimism({name: gain[at] for name, gain in gains.items()}, repeated, config.seed)

@@ -22,11 +22,10 @@ from index.learning.model_selection import (
     _optimism,
     _RecipeSearch,
     _values,
-    beats,
     label,
     select,
 )
-from index.learning.optimism import Epochs, Measured
+from index.learning.optimism import Epochs, Measured, beats, once
 from index.learning.torch_head import as_arrays, trainable_head
 from index.learning.trainer import TrainingSplit, _Batches
 from index.learning.trial_cache import TrialCache
@@ -66,15 +65,15 @@ def test_a_gain_counts_above_a_share_of_its_standard_error(share: float) -> None
     gains = [0.3, -0.1, 0.2, 0.0, 0.1]
     mean = sum(gains) / 5
     error = math.sqrt(sum((gain - mean) ** 2 for gain in gains) / 4) / math.sqrt(5)
-    assert beats(np.asarray(gains), share) == (mean > share * error)
+    assert beats(np.asarray(gains), once(5), share)[0] == (mean > share * error)
     just = np.asarray(gains) - mean + share * error
-    assert beats(just + 1e-9, share)
-    assert not beats(just - 1e-9, share)
+    assert beats(just + 1e-9, once(5), share)[0]
+    assert not beats(just - 1e-9, once(5), share)[0]
 
 
 @pytest.mark.parametrize("gains", [[], [0.5], [0.0, 0.0, 0.0]])
 def test_no_gain_or_a_single_query_is_not_better(gains: list[float]) -> None:
-    assert not beats(np.asarray(gains, np.float64), 0.5)
+    assert not beats(np.asarray(gains, np.float64), once(len(gains)), 0.5)[0]
 
 
 @pytest.mark.parametrize(("share", "chosen"), [(0.5, "projection"), (1e6, "initial")])

@@ -9,7 +9,7 @@ from index.learning.click_likelihood import CLICKS
 from index.learning.config import Recipe
 from index.learning.held_out import Choices, HopChoice, HopMeasures, _chosen_hop, _hop_optimism
 from index.learning.model_selection import Selection, _optimism
-from index.learning.optimism import Epochs, Measured, measured, optimism
+from index.learning.optimism import BOOTSTRAPS, Epochs, Measured, beats, means, measured, once, optimism
 from index.learning.trainer import Trial
 from index.learning.tree_selection import NO_TREES, TreeChoice
 from index.learning.tree_selection import _optimism as of_trees
@@ -81,17 +81,21 @@ def test_on_all_queries_the_epochs_are_those_of_the_trials() -> None:
     trials = [Trial(head, 2, histories[0][1], histories[0]), Trial(head, 0, histories[1][0])]
     found = measured(trials, ["a", "b", "c"])
     assert found.values.tolist() == [0.5, 0.1, 0.4]
-    assert found.at(np.asarray([1, 1, 1])).values.tolist() == [0.5, 0.1, 0.4], "of equal epochs the first"
-    assert found.at(np.asarray([0, 2, 1])).values.tolist() == [0.3, 0.3, 0.4]
+    assert found.at(np.asarray([[1, 1, 1]])).values.tolist() == [[0.5, 0.1, 0.4]], "of equal epochs the first"
+    assert found.at(np.asarray([[0, 2, 1]])).values.tolist() == [[0.3, 0.3, 0.4]]
 
 
 def test_all_folds_have_one_number_of_epochs_on_a_sample() -> None:
     ndcg = (np.asarray([[0.1, 0.1], [0.2, 0.6]]), np.asarray([[0.5], [0.4], [0.8]]))
     trials = [Epochs(np.asarray([0, 1]), ndcg[0], ndcg[0]), Epochs(np.asarray([2]), ndcg[1], ndcg[1])]
     found = Measured(np.zeros(3), np.zeros(3), trials)
-    assert found.at(np.asarray([1, 1, 1])).values.tolist() == [0.2, 0.6, 0.8], "the shorter trial keeps its last epoch"
-    assert found.at(np.asarray([3, 0, 0])).values.tolist() == [0.2, 0.6, 0.4], "the first of equal numbers of epochs"
-    assert found.at(np.asarray([0, 0, 0])).values.tolist() == [0.1, 0.1, 0.5]
+    assert found.at(np.asarray([[1, 1, 1]])).values.tolist() == [[0.2, 0.6, 0.8]], (
+        "the shorter trial keeps its last epoch"
+    )
+    assert found.at(np.asarray([[3, 0, 0]])).values.tolist() == [[0.2, 0.6, 0.4]], (
+        "the first of equal numbers of epochs"
+    )
+    assert found.at(np.asarray([[0, 0, 0]])).values.tolist() == [[0.1, 0.1, 0.5]]
 
 
 def test_the_likelihood_of_clicks_follows_the_epoch_that_ndcg_chooses() -> None:
@@ -100,13 +104,52 @@ def test_the_likelihood_of_clicks_follows_the_epoch_that_ndcg_chooses() -> None:
     found = measured([trial], ["a", "b"])
     assert found.clicks[0] == -2.0
     assert np.isnan(found.clicks[1])
-    assert found.at(np.asarray([0, 2])).clicks[0] == -3.0
+    assert found.at(np.asarray([[0, 2], [2, 0]])).clicks[:, 0].tolist() == [-3.0, -2.0]
 
 
 def test_no_choice_and_a_single_query_have_no_optimism() -> None:
     constant = np.asarray([0.1, 0.1, 0.1])
-    assert optimism(constant, lambda counts: constant, 0) == pytest.approx(0, abs=1e-12)
-    assert optimism(np.asarray([0.7]), lambda counts: np.asarray([0.0]), 0) == 0.0
+    assert optimism({"a": constant}, lambda counts: {"a": constant}, 0) == pytest.approx({"a": 0}, abs=1e-12)
+    assert optimism({"a": np.asarray([0.7])}, lambda counts: {"a": np.asarray([0.0])}, 0) == {"a": 0.0}
+
+
+def test_each_measure_has_its_own_overestimate_over_the_same_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    chosen = {"a": random.normal(0.2, 0.1, 12), "b": random.normal(0.3, 0.1, 12), "one": np.full(12, np.nan)}
+    chosen["b"][:4] = np.nan
+    chosen["one"][0] = 1.0
+    samples: list[np.ndarray] = []
+
+    def repeated(counts: np.ndarray) -> dict[str, np.ndarray]:
+        samples.append(counts)
+        return {name: values - 0.1 for name, values in chosen.items()}
+
+    found = optimism(chosen, repeated, 0)
+    assert sum(map(len, samples)) == BOOTSTRAPS
+    assert (np.concatenate(samples).sum(axis=1) == 12).all()
+    assert found == {name: optimism({name: chosen[name]}, repeated, 0)[name] for name in chosen}
+    assert found["a"] == pytest.approx(0.1, abs=0.01)
+    assert found["b"] == pytest.approx(0.1, abs=0.01)
+    assert found["one"] == 0.0
+    every, samples[:] = samples[0], []
+    monkeypatch.setattr("index.learning.optimism.SAMPLED", 100)
+    assert optimism(chosen, repeated, 0) == pytest.approx(found)
+    assert len(samples) == -(-BOOTSTRAPS // 8)
+    assert np.array_equal(np.concatenate(samples), every), "the same samples, whatever their number at a time"
+
+
+def test_a_sample_counts_a_query_as_often_as_it_was_drawn() -> None:
+    random = np.random.default_rng(1)
+    gains = random.normal(0.1, 0.4, 20)
+    counts = np.stack([np.bincount(random.integers(20, size=20), minlength=20) for _ in range(200)])
+    repeated = [np.repeat(gains, own) for own in counts]
+    assert means(gains, counts) == pytest.approx([own.mean() for own in repeated])
+    assert means(np.tile(gains, (200, 1)), counts) == pytest.approx(means(gains, counts))
+    expected = [own.mean() > 0.5 * own.std(ddof=1) / 20**0.5 for own in repeated]
+    assert beats(gains, counts, 0.5).tolist() == expected
+    assert 0 < sum(expected) < 200
+    assert beats(gains[:1], once(1), 0.5).tolist() == [False], "one query has no standard error"
+    assert not beats(np.zeros(5), once(5), 0.5)[0]
 
 
 # --- The second hop ---
@@ -164,12 +207,12 @@ def test_the_choice_of_trees_has_an_overestimate_for_each_measure() -> None:
     start = random.uniform(0.2, 0.8, QUERIES)
     measures = {0: start, 40: start + random.normal(0.01, 0.1, QUERIES), 100: start + random.normal(0.01, 0.1, QUERIES)}
     doubled = {count: 2 * values for count, values in measures.items()}
-    overestimate = of_trees(measures, measures, 40, CONFIG)
-    assert overestimate > 0
-    assert of_trees(measures, doubled, 40, CONFIG) == pytest.approx(2 * overestimate)
+    overestimate = of_trees(measures, doubled, 40, CONFIG)
+    assert overestimate["nDCG@10"] > 0
+    assert overestimate[CLICKS] == pytest.approx(2 * overestimate["nDCG@10"])
     unrelated = {count: np.where(np.arange(QUERIES) % 3, 0.1 * bool(count), np.nan) for count in measures}
-    assert of_trees(measures, unrelated, 40, CONFIG) < 0.1
-    assert of_trees(measures, measures, 0, CONFIG) == 0.0
+    assert of_trees(measures, unrelated, 40, CONFIG)[CLICKS] < 0.1
+    assert of_trees(measures, measures, 0, CONFIG) == {"nDCG@10": 0.0, CLICKS: 0.0}
 
 
 def test_all_choices_are_subtracted() -> None:
