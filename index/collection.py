@@ -24,7 +24,7 @@ from index.memory.grades import DecayClock
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.explanation import explain_parts
-from index.ranking.retrieval import Query, read_query
+from index.ranking.retrieval import Query, read_query, remembered_text
 from index.ranking.search import Ranking, search
 from index.records import Document, Floats, KeyKind
 from index.words.compounds import COMPOUNDING
@@ -198,11 +198,15 @@ class Collection:
     def _ranking(self, text: str, held_out: bool = False, prefix: bool = False) -> Ranking:
         reading = replace(self._store.current.reading, prefix=prefix)
         excluded = as_query_key(text) if held_out else None
-        typed = Query(text, np.empty(0, np.float32), excluded_query=excluded, reading=reading)
-        encoded = read_query(self._store.current, typed).text
-        texts = list(dict.fromkeys([encoded, text]))  # memory keeps the text that was typed
-        vectors = self.encoder.encode_queries(texts)
-        return search(self._store.current, self.head, replace(typed, vector=vectors[0], memory_vector=vectors[-1]))
+        generation = self._store.current
+        query = Query(text, np.zeros(generation.dim, np.float32), excluded_query=excluded, reading=reading)
+        read = read_query(generation, query)
+        remembered = remembered_text(text, read)
+        texts = [one for one in dict.fromkeys((read.encoded, remembered)) if one]
+        vectors = dict(zip(texts, self.encoder.encode_queries(texts), strict=True)) if texts else {}
+        vector, encoded = vectors.get(read.encoded, query.vector), read.encoded in vectors
+        query = replace(query, vector=vector, encoded=encoded, memory_vector=vectors.get(remembered))
+        return search(generation, self.head, query)
 
     def _ids(self, ranking: Ranking) -> list[str]:
         return [self._documents[row].id for row in self._store.current.rows[ranking.doc_indices].tolist()]

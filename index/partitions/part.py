@@ -93,7 +93,7 @@ def nominate(
     costs a part less than being asked again.
     """
     allowed = generation.alive if query.allowed is None else query.allowed & generation.alive
-    nearest = [] if query.mode is Mode.WORDS else generation.nearest_with_scores(projected, query.count, allowed)
+    nearest = generation.nearest_with_scores(projected, query.count, allowed) if query.by_keys else []
     _, _, confirmed = near_memory(generation, query, allowed)
     first, ratings = exact_memory(generation, query, allowed)
     found = Nominations(
@@ -117,7 +117,7 @@ def evidence_of(
     doc_indices = generation.doc_indices(rows)
     doc_indices = doc_indices[doc_indices >= 0]
     found = candidates_of(generation, query, doc_indices)
-    inputs = assemble(generation, [found], query.mode, with_values)
+    inputs = assemble(generation, [found], query.by_keys, with_values)
     by_source, matches, signals = _words(generation, query, doc_indices)
     dense = head.dense(asked[None], inputs)[0] if len(doc_indices) else np.zeros((0, DENSE), np.float32)
     own_rows = generation.rows[doc_indices]

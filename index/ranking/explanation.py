@@ -7,7 +7,7 @@ import numpy as np
 from index.generation.generation import Generation
 from index.ranking.array_api import softmax
 from index.ranking.attention import PARTS, AttentionHead
-from index.ranking.retrieval import Mode, Query
+from index.ranking.retrieval import Query
 from index.ranking.search import Ranking
 from index.records import Floats, KeyKind
 
@@ -47,7 +47,7 @@ def explain_keys(
 ) -> list[KeyShare]:
     """Return the keys of the hit at a 0-based rank: its own keys, then the past queries that confirm it."""
     doc_index = int(ranking.doc_indices[rank])
-    shares = [] if query.mode is Mode.WORDS else own_keys(generation, head, ranking.asked, doc_index)
+    shares = own_keys(generation, head, ranking.asked, doc_index) if query.by_keys else []
     return shares + _past_queries(generation, head, ranking, doc_index)
 
 

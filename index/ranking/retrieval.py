@@ -73,6 +73,13 @@ class Query:
     """The statistics of the whole collection, where the generation has a part of its documents."""
     context: Ints | None = None
     """Doc indices (C,) of the documents of the session, which draw the query (`index.ranking.context`); None: none."""
+    encoded: bool = True
+    """Whether `vector` encodes the text. False: neither keys nor past queries are compared with it."""
+
+    @property
+    def by_keys(self) -> bool:
+        """Whether keys are compared with the query vector."""
+        return self.encoded and self.mode is not Mode.WORDS
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     """
     alive = generation.alive
     allowed = alive if query.allowed is None else query.allowed & alive
-    by_keys = [] if query.mode is Mode.WORDS else generation.nearest(projected, query.count, allowed)
+    by_keys = generation.nearest(projected, query.count, allowed) if query.by_keys else []
     by_words = _NONE if query.mode is Mode.DENSE else best_by_words(generation, query, allowed)
     near, cosine, confirmed = near_memory(generation, query, allowed)
     first, ratings = exact_memory(generation, query, allowed)
@@ -133,6 +140,19 @@ def read_query(generation: Generation, query: Query) -> Reading:
     return query.read or generation.words.read(query.text, query.reading or generation.reading)
 
 
+def encoded_text(mode: Mode, reading: Reading) -> str:
+    """Return the text of a query that is encoded; "" for nothing. Without words, an unlikely completion is better."""
+    return reading.text if mode is Mode.DENSE else reading.encoded
+
+
+def remembered_text(text: str, reading: Reading) -> str:
+    """Return the text of a query that is compared with past queries; "" for nothing.
+
+    Memory keeps queries as they were typed. An unfinished word was hardly typed before.
+    """
+    return text.rstrip() if reading.corrections or not reading.unfinished else reading.encoded
+
+
 def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
     """Return the doc indices of the allowed documents with the best BM25 scores, more than `count` and PEAK_DEPTH.
 
@@ -153,9 +173,10 @@ def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
 
 def near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats, Ints]:
     """Return the memory keys (m,) of allowed documents near a query, their cosines (m,) and their doc indices (m,)."""
-    if query.mode is not Mode.HYBRID or not generation.memory.count:
-        return _NONE, np.empty(0, np.float32), _NONE
     vector = query.vector if query.memory_vector is None else query.memory_vector
+    has_vector = query.encoded or query.memory_vector is not None
+    if query.mode is not Mode.HYBRID or not has_vector or not generation.memory.count:
+        return _NONE, np.empty(0, np.float32), _NONE
     near, cosine = generation.memory.near(vector, MEMORY_RADIUS, query.excluded_query)
     confirmed, usable = _usable(generation, generation.memory.rows[near], allowed)
     return near[usable], cosine[usable], confirmed[usable]
@@ -189,14 +210,17 @@ def _usable(generation: Generation, rows: Ints, allowed: Mask) -> tuple[Ints, Ma
 
 
 def assemble(
-    generation: Generation, sets: Sequence[CandidateSet], mode: Mode = Mode.HYBRID, with_values: bool = False
+    generation: Generation, sets: Sequence[CandidateSet], with_keys: bool = True, with_values: bool = False
 ) -> Candidates:
-    """Return the arrays that attention reads for B queries. A key that several queries share is gathered once."""
+    """Return the arrays that attention reads for B queries. A key that several queries share is gathered once.
+
+    with_keys, with_values: whether they have the keys and the values of the candidates.
+    """
     counts = np.asarray([len(found.doc_indices) for found in sets], np.int64)
     width = int(counts.max(initial=0))
     slots = np.concatenate([_NONE, *(b * width + np.arange(n) for b, n in enumerate(counts))])
     doc_indices = np.concatenate([_NONE, *(found.doc_indices for found in sets)])
-    pair_slot, pair_key = _key_pairs(generation, slots, doc_indices if mode is not Mode.WORDS else doc_indices[:0])
+    pair_slot, pair_key = _key_pairs(generation, slots, doc_indices if with_keys else doc_indices[:0])
     used, local = _distinct(pair_key, len(sets))
     mask = np.arange(width) < counts[:, None]
     with_signals = bool(sets) and all(found.signals is not None for found in sets)

@@ -101,7 +101,7 @@ class OneGeneration:
         started, generation = time.perf_counter(), self.generation
         candidates = retrieve(generation, query, vectors, required)
         spent = time.perf_counter() - started
-        inputs = assemble(generation, [candidates], query.mode, with_values)
+        inputs = assemble(generation, [candidates], query.by_keys, with_values)
         dense = self.head.dense(asked, inputs)
         return Gathered(candidates, inputs, dense, partial(generation.best_first, candidates.doc_indices), spent)
 
@@ -125,7 +125,7 @@ def rank(source: Source, head: AttentionHead, query: Query, required: Ints | Non
     with_trees = bool(len(head.trees)) and query.mode is Mode.HYBRID
     if with_trees:
         query = replace(query, signals=True)
-    hops = head.hops and query.mode is not Mode.WORDS
+    hops = head.hops and query.by_keys
     asked, vectors = _asked(source, head, query)
     found = source.gather(query, asked, vectors, required, hops)
     spent = found.retrieve_seconds
@@ -163,7 +163,7 @@ def _asked(source: Source, head: AttentionHead, query: Query) -> tuple[Floats, F
     Without a context, or with a head whose `context` is 0, it is the query itself.
     """
     asked, vectors = query.vector[None], project(head, query.vector)
-    if query.context is None or not len(query.context) or query.mode is Mode.WORDS or not head.context:
+    if query.context is None or not len(query.context) or not query.by_keys or not head.context:
         return asked, vectors
     context = source.values_of(query.context)
     context = context[context.any(axis=1)]  # a document whose vectors are not made yet has no value

@@ -17,6 +17,9 @@ MAX_CORRECTIONS = 3
 CORRECTION_FACTORS = {1: 0.9, 2: 0.7}
 """Edits -> how much a corrected word counts beside an exact word."""
 COMPLETION_FACTOR = 0.9
+LIKELY_COMPLETION = 0.1
+"""Least likelihood of a completion that is encoded: its share of the counts of all completions, times typed letters
+over letters. Otherwise the unfinished word is left out of the text that is encoded."""
 SYNONYM_FACTOR = 0.9
 COMPOUND_FACTOR = 0.6
 POSSIBLE_COMPOUND_FACTOR = 0.4
@@ -54,13 +57,16 @@ class Alternatives:
     """What stands for the words of a query.
 
     replaced: position -> the word that replaces it in the text that is encoded. corrections: pairs (from, to). trust:
-    the share of the text that is known, in (0, 1].
+    the share of the text that is known, in [0, 1]. unfinished: whether the last word is only the beginning of words.
+    unlikely: whether no completion of the last word is likely.
     """
 
     substitutes: list[Substitute] = field(default_factory=list)
     replaced: dict[int, str] = field(default_factory=dict)
     corrections: list[tuple[str, str]] = field(default_factory=list)
     trust: float = 1.0
+    unfinished: bool = False
+    unlikely: bool = False
 
 
 def alternatives(text: str, words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> Alternatives:
@@ -121,7 +127,10 @@ def _complete(
     substitutes, best, share = _completions(position, word, vocabulary)
     found.substitutes += substitutes
     if substitutes and unfinished:
-        found.trust = (len(words) - 1 + share * len(word.folded) / len(best)) / len(words)
+        likelihood = share * len(word.folded) / len(best)
+        found.unfinished = best != word.folded
+        found.unlikely = likelihood < LIKELY_COMPLETION
+        found.trust = (len(words) - 1 + (0 if found.unlikely else likelihood)) / len(words)
         if best != word.folded and not word.part:
             found.replaced[position] = best
     return bool(substitutes)

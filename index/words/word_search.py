@@ -35,17 +35,21 @@ class Reading:
     """A query as it is searched.
 
     words: its words, and the words that stand for them. terms: the terms of the index with their factors, by position
-    of the query. text: the text that is encoded, corrected and completed. corrections: pairs (from, to). trust: the
-    share of the text that is known, in (0, 1]; an unfinished word counts with the probability of its completion.
-    corrected_terms: the terms of corrections with their factors, where corrections do not match in all fields; `terms`
-    has them otherwise.
+    of the query. text: the query, corrected and completed. encoded: the text that is encoded: `text` without spaces at
+    the end and without a last word that has no likely completion; "" if nothing is left. corrections: pairs (from, to).
+    trust: the share of the text that is known, in [0, 1]; an unfinished word counts with the likelihood of its
+    completion, or 0. unfinished: whether the last word is the beginning of words, and is no word of the collection
+    itself. corrected_terms: the terms of corrections with their factors, where corrections do not match in all fields;
+    `terms` has them otherwise.
     """
 
     words: QueryWords
     terms: tuple[tuple[str, float], ...]
     text: str
+    encoded: str
     corrections: tuple[tuple[str, str], ...] = ()
     trust: float = 1.0
+    unfinished: bool = False
     corrected_terms: tuple[tuple[str, float], ...] = ()
 
 
@@ -213,12 +217,22 @@ def _reading(
         for one, number in zip(found.substitutes, numbers[len(terms) :], strict=True)
     ]
     boosts = (*((term, 1.0) for term in terms), *((one.term, one.factor) for one in found.substitutes))
-    encoded = text
-    for position in sorted(found.replaced, reverse=True):
-        token = words[position].token
-        encoded = encoded[: token.start] + found.replaced[position] + encoded[token.end :]
+    read = _replaced(text, words, found.replaced)
+    encoded = read.rstrip()
+    if found.unlikely:
+        last = len(words) - 1
+        finished = {position: word for position, word in found.replaced.items() if position != last}
+        encoded = _replaced(text[: words[last].token.start], words, finished).rstrip()
     known = QueryWords.of(numbers[: len(terms)], idf, numbered)
-    return Reading(known, boosts, encoded, tuple(found.corrections), found.trust)
+    return Reading(known, boosts, read, encoded, tuple(found.corrections), found.trust, found.unfinished)
+
+
+def _replaced(text: str, words: Sequence[Word], by: Mapping[int, str]) -> str:
+    """Return a text with the words at some positions replaced."""
+    for position in sorted(by, reverse=True):
+        token = words[position].token
+        text = text[: token.start] + by[position] + text[token.end :]
+    return text
 
 
 def _by_field(

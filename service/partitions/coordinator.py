@@ -29,7 +29,15 @@ from service.runtime.rules import Rule
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection, Serving
 from service.search import exploring, selection
-from service.search.actions import EVERYTHING, VECTORS_PENDING, body_of, reading_options, without_leaks
+from service.search.actions import (
+    EVERYTHING,
+    VECTORS_PENDING,
+    body_of,
+    candidate_count,
+    reading_options,
+    with_vectors,
+    without_leaks,
+)
 from service.search.closest_sentence import closest
 from service.search.hits import BEST, Searched
 from service.search.logged import impression
@@ -151,30 +159,30 @@ class Coordinator:
         """Return the search with its reading, and the rules that match it."""
         parsed = parse_query(request.q, state.settings.filterable) if request.operators else ParsedQuery(request.q)
         conditions_of(state, request.filter, parsed, caller.condition)  # an error of the filter is of the request
-        count = max(request.candidates, request.offset + request.limit + 1)
         wanted = self._wanted(state)
         if parsed.text.strip() in ("", EVERYTHING):
-            query = Query(EVERYTHING, np.zeros(state.dim, np.float32), Mode(request.mode), count)
+            unread = np.zeros(state.dim, np.float32)
+            query = Query(EVERYTHING, unread, Mode(request.mode), candidate_count(request))
             search = PartSearch(wanted, serving.version, request, caller, parsed, query)
             return Prepared(search, serving, None, words)
-        query, reading = self._query(state, without_leaks(request, caller), parsed.text, count, words)
+        query, reading = self._query(state, without_leaks(request, caller), parsed.text, words)
         rules: list[Rule] = []
         if len(state.rules):
             rules = state.rules.matching((query.text, reading.text), query.vector, now())
         pinned = max((position for rule in rules for _, position in rule.pins), default=0)
-        query = replace(query, count=max(count, 0 if request.sort else pinned))
+        query = replace(query, count=max(query.count, 0 if request.sort else pinned))
         hidden = tuple(id for rule in rules for id in rule.hides)
         search = PartSearch(wanted, serving.version, request, caller, parsed, query, hidden)
         return Prepared(search, serving, reading, words, rules)
 
     def _query(
-        self, state: ServedCollection, request: SearchIn, text: str, count: int, words: CollectionWords
+        self, state: ServedCollection, request: SearchIn, text: str, words: CollectionWords
     ) -> tuple[Query, Reading]:
         reading, statistics = words.read(text, reading_options(state.reading, request))
-        vector = self._runtime.query_vector(reading.text)
-        memory_vector = None if reading.text == text else self._runtime.query_vector(text)
-        query = Query(text, vector, Mode(request.mode), count, memory_vector=memory_vector, typed=request.q)
-        return replace(query, read=reading, statistics=statistics), reading
+        mode, unread = Mode(request.mode), np.zeros(state.dim, np.float32)
+        count = candidate_count(request, reading)
+        query = Query(text, unread, mode, count, typed=request.q, read=reading, statistics=statistics)
+        return with_vectors(self._runtime, state, request, query, reading), reading
 
     def _searched(self, ranked: Ranked, state: ServedCollection) -> Searched:
         """Return the ranking with its page, as the parts of an answer read it. Its documents are rows."""

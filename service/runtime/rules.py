@@ -64,6 +64,11 @@ class Rulebook:
     def __len__(self) -> int:
         return len(self._rules)
 
+    @property
+    def has_near(self) -> bool:
+        """Whether `matching` reads the vector of a query: a rule has a `near` condition."""
+        return bool(self._near)
+
     def __contains__(self, id: str) -> bool:
         return id in self._rules
 

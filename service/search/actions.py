@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from index.generation.generation import Generation
-from index.ranking.retrieval import Mode, Query, read_query
+from index.ranking.retrieval import Mode, Query, encoded_text, read_query, remembered_text
 from index.ranking.search import browse, pooled_value, search
 from index.records import Mask
 from index.words.query_syntax import ParsedQuery, parse_query
@@ -33,6 +33,8 @@ from service.search.stopwatch import Stopwatch
 from service.storage.database import new_id
 
 EVERYTHING = "*"
+UNFINISHED_CANDIDATES = 50
+"""Candidates by keys and by words while the last word is unfinished: the next letter changes the query anyway."""
 UNANSWERED = 0.5
 """The null weight from which a calibrated model says that no document answers the query."""
 VECTORS_PENDING = "vectors_pending"
@@ -96,10 +98,10 @@ def _find(
     serving = serving_model(runtime, state, request)
     parsed = parse_query(request.q, state.settings.filterable) if request.operators else ParsedQuery(request.q)
     allowed = allowed_documents(runtime, state, generation, request.filter, parsed, caller.condition)
-    everything = parsed.text.strip() in ("", EVERYTHING)
     state.require_encoder(runtime.encoder)
     stopwatch.lap("filter")
-    query, reading = _query(runtime, generation, without_leaks(request, caller), parsed.text, allowed, everything)
+    query, reading = _query(runtime, state, generation, without_leaks(request, caller), parsed.text, allowed)
+    everything = reading is None
     query = in_context(runtime.database, state, generation, query, serving.head, request.context, caller.condition)
     query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading, bool(request.sort))
     stopwatch.lap("encode")
@@ -142,19 +144,51 @@ def without_leaks(request: SearchIn, caller: Caller) -> SearchIn:
 
 
 def _query(
-    runtime: SearchRuntime, generation: Generation, request: SearchIn, text: str, allowed: Mask | None, everything: bool
+    runtime: SearchRuntime,
+    state: ServedCollection,
+    generation: Generation,
+    request: SearchIn,
+    text: str,
+    allowed: Mask | None,
 ) -> tuple[Query, Reading | None]:
     """Return the query and its reading; a query for everything has none, and is not encoded."""
-    count = max(request.candidates, request.offset + request.limit + 1)
-    if everything:
-        return Query(EVERYTHING, np.zeros(generation.dim, np.float32), Mode(request.mode), count, allowed), None
+    unread, count = np.zeros(generation.dim, np.float32), candidate_count(request)
+    if text.strip() in ("", EVERYTHING):
+        return Query(EVERYTHING, unread, Mode(request.mode), count, allowed), None
     options = reading_options(generation.reading, request)
-    query = Query(text, np.empty(0, np.float32), Mode(request.mode), count, allowed, reading=options, typed=request.q)
+    query = Query(text, unread, Mode(request.mode), count, allowed, reading=options, typed=request.q)
     reading = read_query(generation, query)
-    vector = runtime.query_vector(reading.text)
-    as_typed = reading.text == text or not generation.memory.count  # without memory its vector is not needed
-    memory_vector = None if as_typed else runtime.query_vector(text)
-    return replace(query, vector=vector, memory_vector=memory_vector), reading
+    query = replace(query, count=candidate_count(request, reading))
+    return with_vectors(runtime, state, request, query, reading, bool(generation.memory.count)), reading
+
+
+def candidate_count(request: SearchIn, reading: Reading | None = None) -> int:
+    """Return the number of candidates by keys and by words: by default fewer while the last word is being typed."""
+    by_default = "candidates" not in request.model_fields_set
+    is_typed = by_default and reading is not None and reading.unfinished
+    return max(UNFINISHED_CANDIDATES if is_typed else request.candidates, request.offset + request.limit + 1)
+
+
+def with_vectors(
+    runtime: SearchRuntime,
+    state: ServedCollection,
+    request: SearchIn,
+    query: Query,
+    reading: Reading,
+    has_memory: bool = True,
+) -> Query:
+    """Return the query with its vectors, as far as the search reads them.
+
+    A search by words reads the vector for rules by meaning, and to choose a passage or sentence that is shown.
+    """
+    if query.mode is Mode.WORDS and not (request.snippet or request.answer or state.rules.has_near):
+        return query
+    encoded, remembered = encoded_text(query.mode, reading), remembered_text(query.text, reading)
+    if encoded:
+        query = replace(query, vector=runtime.query_vector(encoded))
+    if has_memory and remembered not in ("", encoded):
+        query = replace(query, memory_vector=runtime.query_vector(remembered))
+    return replace(query, encoded=bool(encoded))
 
 
 def reading_options(of_collection: ReadingOptions, request: SearchIn) -> ReadingOptions:

@@ -13,7 +13,7 @@ import numpy as np
 from index.candidates.inner_products import inner_products
 from index.generation.generation import Generation
 from index.ranking.explanation import best_passage
-from index.ranking.retrieval import Mode, read_query
+from index.ranking.retrieval import read_query
 from index.ranking.sentences import Sentences, sentence_weights
 from index.records import Floats, KeyKind
 from service.runtime.search_runtime import SearchRuntime
@@ -67,7 +67,7 @@ def closest(runtime: SearchRuntime, searched: Searched, spans: Sequence[Span]) -
 
 def _weights(runtime: SearchRuntime, searched: Searched, spans: Sequence[Span]) -> Floats:
     generation, vectors = searched.generation, None
-    if searched.query.mode is not Mode.WORDS:
+    if searched.query.by_keys:
         unknown = [span.text for span in spans if span.vector is None]
         encoded = iter(runtime.encoder.encode_queries(unknown) if unknown else ())
         vectors = np.stack([next(encoded) if span.vector is None else span.vector for span in spans])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from index.ranking import heatmaps
-from index.ranking.retrieval import Mode, read_query
+from index.ranking.retrieval import encoded_text, read_query
 from index.records import Floats
 from service.runtime.search_runtime import SearchRuntime
 from service.search.hits import Searched
@@ -26,13 +26,13 @@ def matrix(
     hits: Sequence[dict[str, Any]],
     words_by_keys: WordsOfKeys | None = None,
 ) -> dict[str, Any]:
-    """Return the matrices of the first hits of a page. A search by words alone has no matrix of words by keys.
+    """Return the matrices of the first hits of a page. A search that compares no keys has no matrix of words by keys.
 
     words_by_keys: finds the keys of the hits; None: in the generation.
     """
     shown = {int(searched.page[hit["position"] - request.offset - 1]): hit for hit in hits[: heatmaps.MAX_HITS]}
     found = {"parts_by_documents": _parts(searched, shown)}
-    if searched.query.mode is Mode.WORDS or searched.everything:
+    if not searched.query.by_keys or searched.everything:
         return found
     return {
         "words_by_keys": _words(runtime, searched, shown, words_by_keys or partial(_in_generation, searched))
@@ -49,7 +49,7 @@ def _words(
     runtime: SearchRuntime, searched: Searched, shown: dict[int, dict[str, Any]], words_by_keys: WordsOfKeys
 ) -> dict[str, Any]:
     """Return the matrix of words by keys. The words stand in the text that was encoded."""
-    text = read_query(searched.generation, searched.query).text
+    text = encoded_text(searched.query.mode, read_query(searched.generation, searched.query))
     every = heatmaps.words_of_query(text)
     words = every[: heatmaps.MAX_WORDS]
     without = _vectors(runtime, heatmaps.without_each(text, words))

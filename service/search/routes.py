@@ -151,7 +151,8 @@ async def _answered(
 
 async def _result(runtime: SearchRuntime, caller: Caller, one: CollectionSearchIn, scope: Scope) -> bytes:
     """Return the answer of a search as JSON, or its problem. A thread of the search pool makes the JSON."""
-    request = SearchIn.model_construct(**{name: getattr(one, name) for name in SearchIn.model_fields})
+    fields = {name: getattr(one, name) for name in SearchIn.model_fields}
+    request = SearchIn.model_construct(one.model_fields_set & fields.keys(), **fields)
     try:
         if not _covers(runtime, caller, one.collection):
             raise not_found("collection")

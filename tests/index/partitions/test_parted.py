@@ -48,6 +48,7 @@ HEADS = {
 }
 QUERIES = ("old oak", "elm tree", "a fir", "the maple by the rivr", "unknown words alone", "very very old park")
 OPTIONS = ReadingOptions(typos=True)
+TYPED = ReadingOptions(typos=True, prefix=True)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def parts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def parted(parts: list[Generation], head: AttentionHead, query: Query) -> Ranking:
     """Return the ranking of a collection in parts; the context of the query is rows."""
     local = LocalParts(parts, head)
-    reading = read(query.text, OPTIONS, local.vocabulary)
+    reading = read(query.text, query.reading or OPTIONS, local.vocabulary)
     query = replace(query, read=reading, statistics=local.postings.statistics(reading))
     return rank(PartedDocuments(local), head, query)
 
@@ -89,13 +90,34 @@ def test_the_ranking_has_the_bits_of_a_single_generation(
         assert found.null_weight == expected.null_weight
 
 
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("memory_vector", [None, vector_of("old oak")])
+def test_a_query_that_is_not_encoded_has_the_bits_of_a_single_generation(
+    whole: Generation, parts: list[Generation], name: str, memory_vector: np.ndarray | None
+) -> None:
+    unread = np.zeros(ENCODER.dim, np.float32)
+    for text in ("m", "o", "a fir"):
+        query = Query(text, unread, count=100, reading=TYPED, encoded=False, memory_vector=memory_vector)
+        expected, found = search(whole, HEADS[name], query), parted(parts, HEADS[name], query)
+        assert found.doc_indices.tolist() == rows_of(whole, expected)
+        assert np.array_equal(found.logits, expected.logits)
+        assert np.array_equal(found.parts, expected.parts)
+        assert len(found.doc_indices)
+        assert len(found.candidates.memory_cosine) == (0 if memory_vector is None else 2)
+
+
 def test_a_query_is_read_by_the_words_of_all_parts(whole: Generation, parts: list[Generation]) -> None:
     vocabulary = LocalParts(parts, HEADS["untrained"]).vocabulary
-    for text in (*QUERIES, "ok", "gardn", "hil of the aldre", "the bee"):
-        for options in (OPTIONS, ReadingOptions(typos=True, prefix=True), ReadingOptions()):
+    for text in (*QUERIES, "ok", "gardn", "hil of the aldre", "the bee", "m", "an old v"):
+        for options in (OPTIONS, TYPED, ReadingOptions()):
             found, expected = read(text, options, vocabulary), whole.words.read(text, options)
             assert found.terms == expected.terms
-            assert (found.text, found.corrections, found.trust) == (expected.text, expected.corrections, expected.trust)
+            assert (found.text, found.encoded, found.unfinished) == (
+                expected.text,
+                expected.encoded,
+                expected.unfinished,
+            )
+            assert (found.corrections, found.trust) == (expected.corrections, expected.trust)
             assert all(np.array_equal(a, b) for a, b in zip(found.words[:7], expected.words[:7], strict=True))
 
 

@@ -258,7 +258,7 @@ def test_a_document_found_by_words_alone_has_exact_dense_evidence(generation: Ge
 
 
 def test_a_search_by_words_gives_attention_no_keys(generation: Generation) -> None:
-    candidates = assemble(generation, [found(generation, X, "cat", mode=Mode.WORDS)], Mode.WORDS)
+    candidates = assemble(generation, [found(generation, X, "cat", mode=Mode.WORDS)], with_keys=False)
     assert (len(candidates.keys), len(candidates.pair_slot)) == (0, 0)
     assert candidates.words.shape == (1, 2, len(LEXICAL))
 

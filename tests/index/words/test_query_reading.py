@@ -93,6 +93,26 @@ def test_the_last_word_is_completed(words: WordSearcher) -> None:
     assert 0.5 < reading.trust < 1
 
 
+def test_a_last_word_without_a_likely_completion_is_not_encoded(tmp_path: Path) -> None:
+    index = WordIndex(tmp_path, "english")
+    named = [f"{'the ' if at else ''}s{chr(97 + at)}lver spoon" for at in range(26)]
+    index.replace(range(27), [*named, "a si unit"])
+    words = index.commit()
+    for text, encoded in (("s", ""), ("spoon s", "spoon"), ("spoon  and s", "spoon  and"), ("spon s", "spoon")):
+        reading = words.read(text, ReadingOptions(typos=True, prefix=True))
+        assert reading.encoded == encoded
+        assert reading.trust == pytest.approx(1 - 1 / len(text.split()))
+        assert reading.unfinished
+        assert reading.text != text
+    likely = words.read("the spoo", PREFIX)
+    assert (likely.encoded, likely.text, likely.unfinished) == ("the spoon", "the spoon", True)
+    known = words.read("a si", PREFIX)
+    assert (known.text, known.unfinished) == ("a si", False)
+    finished = words.read("spoon s ", PREFIX)
+    assert (finished.encoded, finished.trust, finished.unfinished) == ("spoon s", 1.0, False)
+    assert finished.text == "spoon s "
+
+
 @pytest.mark.parametrize("text", ["dict ", "dict python"])
 def test_a_word_before_a_space_is_finished(words: WordSearcher, text: str) -> None:
     assert words.read(text, replace(PREFIX, prefix=True)).text == text
