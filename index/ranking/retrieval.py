@@ -148,9 +148,9 @@ def encoded_text(mode: Mode, reading: Reading) -> str:
 def remembered_text(text: str, reading: Reading) -> str:
     """Return the text of a query that is compared with past queries; "" for nothing.
 
-    Memory keeps queries as they were typed. An unfinished word was hardly typed before.
+    Memory keeps queries as they were typed. The beginning of a word that is completed was hardly typed as a query.
     """
-    return text.rstrip() if reading.corrections or not reading.unfinished else reading.encoded
+    return text.rstrip() if reading.corrections or reading.text == text else reading.encoded
 
 
 def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:

@@ -57,8 +57,8 @@ class Alternatives:
     """What stands for the words of a query.
 
     replaced: position -> the word that replaces it in the text that is encoded. corrections: pairs (from, to). trust:
-    the share of the text that is known, in [0, 1]. unfinished: whether the last word is only the beginning of words.
-    unlikely: whether no completion of the last word is likely.
+    the share of the text that is known, in [0, 1]. unfinished: whether the last word is the beginning of words, and not
+    likely a word itself. unlikely: whether no completion of the last word is likely.
     """
 
     substitutes: list[Substitute] = field(default_factory=list)
@@ -128,8 +128,8 @@ def _complete(
     found.substitutes += substitutes
     if substitutes and unfinished:
         likelihood = share * len(word.folded) / len(best)
-        found.unfinished = best != word.folded
         found.unlikely = likelihood < LIKELY_COMPLETION
+        found.unfinished = found.unlikely or best != word.folded
         found.trust = (len(words) - 1 + (0 if found.unlikely else likelihood)) / len(words)
         if best != word.folded and not word.part:
             found.replaced[position] = best

@@ -38,8 +38,8 @@ class Reading:
     of the query. text: the query, corrected and completed. encoded: the text that is encoded: `text` without spaces at
     the end and without a last word that has no likely completion; "" if nothing is left. corrections: pairs (from, to).
     trust: the share of the text that is known, in [0, 1]; an unfinished word counts with the likelihood of its
-    completion, or 0. unfinished: whether the last word is the beginning of words, and is no word of the collection
-    itself. corrected_terms: the terms of corrections with their factors, where corrections do not match in all fields;
+    completion, or 0. unfinished: whether the last word is the beginning of words, and not likely a word itself.
+    corrected_terms: the terms of corrections with their factors, where corrections do not match in all fields;
     `terms` has them otherwise.
     """
 
