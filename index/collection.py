@@ -24,7 +24,7 @@ from index.memory.grades import DecayClock
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.explanation import explain_parts
-from index.ranking.retrieval import Query, read_query, remembered_text
+from index.ranking.retrieval import UNFINISHED_CANDIDATES, Query, read_query, remembered_text
 from index.ranking.search import Ranking, search
 from index.records import Document, Floats, KeyKind
 from index.words.compounds import COMPOUNDING
@@ -205,7 +205,8 @@ class Collection:
         texts = [one for one in dict.fromkeys((read.encoded, remembered)) if one]
         vectors = dict(zip(texts, self.encoder.encode_queries(texts), strict=True)) if texts else {}
         vector, encoded = vectors.get(read.encoded, query.vector), read.encoded in vectors
-        query = replace(query, vector=vector, encoded=encoded, memory_vector=vectors.get(remembered))
+        count = UNFINISHED_CANDIDATES if read.unfinished else query.count
+        query = replace(query, vector=vector, encoded=encoded, memory_vector=vectors.get(remembered), count=count)
         return search(generation, self.head, query)
 
     def _ids(self, ranking: Ranking) -> list[str]:

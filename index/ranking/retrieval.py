@@ -30,7 +30,8 @@ RAREST_WEIGHT = 12.0
 """Approximate idf of a word that occurs in no document of a collection of 100,000."""
 PEAK_DEPTH = 10
 """Number of best BM25 scores that the fact `peaked` is computed from."""
-
+UNFINISHED_CANDIDATES = 50
+"""Candidates by keys and by words while the last word is unfinished: the next letter changes the query anyway."""
 MORE_WORDS = 4
 """One document by words is found more for so many, before exact scores decide."""
 

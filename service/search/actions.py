@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from index.generation.generation import Generation
-from index.ranking.retrieval import Mode, Query, encoded_text, read_query, remembered_text
+from index.ranking.retrieval import UNFINISHED_CANDIDATES, Mode, Query, encoded_text, read_query, remembered_text
 from index.ranking.search import browse, pooled_value, search
 from index.records import Mask
 from index.words.query_syntax import ParsedQuery, parse_query
@@ -33,8 +33,6 @@ from service.search.stopwatch import Stopwatch
 from service.storage.database import new_id
 
 EVERYTHING = "*"
-UNFINISHED_CANDIDATES = 50
-"""Candidates by keys and by words while the last word is unfinished: the next letter changes the query anyway."""
 UNANSWERED = 0.5
 """The null weight from which a calibrated model says that no document answers the query."""
 VECTORS_PENDING = "vectors_pending"
