@@ -24,7 +24,7 @@ from index.memory.grades import DecayClock
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.explanation import explain_parts
-from index.ranking.retrieval import UNFINISHED_CANDIDATES, Query, read_query, remembered_text
+from index.ranking.retrieval import UNFINISHED_CANDIDATES, Query, read_query, with_vectors
 from index.ranking.search import Ranking, search
 from index.records import Document, Floats, KeyKind
 from index.words.compounds import COMPOUNDING
@@ -201,12 +201,8 @@ class Collection:
         generation = self._store.current
         query = Query(text, np.zeros(generation.dim, np.float32), excluded_query=excluded, reading=reading)
         read = read_query(generation, query)
-        remembered = remembered_text(text, read)
-        texts = [one for one in dict.fromkeys((read.encoded, remembered)) if one]
-        vectors = dict(zip(texts, self.encoder.encode_queries(texts), strict=True)) if texts else {}
-        vector, encoded = vectors.get(read.encoded, query.vector), read.encoded in vectors
-        count = UNFINISHED_CANDIDATES if read.unfinished else query.count
-        query = replace(query, vector=vector, encoded=encoded, memory_vector=vectors.get(remembered), count=count)
+        query = replace(query, count=UNFINISHED_CANDIDATES if read.unfinished else query.count)
+        query = with_vectors(query, read, lambda one: self.encoder.encode_queries([one])[0], bool(self._judgments))
         return search(generation, self.head, query)
 
     def _ids(self, ranking: Ranking) -> list[str]:

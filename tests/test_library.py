@@ -34,6 +34,17 @@ def ids(collection: Collection, text: str) -> list[str]:
     return [hit.document.id for hit in collection.search(text)]
 
 
+def test_a_first_letter_is_not_encoded_and_half_a_word_is(animals: Collection) -> None:
+    asked: list[str] = []
+    encode = animals.encoder.encode_queries
+    animals.encoder.encode_queries = lambda texts: asked.extend(texts) or encode(texts)  # type: ignore[method-assign]
+    animals.add([Document(f"word-{at}", f"s{chr(97 + at)}lver") for at in range(20)])
+    assert len(animals.search("s", limit=50, prefix=True)) == 21, "sleeps too"
+    assert asked == []
+    assert animals.search("cat slee", prefix=True)[0].document.id == "cat"
+    assert asked == ["cat sleeps"]
+
+
 # --- The public names ---
 
 

@@ -82,7 +82,7 @@ def select_context(
     for g in (0.0, *config.contexts) if queries else ():
         tried[g] = np.asarray(list(measured(generation, queries, selection.head_for, curve, g).values()))
         yield Step("context", len(tried), 1 + len(config.contexts))
-        if g and beats(tried[g] - tried[selected], once(len(queries)), config.error_share)[0]:
+        if g and beats(tried[g] - tried[selected], once(len(tried[g])), config.error_share)[0]:
             selected = g
     held_out = None
     if selected:

@@ -316,22 +316,28 @@ def _chosen_on(values: Values, counts: Counts, base: Recipe, config: FitConfig) 
     """Return for each sample the place of the selected recipe. The values are (queries,) or (samples, queries).
 
     Each interpretation of clicks has its own climb: a recipe must be better than the recipe of the same interpretation
-    that was selected before it. Among the climbs that left the initial recipe, the best mean is selected.
+    that was selected before it. Among the climbs that left the initial recipe, the best mean is selected; of equal
+    means, the climb that left it first.
     """
     recipes, samples = list(values), np.arange(len(counts))
     every = np.stack([np.broadcast_to(of, counts.shape) for of in values.values()])
     initial = np.full(len(counts), recipes.index(base))
-    climbs: dict[str, NDArray[np.int64]] = {}
+    # interpretation -> the place of the recipe that its climb has reached, and of the first one
+    climbs: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
     for at, recipe in enumerate(recipes):
         if recipe != base:
-            before = climbs.get(recipe.interpretation, initial)
-            better = beats(every[at] - every[before, samples], counts, config.error_share)
-            climbs[recipe.interpretation] = np.where(better, at, before)
+            reached, left = climbs.get(recipe.interpretation, (initial, initial))
+            better = beats(every[at] - every[reached, samples], counts, config.error_share)
+            first = better & (reached == initial)
+            climbs[recipe.interpretation] = np.where(better, at, reached), np.where(first, at, left)
     mean = np.stack([means(of, counts) for of in every])
-    chosen, best = initial, np.full(len(counts), -np.inf)
-    for reached in climbs.values():
+    chosen, best, earliest = initial, np.full(len(counts), -np.inf), initial
+    for reached, left in climbs.values():
         own = np.where(reached == initial, -np.inf, mean[reached, samples])
-        chosen, best = np.where(own > best, reached, chosen), np.maximum(own, best)
+        wins = (own > best) | ((own == best) & (reached != initial) & (left < earliest))
+        chosen, best, earliest = (
+            np.where(wins, new, old) for new, old in ((reached, chosen), (own, best), (left, earliest))
+        )
     return chosen
 
 
@@ -364,12 +370,11 @@ def _optimism(table: Table, base: Recipe, selected: Recipe, config: FitConfig) -
     def repeated(counts: Counts) -> Gains:
         at = {recipe: each.at(counts) for recipe, each in table.items()}
         best = _chosen_on({recipe: _value(each) for recipe, each in at.items()}, counts, base, config)
-        gains = [_gains(each, at[base]) for each in at.values()]
-        samples = np.arange(len(counts))
-        return {
-            name: np.stack([np.broadcast_to(of[name], counts.shape) for of in gains])[best, samples]
-            for name in (NDCG, CLICKS)
-        }
+        found = {name: np.zeros(counts.shape) for name in (NDCG, CLICKS)}
+        for place, each in enumerate(at.values()):
+            for name, gain in _gains(each, at[base]).items():
+                np.copyto(found[name], gain, where=(best == place)[:, None])
+        return found
 
     return optimism(_gains(table[selected], table[base]), repeated, config.seed)
 

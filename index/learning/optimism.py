@@ -34,19 +34,19 @@ def optimism(chosen: Gains, repeated: Callable[[Counts], Gains], seed: int) -> d
     outside: dict[str, list[Doubles]] = {name: [] for name, of in known.items() if of.sum() > 1}
     for counts in _samples(max(map(len, known.values())), seed) if outside else ():
         gains, absent = repeated(counts), counts == 0
-        for name, means in outside.items():
+        for name, found in outside.items():
             left_out = absent & known[name]
             queries = left_out.sum(axis=1)
             sums = np.where(left_out, gains[name], 0.0).sum(axis=1)
-            means.append(sums[queries > 0] / queries[queries > 0])
+            found.append(sums[queries > 0] / queries[queries > 0])
     return dict.fromkeys(chosen, 0.0) | {
-        name: max(0.0, float(chosen[name][known[name]].mean() - np.concatenate(means).mean()))
-        for name, means in outside.items()
+        name: max(0.0, float(chosen[name][known[name]].mean() - np.concatenate(found).mean()))
+        for name, found in outside.items()
     }
 
 
 def _samples(queries: int, seed: int) -> Iterator[Counts]:
-    """Return BOOTSTRAPS samples, some at a time."""
+    """Yield BOOTSTRAPS samples, some at a time."""
     random = np.random.default_rng(seed)
     at_a_time = max(1, SAMPLED // queries)
     for first in range(0, BOOTSTRAPS, at_a_time):
@@ -61,7 +61,7 @@ def once(queries: int) -> Counts:
 
 
 def means(values: Doubles, counts: Counts) -> Doubles:
-    """Return the means (samples,) of values (queries,) or (samples, queries); 0 without queries."""
+    """Return the means (samples,) of values (queries,) or (samples, queries) without NaN; 0 without queries."""
     found: Doubles = (values * counts).sum(axis=1) / max(1, counts.shape[1])
     return found
 
@@ -69,7 +69,7 @@ def means(values: Doubles, counts: Counts) -> Doubles:
 def beats(gains: Doubles, counts: Counts, error_share: float) -> NDArray[np.bool_]:
     """Return for each sample whether the mean of the gains is above a share of its standard error.
 
-    gains: (queries,) or (samples, queries).
+    gains: (queries,) or (samples, queries), without NaN.
     """
     queries, mean = counts.shape[1], means(gains, counts)
     if queries < 2:

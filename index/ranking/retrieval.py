@@ -5,8 +5,8 @@ document found by words alone also gets its exact dense evidence.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -61,7 +61,7 @@ class Query:
     """How the text is read: corrections, completions, synonyms, stop words. None: as the generation says."""
     memory_vector: Floats | None = None
     """Unit vector (D,) that is compared with past queries; None: `vector`. It differs where `vector` encodes a
-    corrected or completed text, because memory keeps the texts that were typed."""
+    corrected text, or only the finished words, because memory keeps the texts that were typed."""
     typed: str | None = None
     """The text as it was typed, where `text` is only a part of it; None: `text`. The documents that judgments or clicks
     confirm for exactly this text come first."""
@@ -75,7 +75,8 @@ class Query:
     context: Ints | None = None
     """Doc indices (C,) of the documents of the session, which draw the query (`index.ranking.context`); None: none."""
     encoded: bool = True
-    """Whether `vector` encodes the text. False: neither keys nor past queries are compared with it."""
+    """Whether `vector` encodes the text. False: it is zeros, no key is compared with it, and no past query is compared
+    without a `memory_vector`."""
 
     @property
     def by_keys(self) -> bool:
@@ -142,16 +143,23 @@ def read_query(generation: Generation, query: Query) -> Reading:
 
 
 def encoded_text(mode: Mode, reading: Reading) -> str:
-    """Return the text of a query that is encoded; "" for nothing. Without words, an unlikely completion is better."""
-    return reading.text if mode is Mode.DENSE else reading.encoded
+    """Return the text of a query that is encoded; "" for nothing.
 
-
-def remembered_text(text: str, reading: Reading) -> str:
-    """Return the text of a query that is compared with past queries; "" for nothing.
-
-    Memory keeps queries as they were typed. The beginning of a word that is completed was hardly typed as a query.
+    The mode `dense` has no other evidence, so an unlikely completion is encoded too.
     """
-    return text.rstrip() if reading.corrections or reading.text == text else reading.encoded
+    return reading.text.rstrip() if mode is Mode.DENSE else reading.encoded
+
+
+def with_vectors(query: Query, reading: Reading, encode: Callable[[str], Floats], has_memory: bool) -> Query:
+    """Return the query with its vectors.
+
+    encode: returns the unit vector (D,) of a text. has_memory: whether there may be past queries.
+    """
+    text = encoded_text(query.mode, reading)
+    vector = encode(text) if text else np.zeros_like(query.vector)
+    reads_memory = has_memory and query.mode is Mode.HYBRID and reading.remembered not in ("", text)
+    memory_vector = encode(reading.remembered) if reads_memory else None
+    return replace(query, vector=vector, memory_vector=memory_vector, encoded=bool(text))
 
 
 def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:

@@ -119,10 +119,10 @@ def rank(source: Source, head: AttentionHead, query: Query, required: Ints | Non
 
     With a context, candidates near the drawn query are added to the candidates of e, and all are ranked for the drawn
     query. With a second hop, candidates near e' = e + g answer are added, and all are ranked for e'. Trees
-    count in the mode `hybrid` alone, because they were fitted to all evidence.
+    count in the mode `hybrid` alone, and for queries that are encoded, because they were fitted to all evidence.
     """
     started = time.perf_counter()
-    with_trees = bool(len(head.trees)) and query.mode is Mode.HYBRID
+    with_trees = bool(len(head.trees)) and query.mode is Mode.HYBRID and query.encoded
     if with_trees:
         query = replace(query, signals=True)
     hops = head.hops and query.by_keys

@@ -56,9 +56,10 @@ class Substitute:
 class Alternatives:
     """What stands for the words of a query.
 
-    replaced: position -> the word that replaces it in the text that is encoded. corrections: pairs (from, to). trust:
-    the share of the text that is known, in [0, 1]. unfinished: whether the last word is the beginning of words, and not
-    likely a word itself. unlikely: whether no completion of the last word is likely.
+    replaced: position -> the word that replaces it. corrections: pairs (from, to). trust: the share of the text that is
+    known, in [0, 1]. unfinished: whether the last word is the beginning of words, and not likely a word itself.
+    completed: whether `replaced` has a completion. without_last: whether no completion is likely, so that the last word
+    is not encoded.
     """
 
     substitutes: list[Substitute] = field(default_factory=list)
@@ -66,7 +67,8 @@ class Alternatives:
     corrections: list[tuple[str, str]] = field(default_factory=list)
     trust: float = 1.0
     unfinished: bool = False
-    unlikely: bool = False
+    completed: bool = False
+    without_last: bool = False
 
 
 def alternatives(text: str, words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> Alternatives:
@@ -120,18 +122,19 @@ def _split(word: Word, text: str, options: ReadingOptions, vocabulary: Vocabular
 
 
 def _complete(
-    found: Alternatives, position: int, words: Sequence[Word], unfinished: bool, vocabulary: Vocabulary
+    found: Alternatives, position: int, words: Sequence[Word], may_go_on: bool, vocabulary: Vocabulary
 ) -> bool:
-    """Add the completions of a word; return whether there are any."""
+    """Add the completions of a word; return whether there are any. may_go_on: whether nothing follows the word."""
     word = words[position]
     substitutes, best, share = _completions(position, word, vocabulary)
     found.substitutes += substitutes
-    if substitutes and unfinished:
+    if substitutes and may_go_on:
         likelihood = share * len(word.folded) / len(best)
-        found.unlikely = likelihood < LIKELY_COMPLETION
-        found.unfinished = found.unlikely or best != word.folded
-        found.trust = (len(words) - 1 + (0 if found.unlikely else likelihood)) / len(words)
-        if best != word.folded and not word.part:
+        found.without_last = likelihood < LIKELY_COMPLETION and not word.part
+        found.unfinished = found.without_last or best != word.folded
+        found.trust = (len(words) - 1 + (0 if found.without_last else likelihood)) / len(words)
+        found.completed = best != word.folded and not word.part
+        if found.completed:
             found.replaced[position] = best
     return bool(substitutes)
 

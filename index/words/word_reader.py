@@ -28,9 +28,9 @@ class WordReader:
         self._analyzer, self._surface_analyzer = analyzer_for(language), analyzer_for("none")
         try:
             self._index = tantivy.Index.open(str(directory))
+            reload_when_told(self._index)
         except (ValueError, OSError) as error:
             raise OtherCommit(f"{directory.name} is gone") from error
-        reload_when_told(self._index)
         self._log, self._log_number = RecentWords(), 0
         self._files: tuple[int, tantivy.Searcher, int] | None = None
 

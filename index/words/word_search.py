@@ -36,17 +36,19 @@ class Reading:
 
     words: its words, and the words that stand for them. terms: the terms of the index with their factors, by position
     of the query. text: the query, corrected and completed. encoded: the text that is encoded: `text` without spaces at
-    the end and without a last word that has no likely completion; "" if nothing is left. corrections: pairs (from, to).
-    trust: the share of the text that is known, in [0, 1]; an unfinished word counts with the likelihood of its
-    completion, or 0. unfinished: whether the last word is the beginning of words, and not likely a word itself.
-    corrected_terms: the terms of corrections with their factors, where corrections do not match in all fields;
-    `terms` has them otherwise.
+    the end, and without a last word that has no likely completion; "" if no other word is left. remembered: the text
+    that is compared with past queries, which are kept as they were typed: the query as it was typed, or `encoded` if
+    its last word is completed. corrections: pairs (from, to). trust: the share of the text that is known, in [0, 1]; an
+    unfinished word counts with the likelihood of its completion, or 0. unfinished: whether the last word is the
+    beginning of words, and not likely a word itself; not where its beginning is corrected. corrected_terms: the terms
+    of corrections with their factors, where corrections do not match in all fields; `terms` has them otherwise.
     """
 
     words: QueryWords
     terms: tuple[tuple[str, float], ...]
     text: str
     encoded: str
+    remembered: str
     corrections: tuple[tuple[str, str], ...] = ()
     trust: float = 1.0
     unfinished: bool = False
@@ -219,12 +221,13 @@ def _reading(
     boosts = (*((term, 1.0) for term in terms), *((one.term, one.factor) for one in found.substitutes))
     read = _replaced(text, words, found.replaced)
     encoded = read.rstrip()
-    if found.unlikely:
+    if found.without_last:
         last = len(words) - 1
         finished = {position: word for position, word in found.replaced.items() if position != last}
-        encoded = _replaced(text[: words[last].token.start], words, finished).rstrip()
+        encoded = _replaced(text[: words[last].token.start], words, finished).rstrip() if last else ""
+    remembered = encoded if found.completed else text.rstrip()
     known = QueryWords.of(numbers[: len(terms)], idf, numbered)
-    return Reading(known, boosts, read, encoded, tuple(found.corrections), found.trust, found.unfinished)
+    return Reading(known, boosts, read, encoded, remembered, tuple(found.corrections), found.trust, found.unfinished)
 
 
 def _replaced(text: str, words: Sequence[Word], by: Mapping[int, str]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from index.partitions.parted import PartedDocuments
 from index.ranking.heatmaps import WordsByKeys
-from index.ranking.retrieval import Mode, Query
+from index.ranking.retrieval import Mode, Query, with_vectors
 from index.ranking.search import Ranking, browse_documents, rank
 from index.records import Floats, Ints
 from index.words.query_syntax import ParsedQuery, parse_query
@@ -35,7 +35,7 @@ from service.search.actions import (
     body_of,
     candidate_count,
     reading_options,
-    with_vectors,
+    reads_vector,
     without_leaks,
 )
 from service.search.closest_sentence import closest
@@ -135,7 +135,7 @@ class Coordinator:
         request, head = prepared.search.request, prepared.serving.head
         parts = SearchedParts(self._calls, prepared.search)
         query = prepared.search.query
-        if request.context and head.context and prepared.reading is not None:
+        if request.context and head.context and prepared.reading is not None and query.by_keys:
             rows = parts.rows_of(request.context)
             query = replace(query, context=np.unique(np.asarray(list(rows.values()), np.int64)))
         chosen = selected(parts, request, prepared.rules)
@@ -181,8 +181,10 @@ class Coordinator:
         reading, statistics = words.read(text, reading_options(state.reading, request))
         mode, unread = Mode(request.mode), np.zeros(state.dim, np.float32)
         count = candidate_count(request, reading)
-        query = Query(text, unread, mode, count, typed=request.q, read=reading, statistics=statistics)
-        return with_vectors(self._runtime, state, request, query, reading), reading
+        query = Query(text, unread, mode, count, typed=request.q, read=reading, statistics=statistics, encoded=False)
+        if not reads_vector(state, request):
+            return query, reading
+        return with_vectors(query, reading, self._runtime.query_vector, has_memory=True), reading
 
     def _searched(self, ranked: Ranked, state: ServedCollection) -> Searched:
         """Return the ranking with its page, as the parts of an answer read it. Its documents are rows."""

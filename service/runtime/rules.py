@@ -84,7 +84,7 @@ class Rulebook:
         """Return the rules that apply to a query at a time, by id.
 
         texts: the query as it was typed, and as it was corrected and completed; one of them has to match. vector (D,):
-        the unit vector of the query. moment: RFC 3339 text in UTC, to the millisecond.
+        the unit vector of the query, or zeros, which are near nothing. moment: RFC 3339 text in UTC, with milliseconds.
         """
         found = []
         for text in set(texts):

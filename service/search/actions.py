@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from index.generation.generation import Generation
-from index.ranking.retrieval import UNFINISHED_CANDIDATES, Mode, Query, encoded_text, read_query, remembered_text
+from index.ranking.retrieval import UNFINISHED_CANDIDATES, Mode, Query, read_query, with_vectors
 from index.ranking.search import browse, pooled_value, search
 from index.records import Mask
 from index.words.query_syntax import ParsedQuery, parse_query
@@ -154,10 +154,13 @@ def _query(
     if text.strip() in ("", EVERYTHING):
         return Query(EVERYTHING, unread, Mode(request.mode), count, allowed), None
     options = reading_options(generation.reading, request)
-    query = Query(text, unread, Mode(request.mode), count, allowed, reading=options, typed=request.q)
+    mode = Mode(request.mode)
+    query = Query(text, unread, mode, count, allowed, reading=options, typed=request.q, encoded=False)
     reading = read_query(generation, query)
     query = replace(query, count=candidate_count(request, reading))
-    return with_vectors(runtime, state, request, query, reading, bool(generation.memory.count)), reading
+    if not reads_vector(state, request):
+        return query, reading
+    return with_vectors(query, reading, runtime.query_vector, bool(generation.memory.count)), reading
 
 
 def candidate_count(request: SearchIn, reading: Reading | None = None) -> int:
@@ -167,26 +170,12 @@ def candidate_count(request: SearchIn, reading: Reading | None = None) -> int:
     return max(UNFINISHED_CANDIDATES if is_typed else request.candidates, request.offset + request.limit + 1)
 
 
-def with_vectors(
-    runtime: SearchRuntime,
-    state: ServedCollection,
-    request: SearchIn,
-    query: Query,
-    reading: Reading,
-    has_memory: bool = True,
-) -> Query:
-    """Return the query with its vectors, as far as the search reads them.
+def reads_vector(state: ServedCollection, request: SearchIn) -> bool:
+    """Return whether a search reads the query vector.
 
-    A search by words reads the vector for rules by meaning, and to choose a passage or sentence that is shown.
+    A search by words reads it for rules by meaning, and to choose a passage or sentence that is shown.
     """
-    if query.mode is Mode.WORDS and not (request.snippet or request.answer or state.rules.has_near):
-        return query
-    encoded, remembered = encoded_text(query.mode, reading), remembered_text(query.text, reading)
-    if encoded:
-        query = replace(query, vector=runtime.query_vector(encoded))
-    if has_memory and remembered not in ("", encoded):
-        query = replace(query, memory_vector=runtime.query_vector(remembered))
-    return replace(query, encoded=bool(encoded))
+    return request.mode != "words" or request.snippet or request.answer or state.rules.has_near
 
 
 def reading_options(of_collection: ReadingOptions, request: SearchIn) -> ReadingOptions:

@@ -60,8 +60,36 @@ def test_a_first_letter_ranks_by_words_alone(shop: CollectionClient, encoder: Re
 
 def test_vectors_alone_encode_the_likeliest_completion(shop: CollectionClient, encoder: RecordingEncoder) -> None:
     assert typed(shop, "s", mode="dense")["hits"]
-    assert len(encoder.queries) == 1
-    assert len(min(encoder.queries)) > 1
+    (likeliest,) = encoder.queries
+    assert likeliest.startswith("s")
+    assert len(likeliest) > 1
+    shop.judge("a cup", "soup", 2)
+    encoder.queries.clear()
+    assert typed(shop, "cotton s", mode="dense")["hits"]
+    typed(shop, "cotton ", mode="dense")
+    typed(shop, "cotton", mode="dense")
+    assert encoder.queries == {f"cotton {likeliest}", "cotton"}, "past queries are not compared"
+
+
+def test_a_correction_beside_an_unfinished_word_is_compared_with_past_queries_as_corrected(
+    shop: CollectionClient, encoder: RecordingEncoder
+) -> None:
+    shop.judge("steel", "soup", 2)
+    encoder.queries.clear()
+    for q in ("stele s", "stele sa", "stele soa"):
+        typed(shop, q)
+    assert encoder.queries == {"steel", "steel soap"}
+    typed(shop, "stele soap")
+    assert encoder.queries == {"steel", "steel soap", "stele soap"}, "a whole query is remembered as it is typed"
+
+
+def test_the_log_has_the_number_of_candidates(many: CollectionClient) -> None:
+    def logged(q: str, **more: Any) -> Any:
+        return many.get(f"queries/{many.search(q, prefix='last', **more)['query_id']}")["request"]["candidates"]
+
+    assert logged("number so") == 50
+    assert logged("number soap") == 200
+    assert logged("number so", candidates=70) == 70
 
 
 def test_words_alone_encode_nothing_but_for_what_needs_a_vector(
@@ -84,7 +112,8 @@ def test_rules_by_meaning_apply_to_a_search_by_words(shop: CollectionClient, enc
     encoder.queries.clear()
     assert shop.ids("bar of soap", mode="words")[0] == "shoe"
     assert encoder.queries == {"bar of soap"}
-    assert typed(shop, "s")["hits"], "a letter has no meaning"
+    assert not any(hit.get("pinned") for hit in typed(shop, "s")["hits"]), "a letter has no meaning"
+    assert encoder.queries == {"bar of soap"}
 
 
 def test_a_known_last_word_remembers_what_was_said_of_it(shop: CollectionClient, encoder: RecordingEncoder) -> None:

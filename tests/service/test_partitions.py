@@ -21,6 +21,7 @@ from service.storage.change_log import newest_position
 from tests.faults.workloads import put_model_file
 from tests.service.authorised import Keys
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
+from tests.service.partition_searches import SEARCHES
 from tests.service.partitioned import LocalPartition, ThreadAnswer, partitioned, settings_of
 from tests.service.test_searchers import HEADER, until
 
@@ -37,31 +38,6 @@ DOCUMENTS = [
     for n in range(40)
 ]
 SETTINGS = {"filterable": ["colour", "n", "tags", "tall"], "keys": ["title", "passage", "sentence"]}
-SEARCHES: list[dict[str, Any]] = [
-    {"q": "old oak", "explain": True},
-    {"q": "a garden with an elm", "limit": 50, "explain": True},
-    {"q": "grean ash"},
-    {"q": "very old be", "prefix": "last"},
-    {"q": "old oak", "mode": "dense"},
-    {"q": "old oak", "mode": "words", "explain": True},
-    {"q": "nothing of it"},
-    {"q": "old", "filter": "colour = 'red' AND n > 5", "facets": ["colour", "tags", "n"]},
-    {"q": "tree", "facets": ["tall"], "sort": ["colour:desc", "n:asc"], "limit": 7, "offset": 5},
-    {"q": "old", "sort": ["colour:asc"], "distinct": "colour"},
-    {"q": "fir", "distinct": "tags"},
-    {"q": "*", "limit": 12, "offset": 3, "explain": True},
-    {"q": "*", "sort": ["tall:desc", "n:desc"], "facets": ["colour"], "filter": "n <= 20"},
-    {"q": '"very old" -elm colour:brown', "operators": True},
-    {"q": "yew", "predict": ["colour", "n"], "pooled": True},
-    {"q": "which tree is very old", "answer": True, "snippet": True},
-    {"q": "beech", "fields": ["title", "n"], "min_logit": 2.0},
-    {"q": "beech", "max_null_weight": 0.0},
-    {"q": "old oak", "limit": 3, "offset": 9, "candidates": 2000},
-    {"q": "garden", "context": ["tree-03", "tree-04", "unknown"]},
-    {"q": "a very old oak", "explain": "matrix", "limit": 12},
-    {"q": "grean ash", "explain": "matrix", "limit": 4, "offset": 2},
-    {"q": "old elm", "explain": "matrix", "mode": "words"},
-]
 VOLATILE = {"query_id", "took_ms", "timings_ms"}
 Partitioned = tuple[TestClient, list[LocalPartition]]
 

@@ -7,11 +7,12 @@ import pytest
 
 from index.learning.click_likelihood import CLICKS
 from index.learning.config import Recipe
-from index.learning.held_out import Choices, HopChoice, HopMeasures, _chosen_hop, _hop_optimism
-from index.learning.model_selection import Selection, _optimism
+from index.learning.held_out import Choices, HopChoice, HopMeasures, _chosen_hop, _chosen_hops, _hop_optimism
+from index.learning.model_selection import Selection, _chosen_on, _optimism
 from index.learning.optimism import BOOTSTRAPS, Epochs, Measured, beats, means, measured, once, optimism
 from index.learning.trainer import Trial
 from index.learning.tree_selection import NO_TREES, TreeChoice
+from index.learning.tree_selection import _chosen as _chosen_trees
 from index.learning.tree_selection import _optimism as of_trees
 from index.ranking.attention import AttentionHead
 from index.ranking.trees import no_trees
@@ -152,6 +153,58 @@ def test_a_sample_counts_a_query_as_often_as_it_was_drawn() -> None:
     assert not beats(np.zeros(5), once(5), 0.5)[0]
 
 
+def drawn(queries: int, samples: int = 60) -> np.ndarray:
+    random = np.random.default_rng(7)
+    return np.stack([np.bincount(random.integers(queries, size=queries), minlength=queries) for _ in range(samples)])
+
+
+def better(gains: np.ndarray) -> bool:
+    """The rule of `beats` for values (queries,) in which a query of a sample is repeated."""
+    return bool(gains.mean() > CONFIG.error_share * gains.std(ddof=1) / len(gains) ** 0.5)
+
+
+def test_recipes_are_chosen_on_each_sample_as_one_after_the_other() -> None:
+    random, start = np.random.default_rng(3), np.linspace(0.2, 0.6, 24)
+    values = {BASE: start}
+    for name in ("weights", "projection"):
+        for interpretation in ("graded", "debiased", "averaged"):
+            recipe = Recipe(name, query_projection=name == "projection", interpretation=interpretation)
+            values[recipe] = start + random.normal(0.02, 0.15, 24)
+    recipes, counts, expected = list(values), drawn(24), []
+    values[recipes[4]] = values[recipes[3]]  # equal means: the climb that left the initial recipe first is selected
+    for sample in counts:
+        sampled = {recipe: np.repeat(of, sample) for recipe, of in values.items()}
+        climbs: dict[str, Recipe] = {}
+        for recipe in recipes[1:]:
+            if better(sampled[recipe] - sampled[climbs.get(recipe.interpretation, BASE)]):
+                climbs[recipe.interpretation] = recipe
+        best = max(climbs.values(), key=lambda one: sampled[one].mean(), default=BASE)
+        expected.append(recipes.index(best))
+    assert _chosen_on(values, counts, BASE, CONFIG).tolist() == expected
+    assert len(set(expected)) > 4
+
+
+def test_of_equal_interpretations_the_first_that_left_the_initial_recipe_is_selected() -> None:
+    start = np.linspace(0.2, 0.6, 24)
+    first, averaged = Recipe("weights"), Recipe("weights", interpretation="averaged")
+    richer = Recipe("projection", query_projection=True)
+    values = {BASE: start, first: start, averaged: start + 0.1, richer: start + 0.1}
+    assert list(values)[_chosen_on(values, once(24), BASE, CONFIG)[0]] == averaged
+
+
+def test_trees_are_chosen_on_each_sample_as_one_after_the_other() -> None:
+    random, start, expected = np.random.default_rng(4), np.linspace(0.2, 0.6, 24), []
+    measures = {count: start + (random.normal(0.03, 0.15, 24) if count else 0) for count in (0, 40, 100)}
+    for sample in drawn(24):
+        chosen = 0
+        for count in (40, 100):
+            if better(np.repeat(measures[count] - measures[chosen], sample)):
+                chosen = count
+        expected.append(list(measures).index(chosen))
+    assert _chosen_trees(measures, drawn(24), CONFIG).tolist() == expected
+    assert len(set(expected)) == 3
+
+
 # --- The second hop ---
 
 
@@ -197,6 +250,22 @@ def test_a_hop_that_lowers_the_quality_ends_the_search() -> None:
     full = {0.0: {"nDCG@10": np.full(5, 0.4), "R@100": np.ones(5)}}
     assert _chosen_hop(full, CONFIG) == (0.0, True)
     assert _hop_optimism(full, 0.0, CONFIG) == {"nDCG@10": 0.0, "R@100": 0.0}
+
+
+def test_the_second_hop_is_chosen_on_each_sample_as_one_g_after_the_other() -> None:
+    tried, expected = hops(5), []
+    tried[0.8]["nDCG@10"] = tried[0.8]["nDCG@10"] + 0.02
+    for sample in drawn(QUERIES):
+        chosen, ended = 0.0, False
+        for hop in (0.3, 0.8):
+            after, before = ({name: np.repeat(of, sample) for name, of in tried[g].items()} for g in (hop, chosen))
+            ended = ended or after["nDCG@10"].mean() < before["nDCG@10"].mean()
+            if not ended and better(after["R@100"] - before["R@100"]):
+                chosen = hop
+        expected.append((list(tried).index(chosen), ended))
+    found, ended_too = _chosen_hops(tried, drawn(QUERIES), CONFIG)
+    assert list(zip(found.tolist(), ended_too.tolist(), strict=True)) == expected
+    assert {place for place, _ in expected} == {0, 1, 2}
 
 
 # --- Trees ---

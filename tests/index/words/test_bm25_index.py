@@ -1,6 +1,7 @@
 """Scores are BM25, changes are visible after commit, and no character of a query is an operator."""
 
 import math
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from index.words import word_reader
 from index.words.analyzers import LANGUAGES, MAX_WORD_BYTES, analyzer_for
-from index.words.bm25_index import WordIndex
+from index.words.bm25_index import WordIndex, reload_when_told
 from index.words.query_words import number_words
-from index.words.word_reader import WordDescriber, WordReader
+from index.words.word_reader import OtherCommit, WordDescriber, WordReader
 from index.words.word_search import WordSearcher
 
 TEXTS = [
@@ -322,11 +324,24 @@ def test_nothing_touches_the_folder_of_a_closed_index(tmp_path: Path) -> None:
     index.commit()
     index.flush()
     index.close()
-    (tmp_path / ".tantivy-meta.lock").unlink()  # made by whoever reads a commit
+    (tmp_path / ".tantivy-meta.lock").unlink()  # made by each reading of a commit
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     time.sleep(1.2)  # the library looks for new commits every half second
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
     assert reader.read(WordDescriber().described(index.searcher())).count == 1
+
+
+def test_a_folder_that_is_removed_while_it_is_opened_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "words"
+    WordIndex(folder, "none").flush()
+
+    def removed_first(index: Any) -> None:
+        shutil.rmtree(folder)
+        reload_when_told(index)
+
+    monkeypatch.setattr(word_reader, "reload_when_told", removed_first)
+    with pytest.raises(OtherCommit):
+        WordReader(folder, "none")
 
 
 def test_concurrent_searches_give_the_same_results(words: WordSearcher) -> None:

@@ -122,6 +122,17 @@ def test_both_parts_of_an_unknown_compound_count(tmp_path: Path) -> None:
     assert reading.text == "neues Druckerpapier"
 
 
+def test_an_unfinished_compound_is_encoded_as_it_is_typed(tmp_path: Path) -> None:
+    beginnings = [f"Papier{end}" for end in "fach korb stau bogen rolle einzug sorte format gewicht lager".split()]
+    words = searcher(tmp_path, "german", ["Papier", "Drucker", *(" ".join([one] * 3) for one in beginnings)])
+    options = ReadingOptions(compounds=True, prefix=True)
+    for text in ("Druckerpapier", "neues Druckerpapier"):
+        reading = words.read(text, options)
+        assert len(reading.words.of_query) == len(text.split()) + 1
+        assert (reading.encoded, reading.remembered) == (text, text)
+    assert words.read("Drucker papier", options).encoded == "Drucker", "as a word of its own it is left out"
+
+
 def test_a_compound_of_three_parts_is_split(tmp_path: Path) -> None:
     words = searcher(tmp_path, "german", ["Parken", "Bewohner", "Ein Ausweis zum Park", "Antrag"])
     assert set(found(words, "Bewohnerparkausweis", compounds=True)) == {0, 1, 2}

@@ -100,10 +100,13 @@ def test_a_last_word_without_a_likely_completion_is_not_encoded(tmp_path: Path) 
     words = index.commit()
     for text, encoded in (("s", ""), ("spoon s", "spoon"), ("spoon  and s", "spoon  and"), ("spon s", "spoon")):
         reading = words.read(text, ReadingOptions(typos=True, prefix=True))
-        assert reading.encoded == encoded
+        assert reading.encoded == reading.remembered == encoded
         assert reading.trust == pytest.approx(1 - 1 / len(text.split()))
         assert reading.unfinished
         assert reading.text != text
+    for text in ("the s", '"s', "- s"):
+        reading = words.read(text, replace(PREFIX, stop_words=frozenset({"the"})))
+        assert (reading.encoded, reading.remembered, reading.trust) == ("", "", 0.0)
     likely = words.read("the spoo", PREFIX)
     assert (likely.encoded, likely.text, likely.unfinished) == ("the spoon", "the spoon", True)
     known = words.read("a si", PREFIX)
@@ -112,6 +115,7 @@ def test_a_last_word_without_a_likely_completion_is_not_encoded(tmp_path: Path) 
     words = index.commit()
     unlikely = words.read("a s", PREFIX)
     assert (unlikely.text, unlikely.encoded, unlikely.unfinished) == ("a s", "a", True)
+    assert unlikely.remembered == "a s", "a word may end here, so the query may be one that was asked before"
     finished = words.read("spoon s ", PREFIX)
     assert (finished.encoded, finished.trust, finished.unfinished) == ("spoon s", 1.0, False)
     assert finished.text == "spoon s "
