@@ -19,8 +19,6 @@ DEADLINE_SECONDS = 120
 """Limit of waiting for tasks and runs. A test that reaches it fails."""
 ENDED = ("succeeded", "failed", "canceled")
 DEFAULT = "/v1/collections/default"
-TODAY = datetime.now(UTC).isoformat()
-"""The default timestamp of events. A fixed date would age: memory loses weight with time."""
 SECRET = "hunter2"
 """A text in requests that must not occur in responses."""
 MEMBERS = {"type", "title", "status", "detail", "code", "instance", "errors"}
@@ -124,6 +122,14 @@ def create(client: TestClient, name: str, **settings: Any) -> CollectionClient:
     return CollectionClient(client, name)
 
 
+def today() -> str:
+    """Return the default timestamp of events, the beginning of the day: memory loses weight with each day.
+
+    It is of the moment of the call, because tests may run over midnight.
+    """
+    return datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).isoformat()
+
+
 def event(document_id: str | None, action: str = "click", position: int | None = None, **more: Any) -> dict[str, Any]:
     """Return a UBI event about a document."""
     attributes: dict[str, Any] = {}
@@ -131,7 +137,7 @@ def event(document_id: str | None, action: str = "click", position: int | None =
         attributes["object"] = {"object_id": document_id, "object_id_field": "id"}
     if position is not None:
         attributes["position"] = {"ordinal": position}
-    return {"action_name": action, "timestamp": TODAY, "event_attributes": attributes, **more}
+    return {"action_name": action, "timestamp": today(), "event_attributes": attributes, **more}
 
 
 def good(answer: Any) -> Any:

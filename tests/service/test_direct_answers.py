@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from service.app import DIRECT
 from service.http.requests import INLINE_BYTES
 from service.search import actions
-from tests.service.client import DEFAULT, SECRET, TODAY, CollectionClient, opened
+from tests.service.client import DEFAULT, SECRET, CollectionClient, opened, today
 
 SEARCH, EVENTS = f"{DEFAULT}/search", f"{DEFAULT}/events"
 VOLATILE = ("query_id", "took_ms", "timings_ms")
@@ -79,10 +79,10 @@ def both_ways(client: TestClient, method: str, path: str, **request: Any) -> tup
         ("POST", SEARCH, {"parts": (b'{"q":', b'"acorns"}')}),
         ("POST", SEARCH, {"json": {"q": "acorns", "log": False, "explain": True, "filter": None}}),
         ("POST", f"{DEFAULT.replace('default', '%64efault')}/search", {"content": VALID}),
-        ("POST", EVENTS, {"json": EVENT | {"timestamp": TODAY}}),
-        ("POST", EVENTS, {"json": [EVENT | {"timestamp": TODAY}, {"action_name": 7}, SECRET]}),
+        ("POST", EVENTS, {"json": EVENT | {"timestamp": today()}}),
+        ("POST", EVENTS, {"json": [EVENT | {"timestamp": today()}, {"action_name": 7}, SECRET]}),
         ("POST", EVENTS, {"content": b'{"action_name":"click"}\n{"action_name":"click"}\n'}),
-        ("POST", EVENTS, {"json": EVENT | {"timestamp": TODAY}, "headers": {"idempotency-key": "direct"}}),
+        ("POST", EVENTS, {"json": EVENT | {"timestamp": today()}, "headers": {"idempotency-key": "direct"}}),
         ("GET", "/livez", {}),
     ],
 )  # fmt: skip

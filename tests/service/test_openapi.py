@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from service.app import create_app
 from service.http.answers import PROBLEM_TYPE
 from service.settings import Settings
-from tests.service.client import TODAY, CollectionClient, create, event, ndjson, opened
+from tests.service.client import CollectionClient, create, event, ndjson, opened, today
 
 pytestmark = pytest.mark.usefixtures("forked_training")
 
@@ -277,7 +277,7 @@ def test_answers_about_training_and_models_match_the_schema(client: TestClient, 
     wood.add(*map(tree, range(30)))
     for n in range(30):
         wood.judge(f"which tree has number {n}", f"tree-{n}", 3)
-    wood.post("events", [event("tree-1", user_query="tall", timestamp=TODAY)])
+    wood.post("events", [event("tree-1", user_query="tall", timestamp=today())])
     run = wood.train(promote="never", budget_seconds=1)
     assert run["status"] == "succeeded"
     wood.get("training-runs")
