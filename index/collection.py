@@ -24,7 +24,7 @@ from index.memory.grades import DecayClock
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.explanation import explain_parts
-from index.ranking.retrieval import UNFINISHED_CANDIDATES, Query, read_query, with_vectors
+from index.ranking.retrieval import UNFINISHED_CANDIDATES, Query, with_vectors
 from index.ranking.search import Ranking, search
 from index.records import Document, Floats, KeyKind
 from index.words.compounds import COMPOUNDING
@@ -196,13 +196,13 @@ class Collection:
         self._folder.cleanup()
 
     def _ranking(self, text: str, held_out: bool = False, prefix: bool = False) -> Ranking:
-        reading = replace(self._store.current.reading, prefix=prefix)
-        excluded = as_query_key(text) if held_out else None
         generation = self._store.current
-        query = Query(text, np.zeros(generation.dim, np.float32), excluded_query=excluded, reading=reading)
-        read = read_query(generation, query)
-        query = replace(query, count=UNFINISHED_CANDIDATES if read.unfinished else query.count)
-        query = with_vectors(query, read, lambda one: self.encoder.encode_queries([one])[0], bool(self._judgments))
+        options = replace(generation.reading, prefix=prefix)
+        reading = generation.words.read(text, options)
+        excluded = as_query_key(text) if held_out else None
+        query = Query(text, np.zeros(generation.dim, np.float32), excluded_query=excluded, reading=options)
+        query = replace(query, count=UNFINISHED_CANDIDATES if reading.unfinished else query.count)
+        query = with_vectors(query, reading, lambda one: self.encoder.encode_queries([one])[0], bool(self._judgments))
         return search(generation, self.head, query)
 
     def _ids(self, ranking: Ranking) -> list[str]:

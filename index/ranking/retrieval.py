@@ -151,12 +151,12 @@ def encoded_text(mode: Mode, reading: Reading) -> str:
 
 
 def with_vectors(query: Query, reading: Reading, encode: Callable[[str], Floats], has_memory: bool) -> Query:
-    """Return the query with its vectors.
+    """Return a query that is not encoded yet, so that its vector is zeros, with its vectors.
 
     encode: returns the unit vector (D,) of a text. has_memory: whether there may be past queries.
     """
     text = encoded_text(query.mode, reading)
-    vector = encode(text) if text else np.zeros_like(query.vector)
+    vector = encode(text) if text else query.vector
     reads_memory = has_memory and query.mode is Mode.HYBRID and reading.remembered not in ("", text)
     memory_vector = encode(reading.remembered) if reads_memory else None
     return replace(query, vector=vector, memory_vector=memory_vector, encoded=bool(text))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from index.generation.generation import Generation
-from index.ranking.retrieval import UNFINISHED_CANDIDATES, Mode, Query, read_query, with_vectors
+from index.ranking.retrieval import UNFINISHED_CANDIDATES, Mode, Query, with_vectors
 from index.ranking.search import browse, pooled_value, search
 from index.records import Mask
 from index.words.query_syntax import ParsedQuery, parse_query
@@ -150,14 +150,13 @@ def _query(
     allowed: Mask | None,
 ) -> tuple[Query, Reading | None]:
     """Return the query and its reading; a query for everything has none, and is not encoded."""
-    unread, count = np.zeros(generation.dim, np.float32), candidate_count(request)
+    mode, unread = Mode(request.mode), np.zeros(generation.dim, np.float32)
     if text.strip() in ("", EVERYTHING):
-        return Query(EVERYTHING, unread, Mode(request.mode), count, allowed), None
+        return Query(EVERYTHING, unread, mode, candidate_count(request), allowed), None
     options = reading_options(generation.reading, request)
-    mode = Mode(request.mode)
+    reading = generation.words.read(text, options)
+    count = candidate_count(request, reading)
     query = Query(text, unread, mode, count, allowed, reading=options, typed=request.q, encoded=False)
-    reading = read_query(generation, query)
-    query = replace(query, count=candidate_count(request, reading))
     if not reads_vector(state, request):
         return query, reading
     return with_vectors(query, reading, runtime.query_vector, bool(generation.memory.count)), reading
