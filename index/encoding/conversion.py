@@ -1,9 +1,10 @@
 """Converts a sentence-transformers model to ONNX once, in a folder that is named by the model's fingerprint.
 
-The folder has the model in float32 and in int8, the tokenizer, and a manifest with checksums and facts, which is
-written last. A damaged folder, or a folder of another format, is converted again. A file lock keeps processes from
-converting the same model at the same time. The converted model is accepted only if it gives the same vectors as
-sentence-transformers. Conversion needs torch; reading the folder needs neither torch nor transformers.
+The folder has the model in float32 and twice in int8, with signed and with unsigned weights, the tokenizer, and a
+manifest with checksums and facts, which is written last. A damaged folder, or a folder of another format, is converted
+again. A file lock keeps processes from converting the same model at the same time. The converted model is accepted only
+if it gives the same vectors as sentence-transformers. Conversion needs torch; reading the folder needs neither torch
+nor transformers.
 """
 
 import fcntl
@@ -30,8 +31,8 @@ from index.storage.files import read_manifest, sync_directory, write_manifest
 
 log = structlog.get_logger()
 
-FORMAT = 1
-FP32, INT8, TOKENIZER = "fp32.onnx", "int8.onnx", "tokenizer.json"
+FORMAT = 2
+FP32, INT8, UINT8, TOKENIZER = "fp32.onnx", "int8.onnx", "uint8.onnx", "tokenizer.json"
 TOLERANCE = 1e-3
 """The largest accepted difference between an entry of the converted float32 model's unit vector and the reference."""
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "onnx", "onnxscript", "onnxruntime")
@@ -141,7 +142,7 @@ def _written(path: Path, fingerprint: str, folder: Path) -> Converted:
             left.unlink()
         write_manifest(partial, [], facts | {"refused": f"{type(error).__name__}: {str(error)[:300]}"})
     else:
-        write_manifest(partial, [FP32, INT8, TOKENIZER], facts)
+        write_manifest(partial, [FP32, INT8, UINT8, TOKENIZER], facts)
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     sync_directory(folder.parent)
@@ -149,7 +150,7 @@ def _written(path: Path, fingerprint: str, folder: Path) -> Converted:
 
 
 def _convert(path: Path, folder: Path) -> dict[str, Any]:
-    """Write the three files of a model; return its dim, window, pad_id and int8_cosine."""
+    """Write the four files of a model; return its dim, window, pad_id and least int8 cosines."""
     onnx_runtime()
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -164,12 +165,16 @@ def _convert(path: Path, folder: Path) -> dict[str, Any]:
     tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
     with _silence():
         _export(model, folder / FP32, window)
-        quantize_dynamic(folder / FP32, folder / INT8, weight_type=QuantType.QInt8, per_channel=True)
+        for name, weights in ((INT8, QuantType.QInt8), (UINT8, QuantType.QUInt8)):
+            quantize_dynamic(folder / FP32, folder / name, weight_type=weights, per_channel=True)
     difference = float(np.abs(_probe(onnx_session(folder / FP32, 1), tokenizer, pad_id, size=4) - wanted).max())
     if not difference < TOLERANCE:
         raise NotConvertible(f"the converted model differs from sentence-transformers by {difference:.2g}")
-    cosines = (_probe(onnx_session(folder / INT8, 1), tokenizer, pad_id, size=1) * wanted).sum(axis=1)
-    return {"dim": wanted.shape[1], "window": window, "pad_id": pad_id, "int8_cosine": round(float(cosines.min()), 4)}
+    cosines = {}
+    for name in (INT8, UINT8):
+        vectors = _probe(onnx_session(folder / name, 1), tokenizer, pad_id, size=1)
+        cosines[name] = round(float((vectors * wanted).sum(axis=1).min()), 4)
+    return {"dim": wanted.shape[1], "window": window, "pad_id": pad_id, "cosines": cosines}
 
 
 def _export(model: Any, path: Path, window: int) -> None:

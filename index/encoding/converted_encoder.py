@@ -17,9 +17,9 @@ import structlog
 from tokenizers import Tokenizer
 
 from index.encoding.chunking import PassageCutter
-from index.encoding.conversion import FP32, INT8, TOKENIZER, Converted, padded
+from index.encoding.conversion import FP32, INT8, TOKENIZER, UINT8, Converted, padded
 from index.encoding.known_words import known_words
-from index.encoding.precision import Precision, Precisions, choose_precisions, processor_flags
+from index.encoding.precision import Precision, Precisions, choose_precisions, has_unsigned_weights, processor_flags
 from index.encoding.sessions import Session, Tokens, onnx_session, openvino_session
 from index.encoding.token_counting import TokenCounter
 from index.records import Floats
@@ -45,7 +45,8 @@ class ConvertedEncoder:
     def __init__(self, model: Converted, fingerprint: str, precision: Precision = "auto") -> None:
         folder, facts = model
         flags = processor_flags()
-        chosen = choose_precisions(precision, flags, facts["int8_cosine"] >= SOUND_COSINE)
+        int8 = UINT8 if has_unsigned_weights(flags) else INT8
+        chosen = choose_precisions(precision, flags, facts["cosines"][int8] >= SOUND_COSINE)
         self.fingerprint = fingerprint
         self.dim = int(facts["dim"])
         self.precision = _described(chosen)
@@ -55,12 +56,15 @@ class ConvertedEncoder:
         self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))  # immutable, so threads may share it
         self.words = known_words(self._tokenizer.get_vocab(with_added_tokens=False))
         self.cutter = PassageCutter(TokenCounter(Tokenizer.from_file(str(folder / TOKENIZER))), int(facts["window"]))
-        self._query_session = onnx_session(folder / (INT8 if chosen.queries == "int8" else FP32), threads=1)
+        query_model, document_model = (
+            folder / (int8 if one == "int8" else FP32) for one in (chosen.queries, chosen.documents)
+        )
+        self._query_session = onnx_session(query_model, threads=1)
         self._document_thread = ThreadPoolExecutor(1, "encode", initializer=lower_priority)
         if chosen.documents != "int8" and find_spec("openvino") is None:
             raise ImportError("No module named 'openvino'")  # raised here, so that the caller can use another encoder
         # opened for the first document: a process that only encodes queries needs half the memory
-        self._document_session = cache(partial(_document_session, folder, chosen, os.cpu_count() or 1))
+        self._document_session = cache(partial(_document_session, document_model, chosen, os.cpu_count() or 1))
 
     def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
         """Return unit vectors (len(texts), D) of documents. Concurrent callers take turns after each batch."""
@@ -103,20 +107,20 @@ def batches(lengths: Sequence[int], texts: int) -> Iterator[list[int]]:
         left = left[size:]
 
 
-def _document_session(folder: Path, chosen: Precisions, threads: int) -> Session:
+def _document_session(model: Path, chosen: Precisions, threads: int) -> Session:
     """Return the session for documents: OpenVINO, or ONNX Runtime in float32 where OpenVINO cannot compile the model.
 
     OpenVINO fails where the processor has an instruction set that its kernels may not use (ONEDNN_MAX_CPU_ISA).
     """
     if chosen.documents == "int8":
-        return onnx_session(folder / INT8, threads)
+        return onnx_session(model, threads)
     try:
-        return openvino_session(folder / FP32, threads, chosen.documents)
+        return openvino_session(model, threads, chosen.documents)
     except RuntimeError as error:
         log.warning(
             "openvino_cannot_compile", precision=chosen.documents, runtime="ONNX Runtime", reason=str(error)[:300]
         )
-        return onnx_session(folder / FP32, threads)
+        return onnx_session(model, threads)
 
 
 def _described(chosen: Precisions) -> str:

@@ -15,8 +15,10 @@ BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16"})
 FAST_BFLOAT16 = (frozenset({"amx_bf16"}), frozenset({"avx512_bf16", "AuthenticAMD"}))
 """Sets of words of /proc/cpuinfo of which one is needed for bfloat16 to be faster than float32. On an Intel processor
 with avx512_bf16 and without AMX, it took one and a half times as long (docs/decisions/0045)."""
-INT8 = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
-"""Processor flags for int8. Without them, sums of int8 products saturate or are not faster."""
+VNNI = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
+"""Processor flags for sums of products of unsigned with signed 8-bit integers."""
+INT8 = VNNI | {"avx2"}
+"""Processor flags for int8. With AVX2 alone a query takes half the time of float32 (docs/decisions/0055)."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,15 @@ def choose_precisions(wanted: Precision, flags: frozenset[str], int8_is_sound: b
         return Precisions(wanted, wanted)
     documents = "bf16" if uses_bfloat16(wanted, flags) else "fp32"
     return Precisions(documents, "int8" if wanted == "auto" and flags & INT8 and int8_is_sound else "fp32")
+
+
+def has_unsigned_weights(flags: frozenset[str]) -> bool:
+    """Return whether int8 weights are unsigned on a processor with these flags.
+
+    AVX2 adds two products with signed weights in 16 bits, where large ones saturate. Unsigned weights take as long
+    there, and their sums are exact. VNNI is for signed weights.
+    """
+    return "avx2" in flags and not flags & VNNI
 
 
 def uses_bfloat16(wanted: Precision, flags: frozenset[str]) -> bool:

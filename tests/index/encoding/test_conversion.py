@@ -11,17 +11,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import structlog
 from safetensors.numpy import load_file, save_file
 
-from index.encoding import conversion, model_files
+from index.encoding import conversion, converted_encoder, model_files
 from index.encoding import encoder as encoder_module
-from index.encoding.conversion import FP32, INT8, TOKENIZER, NotConvertible, converted_model, padded, read_facts
+from index.encoding.conversion import (
+    FP32,
+    INT8,
+    TOKENIZER,
+    UINT8,
+    Converted,
+    NotConvertible,
+    converted_model,
+    padded,
+    read_facts,
+)
 from index.encoding.converted_encoder import ConvertedEncoder
 from index.encoding.encoder import load_encoder
 from index.encoding.model_files import DEFAULT_MODEL, OFFLINE_PACKAGE, fingerprint_of, locate_model
 from index.encoding.reference_encoder import SentenceTransformerEncoder
+from index.encoding.sessions import Session, onnx_session
 from index.errors import DamagedFile
 from index.storage import files
 from index.storage.files import sha256_file
@@ -34,7 +46,7 @@ TEXTS = ["one text", "", "Another text, ÄÖÜ!", "long " * 300]
 
 
 class Converter:
-    """Replaces the conversion: writes three small files, or raises `failure`."""
+    """Replaces the conversion: writes four small files, or raises `failure`."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -42,7 +54,7 @@ class Converter:
 
     def convert(self, path: Path, folder: Path) -> dict[str, Any]:
         self.count += 1
-        for name in (FP32, INT8, TOKENIZER):
+        for name in (FP32, INT8, UINT8, TOKENIZER):
             (folder / name).write_text(f"{name} of {path.name}")
         if self.failure:
             raise self.failure
@@ -72,7 +84,7 @@ def test_a_model_is_converted_once(converter: Converter, convert: Callable[[], P
     assert (folder / FP32).read_text() == "fp32.onnx of model"
 
 
-@pytest.mark.parametrize("name", [FP32, INT8, TOKENIZER, "manifest.json"])
+@pytest.mark.parametrize("name", [FP32, INT8, UINT8, TOKENIZER, "manifest.json"])
 def test_a_model_with_a_damaged_file_is_converted_again(
     converter: Converter, convert: Callable[[], Path], name: str
 ) -> None:
@@ -108,7 +120,7 @@ def test_files_left_by_a_killed_conversion_are_removed(
     (left / "half.onnx").write_text("half")
     folder = convert()
     assert not left.exists()
-    assert sorted(path.name for path in folder.iterdir()) == [FP32, INT8, "manifest.json", TOKENIZER]
+    assert sorted(path.name for path in folder.iterdir()) == [FP32, INT8, "manifest.json", TOKENIZER, UINT8]
     assert converter.count == 1
 
 
@@ -202,6 +214,38 @@ def test_pooling_and_window_are_converted_with_the_model(small: Path, small_cach
 
 
 @needs_weights
+@pytest.mark.parametrize(("flags", "name"), [({"avx2", "avx512_vnni"}, INT8), ({"avx2"}, UINT8)])
+def test_a_processor_without_vnni_gets_int8_with_unsigned_weights(
+    small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch, flags: set[str], name: str
+) -> None:
+    opened: list[str] = []
+
+    def session(model: Path, threads: int) -> Session:
+        opened.append(model.name)
+        return onnx_session(model, threads)
+
+    monkeypatch.setattr(converted_encoder, "processor_flags", lambda: frozenset(flags))
+    monkeypatch.setattr(converted_encoder, "onnx_session", session)
+    encoder = load_encoder(str(small), "int8", small_cache)
+    assert encoder.encode(["a document"]).shape == encoder.encode_queries(["a query"]).shape
+    assert opened == [name, name]
+    types = {each.data_type for each in onnx.load(small_cache / fingerprint_of(small) / name).graph.initializer}
+    assert (onnx.TensorProto.INT8 in types) == (name == INT8)
+
+
+@needs_weights
+def test_int8_is_judged_by_the_weights_that_the_processor_uses(
+    small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, facts = converted_model(small, fingerprint_of(small), small_cache)
+    assert set(facts["cosines"]) == {INT8, UINT8}
+    monkeypatch.setattr(converted_encoder, "processor_flags", lambda: frozenset({"avx2"}))
+    for name, queries in ((INT8, "int8"), (UINT8, "fp32")):
+        unsound = Converted(folder, facts | {"cosines": {INT8: 0.99, UINT8: 0.99} | {name: 0.9}})
+        assert ConvertedEncoder(unsound, "0").precision.endswith(f"queries {queries} (ONNX Runtime)")
+
+
+@needs_weights
 def test_a_start_reads_every_file_of_a_model_once(
     small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,7 +258,7 @@ def test_a_start_reads_every_file_of_a_model_once(
     for module in (files, model_files):
         monkeypatch.setattr(module, "sha256_file", counted)
     load_encoder(str(small), "fp32", small_cache)
-    assert {path.name for path in read} >= {"model.safetensors", FP32, INT8, TOKENIZER}
+    assert {path.name for path in read} >= {"model.safetensors", FP32, INT8, UINT8, TOKENIZER}
     assert len(read) == len(set(read))
 
 

@@ -9,6 +9,7 @@ AMD_SERVER = frozenset({"AuthenticAMD", "fpu", "avx2", "avx512_bf16", "avx512_vn
 WITHOUT_AMX = SERVER - {"amx_bf16", "amx_int8"}
 LAPTOP = frozenset({"fpu", "avx2", "avx_vnni"})
 OLD = frozenset({"fpu", "avx2"})
+OTHER = frozenset({"fp", "asimd", "asimddp"})
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,8 @@ OLD = frozenset({"fpu", "avx2"})
         (AMD_SERVER, "bf16", "int8"),
         (WITHOUT_AMX, "fp32", "int8"),
         (LAPTOP, "fp32", "int8"),
-        (OLD, "fp32", "fp32"),
+        (OLD, "fp32", "int8"),
+        (OTHER, "fp32", "fp32"),
     ],
 )
 def test_auto_chooses_by_processor_flags(flags: frozenset[str], documents: str, queries: str) -> None:
@@ -31,7 +33,7 @@ def test_auto_uses_int8_only_for_models_with_accurate_int8() -> None:
 
 def test_a_named_precision_is_used() -> None:
     assert choose_precisions("fp32", SERVER, int8_is_sound=True) == Precisions("fp32", "fp32")
-    assert choose_precisions("int8", OLD, int8_is_sound=False) == Precisions("int8", "int8")
+    assert choose_precisions("int8", OTHER, int8_is_sound=False) == Precisions("int8", "int8")
     assert choose_precisions("bf16", SERVER, int8_is_sound=True) == Precisions("bf16", "fp32")
 
 
