@@ -248,8 +248,7 @@ class _Optimiser:
     def step(self, dense: Tensor | None, batch: Batch) -> float:
         """Take one step on a batch, whose dense evidence may be given; return the loss before it."""
         head, candidates = self._head, batch.candidates
-        attention = head(batch.query, candidates) if dense is None else head.attend(dense, candidates)
-        logits = attention.logits[:, :-1]
+        logits = head.scores(head.dense_after_hop(batch.query, candidates) if dense is None else dense, candidates)
         if batch.slates is not None:
             loss = reinforce_loss(logits, batch.slates)
         else:
@@ -320,10 +319,10 @@ class _Validation:
         if head.hops:
             for part in self._parts:
                 batch = make_batch(self._generation, part, with_values=True)
-                yield head(batch.query, batch.candidates).logits[:, :-1]
+                yield head.scores(head.dense_after_hop(batch.query, batch.candidates), batch.candidates)
         else:
             for dense, candidates in self._evidence(head):
-                yield head.attend(dense, candidates).logits[:, :-1]
+                yield head.scores(dense, candidates)
 
     def _evidence(self, head: AttentionHead) -> Iterable[tuple[Floats, Candidates]]:
         """Return the dense evidence and the candidates, without keys, of each part of the examples."""

@@ -210,22 +210,34 @@ class AttentionHead:
 
     def __call__(self, query: Array, candidates: Candidates) -> Attention:
         """Return the attention of queries (B, D) over their candidates, after second hop and trees if they are on."""
-        attention = self.attend(self.dense(query, candidates), candidates)
-        if self.hops:
-            attention = self.attend(self.dense(self.hopped(query, attention, candidates), candidates), candidates)
-        return self.with_trees(attention, candidates)
+        return self.with_trees(self.attend(self.dense_after_hop(query, candidates), candidates), candidates)
 
-    def hopped(self, query: Array, attention: Attention, candidates: Candidates) -> Array:
-        """Return e' = e + g W_v answer (B, D): the query moved by the values of its candidates (`second_hop`)."""
+    def dense_after_hop(self, query: Array, candidates: Candidates) -> Array:
+        """Return the dense evidence (B, N, DENSE) of queries (B, D), moved by the second hop if it is on."""
+        dense = self.dense(query, candidates)
+        if not self.hops:
+            return dense
+        return self.dense(self.hopped(query, self.scores(dense, candidates), candidates), candidates)
+
+    def hopped(self, query: Array, scores: Array, candidates: Candidates) -> Array:
+        """Return e' = e + g W_v answer (B, D): queries moved by values, for scores (B, N) (`second_hop`)."""
         if not candidates.mask.shape[1]:
             return query
         assert candidates.values is not None, "a second hop needs values: assemble the candidates with_values=True"
-        normaliser = NORMALISERS[self.config.normaliser]
-        answer = answer_without_null(attention.logits[:, :-1], candidates.mask, candidates.values, normaliser)
+        answer = answer_without_null(scores, candidates.mask, candidates.values, NORMALISERS[self.config.normaliser])
         return moved(query, answer, self.hop, *self.value_projection)
+
+    def scores(self, dense: Array, candidates: Candidates) -> Array:
+        """Return the logits (B, N) of the candidates, -inf in empty slots: `attend` without null slot and weights."""
+        return masked(namespace(dense).sum(self._parts(dense, candidates)[0], axis=-1), candidates.mask)
 
     def attend(self, dense: Array, candidates: Candidates) -> Attention:
         """Return the attention for dense evidence (B, N, DENSE) as returned by `dense`. Reads no key vectors."""
+        parts, evidence = self._parts(dense, candidates)
+        return Attention(*self.weighed(namespace(dense).sum(parts, axis=-1), candidates.mask), parts, evidence)
+
+    def _parts(self, dense: Array, candidates: Candidates) -> tuple[Array, Array]:
+        """Return the weighted parts of the logits, and the evidence that they weigh, both (B, N, E)."""
         xp = namespace(dense)
         trusted = dense if candidates.trust is None else dense * candidates.trust[:, None, None]
         evidence = xp.concat([trusted, candidates.words, self._memory(candidates)[..., None]], axis=-1)
@@ -234,9 +246,7 @@ class AttentionHead:
             factor = self.word_factor(dense, candidates)[:, None]
             of_words = weights[:, DENSE : DENSE + len(LEXICAL)] * factor
             weights = xp.concat([weights[:, :DENSE], of_words, weights[:, DENSE + len(LEXICAL) :]], axis=1)
-        parts = weights[:, None, :] * evidence
-        logits, weights = self.weighed(xp.sum(parts, axis=-1), candidates.mask)
-        return Attention(logits, weights, parts, evidence)
+        return weights[:, None, :] * evidence, evidence
 
     def weighed(self, scores: Array, mask: Array) -> tuple[Array, Array]:
         """Return logits and weights (B, N+1), the null slot last, for the logits of the candidates (B, N).
@@ -262,10 +272,7 @@ class AttentionHead:
         return Attention(logits, weights, parts, attention.evidence)
 
     def with_trees(self, attention: Attention, candidates: Candidates) -> Attention:
-        """Return the attention with the sum of the trees in the part `trees`; the same object without trees.
-
-        The trees were fitted to the attention after the second hop. The candidates need signals.
-        """
+        """Return the attention after the hop with the sum of the trees in the part `trees`; the same without trees."""
         if not len(self.trees):
             return attention
         assert candidates.signals is not None, "trees need signals: retrieve the candidates with signals=True"
@@ -281,10 +288,7 @@ class AttentionHead:
         return tree_features(attention.evidence, logits, candidates.facts, candidates.signals, candidates.mask)
 
     def kind_weights(self, facts: Array) -> Array:
-        """Return the weight of each part for queries with these facts: (B, E) for (B, len(FACTS)).
-
-        A gate multiplies a weight by a factor between 1/e and e, initially 1.
-        """
+        """Return weights (B, E) of the parts for facts (B, len(FACTS)). A gate is a factor of 1/e to e, initially 1."""
         xp = namespace(facts)
         return self.beta * xp.exp(xp.tanh((2 * facts - 1) @ self.kind_gate))
 
@@ -331,8 +335,7 @@ class AttentionHead:
         xp = namespace(candidates.memory_cosine)
         near = xp.exp(xp.exp(self.log_memory_sharpness) * (candidates.memory_cosine - 1))
         batch, documents = candidates.mask.shape
-        weights = (candidates.memory_weight * near)[:, None]
-        total = segment_sum(weights, candidates.memory_slot, batch * documents)[:, 0]
+        total = segment_sum((candidates.memory_weight * near)[:, None], candidates.memory_slot, batch * documents)[:, 0]
         memory = xp.sign(total) * xp.log1p(xp.exp(self.log_memory_gain) * xp.abs(total))
         return xp.reshape(memory, (batch, documents))
 

@@ -129,12 +129,11 @@ def rank(source: Source, head: AttentionHead, query: Query, required: Ints | Non
     asked, vectors = _asked(source, head, query)
     found = source.gather(query, asked, vectors, required, hops)
     spent = found.retrieve_seconds
-    attention = head.attend(found.dense, found.inputs)
     if hops:
-        asked = head.hopped(asked, attention, found.inputs)
+        asked = head.hopped(asked, head.scores(found.dense, found.inputs), found.inputs)
         found = source.gather(query, asked, project(head, asked[0]), found.candidates.doc_indices, False)
         spent += found.retrieve_seconds
-        attention = head.attend(found.dense, found.inputs)
+    attention = head.attend(found.dense, found.inputs)
     if with_trees:
         attention = head.with_trees(attention, found.inputs)
     candidates = found.candidates
