@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import structlog
@@ -31,7 +31,8 @@ from index.storage.files import read_manifest, sync_directory, write_manifest
 
 log = structlog.get_logger()
 
-FORMAT = 2
+FORMAT, SIGNED_ONLY = 2, 1
+"""The format of the folder, and the earlier one without UINT8. That is used where no new folder can be written."""
 FP32, INT8, UINT8, TOKENIZER = "fp32.onnx", "int8.onnx", "uint8.onnx", "tokenizer.json"
 TOLERANCE = 1e-3
 """The largest accepted difference between an entry of the converted float32 model's unit vector and the reference."""
@@ -63,19 +64,25 @@ class Converted(NamedTuple):
 
 
 def converted_model(path: Path, fingerprint: str, cache: Path) -> Converted:
-    """Return a converted model; converts the model if the folder is missing or damaged.
+    """Return a converted model; converts the model if the folder is missing, damaged or of an earlier format.
 
-    path: the folder of the model. Raises NotConvertible, also if an earlier conversion failed, OSError (the cache
-    cannot be written) and ImportError (a library is missing).
+    path: the folder of the model. Raises NotConvertible, also if an earlier conversion failed. Without a folder of an
+    earlier format it raises OSError (the cache cannot be written) and ImportError (a library is missing).
     """
     folder = cache / fingerprint
     found = _complete(folder)
-    if found is None:
+    if _is_current(found):
+        return found
+    try:
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / f"{fingerprint}.lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be converting the same model
-            found = _complete(folder) or _written(path, fingerprint, folder)
-    return found
+            other = _complete(folder)
+            return other if _is_current(other) else _written(path, fingerprint, folder)
+    except (ImportError, OSError):
+        if found is None:
+            raise
+        return found
 
 
 def converted_in_subprocess(path: Path, fingerprint: str, cache: Path) -> Converted:
@@ -84,7 +91,7 @@ def converted_in_subprocess(path: Path, fingerprint: str, cache: Path) -> Conver
     Errors of that process are ignored; `converted_model` raises them.
     """
     found = _complete(cache / fingerprint)
-    if found is not None:
+    if _is_current(found):
         return found
     log.info("encoder_converting", encoder=str(path), into=str(cache))
     model, into, source = path.absolute(), cache.absolute(), Path(__file__).parents[2]
@@ -96,10 +103,12 @@ def converted_in_subprocess(path: Path, fingerprint: str, cache: Path) -> Conver
 def read_facts(folder: Path) -> dict[str, Any]:
     """Return the facts of a converted model after checking every file; raises DamagedFile or NotConvertible."""
     facts = read_manifest(folder)
-    if facts.get("format") != FORMAT:
+    if facts.get("format") not in (FORMAT, SIGNED_ONLY):
         raise DamagedFile(f"{folder.name}: converted in format {facts.get('format')}, this version reads {FORMAT}")
     if "refused" in facts:
         raise NotConvertible(str(facts["refused"]))
+    if facts["format"] == SIGNED_ONLY:
+        facts["cosines"] = {INT8: facts["int8_cosine"]}
     return facts
 
 
@@ -124,6 +133,10 @@ def _complete(folder: Path) -> Converted | None:
         if read_manifest(folder)["makers"] != _library_versions():
             return None
         raise
+
+
+def _is_current(found: Converted | None) -> TypeGuard[Converted]:
+    return found is not None and found.facts["format"] == FORMAT
 
 
 def _written(path: Path, fingerprint: str, folder: Path) -> Converted:

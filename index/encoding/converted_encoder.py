@@ -46,7 +46,9 @@ class ConvertedEncoder:
         folder, facts = model
         flags = processor_flags()
         int8 = UINT8 if has_unsigned_weights(flags) else INT8
-        chosen = choose_precisions(precision, flags, facts["cosines"][int8] >= SOUND_COSINE)
+        cosines: dict[str, float] = facts["cosines"]
+        chosen = choose_precisions(precision, flags, cosines.get(int8, 0.0) >= SOUND_COSINE)
+        int8 = int8 if int8 in cosines else INT8  # a conversion of an earlier version, and the setting `int8`
         self.fingerprint = fingerprint
         self.dim = int(facts["dim"])
         self.precision = _described(chosen)

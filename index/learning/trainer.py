@@ -248,7 +248,9 @@ class _Optimiser:
     def step(self, dense: Tensor | None, batch: Batch) -> float:
         """Take one step on a batch, whose dense evidence may be given; return the loss before it."""
         head, candidates = self._head, batch.candidates
-        logits = head.scores(head.dense_after_hop(batch.query, candidates) if dense is None else dense, candidates)
+        logits = head.candidate_logits(
+            head.dense_after_hop(batch.query, candidates) if dense is None else dense, candidates
+        )
         if batch.slates is not None:
             loss = reinforce_loss(logits, batch.slates)
         else:
@@ -319,10 +321,10 @@ class _Validation:
         if head.hops:
             for part in self._parts:
                 batch = make_batch(self._generation, part, with_values=True)
-                yield head.scores(head.dense_after_hop(batch.query, batch.candidates), batch.candidates)
+                yield head.candidate_logits(head.dense_after_hop(batch.query, batch.candidates), batch.candidates)
         else:
             for dense, candidates in self._evidence(head):
-                yield head.scores(dense, candidates)
+                yield head.candidate_logits(dense, candidates)
 
     def _evidence(self, head: AttentionHead) -> Iterable[tuple[Floats, Candidates]]:
         """Return the dense evidence and the candidates, without keys, of each part of the examples."""

@@ -217,17 +217,17 @@ class AttentionHead:
         dense = self.dense(query, candidates)
         if not self.hops:
             return dense
-        return self.dense(self.hopped(query, self.scores(dense, candidates), candidates), candidates)
+        return self.dense(self.hopped(query, self.candidate_logits(dense, candidates), candidates), candidates)
 
-    def hopped(self, query: Array, scores: Array, candidates: Candidates) -> Array:
-        """Return e' = e + g W_v answer (B, D): queries moved by values, for scores (B, N) (`second_hop`)."""
+    def hopped(self, query: Array, logits: Array, candidates: Candidates) -> Array:
+        """Return e' = e + g W_v answer (B, D) for logits (B, N): queries moved by values (`second_hop`)."""
         if not candidates.mask.shape[1]:
             return query
         assert candidates.values is not None, "a second hop needs values: assemble the candidates with_values=True"
-        answer = answer_without_null(scores, candidates.mask, candidates.values, NORMALISERS[self.config.normaliser])
+        answer = answer_without_null(logits, candidates.mask, candidates.values, NORMALISERS[self.config.normaliser])
         return moved(query, answer, self.hop, *self.value_projection)
 
-    def scores(self, dense: Array, candidates: Candidates) -> Array:
+    def candidate_logits(self, dense: Array, candidates: Candidates) -> Array:
         """Return the logits (B, N) of the candidates, -inf in empty slots: `attend` without null slot and weights."""
         return masked(namespace(dense).sum(self._parts(dense, candidates)[0], axis=-1), candidates.mask)
 
@@ -272,7 +272,7 @@ class AttentionHead:
         return Attention(logits, weights, parts, attention.evidence)
 
     def with_trees(self, attention: Attention, candidates: Candidates) -> Attention:
-        """Return the attention after the hop with the sum of the trees in the part `trees`; the same without trees."""
+        """Return the attention with the sum of the trees as part `trees`; without trees as it is. Needs signals."""
         if not len(self.trees):
             return attention
         assert candidates.signals is not None, "trees need signals: retrieve the candidates with signals=True"

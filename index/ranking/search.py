@@ -130,7 +130,7 @@ def rank(source: Source, head: AttentionHead, query: Query, required: Ints | Non
     found = source.gather(query, asked, vectors, required, hops)
     spent = found.retrieve_seconds
     if hops:
-        asked = head.hopped(asked, head.scores(found.dense, found.inputs), found.inputs)
+        asked = head.hopped(asked, head.candidate_logits(found.dense, found.inputs), found.inputs)
         found = source.gather(query, asked, project(head, asked[0]), found.candidates.doc_indices, False)
         spent += found.retrieve_seconds
     attention = head.attend(found.dense, found.inputs)

@@ -36,7 +36,7 @@ def sentence_weights(head: AttentionHead, query: QueryWords, ranking: Ranking, s
     The weights of the sentences of a document sum to the weight of the document: alpha_n softmax_s(logit_s). The logits
     use the query vector and the facts of the ranking. BM25 is relative to the best of the sentences.
     """
-    logits = head.scores(*_dense(head, query, ranking, sentences))[0]
+    logits = head.candidate_logits(*_dense(head, query, ranking, sentences))[0]
     weights = np.empty(len(logits), np.float32)
     for rank in np.unique(sentences.ranks):
         own = sentences.ranks == rank

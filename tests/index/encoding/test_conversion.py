@@ -112,6 +112,30 @@ def test_a_model_of_another_format_is_converted_again(
     assert converter.count == 2
 
 
+def of_an_earlier_version(folder: Path) -> None:
+    """Make the folder one of the format before int8 with unsigned weights."""
+    (folder / UINT8).unlink()
+    files.write_manifest(folder, [FP32, INT8, TOKENIZER], {"format": 1, "fingerprint": NAME, "int8_cosine": 0.98})
+
+
+def test_a_model_of_an_earlier_version_is_converted_again(converter: Converter, convert: Callable[[], Path]) -> None:
+    of_an_earlier_version(convert())
+    assert (convert() / UINT8).exists()
+    convert()
+    assert converter.count == 2
+
+
+@pytest.mark.parametrize("failure", [OSError("disk full"), ImportError("no onnxscript")])
+def test_a_model_of_an_earlier_version_is_used_where_it_cannot_be_converted_again(
+    converter: Converter, tmp_path: Path, failure: Exception
+) -> None:
+    converted = lambda: converted_model(Path("model"), NAME, tmp_path / "encoders")  # noqa: E731
+    of_an_earlier_version(converted().folder)
+    converter.failure = failure
+    for _ in range(2):
+        assert converted().facts["cosines"] == {INT8: 0.98}
+
+
 def test_files_left_by_a_killed_conversion_are_removed(
     converter: Converter, convert: Callable[[], Path], tmp_path: Path
 ) -> None:
@@ -240,9 +264,13 @@ def test_int8_is_judged_by_the_weights_that_the_processor_uses(
     folder, facts = converted_model(small, fingerprint_of(small), small_cache)
     assert set(facts["cosines"]) == {INT8, UINT8}
     monkeypatch.setattr(converted_encoder, "processor_flags", lambda: frozenset({"avx2"}))
-    for name, queries in ((INT8, "int8"), (UINT8, "fp32")):
-        unsound = Converted(folder, facts | {"cosines": {INT8: 0.99, UINT8: 0.99} | {name: 0.9}})
-        assert ConvertedEncoder(unsound, "0").precision.endswith(f"queries {queries} (ONNX Runtime)")
+    for cosines, queries in (
+        ({INT8: 0.9, UINT8: 0.99}, "int8"),
+        ({INT8: 0.99, UINT8: 0.9}, "fp32"),
+        ({INT8: 0.99}, "fp32"),
+    ):
+        encoder = ConvertedEncoder(Converted(folder, facts | {"cosines": cosines}), "0")
+        assert encoder.precision.endswith(f"queries {queries} (ONNX Runtime)")
 
 
 @needs_weights

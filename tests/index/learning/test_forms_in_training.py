@@ -7,7 +7,7 @@ from index.generation.generation import Generation
 from index.learning.config import FitConfig, Recipe
 from index.learning.examples import Example, Feedback, make_examples
 from index.learning.trainer import TrainingSplit, Trial, run_trial
-from index.ranking.attention import EVIDENCE, HeadConfig
+from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig
 from index.ranking.score_functions import FORMS
 from tests.index.fixtures import generation_of, passages, random_vectors
 
@@ -73,3 +73,12 @@ def test_a_trial_gives_the_same_bits_twice(generation: Generation, form: str) ->
     one, same = (tried(generation, form, TURN, 2).head.parameters_by_name() for _ in range(2))
     assert one.keys() == same.keys()
     assert all(np.array_equal(one[name], same[name]) for name in one)
+
+
+@pytest.mark.parametrize("recipe", [Recipe("weights"), TURN])
+def test_a_trial_computes_no_null_slot(generation: Generation, monkeypatch: pytest.MonkeyPatch, recipe: Recipe) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a trial reads the logits of the candidates alone")
+
+    monkeypatch.setattr(AttentionHead, "_null_logit", refuse)
+    assert tried(generation, "bilinear", recipe, 1).epochs == 1

@@ -384,11 +384,11 @@ def test_precomputed_dense_evidence_gives_the_same_attention(by: By) -> None:
 
 
 @each_library
-def test_scores_are_the_logits_of_the_attention_without_the_null_slot(by: By) -> None:
+def test_the_logits_of_candidates_are_those_of_the_attention_without_the_null_slot(by: By) -> None:
     candidates = flatten([[], *QUERIES], DIM)
     queries = np.concatenate([E[:1], E])
     for hop in (0.0, 0.4):
         head = by(trained(CONFIG).changed(hop=hop))
-        scores = head.scores(head.dense_after_hop(queries, candidates), candidates)
-        assert np.array_equal(scores, head(queries, candidates).logits[:, :-1])
-        assert np.isneginf(scores[0]).all()
+        logits = head.candidate_logits(head.dense_after_hop(queries, candidates), candidates)
+        assert np.array_equal(logits, head(queries, candidates).logits[:, :-1])
+        assert np.isneginf(logits[0]).all()

@@ -49,11 +49,11 @@ def test_a_hop_of_zero_gives_the_bits_of_a_single_hop(by: By) -> None:
 @each_library
 def test_the_query_moves_towards_the_weighted_unit_means_of_passages(by: By) -> None:
     head, candidates = by(hopping(HEAD, 0.3)), flatten(QUERIES, DIM)
-    scores = head.scores(head.dense(E, candidates), candidates)
-    drawn = head.hopped(E, scores, candidates)
+    logits = head.candidate_logits(head.dense(E, candidates), candidates)
+    drawn = head.hopped(E, logits, candidates)
     for b, documents in enumerate(QUERIES):
         expected = E[b].astype(float)
-        shares = softmax(scores[b, : len(documents)])  # over the candidates without the null slot
+        shares = softmax(logits[b, : len(documents)])  # over the candidates without the null slot
         for n, document in enumerate(documents):
             keys = [np.asarray(key) for kind, key in document.keys if kind == PASSAGE]
             if keys:
@@ -67,16 +67,16 @@ def test_the_query_moves_towards_the_weighted_unit_means_of_passages(by: By) -> 
 @each_library
 def test_a_document_with_value_zero_does_not_move_the_query(by: By) -> None:
     head, candidates = by(hopping(HEAD, 0.4)), flatten([[ToyDocument([])]], DIM)
-    scores = head.scores(head.dense(E[:1], candidates), candidates)
-    assert head.hopped(E[:1], scores, candidates).tolist() == E[:1].tolist()
+    logits = head.candidate_logits(head.dense(E[:1], candidates), candidates)
+    assert head.hopped(E[:1], logits, candidates).tolist() == E[:1].tolist()
 
 
 @each_library
 def test_the_stored_values_are_pooled_and_not_the_keys(by: By) -> None:
     head, candidates = by(hopping(HEAD, 1.0)), flatten([[ToyDocument([(PASSAGE, [0, 1.0, 0, 0])])]], DIM)
     candidates = replace(candidates, values=np.asarray([[[0, 0, 0, 7.0]]], np.float32))
-    scores = head.scores(head.dense(E[:1], candidates), candidates)
-    moved = head.hopped(E[:1], scores, candidates)[0]
+    logits = head.candidate_logits(head.dense(E[:1], candidates), candidates)
+    moved = head.hopped(E[:1], logits, candidates)[0]
     assert moved.tolist() == pytest.approx([*E[0, :3], E[0, 3] + 7.0])
 
 
@@ -94,7 +94,7 @@ def test_the_null_slot_does_not_move_the_query(by: By) -> None:
 def test_a_query_without_candidates_in_a_batch_does_not_move(by: By) -> None:
     candidates = flatten([[], QUERIES[0]], DIM)
     head = by(hopping(HEAD, 0.4))
-    drawn = head.hopped(E, head.scores(head.dense(E, candidates), candidates), candidates)
+    drawn = head.hopped(E, head.candidate_logits(head.dense(E, candidates), candidates), candidates)
     assert drawn[0].tolist() == E[0].tolist()
     assert drawn[1].tolist() != E[1].tolist()
 
