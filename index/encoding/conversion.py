@@ -79,9 +79,10 @@ def converted_model(path: Path, fingerprint: str, cache: Path) -> Converted:
             fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be converting the same model
             other = _complete(folder)
             return other if _is_current(other) else _written(path, fingerprint, folder)
-    except (ImportError, OSError):
+    except (ImportError, OSError) as error:
         if found is None:
             raise
+        log.warning("encoder_not_converted_again", why=f"{type(error).__name__}: {error}")
         return found
 
 

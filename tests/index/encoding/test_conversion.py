@@ -129,11 +129,19 @@ def test_a_model_of_an_earlier_version_is_converted_again(converter: Converter, 
 def test_a_model_of_an_earlier_version_is_used_where_it_cannot_be_converted_again(
     converter: Converter, tmp_path: Path, failure: Exception
 ) -> None:
-    converted = lambda: converted_model(Path("model"), NAME, tmp_path / "encoders")  # noqa: E731
-    of_an_earlier_version(converted().folder)
+    cache = tmp_path / "encoders"
+    of_an_earlier_version(converted_model(Path("model"), NAME, cache).folder)
     converter.failure = failure
     for _ in range(2):
-        assert converted().facts["cosines"] == {INT8: 0.98}
+        with structlog.testing.capture_logs() as logged:
+            assert converted_model(Path("model"), NAME, cache).facts["cosines"] == {INT8: 0.98}
+        assert logged == [
+            {
+                "event": "encoder_not_converted_again",
+                "why": f"{type(failure).__name__}: {failure}",
+                "log_level": "warning",
+            }
+        ]
 
 
 def test_files_left_by_a_killed_conversion_are_removed(
