@@ -45,10 +45,10 @@ class ConvertedEncoder:
     def __init__(self, model: Converted, fingerprint: str, precision: Precision = "auto") -> None:
         folder, facts = model
         flags = processor_flags()
-        int8 = UINT8 if has_unsigned_weights(flags) else INT8
+        fitting = UINT8 if has_unsigned_weights(flags) else INT8
         cosines: dict[str, float] = facts["cosines"]
-        chosen = choose_precisions(precision, flags, cosines.get(int8, 0.0) >= SOUND_COSINE)
-        int8 = int8 if int8 in cosines else INT8  # a conversion of an earlier version, and the setting `int8`
+        chosen = choose_precisions(precision, flags, cosines.get(fitting, 0.0) >= SOUND_COSINE)
+        int8 = fitting if fitting in cosines else INT8  # for the setting `int8` and a conversion of an earlier version
         self.fingerprint = fingerprint
         self.dim = int(facts["dim"])
         self.precision = _described(chosen)

@@ -45,8 +45,8 @@ def choose_precisions(wanted: Precision, flags: frozenset[str], int8_is_sound: b
 def has_unsigned_weights(flags: frozenset[str]) -> bool:
     """Return whether int8 weights are unsigned on a processor with these flags.
 
-    AVX2 adds two products with signed weights in 16 bits, where large ones saturate. Unsigned weights take as long
-    there, and their sums are exact. VNNI is for signed weights.
+    The runtime's kernel for AVX2 and signed weights adds two products in 16 bits, where large ones saturate. Its kernel
+    for unsigned weights takes as long and is exact. With VNNI the kernel for signed weights is exact and faster.
     """
     return "avx2" in flags and not flags & VNNI
 
