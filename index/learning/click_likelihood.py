@@ -8,7 +8,7 @@ nor by logits that only stretch or squeeze the order of another head. A share of
 single click far below the best document does not decide.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -216,20 +216,25 @@ def compare_clicks(
     return compare(CLICKS, likelihoods(before), likelihoods(after))
 
 
-def never_shown(runs: Mapping[str, Sequence[str]], queries: Sequence[Feedback], newest: int) -> float:
+def never_shown(runs: Mapping[str, Sequence[str]], queries: Sequence[Feedback], new: Set[int]) -> float:
     """Return the mean share of the first ten documents that no list of their query showed.
 
-    runs: query key -> rows, best first. Rows above `newest`, the newest document that the log shows, do not count:
-    the log could not show them.
+    runs: query key -> rows, best first. new: the rows of documents that do not count, because they are newer than all
+    documents that the log shows: it could not show them.
     """
     shares = []
     for one in queries:
         top = [int(row) for row in runs[one.query_key][:TOP]]
-        shares.append(sum(row not in (one.shown or {}) and row <= newest for row in top) / max(1, len(top)))
+        shares.append(sum(row not in (one.shown or {}) and row not in new for row in top) / max(1, len(top)))
     return float(np.mean(shares)) if shares else 0.0
 
 
-def newest_shown(feedback: Sequence[Feedback]) -> int:
-    """Return the row of the newest document that any list shows, -1 without lists."""
-    rows: list[Any] = [max(one.shown) for one in feedback if one.shown]
-    return max(rows, default=-1)
+def newer_than_shown(feedback: Sequence[Feedback], age: Mapping[int, Any]) -> frozenset[int]:
+    """Return the rows of the documents that are newer than every document that a list shows.
+
+    age: the row of each document -> what orders documents by their first storage, the newest last. The row itself does
+    not, because a changed document gets a new one.
+    """
+    ages = [age[row] for one in feedback if not one.is_silent for row in one.shown or () if row in age]
+    newest = max(ages, default=None)
+    return frozenset() if newest is None else frozenset(row for row, since in age.items() if since > newest)

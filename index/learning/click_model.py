@@ -239,16 +239,25 @@ def non_increasing(curve: Doubles, weights: Doubles) -> Floats:
     return smooth
 
 
-def estimate_clicks(feedback: Iterable[Feedback]) -> ClickModel:
+def highest_hash(feedback: Iterable[Feedback]) -> int | None:
+    """Return the highest hash of the silent queries of a whole log that may have only a sample of them, else None.
+
+    Call it before the log is split: each part of a sample has fewer than MAX_SILENT.
+    """
+    silent = [hash_of(one.query_key) for one in feedback if one.is_silent]
+    return max(silent) if len(silent) >= MAX_SILENT else None
+
+
+def estimate_clicks(feedback: Iterable[Feedback], highest: int | None = None) -> ClickModel:
     """Return the click model of a log.
 
     Queries without a click must be in it: the rates of a log without them are conditioned on a click, so that noise is
-    overestimated. If the log has only a sample of them (MAX_SILENT), the others are sampled by the same hash.
+    overestimated. highest: if the log has only a sample of them, their highest hash (`highest_hash`); queries with a
+    higher one are left out, so that all queries are sampled alike.
     """
     known = [one for one in feedback if one.shown is not None]
-    silent = [hash_of(one.query_key) for one in known if one.is_silent]
-    if len(silent) >= MAX_SILENT:
-        known = [one for one in known if hash_of(one.query_key) <= max(silent)]
+    if highest is not None:
+        known = [one for one in known if hash_of(one.query_key) <= highest]
     examination = estimate_examination(known)
     return ClickModel(examination, estimate_attraction(known, examination.curve))
 

@@ -4,7 +4,7 @@ Reads a generation and feedback, and writes only its trial cache. `fit` is a gen
 so that the caller can show, store or stop the work. It returns the fitted head with its report.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from index.errors import NotEnoughFeedback
 from index.evaluation.significance import Decision
 from index.generation.generation import Generation
-from index.learning.click_model import ClickModel, as_judged, estimate_clicks, held_out_qrels
+from index.learning.click_model import ClickModel, as_judged, estimate_clicks, held_out_qrels, highest_hash
 from index.learning.config import EXPLORED, FitConfig, Step
 from index.learning.context_selection import not_worse_in_context, select_context
 from index.learning.examples import (
@@ -61,13 +61,15 @@ def fit(
     initial: HeadConfig | None = None,
     cache: Path | None = None,
     earlier_decisions: int = 0,
+    new: Set[int] = frozenset(),
 ) -> Steps:
     """Fit a challenger, compare it with the champion on held-out queries, and decide; yields a Step per piece of work.
 
     initial is the configuration that the challenger starts from, by default the champion's. cache is a folder for
     finished trials: a killed run that is called again with it resumes. earlier_decisions: how often the gate has
-    already compared a challenger with this champion; each decision makes the next one stricter. Same generation,
-    feedback, champion and config: same bits, resumed or not. Raises NotEnoughFeedback.
+    already compared a challenger with this champion; each decision makes the next one stricter. new: the rows of the
+    documents that are too new for the lists of the feedback (`newer_than_shown`). Same generation, feedback, champion
+    and config: same bits, resumed or not. Raises NotEnoughFeedback.
     """
     learn, test = split([one for one in feedback if one.sessions or any(gain > 0 for gain in one.gains.values())])
     silent, _ = split([one for one in feedback if one.is_silent])
@@ -75,7 +77,7 @@ def fit(
     if known < config.min_queries or not test or not learn:
         raise NotEnoughFeedback(known, config.min_queries)
     initial = replace(initial or champion.config, trees=0)
-    clicks = estimate_clicks([*learn, *silent])
+    clicks = estimate_clicks([*learn, *silent], highest_hash(feedback))
     clicked = sum(one.shown is not None for one in learn)
     learn = sample(learn, config.max_train_queries, config.seed)
     explored = _explored(feedback, config)
@@ -91,7 +93,7 @@ def fit(
     context = yield from select_context(generation, choices.applied, grown, learn, test, curve, config)
     grown = grown.changed(context=context.chosen)
     head = calibrate_null(generation, grown, learn, choices.applied.head_for)
-    held_out = yield from compare_heads(generation, champion, head, choices, learn, test, clicks, config)
+    held_out = yield from compare_heads(generation, champion, head, choices, learn, test, clicks, config, new)
     report = {
         "queries": {"train": len(learn), "test": len(test)}
         | (

@@ -1,6 +1,6 @@
 """Evaluation on held-out queries: the selection of the second hop, and the comparison of two heads."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from index.learning.click_likelihood import (
     compare_clicks,
     likelihoods,
     never_shown,
-    newest_shown,
 )
 from index.learning.click_model import ClickModel, held_out_qrels
 from index.learning.config import FitConfig, Step
@@ -35,6 +34,8 @@ HOP_QUERIES = 120
 """Maximum number of queries to select the second hop on."""
 FULL_RECALL = 0.99
 """Recall@100 above which larger hops are not tried."""
+MEASURED = 100
+"""Documents of a query that are measured: Recall@100 reads the most."""
 MAX_CROSS_FITTED = 1_500
 """Maximum number of training queries in the comparison, each searched by the head of the fold that left it out."""
 
@@ -58,10 +59,10 @@ class HeldOut:
 
         earlier: the number of decisions against the same champion before this one.
         """
-        clicks = self.comparisons.get(CLICKS)
-        if clicks is not None and 2 * clicks.queries < self.comparisons["nDCG@10"].queries:
-            clicks = None
-        return gate(self.comparisons["nDCG@10"], self.comparisons["R@100"], clicks, self.never_shown, earlier)
+        ndcg, recall, clicks = self.comparisons["nDCG@10"], self.comparisons["R@100"], self.comparisons.get(CLICKS)
+        if clicks is None or 2 * clicks.queries < ndcg.queries:
+            return gate(ndcg, recall, earlier=earlier)
+        return gate(ndcg, recall, clicks, self.never_shown, earlier)
 
 
 HopMeasures = Mapping[str, NDArray[np.float64]]
@@ -201,11 +202,13 @@ def compare_heads(
     test: Sequence[Feedback],
     clicks: ClickModel,
     config: FitConfig,
+    new: Set[int],
 ) -> Generator[Step, None, HeldOut]:
     """Return the paired comparison on full searches by heads that did not train on the query, and the query counts.
 
     The challenger searches the test queries. Cross-fitted training queries are added (`_cross_fitted`), so that few
-    queries suffice to prove a gain; for them, the overestimates from all choices are subtracted.
+    queries suffice to prove a gain; for them, the overestimates from all choices are subtracted. new: as in
+    `never_shown`.
     """
     test = sample(test, config.max_test_queries, config.seed)
     cross_fitted = _cross_fitted(champion, challenger, choices, learn, config)
@@ -217,7 +220,7 @@ def compare_heads(
         if done % 50 == 0:
             yield Step("evaluate", done, len(queries))
     held_out = [one for one, _ in queries]
-    before, after = (_among_shown(run, held_out) for run in runs)
+    before, after = (among_shown(run, held_out) for run in runs)
     comparisons = compare_runs(before, after, held_out_qrels(held_out, clicks))
     share = len(cross_fitted) / len(queries)
     for measure, comparison in comparisons.items():
@@ -228,9 +231,8 @@ def compare_heads(
     changed = most_changed(test, *runs)
     if of_clicks is None:
         return HeldOut(comparisons, counts, most_changed=changed)
-    newest = newest_shown([*learn, *test])
-    new = tuple(never_shown(run, with_clicks, newest) for run in runs)
-    return HeldOut(comparisons | {CLICKS: of_clicks}, counts, (new[0], new[1]), changed)
+    shares = never_shown(runs[0], with_clicks, new), never_shown(runs[1], with_clicks, new)
+    return HeldOut(comparisons | {CLICKS: of_clicks}, counts, shares, changed)
 
 
 def _compare_likelihoods(
@@ -296,14 +298,16 @@ def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback) -> l
     return [str(row) for row in generation.rows[ranking.doc_indices].tolist()]
 
 
-def _among_shown(run: Mapping[str, list[str]], queries: Sequence[Feedback]) -> dict[str, list[str]]:
-    """Return the first hundred documents of each query; for a query with clicks, of the documents that were shown.
+def among_shown(
+    run: Mapping[str, list[str]], queries: Sequence[Feedback], depth: int = MEASURED
+) -> dict[str, list[str]]:
+    """Return the first `depth` documents of each query; for a query with clicks, of the documents that were shown.
 
     A document that was never shown could not be clicked; to count it as irrelevant would favour the model that made the
     lists (condensed lists, Sakai 2007).
     """
     return {
-        one.query_key: [row for row in run[one.query_key] if one.shown is None or int(row) in one.shown][:100]
+        one.query_key: [row for row in run[one.query_key] if one.shown is None or int(row) in one.shown][:depth]
         for one in queries
     }
 
@@ -323,7 +327,7 @@ def _cross_searched(generation: Generation, selection: Selection, queries: Seque
         head = selection.head_for(one.query_key)
         assert head is not None
         run[one.query_key] = ranked_rows(generation, head, one)
-    return _among_shown(run, queries)
+    return among_shown(run, queries)
 
 
 def _mean(values: NDArray[np.float64]) -> float:

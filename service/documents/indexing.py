@@ -275,9 +275,11 @@ def _write_rows(
 ) -> tuple[list[IndexedDocument], list[int]]:
     """Write documents with their vectors; return them for the index, and the rows of the documents they replace."""
     records = [record for record, _ in documents]
-    replaced = repository.rows_by_id(connection, state.id, [record.id for record in records])
+    ids = [record.id for record in records]
+    replaced = repository.rows_by_id(connection, state.id, ids)
+    created = repository.creation_times(connection, state.id, ids) if replaced else {}
     repository.delete_replaced(connection, list(replaced.values()))
-    rows = repository.insert_documents(connection, state.id, records)
+    rows = repository.insert_documents(connection, state.id, records, created)
     moved = {replaced[record.id]: row for record, row in zip(records, rows, strict=True) if record.id in replaced}
     repository.move_memory(connection, moved)
     repository.insert_vectors(connection, state.id, rows, [vectors for _, vectors in documents])

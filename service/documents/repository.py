@@ -172,8 +172,21 @@ def matching_ids(connection: Connection, collection_id: int, node: FilterNode) -
     return list(connection.execute(wanted).scalars())
 
 
-def insert_documents(connection: Connection, collection_id: int, records: Sequence[DocumentRecord]) -> list[int]:
-    """Insert documents; return their rows in the order of the records."""
+def creation_times(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, str]:
+    """Return id -> the time when a document with this id was first stored, for the searchable ones among these ids."""
+    wanted = select(DOCUMENTS.c.id, DOCUMENTS.c.created_at).where(
+        DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.id.in_(ids)
+    )
+    return {one.id: one.created_at for one in connection.execute(wanted)}
+
+
+def insert_documents(
+    connection: Connection, collection_id: int, records: Sequence[DocumentRecord], created: Mapping[str, str]
+) -> list[int]:
+    """Insert documents; return their rows in the order of the records.
+
+    created: id -> `creation_times` of the documents in whose place they come.
+    """
     created_at = now()
     values = [
         {
@@ -183,7 +196,7 @@ def insert_documents(connection: Connection, collection_id: int, records: Sequen
             "text": record.text,
             "url": record.url,
             "metadata": dict(record.metadata),
-            "created_at": created_at,
+            "created_at": created.get(record.id, created_at),
         }
         for record in records
     ]

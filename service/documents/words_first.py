@@ -46,7 +46,7 @@ def _publish(runtime: Runtime, state: CollectionState, sequences: Sequence[int])
         if not new:
             return
         records = [DocumentRecord(id=row.id, **row.body) for row in new]
-        rows = repository.insert_documents(connection, state.id, records)
+        rows = repository.insert_documents(connection, state.id, records, {})
         watermark = bump_watermark(connection, state.id, documents=True)
     added = [
         IndexedDocument(row, words_of(record), (), title=record.title or "", id=record.id)

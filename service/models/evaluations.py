@@ -13,8 +13,9 @@ import numpy as np
 from index.evaluation.measures import Qrels, measure_run
 from index.evaluation.significance import compare, interval
 from index.generation.generation import Generation
-from index.learning.click_model import estimate_clicks, held_out_qrels
+from index.learning.click_model import estimate_clicks, held_out_qrels, highest_hash
 from index.learning.examples import Feedback, split
+from index.learning.held_out import among_shown
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead
 from index.ranking.retrieval import Query
@@ -87,13 +88,13 @@ def _evaluate(
 def _ranked_rows(
     generation: Generation, head: AttentionHead, queries: list[Feedback], progress: Progress
 ) -> dict[str, list[str]]:
-    """Return query key -> document rows, best first."""
+    """Return query key -> document rows, best first; of stored clicks among the documents that were shown."""
     run = {}
     for one in queries:
         ranking = search(generation, head, Query(one.text, one.vector, excluded_query=one.query_key))
-        run[one.query_key] = [str(row) for row in generation.rows[ranking.doc_indices[:DEPTH]]]
+        run[one.query_key] = [str(row) for row in generation.rows[ranking.doc_indices]]
         progress.advance(1)
-    return run
+    return among_shown(run, queries, DEPTH)
 
 
 def _means(values: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -109,9 +110,11 @@ def _queries(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> 
     """Return the queries, their qrels over document rows, and the origin of the qrels."""
     with runtime.database.read() as connection:
         if wanted.qrels is None:
-            learned, held_out = split(gather_feedback(connection, state.id))
-            clicks = estimate_clicks(learned)  # as in a training run: without the held-out queries
-            return held_out, held_out_qrels(held_out, clicks), "stored feedback, held-out queries"
+            feedback = gather_feedback(connection, state.id)
+            learned, held_out = split(feedback)
+            clicks = estimate_clicks(learned, highest_hash(feedback))  # as in a training run: without held-out queries
+            asked = [one for one in held_out if not one.is_silent]
+            return asked, held_out_qrels(asked, clicks), "stored feedback, held-out queries"
         rows = {document_id: str(row) for document_id, row in document_rows(connection, state.id).items()}
     queries, qrels = [], {}
     texts = sorted(wanted.qrels)

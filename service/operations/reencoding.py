@@ -99,7 +99,7 @@ def _encode_documents(runtime: Runtime, state: CollectionState, beside: int, adv
             encoded = encode_documents(encoder, records, kinds)
             blocks.write(records, encoded)
         with runtime.database.write() as connection:
-            rows = insert_documents(connection, beside, records)
+            rows = insert_documents(connection, beside, records, {one.id: one.created_at for one in found})
             insert_vectors(connection, beside, rows, encoded)
             if damaged := damaged_rows(found):
                 mark_damaged(connection, [rows[at] for at in damaged])

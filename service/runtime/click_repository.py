@@ -5,7 +5,7 @@ Reads only what is committed, with an index, and a limited number of impressions
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from index.memory.exact import ClickCount
 from service.storage.database import Database
@@ -56,8 +56,14 @@ def _counts(
 
 
 def _showing(connection: Connection, collection_id: int, query_key: str, ids: set[str]) -> dict[str, set[str]]:
-    """Return document id -> the latest impressions of the query that showed it, without those that pinned it."""
-    mine = (QUERIES.c.collection_id == collection_id, QUERIES.c.query_key == query_key)
+    """Return document id -> the latest impressions of the query that showed it, without those that pinned it.
+
+    Impressions after the last event on the query do not count yet: only events change a ranking, so that it is the same
+    again when an event is deleted.
+    """
+    of_query = (EVENTS.c.collection_id == collection_id, EVENTS.c.query_key == query_key, EVENTS.c.grade != 0)
+    last = select(func.max(EVENTS.c.created_at)).where(*of_query).scalar_subquery()
+    mine = (QUERIES.c.collection_id == collection_id, QUERIES.c.query_key == query_key, QUERIES.c.created_at <= last)
     latest = select(QUERIES.c.query_id, QUERIES.c.shown).where(*mine).order_by(*newest_first(connection)).limit(COUNTED)
     showing: dict[str, set[str]] = {}
     for query_id, shown in connection.execute(latest):

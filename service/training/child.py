@@ -92,7 +92,7 @@ def fit_state(specification: dict[str, Any], inputs: Inputs) -> None:
         champion = exported_champion(staging, inputs.initial, specification["champion"])
         earlier = earlier_decisions(exported_lineages(staging), lineage)
         cache = staging / TRIAL_CACHE
-        steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, cache, earlier)
+        steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, cache, earlier, inputs.new)
     fitted, seconds = _fitted(steps)
     if fitted.clicks is not None:
         lineage |= {CLICK_MODEL: fitted.clicks.frozen()}

@@ -19,6 +19,7 @@ from index.encoding.precision import Precision
 from index.errors import DamagedFile, EncoderMismatch
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
+from index.learning.click_likelihood import newer_than_shown
 from index.learning.examples import Feedback, InContext, Showings, Solved
 from index.learning.made_queries import SourceText
 from index.learning.slates import Slate
@@ -30,7 +31,7 @@ from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.loader import memory_keys
 from service.storage.database import DatabaseReader
-from service.training.repository import document_rows, texts_of
+from service.training.repository import creation_times, document_rows, texts_of
 
 INDEX = "index"
 TEXTS = "texts.json"
@@ -57,6 +58,8 @@ class Inputs:
     fingerprint: str
     encoder: str = ""
     texts: tuple[SourceText, ...] = ()
+    new: frozenset[int] = frozenset()
+    """The rows of the documents that are newer than all documents that a list of the feedback shows."""
 
 
 def encode_by(
@@ -116,6 +119,7 @@ def write_inputs(
     feedback: list[Feedback] = []
     memory: list[MemoryKey] = []
     documents: list[tuple[int, str, str]] = []
+    new: frozenset[int] = frozenset()
     if learn_from == "documents":
         rows = _spaced(document_rows(connection, collection_id), MAX_DOCUMENTS)
         parts = (rows[start : start + PART_SIZE] for start in range(0, len(rows), PART_SIZE))
@@ -125,11 +129,17 @@ def write_inputs(
         store.apply(watermark, indexed_documents(connection, collection_id))
         feedback = gather_feedback(connection, collection_id, lambda texts: encode(row["encoder"], texts), explored)
         memory = memory_keys(connection, row)
+        new = newer_than_shown(feedback, creation_times(connection, collection_id))
     store.save(language, watermark)
     vectors: dict[str, Floats] = {}
     for key in memory:
         vectors.setdefault(key.query_key, key.vector)  # all keys of a query have the same vector
-    texts = {"feedback": [_feedback_json(one) for one in feedback], "memory": list(vectors), "documents": documents}
+    texts = {
+        "feedback": [_feedback_json(one) for one in feedback],
+        "memory": list(vectors),
+        "documents": documents,
+        "new": sorted(new),
+    }
     (directory / TEXTS).write_bytes(orjson.dumps(texts, option=orjson.OPT_NON_STR_KEYS))
     query_index = {query_key: index for index, query_key in enumerate(vectors)}
     np.savez(
@@ -167,7 +177,8 @@ def read_inputs(directory: Path, known: frozenset[str] = frozenset()) -> Inputs:
         feedback = _feedbacks(texts["feedback"], arrays["feedback"])
         documents = tuple(SourceText(*one) for one in texts.get("documents", []))
         initial, encoder = settings.initial(dim), facts.get("encoder", "")
-        return Inputs(generation, feedback, initial, facts["fingerprint"], encoder, documents)
+        new = frozenset(texts.get("new", ()))
+        return Inputs(generation, feedback, initial, facts["fingerprint"], encoder, documents, new)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe the inputs of a run") from error
 

@@ -160,6 +160,12 @@ def document_rows(connection: Connection, collection_id: int) -> list[int]:
     return list(connection.execute(mine).scalars())
 
 
+def creation_times(connection: Connection, collection_id: int) -> dict[int, str]:
+    """Return row -> the time when a document with its id was first stored, for the searchable documents."""
+    wanted = select(DOCUMENTS.c.row, DOCUMENTS.c.created_at).where(DOCUMENTS.c.collection_id == collection_id)
+    return {one.row: one.created_at for one in connection.execute(wanted)}
+
+
 def texts_of(connection: Connection, chosen: Sequence[int]) -> list[tuple[int, str, str]]:
     """Return row, title and text of these documents, at most 1,000, by row."""
     text = func.substr(DOCUMENTS.c.text, 1, MAX_TEXT)

@@ -82,6 +82,23 @@ def test_rare_clicks_are_noise(wood: CollectionClient) -> None:
     assert wood.ids(QUERY, limit=COUNT)[0] != last
 
 
+def test_impressions_without_an_event_change_nothing_and_a_deleted_event_leaves_no_trace(
+    wood: CollectionClient,
+) -> None:
+    last = wood.ids(QUERY, limit=COUNT)[-1]
+    clicked(wood, last, "ada", "bob", "carl")
+    first = wood.ranking(QUERY)
+    assert first[0][0] == last
+    for _ in range(30):
+        wood.search(QUERY, limit=COUNT)
+    runtime_of(wood.client).impressions.flush()
+    assert wood.ranking(QUERY) == first
+    wood.act("tree20", user_query=QUERY, client_id="dora")  # the impressions before it count now: three clicks in 33
+    assert wood.ids(QUERY)[0] != last
+    wood.post("events/delete", {"client_id": "dora"})
+    assert wood.ranking(QUERY) == first
+
+
 def test_clicks_without_a_logged_impression_do_not_qualify(wood: CollectionClient) -> None:
     last = wood.ids(QUERY, limit=COUNT)[-1]
     for client_id in ("ada", "bob", "carl"):

@@ -1,5 +1,6 @@
 """The inputs of a training run are read from its staging folder unchanged; a run observes its cost budget."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,26 @@ def written(wood: CollectionClient, directory: Path) -> Path:
 
 def plain(one: Feedback) -> dict[str, Any]:
     return vars(one) | {"vector": one.vector.tobytes()}
+
+
+def test_documents_newer_than_all_lists_are_read_and_a_change_makes_no_document_new(
+    client: TestClient, tmp_path: Path
+) -> None:
+    wood = create(client, "new-trees")
+    wood.add(*({"id": tree, "text": f"the {tree} is a tall tree"} for tree in TREES))
+    query_id = wood.search("tall tree", limit=2)["query_id"]
+    wood.act(wood.ids("tall tree")[0], query_id=query_id)
+    time.sleep(0.002)  # created_at has milliseconds
+    wood.add({"id": "larch", "text": "the larch is a tall tree"})
+    for tree in (*TREES, "larch"):  # a change gives a document a new row
+        wood.add({"id": tree, "text": f"the {tree} is a very tall tree"})
+    wood.client.patch(f"{wood.path}/documents/{wood.ids('tall tree')[0]}", json={"metadata": {"price": 3}})
+    with runtime_of(wood.client).database.read() as connection:
+        row = connection.exec_driver_sql(
+            "SELECT row FROM documents WHERE collection_id = ? AND id = 'larch'", (wood.id,)
+        ).scalar()
+        write_inputs(tmp_path / "inputs", connection, wood.id)
+    assert read_inputs(tmp_path / "inputs").new == {row}
 
 
 def test_feedback_is_read_unchanged(wood: CollectionClient, tmp_path: Path) -> None:

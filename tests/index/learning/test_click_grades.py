@@ -18,8 +18,9 @@ from index.learning.click_model import (
     estimate_attraction,
     estimate_clicks,
     held_out_gains,
+    highest_hash,
 )
-from index.learning.examples import Feedback, Solved, hash_of
+from index.learning.examples import Feedback, Solved, hash_of, split
 from index.memory.click_worth import ASSUMED_CURVE, POSITIONS
 
 VECTOR = np.zeros(2, np.float32)
@@ -94,13 +95,16 @@ def test_queries_without_a_click_keep_noise_and_grades_apart() -> None:
 
 
 def test_a_sample_of_silent_queries_gives_the_rates_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = short_log(6000)
+    log = short_log(12_000)
     silent = [one for one in log if one.is_silent]
     kept = sorted(silent, key=lambda one: hash_of(one.query_key))[: len(silent) // 2]
     monkeypatch.setattr("index.learning.click_model.MAX_SILENT", len(kept))
-    sampled = estimate_clicks([*(one for one in log if not one.is_silent), *kept])
-    monkeypatch.undo()
-    assert sampled.attraction.noise == pytest.approx(estimate_clicks(log).attraction.noise, rel=0.2)
+    sample = [*(one for one in log if not one.is_silent), *kept]
+    learned, _ = split(sample)  # its silent queries are fewer than the bound
+    noise = estimate_clicks(split(log)[0]).attraction.noise
+    assert estimate_clicks(learned, highest_hash(sample)).attraction.noise == pytest.approx(noise, rel=0.2)
+    assert estimate_clicks(learned).attraction.noise > 1.2 * noise
+    assert highest_hash(learned) is None
 
 
 def test_a_query_with_weak_grades_has_little_confidence() -> None:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from index.generation.generation import Generation
-from index.learning.click_model import BEST_GRADE, ClickModel, estimate_clicks, held_out_qrels
+from index.learning.click_model import BEST_GRADE, ClickModel, estimate_clicks, held_out_qrels, highest_hash
 from index.learning.examples import Feedback
-from index.learning.fit import Fitted, _interpret
-from index.learning.held_out import _among_shown, ranked_rows
+from index.learning.fit import Fitted, _interpret, fit
+from index.learning.held_out import among_shown, ranked_rows
 from index.learning.model_selection import ClickInterpretations
 from index.memory.click_worth import ASSUMED_CURVE
 from index.ranking.attention import AttentionHead
@@ -59,6 +59,24 @@ def test_training_learns_from_clicks_as_from_judgments(learned: Fitted) -> None:
     assert learned.report["recipe"]["reading"] == "averaged"
     assert learned.report["held_out"]["nDCG@10"]["difference"] > 0.3
     assert learned.report["examination"]["attraction"]["noise"] < learned.report["examination"]["attraction"]["worth"]
+
+
+def test_click_rates_are_estimated_by_the_bound_on_the_whole_log(
+    collection: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounds = []
+
+    def estimate(feedback: Sequence[Feedback], highest: int | None = None) -> ClickModel:
+        bounds.append((sum(one.is_silent for one in feedback), highest))
+        return estimate_clicks(feedback, highest)
+
+    none = np.empty(0, np.float32)
+    silent = [Feedback(f"silent {n}", "", none, {}, {1: {1: 1}}, {}, frozenset()) for n in range(30)]
+    monkeypatch.setattr("index.learning.click_model.MAX_SILENT", len(silent))
+    monkeypatch.setattr("index.learning.fit.estimate_clicks", estimate)
+    next(fit(collection, [*shuffled(), *silent], AttentionHead(INITIAL), CONFIG))
+    ((learned, highest),) = bounds
+    assert (learned < len(silent), highest) == (True, highest_hash(silent))
 
 
 def test_many_clicked_queries_are_all_held_out_once_and_decide(collection: Generation, learned: Fitted) -> None:
@@ -144,7 +162,7 @@ def test_only_shown_documents_of_a_query_with_clicks_are_ranked(collection: Gene
     assert len(everything) == COUNT
     shown = {int(row): {position: 1} for position, row in enumerate(everything[::-7], 1)}
     clicks = replace(judged, shown=shown)
-    (condensed,) = _among_shown({clicks.query_key: everything}, [clicks]).values()
+    (condensed,) = among_shown({clicks.query_key: everything}, [clicks]).values()
     assert condensed == [row for row in everything if int(row) in shown]
     assert len(condensed) == len(shown)
 

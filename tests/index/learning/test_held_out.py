@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from index.evaluation.significance import Comparison
 from index.learning.click_likelihood import CLICKS
 from index.learning.click_model import estimate_clicks
 from index.learning.config import Recipe
@@ -33,7 +34,7 @@ def compared(directory: Path, feedback: list[Feedback], overestimate: float) -> 
     choices = Choices(selection, HopChoice(0.0, 0, {}, {}), NO_TREES)
     learn, test = split(feedback)
     clicks = estimate_clicks(learn)
-    steps = compare_heads(collection_of(directory), head, head, choices, learn, test, clicks, CONFIG)
+    steps = compare_heads(collection_of(directory), head, head, choices, learn, test, clicks, CONFIG, frozenset())
     return finished(steps)[0]
 
 
@@ -47,3 +48,13 @@ def test_the_overestimate_counts_in_the_share_of_the_cross_fitted_queries_with_c
     for measure, expected in share.items():
         difference = plain.comparisons[measure].difference - lowered.comparisons[measure].difference
         assert difference == pytest.approx(0.1 * expected)
+
+
+def test_documents_that_no_list_showed_count_only_where_clicks_decide() -> None:
+    def better(measure: str, queries: int) -> Comparison:
+        return Comparison(measure, queries, 0.5, 0.6, 0.1, 0.05, 0.15, 0.001, queries)
+
+    recall = Comparison("R@100", 100, 0.9, 0.9, 0.0, 0.0, 0.0, 1.0, 100)
+    for clicked, promoted in ((2, True), (80, False)):
+        measures = {"nDCG@10": better("nDCG@10", 100), "R@100": recall, CLICKS: better(CLICKS, clicked)}
+        assert HeldOut(measures, {}, never_shown=(0.0, 0.35)).decide().promote is promoted

@@ -1,0 +1,52 @@
+"""Evaluations on stored feedback: held-out queries, measured as a training run measures them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from index.learning.examples import TEST_FOLDS, fold_of
+from tests.service.client import CollectionClient, create, opened, runtime_of
+
+HELD_OUT = [text for text in (f"gadget{n}" for n in range(60)) if fold_of(text) < TEST_FOLDS]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("evaluations") / "data") as client:
+        yield client
+
+
+@pytest.fixture
+def shop(client: TestClient, request: pytest.FixtureRequest) -> CollectionClient:
+    """A new collection with two documents for each held-out query."""
+    shop = create(client, request.node.name.replace("_", "-")[:100])
+    shop.add(*({"id": f"{text}-{n}", "text": f"{text} model {n}"} for text in HELD_OUT for n in range(2)))
+    return shop
+
+
+def evaluated(shop: CollectionClient, **body: Any) -> Any:
+    """Return the result of an evaluation of version 0 by nDCG@10."""
+    task = shop.ended_task(shop.post("evaluations", {"models": [0], "measures": ["nDCG@10"], **body}))
+    assert (task["status"], task["error"]) == ("succeeded", None)
+    return task["result"]
+
+
+def test_searches_without_a_click_are_no_queries_of_an_evaluation(shop: CollectionClient) -> None:
+    shop.judge(HELD_OUT[0], f"{HELD_OUT[0]}-0", 3)
+    for text in HELD_OUT[1:]:
+        shop.search(text)
+    runtime_of(shop.client).impressions.flush()
+    assert evaluated(shop)["queries"] == 1
+
+
+def test_clicks_are_measured_among_the_documents_that_were_shown(shop: CollectionClient) -> None:
+    for text in HELD_OUT:
+        for client_id in ("ada", "bob", "carl"):
+            found = shop.search(text, limit=2, client_id=client_id)
+            shop.act(found["hits"][0]["id"], query_id=found["query_id"], client_id=client_id)
+    before = evaluated(shop)
+    shop.add(*({"id": f"{text}-new{n}", "text": f"{text} {text}"} for text in HELD_OUT for n in range(12)))
+    assert evaluated(shop) == before
+    assert (before["queries"], before["models"][0]["measures"]["nDCG@10"]["mean"]) == (len(HELD_OUT), 1.0)
