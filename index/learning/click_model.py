@@ -309,6 +309,18 @@ def held_out_qrels(feedback: Sequence[Feedback], model: ClickModel | None = None
     return {one.query_key: {str(row): grade for row, grade in held_out_gains(one, model).items()} for one in feedback}
 
 
+def among_shown(run: Mapping[str, Sequence[str]], queries: Sequence[Feedback], depth: int) -> dict[str, list[str]]:
+    """Return the first `depth` documents of each query; for a query with clicks, of the documents that were shown.
+
+    A document that was never shown could not be clicked; to count it as irrelevant would favour the model that made the
+    lists (condensed lists, Sakai 2007).
+    """
+    return {
+        one.query_key: [row for row in run[one.query_key] if one.shown is None or int(row) in one.shown][:depth]
+        for one in queries
+    }
+
+
 def _grade(worth: float) -> int:
     """Return the grade of a worth: at least 1 from LEAST_WORTH on, so that a click in few examinations still counts."""
     return max(1, round(BEST_GRADE * worth)) if worth >= LEAST_WORTH else 0

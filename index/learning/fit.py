@@ -74,8 +74,11 @@ def fit(
     learn, test = split([one for one in feedback if one.sessions or any(gain > 0 for gain in one.gains.values())])
     silent, _ = split([one for one in feedback if one.is_silent])
     known = sum(any(gain > 0 for gain in one.gains.values()) for one in (*learn, *test))
-    if known < config.min_queries or not test or not learn:
+    if known < config.min_queries:
         raise NotEnoughFeedback(known, config.min_queries)
+    for side, name in ((learn, "training"), (test, "held-out")):
+        if not side:  # the text of a query decides on which side it is
+            raise NotEnoughFeedback(0, 1, f"{name} queries with a confirmed document")
     initial = replace(initial or champion.config, trees=0)
     clicks = estimate_clicks([*learn, *silent], highest_hash(feedback))
     clicked = sum(one.shown is not None for one in learn)

@@ -18,7 +18,7 @@ from index.learning.click_likelihood import (
     likelihoods,
     never_shown,
 )
-from index.learning.click_model import ClickModel, held_out_qrels
+from index.learning.click_model import ClickModel, among_shown, held_out_qrels
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback
 from index.learning.held_out_attention import most_changed
@@ -220,7 +220,7 @@ def compare_heads(
         if done % 50 == 0:
             yield Step("evaluate", done, len(queries))
     held_out = [one for one, _ in queries]
-    before, after = (among_shown(run, held_out) for run in runs)
+    before, after = (among_shown(run, held_out, MEASURED) for run in runs)
     comparisons = compare_runs(before, after, held_out_qrels(held_out, clicks))
     share = len(cross_fitted) / len(queries)
     for measure, comparison in comparisons.items():
@@ -298,20 +298,6 @@ def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback) -> l
     return [str(row) for row in generation.rows[ranking.doc_indices].tolist()]
 
 
-def among_shown(
-    run: Mapping[str, list[str]], queries: Sequence[Feedback], depth: int = MEASURED
-) -> dict[str, list[str]]:
-    """Return the first `depth` documents of each query; for a query with clicks, of the documents that were shown.
-
-    A document that was never shown could not be clicked; to count it as irrelevant would favour the model that made the
-    lists (condensed lists, Sakai 2007).
-    """
-    return {
-        one.query_key: [row for row in run[one.query_key] if one.shown is None or int(row) in one.shown][:depth]
-        for one in queries
-    }
-
-
 def sample(items: Sequence[Any], most: int, seed: int) -> list[Any]:
     """Return a random sample without replacement of at most `most` items, in their original order."""
     if len(items) <= most:
@@ -327,7 +313,7 @@ def _cross_searched(generation: Generation, selection: Selection, queries: Seque
         head = selection.head_for(one.query_key)
         assert head is not None
         run[one.query_key] = ranked_rows(generation, head, one)
-    return among_shown(run, queries)
+    return among_shown(run, queries, MEASURED)
 
 
 def _mean(values: NDArray[np.float64]) -> float:

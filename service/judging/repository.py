@@ -4,7 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Text, case, cast, distinct, func, literal, null, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Text,
+    and_,
+    case,
+    cast,
+    distinct,
+    func,
+    literal,
+    null,
+    select,
+    union_all,
+)
 
 from service.storage.tables import EVENTS, JUDGMENTS, QUERIES
 
@@ -26,7 +39,8 @@ class AskedQuery:
     searches: int
     """The number of its logged searches."""
     clients: int
-    """The number of clients that searched it or gave feedback on it; a search without a client counts as a client."""
+    """The number of clients that searched it or gave feedback on it; a search without a client counts as a client, and
+    feedback on a logged search as its client."""
 
 
 def asked_queries(connection: Connection, collection_id: int, since: str) -> list[AskedQuery]:
@@ -34,19 +48,21 @@ def asked_queries(connection: Connection, collection_id: int, since: str) -> lis
 
     The queries of most clients come first, ties by query key. since: an RFC 3339 time; clients are counted from it on.
     """
-    client = func.coalesce(
-        EVENTS.c.client_id, EVENTS.c.session_id, EVENTS.c.query_id, "event " + cast(EVENTS.c.id, Text)
-    )
-    lately = case((EVENTS.c.timestamp >= since, client), else_=null())
     searcher = func.coalesce(QUERIES.c.client_id, QUERIES.c.session_id, QUERIES.c.query_id)
+    own = func.coalesce(EVENTS.c.client_id, EVENTS.c.session_id, EVENTS.c.query_id, "event " + cast(EVENTS.c.id, Text))
+    client = func.coalesce(searcher, own)  # who acts on a logged list is the client of its search
+    lately = case((EVENTS.c.timestamp >= since, client), else_=null())
+    logged = and_(QUERIES.c.query_id == EVENTS.c.query_id, QUERIES.c.collection_id == EVENTS.c.collection_id)
     searched = select(
         QUERIES.c.query_key.label("query_key"),
         QUERIES.c.text.label("text"),
         searcher.label("client"),
         literal(1).label("searches"),
     ).where(_of(QUERIES, collection_id), QUERIES.c.created_at >= since)
-    acted = select(EVENTS.c.query_key, EVENTS.c.query_text, lately, literal(0)).where(
-        _of(EVENTS, collection_id), EVENTS.c.grade != 0
+    acted = (
+        select(EVENTS.c.query_key, EVENTS.c.query_text, lately, literal(0))
+        .join(QUERIES, logged, isouter=True)
+        .where(_of(EVENTS, collection_id), EVENTS.c.grade != 0)
     )
     rated = select(JUDGMENTS.c.query_key, JUDGMENTS.c.query_text, null(), literal(0)).where(
         _of(JUDGMENTS, collection_id)

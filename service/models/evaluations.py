@@ -13,9 +13,8 @@ import numpy as np
 from index.evaluation.measures import Qrels, measure_run
 from index.evaluation.significance import compare, interval
 from index.generation.generation import Generation
-from index.learning.click_model import estimate_clicks, held_out_qrels, highest_hash
+from index.learning.click_model import among_shown, estimate_clicks, held_out_qrels, highest_hash
 from index.learning.examples import Feedback, split
-from index.learning.held_out import among_shown
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead
 from index.ranking.retrieval import Query
@@ -116,7 +115,8 @@ def _queries(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> 
             asked = [one for one in held_out if not one.is_silent]
             return asked, held_out_qrels(asked, clicks), "stored feedback, held-out queries"
         rows = {document_id: str(row) for document_id, row in document_rows(connection, state.id).items()}
-    queries, qrels = [], {}
+    queries: list[Feedback] = []
+    qrels: dict[str, dict[str, int]] = {}
     texts = sorted(wanted.qrels)
     vectors = runtime.encoder.encode_queries(texts)
     for text, vector in zip(texts, vectors, strict=True):
@@ -124,6 +124,9 @@ def _queries(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> 
         # an unknown document stays in the qrels and is never found
         grades = {rows.get(one, f"missing {one}"): max(0, grade) for one, grade in wanted.qrels[text].items()}
         if any(grades.values()):
-            queries.append(Feedback(query_key, text, vector, {}))
-            qrels[query_key] = grades
+            if query_key not in qrels:
+                queries.append(Feedback(query_key, text, vector, {}))
+            # two spellings of a query are one query, with the best grade of each document
+            known = qrels.setdefault(query_key, {})
+            known |= {one: max(grade, known.get(one, 0)) for one, grade in grades.items()}
     return queries, qrels, "given"

@@ -3,8 +3,8 @@
 Impressions are streamed and only their counts are kept, so that the log of a year fits in memory.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import chain
@@ -15,7 +15,7 @@ import orjson
 from sqlalchemy import Connection
 
 from index.learning.examples import MAX_SILENT, Feedback, InContext, Showings, Solved, hash_of
-from index.learning.slates import MAX_SLATES, Slate
+from index.learning.slates import MAX_SLATES
 from index.records import Floats
 from service.runtime.explored_slates import is_repeatable, slate_of
 from service.runtime.feedback_repository import (
@@ -26,53 +26,16 @@ from service.runtime.feedback_repository import (
     query_vectors,
     shown_lists,
 )
+from service.runtime.query_record import MAX_POSITIONS, QueryRecord
 from service.runtime.session_log import SessionLog
 
 MAX_GAIN = 10.0
 """Upper limit of a document's gain from clicks without a known list: the number of times it was shown is unknown."""
 MAX_CONTEXTS = 5
 """Lists with a context of a query that are kept: the newest."""
-MAX_POSITIONS = 1 << 20
-"""More than any position. A row and a position are counted under the key `row * MAX_POSITIONS + position`."""
 
 Encode = Callable[[Sequence[str]], Floats]
 """Query texts to unit vectors (len(texts), D)."""
-
-
-@dataclass
-class QueryRecord:
-    """The feedback of a query text: grades by document row, and the positions of showings and clicks."""
-
-    text: str
-    ratings: dict[int, list[int]] = field(default_factory=dict)
-    """Row -> ratings of the judgments."""
-    listed_grades: dict[int, float] = field(default_factory=lambda: defaultdict(float))
-    """Row -> sum of the grades given on known lists."""
-    unlisted_grades: dict[int, float] = field(default_factory=lambda: defaultdict(float))
-    """Row -> sum of the grades given without a known list."""
-    shown: Counter[int] = field(default_factory=Counter)
-    """Row and position (`MAX_POSITIONS`) -> number of lists that showed the document there."""
-    clicks: Counter[int] = field(default_factory=Counter)
-    """Row and position (`MAX_POSITIONS`) -> number of clicks on the document there."""
-    examined: set[int] = field(default_factory=set)
-    """Rows shown down to one position below the lowest click of a list."""
-    sessions: list[Solved] = field(default_factory=list)
-    """Lists of searches that a client reported as solved."""
-    contexts: list[InContext] = field(default_factory=list)
-    """The newest lists with a click that were shown in a session after other actions."""
-    explored: list[Slate] = field(default_factory=list)
-    """The newest explored lists, only for a run that learns from them."""
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether a judgment rates a document above 0."""
-        return any(max(ratings) > 0 for ratings in self.ratings.values())
-
-    @property
-    def is_useful(self) -> bool:
-        """Whether training can learn from the record: it has a confirmed document or a solved session."""
-        grades = (*self.listed_grades.values(), *self.unlisted_grades.values())
-        return self.is_judged or bool(self.sessions) or any(grade > 0 for grade in grades)
 
 
 Records = dict[str, QueryRecord]
@@ -272,7 +235,7 @@ def _add_list(
     if slate is not None and is_repeatable(orjson.loads(shown.request)):
         record.explored = [*record.explored[1 - MAX_SLATES :], slate]
     record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
-    clicked = _move_actions(record, positions, actions)
+    clicked = _move_actions(record, positions, actions, _searcher(shown, actions))
     if clicked:
         context = summary.log.before(shown.session_id, shown.created_at, shown.query_key)
         _add_context(record, context, positions, clicked)
@@ -323,17 +286,34 @@ def _drop_actions(actions: dict[tuple[str, int], Action], pinned: set[int]) -> N
         del actions[name]
 
 
+def _searcher(shown: Any, actions: Mapping[tuple[str, int], Action]) -> set[str]:
+    """Return the names that the client of a list has in its actions: "" where an action names nobody.
+
+    If the list names nobody either, it was shown to the client that acts first.
+    """
+    names = {shown.client_id, shown.session_id} - {None, ""}
+    first = [name for name, _ in actions if name][:1]
+    return {"", *(names or first)}
+
+
 def _move_actions(
-    record: QueryRecord, positions: Mapping[int, int], actions: dict[tuple[str, int], Action]
+    record: QueryRecord, positions: Mapping[int, int], actions: dict[tuple[str, int], Action], searcher: Set[str]
 ) -> set[int]:
-    """Move the actions on documents of a list from `actions` to the record; return the rows that they confirm."""
-    clicked = set()
+    """Move the actions on documents of a list from `actions` to the record; return the rows that they confirm.
+
+    searcher: the names of the client that the list was shown to. Its actions count as those of one client.
+    """
+    grades: dict[tuple[str, int], float] = {}
     for name in [name for name, action in actions.items() if action.row in positions]:
         action = actions.pop(name)
-        record.listed_grades[action.row] += action.grade
-        if action.grade > 0:
-            clicked.add(action.row)
-            record.clicks[action.row * MAX_POSITIONS + positions[action.row]] += 1
+        own = ("" if name[0] in searcher else name[0], action.row)
+        grades[own] = combined_grade(grades[own], action.grade) if own in grades else action.grade
+    clicked = set()
+    for (_, row), grade in grades.items():
+        record.listed_grades[row] += grade
+        if grade > 0:
+            clicked.add(row)
+            record.clicks[row * MAX_POSITIONS + positions[row]] += 1
     if clicked:
         lowest = max(positions[row] for row in clicked)
         record.examined.update(row for row, position in positions.items() if position <= lowest + 1)
@@ -349,11 +329,14 @@ def _own_feedback(query_key: str, record: QueryRecord, vector: Floats) -> Feedba
     if record.is_judged:
         gains = {row: sum(ratings) / len(ratings) for row, ratings in record.ratings.items()}
         return Feedback(query_key, record.text, vector, gains, sessions=sessions, explored=explored)
-    gains = {row: grade for row, grade in record.listed_grades.items() if grade > 0}
-    unlisted = {row: min(MAX_GAIN, grade) for row, grade in record.unlisted_grades.items() if grade > 0}
+    gains = record.confirmed(record.listed_grades)
+    unlisted = {row: min(MAX_GAIN, grade) for row, grade in record.confirmed(record.unlisted_grades).items()}
     if unlisted and not gains:
         return Feedback(query_key, record.text, vector, unlisted, sessions=sessions, explored=explored)
-    shown, clicks = _by_row(record.shown), _by_row(record.clicks)
+    shown = _by_row(record.shown)
+    clicks = {
+        row: places for row, places in _by_row(record.clicks).items() if row in gains or row not in record.ratings
+    }
     examined = frozenset(record.examined)
     return Feedback(query_key, record.text, vector, gains, shown, clicks, examined, sessions, explored=explored)
 

@@ -57,8 +57,8 @@ def impressions(connection: Connection, collection_id: int) -> Iterator[Any]:
     """Yield the impressions of a collection in the order of their ids; `shown` and `request` are JSON text."""
     shown, request = (cast(one, Text).label(one.key) for one in (QUERIES.c.shown, QUERIES.c.request))
     columns = (
-        QUERIES.c.query_id, QUERIES.c.query_key, QUERIES.c.text, QUERIES.c.session_id, QUERIES.c.created_at, shown,
-        request,
+        QUERIES.c.query_id, QUERIES.c.query_key, QUERIES.c.text, QUERIES.c.client_id, QUERIES.c.session_id,
+        QUERIES.c.created_at, shown, request,
     )  # fmt: skip
     wanted = select(*columns).where(QUERIES.c.collection_id == collection_id)
     return _streamed(connection, wanted.order_by(QUERIES.c.query_id))
@@ -71,6 +71,7 @@ class ShownList:
     query_id: str
     query_key: str
     text: str
+    client_id: str | None
     session_id: str | None
     created_at: str
     """The timestamp of its first document."""
@@ -87,7 +88,8 @@ def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownLis
     """
     one = EVENTS.c
     columns = (
-        one.query_id, one.query_key, one.query_text, one.session_id, one.document_id, one.position, one.timestamp,
+        one.query_id, one.query_key, one.query_text, one.client_id, one.session_id, one.document_id, one.position,
+        one.timestamp,
     )  # fmt: skip
     logged = exists().where(QUERIES.c.query_id == EVENTS.c.query_id, QUERIES.c.collection_id == collection_id)
     wanted = select(*columns).where(
@@ -106,7 +108,7 @@ def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownLis
             began = min(began or event.timestamp, event.timestamp)
             positions.setdefault(event.document_id, event.position or max(positions.values(), default=0) + 1)
         shown = orjson.dumps([{"id": id, "position": position} for id, position in positions.items()])
-        yield ShownList(query_id, last.query_key, last.query_text, last.session_id, began, shown)
+        yield ShownList(query_id, last.query_key, last.query_text, last.client_id, last.session_id, began, shown)
 
 
 def query_vectors(connection: Connection, collection_id: int) -> dict[str, Floats]:

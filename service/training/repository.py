@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, or_, select, true
 
 from index.records import KeyKind
 from service.storage.checked_rows import update_row
@@ -45,12 +45,29 @@ def explored_count(connection: Connection, collection_id: int) -> int:
     return connection.execute(wanted).scalar_one()
 
 
-def last_start(connection: Connection, collection_id: int, failed: bool = True) -> str | None:
-    """Return when the last run on feedback of a collection began, or None. failed: whether runs that failed count."""
-    wanted = select(TRAINING_RUNS.c.created_at).where(TRAINING_RUNS.c.collection_id == collection_id, ~ON_DOCUMENTS)
-    if not failed:
-        wanted = wanted.where(TRAINING_RUNS.c.status != "failed")
-    return connection.execute(wanted.order_by(TRAINING_RUNS.c.id.desc()).limit(1)).scalar()
+def last_start(connection: Connection, collection_id: int) -> str | None:
+    """Return when the last run on feedback of a collection began, with any outcome, or None."""
+    return _last_start(connection, collection_id, true())
+
+
+def last_reading(connection: Connection, collection_id: int) -> str | None:
+    """Return when the last run on feedback of a collection began that read the feedback to an end, or None.
+
+    A run that failed or was canceled did not, except where it found too little feedback.
+    """
+    code = TRAINING_RUNS.c.error["code"].as_string()
+    return _last_start(
+        connection,
+        collection_id,
+        or_(TRAINING_RUNS.c.status.not_in(("failed", "canceled")), code == "not_enough_feedback"),
+    )
+
+
+def _last_start(connection: Connection, collection_id: int, condition: ColumnElement[bool]) -> str | None:
+    mine = (TRAINING_RUNS.c.collection_id == collection_id, ~ON_DOCUMENTS, condition)
+    wanted = select(TRAINING_RUNS.c.created_at).where(*mine).order_by(TRAINING_RUNS.c.id.desc())
+    found: str | None = connection.execute(wanted.limit(1)).scalar()
+    return found
 
 
 def queries_with_feedback_since(connection: Connection, collection_id: int, since: str | None) -> int:

@@ -43,8 +43,8 @@ class Standing:
 
     @cached_property
     def new_queries(self) -> int:
-        """The query texts with feedback since the last run that did not fail: a failed run has learned nothing."""
-        since = repository.last_start(self._connection, self._state.id, failed=False)
+        """The query texts with feedback since the last run that read the feedback to an end."""
+        since = repository.last_reading(self._connection, self._state.id)
         return repository.queries_with_feedback_since(self._connection, self._state.id, since)
 
     @property

@@ -41,6 +41,13 @@ def test_searches_without_a_click_are_no_queries_of_an_evaluation(shop: Collecti
     assert evaluated(shop)["queries"] == 1
 
 
+def test_two_spellings_of_a_query_are_one_query_with_all_their_documents(shop: CollectionClient) -> None:
+    text, other = HELD_OUT[:2]
+    found = evaluated(shop, qrels={text: {f"{other}-0": 2, f"{text}-0": 1}, text.upper(): {f"{text}-0": 3}})
+    alone = evaluated(shop, qrels={text: {f"{other}-0": 2, f"{text}-0": 3}})
+    assert (found["queries"], found["models"]) == (1, alone["models"])
+
+
 def test_clicks_are_measured_among_the_documents_that_were_shown(shop: CollectionClient) -> None:
     for text in HELD_OUT:
         for client_id in ("ada", "bob", "carl"):

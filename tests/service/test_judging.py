@@ -55,6 +55,14 @@ def search_by(wood: CollectionClient, query: str, *clients: str | None) -> None:
         wood.search(query, client_id=client_id)
 
 
+def test_feedback_on_a_logged_search_is_by_its_client(wood: CollectionClient) -> None:
+    for n, (of_search, of_event) in enumerate((("ada", None), ("bob", "bob"), (None, "cyd"))):
+        found = wood.search("tree", client_id=of_search, session_id=f"s{n}" if of_search else None)
+        wood.act("oak", query_id=found["query_id"], client_id=of_event)
+    (one,) = listed(wood)
+    assert (one["searches"], one["clients"]) == (3, 3)
+
+
 def test_queries_come_by_clients_times_entropy(wood: CollectionClient) -> None:
     search_by(wood, "tree", "ada", "bob", "cyd")
     search_by(wood, "leaves", *["ada"] * 9)

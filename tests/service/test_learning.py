@@ -132,6 +132,29 @@ def test_a_client_counts_once_per_list_and_document_with_its_best_grade(wood: Co
     assert learned(wood)[QUERY].gains == {order[0]: 5.0}
 
 
+def test_a_document_that_every_rater_rejected_is_not_confirmed_by_clicks(wood: CollectionClient) -> None:
+    query_id, order = searched(wood)
+    for tree in order[:2]:
+        wood.act(tree, query_id=query_id, client_id="ada")
+    wood.judge(QUERY, order[0], 0, rater="bob")
+    assert learned(wood)[QUERY].gains == {order[1]: 1.0}
+    assert learned(wood)[QUERY].clicks == {order[1]: {2: 1}}
+    wood.judge(QUERY, order[1], 0, rater="bob")
+    assert learned(wood) == {}
+    wood.judge(QUERY, order[1], 1, rater="cyd")
+    assert learned(wood)[QUERY].gains == {order[0]: 0.0, order[1]: 0.5}
+
+
+def test_all_names_of_the_client_of_a_list_are_one_client(wood: CollectionClient) -> None:
+    query_id, order = searched(wood, client_id="ada", session_id="s")
+    for names in ({}, {"client_id": "ada"}, {"session_id": "s"}):
+        wood.act(order[0], query_id=query_id, **names)
+    assert learned(wood)[QUERY].gains == {order[0]: 1.0}
+    assert learned(wood)[QUERY].clicks == {order[0]: {1: 1}}
+    wood.act(order[0], query_id=query_id, client_id="bob")
+    assert learned(wood)[QUERY].gains == {order[0]: 2.0}
+
+
 def test_the_later_of_a_click_and_a_thumb_down_of_a_client_counts(wood: CollectionClient) -> None:
     def acted(action: str, client_id: str, second: int) -> dict[str, Any]:
         one = event(order[0], action, query_id=query_id, client_id=client_id)

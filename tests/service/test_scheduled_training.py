@@ -1,5 +1,6 @@
 """Training runs start by the schedule of their collection, and say why; the schedule tells what is missing."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -64,6 +65,16 @@ def cancel(wood: CollectionClient, run_id: str) -> None:
     wood.ended_run(run_id)
 
 
+def end(wood: CollectionClient, run_id: str, status: str = "succeeded", code: str | None = None) -> None:
+    """Let a run end with this status, and with an error with this code."""
+    cancel(wood, run_id)
+    error = None if code is None else json.dumps({"code": code, "detail": ""})
+    with runtime_of(wood.client).database.write() as connection:
+        connection.exec_driver_sql(
+            "UPDATE training_runs SET status = ?, error = ? WHERE id = ?", (status, error, run_id)
+        )
+
+
 # --- The setting ---
 
 
@@ -126,7 +137,7 @@ def test_a_due_run_starts_once_and_says_why(wood: CollectionClient) -> None:
 def test_the_next_run_needs_the_hours_and_the_new_feedback(wood: CollectionClient) -> None:
     judge_queries(wood, range(NEED))
     asked = wood.post("training-runs")
-    cancel(wood, asked["id"])
+    end(wood, asked["id"])
     assert (asked["started_by"], asked["trigger"]) == ("request", None)
     begun = datetime.fromisoformat(asked["created_at"])
     assert start_due(wood, 25) == [wood.get(f"training-runs/{asked['id']}")], "there is no new feedback"
@@ -146,17 +157,25 @@ def test_the_next_run_needs_the_hours_and_the_new_feedback(wood: CollectionClien
     cancel(wood, run["id"])
 
 
-def test_a_failed_run_does_not_use_up_the_feedback(wood: CollectionClient) -> None:
+@pytest.mark.parametrize("status", ["failed", "canceled"])
+def test_a_run_that_did_not_read_the_feedback_to_an_end_does_not_use_it_up(wood: CollectionClient, status: str) -> None:
     judge_queries(wood, range(NEED))
     (run,) = start_due(wood)
-    cancel(wood, run["id"])
+    end(wood, run["id"])
     assert standing(wood)["new_queries"] == 0
-    with runtime_of(wood.client).database.write() as connection:
-        connection.exec_driver_sql("UPDATE training_runs SET status = 'failed' WHERE id = ?", (run["id"],))
+    end(wood, run["id"], status)
     assert standing(wood)["new_queries"] == NEED
-    assert len(start_due(wood, 23)) == 1, "after a failure too, a day passes"
+    assert len(start_due(wood, 23)) == 1, "then too, a day passes"
     again, _ = start_due(wood, 25)
     cancel(wood, again["id"])
+
+
+def test_a_run_that_found_too_little_feedback_waits_for_more(wood: CollectionClient) -> None:
+    judge_queries(wood, range(NEED))
+    (run,) = start_due(wood)
+    end(wood, run["id"], "failed", "not_enough_feedback")
+    assert standing(wood)["new_queries"] == 0
+    assert len(start_due(wood, 25)) == 1
 
 
 def test_query_texts_count_once_and_only_with_feedback_that_training_learns_from(wood: CollectionClient) -> None:

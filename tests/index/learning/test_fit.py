@@ -181,7 +181,8 @@ def test_feedback_without_a_confirmed_document_does_not_count(collection: Genera
 def test_without_queries_on_either_side_of_the_split_there_is_no_fit(collection: Generation, held_out: bool) -> None:
     feedback = [one for one in asked(shifted=True) if (fold_of(one.query_key) < TEST_FOLDS) == held_out]
     assert len(feedback) > 20
-    with pytest.raises(NotEnoughFeedback):
+    missing = "training" if held_out else "held-out"
+    with pytest.raises(NotEnoughFeedback, match=f"^0 {missing} queries with a confirmed document; .* needs 1$"):
         run(collection, feedback)
 
 

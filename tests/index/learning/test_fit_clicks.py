@@ -7,10 +7,17 @@ import numpy as np
 import pytest
 
 from index.generation.generation import Generation
-from index.learning.click_model import BEST_GRADE, ClickModel, estimate_clicks, held_out_qrels, highest_hash
+from index.learning.click_model import (
+    BEST_GRADE,
+    ClickModel,
+    among_shown,
+    estimate_clicks,
+    held_out_qrels,
+    highest_hash,
+)
 from index.learning.examples import Feedback
 from index.learning.fit import Fitted, _interpret, fit
-from index.learning.held_out import among_shown, ranked_rows
+from index.learning.held_out import ranked_rows
 from index.learning.model_selection import ClickInterpretations
 from index.memory.click_worth import ASSUMED_CURVE
 from index.ranking.attention import AttentionHead
@@ -162,7 +169,7 @@ def test_only_shown_documents_of_a_query_with_clicks_are_ranked(collection: Gene
     assert len(everything) == COUNT
     shown = {int(row): {position: 1} for position, row in enumerate(everything[::-7], 1)}
     clicks = replace(judged, shown=shown)
-    (condensed,) = among_shown({clicks.query_key: everything}, [clicks]).values()
+    (condensed,) = among_shown({clicks.query_key: everything}, [clicks], 100).values()
     assert condensed == [row for row in everything if int(row) in shown]
     assert len(condensed) == len(shown)
 

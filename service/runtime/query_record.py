@@ -1,0 +1,54 @@
+"""The feedback of one query text, while a log is read: grades by document row, and counts of showings and clicks."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from index.learning.examples import InContext, Solved
+from index.learning.slates import Slate
+
+MAX_POSITIONS = 1 << 20
+"""More than any position. A row and a position are counted under the key `row * MAX_POSITIONS + position`."""
+
+
+@dataclass
+class QueryRecord:
+    """The feedback of a query text: grades by document row, and the positions of showings and clicks."""
+
+    text: str
+    ratings: dict[int, list[int]] = field(default_factory=dict)
+    """Row -> ratings of the judgments."""
+    listed_grades: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    """Row -> sum of the grades given on known lists."""
+    unlisted_grades: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    """Row -> sum of the grades given without a known list."""
+    shown: Counter[int] = field(default_factory=Counter)
+    """Row and position (`MAX_POSITIONS`) -> number of lists that showed the document there."""
+    clicks: Counter[int] = field(default_factory=Counter)
+    """Row and position (`MAX_POSITIONS`) -> number of clicks on the document there."""
+    examined: set[int] = field(default_factory=set)
+    """Rows shown down to one position below the lowest click of a list."""
+    sessions: list[Solved] = field(default_factory=list)
+    """Lists of searches that a client reported as solved."""
+    contexts: list[InContext] = field(default_factory=list)
+    """The newest lists with a click that were shown in a session after other actions."""
+    explored: list[Slate] = field(default_factory=list)
+    """The newest explored lists, only for a run that learns from them."""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a judgment rates a document above 0."""
+        return any(max(ratings) > 0 for ratings in self.ratings.values())
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether training can learn from the record: it has a confirmed document or a solved session."""
+        return (
+            self.is_judged
+            or bool(self.sessions)
+            or any(map(self.confirmed, (self.listed_grades, self.unlisted_grades)))
+        )
+
+    def confirmed(self, grades: Mapping[int, float]) -> dict[int, float]:
+        """Return the grades above 0, without documents that were judged and never rated above 0."""
+        return {row: grade for row, grade in grades.items() if grade > 0 and max(self.ratings.get(row, (1,))) > 0}
