@@ -14,6 +14,8 @@ LEAST_RATING = 3.0
 """Least mean rating of a document that comes first."""
 CLICKED_RATING = 3.0
 """The exact rating of a document that clicks qualify."""
+LEAST_LIKE = 0.5
+"""Least grade of a click that is a like. A click after which the client came back within seconds has less."""
 LEAST_CLIENTS = 3
 """Least number of clients that like a document, less those that dislike it, for clicks to qualify it."""
 NOISE_RATE = 0.1
@@ -26,8 +28,8 @@ RATING_DIGITS = 6
 class ClickCount:
     """The logged impressions of one query that showed one document.
 
-    clients: the clients that clicked the document in these impressions. clicked: the number of impressions in which
-    they clicked it. shown: the number of impressions.
+    clients: the clients that liked the document in these impressions. clicked: the number of impressions in which
+    they liked it. shown: the number of impressions.
     """
 
     clients: frozenset[str]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, func, select
 
-from index.memory.exact import ClickCount
+from index.memory.exact import LEAST_LIKE, ClickCount
 from service.storage.database import Database
 from service.storage.dialects import newest_first
 from service.storage.tables import DOCUMENTS, EVENTS, QUERIES
@@ -76,14 +76,14 @@ def _showing(connection: Connection, collection_id: int, query_key: str, ids: se
 def _clicking(
     connection: Connection, collection_id: int, showing: Mapping[str, set[str]]
 ) -> dict[str, set[tuple[str, str]]]:
-    """Return document id -> pairs of an impression and a client that confirmed the document in it."""
+    """Return document id -> pairs of an impression and a client that liked the document in it."""
     query_ids = sorted(set().union(*showing.values()))
     wanted = select(EVENTS.c.document_id, EVENTS.c.query_id, EVENTS.c.client_id).where(
         EVENTS.c.collection_id == collection_id,
         EVENTS.c.query_id.in_(query_ids),
         EVENTS.c.document_id.in_(sorted(showing)),
         EVENTS.c.client_id.is_not(None),
-        EVENTS.c.grade > 0,
+        EVENTS.c.grade >= LEAST_LIKE,
     )
     clicking: dict[str, set[tuple[str, str]]] = {}
     for document_id, query_id, client_id in connection.execute(wanted):

@@ -76,6 +76,15 @@ def test_three_clients_bring_a_document_to_the_top_and_two_only_nudge(wood: Coll
     assert wood.ids(QUERY, limit=COUNT)[0] != last
 
 
+def test_clicks_that_clients_came_back_from_at_once_do_not_qualify(wood: CollectionClient) -> None:
+    last = wood.ids(QUERY, limit=COUNT)[-1]
+    for client_id in ("ada", "bob", "carl"):
+        query_id = wood.search(QUERY, limit=COUNT)["query_id"]
+        attributes = {"object": {"object_id": last}, "dwell_time_seconds": 2}
+        wood.act(last, query_id=query_id, client_id=client_id, event_attributes=attributes)
+    assert wood.ids(QUERY, limit=COUNT)[0] != last
+
+
 def test_rare_clicks_are_noise(wood: CollectionClient) -> None:
     last = wood.ids(QUERY, limit=COUNT)[-1]
     clicked(wood, last, "ada", "bob", "carl", searches=12)
