@@ -123,11 +123,12 @@ def _require_gate(connection: Connection, state: CollectionState, wanted: Promot
 
 def roll_back(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
     """Make the previous champion the champion again. Raises Problem 409 without a previous champion."""
-    with runtime.database.read() as connection:
-        version = repository.champion_before(connection, state.id, champion_version(connection, state.id))
-    if version is None:
-        raise Problem(409, "nothing_to_roll_back", "no other model was the champion before the current champion")
-    promote(runtime, state, version, "rollback", rollback=True)
+    with state.lock:  # so that two rollbacks are two steps
+        with runtime.database.read() as connection:
+            version = repository.champion_before(connection, state.id, champion_version(connection, state.id))
+        if version is None:
+            raise Problem(409, "nothing_to_roll_back", "no other model was the champion before the current champion")
+        promote(runtime, state, version, "rollback", rollback=True)
     return show_aliases(runtime, state)
 
 

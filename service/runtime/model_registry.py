@@ -53,10 +53,10 @@ def promote(runtime: Runtime, state: CollectionState, version: int, reason: str,
 
     Raises DamagedFile and EncoderMismatch before anything is changed.
     """
-    require_own_vectors(runtime, state, version)
-    with runtime.database.read() as connection:
-        head = load_version(connection, state.id, state.initial, version)
-    with state.lock:
+    with state.lock:  # also while the head is read: a change of the settings changes the initial one
+        require_own_vectors(runtime, state, version)
+        with runtime.database.read() as connection:
+            head = load_version(connection, state.id, state.initial, version)
         with runtime.database.write() as connection:
             worth = click_worth(connection, state.id, version)
             before = champion_version(connection, state.id)
