@@ -6,7 +6,7 @@ The train split is posted as judgments once. Then, in this process and on one th
 its part from the first example on, so that the other parts can compensate, and the test split is searched without the
 part. Each variant has two figures: `trained` is the fitted head, regardless of the promotion gate; `served` is the
 head that goes live, which is the untrained head if the gate rejects the fit. Differences are to the whole, negative
-where the part helps, with a paired bootstrap over test queries. Vectors come from a cache after the first run
+where the part helps, with a paired t interval over test queries. Vectors come from a cache after the first run
 (benchmarks/vectors.py).
 """
 

@@ -4,7 +4,7 @@
 
 Each seed shuffles the train queries. A point of the curve uses the first n of them: memory and fit see no other
 feedback. The measured head is the served one: the fitted head if the gate promotes it, else the untrained head with
-memory. The difference is to the untrained head without memory, with a paired bootstrap over test queries. A point
+memory. The difference is to the untrained head without memory, with a paired t interval over test queries. A point
 whose interval lies below 0 is a dip. Everything runs in this process, on one thread. Vectors come from a cache after
 the first run (benchmarks/vectors.py).
 """

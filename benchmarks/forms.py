@@ -5,7 +5,7 @@
 The default is the bilinear form with one head and softmax. Each variant changes one of them and keeps the rest:
 evidence, memory, candidates, recipes, seeds. Untrained, every form with softmax ranks as the default does, so a
 difference comes from training. `trained` and `served` mean the same as in benchmarks/ablations.py, and differences are
-to the default, with a paired bootstrap over test queries.
+to the default, with a paired t interval over test queries.
 """
 
 from benchmarks.ablations import UNTRAINED, Variant, run

@@ -1,7 +1,7 @@
 """Summaries and terminal tables of ranking quality, with intervals against ours, and of cost.
 
-Seeds are averaged per query before systems are compared. An interval is a bootstrap over queries. The interval of the
-mean over sets is stratified: queries are drawn within each set, and every set has the same weight.
+Seeds are averaged per query before systems are compared. An interval is of Student's t over queries. That of the mean
+over sets is a stratified bootstrap: queries are drawn within each set, and every set has the same weight.
 """
 
 import json
