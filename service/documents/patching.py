@@ -13,7 +13,8 @@ from index.records import Document as DocumentRecord
 from service.documents import repository
 from service.documents.indexing import Change, make_searchable, write_documents
 from service.documents.schemas import DocumentIn, DocumentPatch
-from service.http.problems import Problem, not_found, pointer
+from service.http.input_errors import input_errors
+from service.http.problems import MAX_ERRORS, Problem, not_found
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
 
@@ -67,12 +68,13 @@ def _merged(before: dict[str, Any], patch: DocumentPatch) -> dict[str, Any]:
         metadata = given["metadata"]
         merged = {} if metadata is None else before["metadata"] | metadata
         given["metadata"] = {name: value for name, value in merged.items() if value is not None}
+    changed = before | given
     try:
-        return DocumentIn.model_validate(before | given).model_dump()
+        return DocumentIn.model_validate(changed).model_dump()
     except ValidationError as error:
-        errors = [{"pointer": pointer(fault["loc"]), "detail": fault["msg"]} for fault in error.errors()[:20]]
+        errors = input_errors(error.errors(), changed)
         detail = "the document is not valid with this change"
-        raise Problem(422, "invalid_document", detail, errors) from error
+        raise Problem(422, "invalid_document", detail, errors[:MAX_ERRORS]) from error
 
 
 def _written_with_stored_vectors(

@@ -4,6 +4,7 @@ import codecs
 import csv
 import io
 import re
+from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 import orjson
@@ -23,10 +24,36 @@ from service.documents.reading import (
 
 SNIFFED_BYTES = 65_536
 DELIMITERS = ",;\t|"
+UNCLOSED = "a quote is not closed"
 
 
 class UnusableTable(ValueError):
     """A table whose header is not usable, so that no row can be read."""
+
+
+class _Rows:
+    """The rows of CSV, with the 1-based line on which the next row begins.
+
+    is_unclosed: whether the last row ended with the file and not with a line. Only an unclosed quote has this effect,
+    because a cell in quotes may contain the ends of lines.
+    """
+
+    def __init__(self, lines: Iterable[str], delimiter: str) -> None:
+        self.is_unclosed = False
+        self._lines = iter(lines)
+        self._rows = csv.reader(self._until_end(), delimiter=delimiter)
+
+    @property
+    def next_line(self) -> int:
+        return self._rows.line_num + 1
+
+    def next(self) -> list[str] | None:
+        """Return the next row, None at the end. Raises csv.Error."""
+        return next(self._rows, None)
+
+    def _until_end(self) -> Iterable[str]:
+        yield from self._lines
+        self.is_unclosed = True
 
 
 def read_records(stream: BinaryIO, kind: RecordFormat, strict_header: bool = False) -> Found:
@@ -52,24 +79,31 @@ def read_table(stream: BinaryIO, strict_header: bool = False) -> Found:
     encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
     errors = "replace" if encoding == "utf-16" else "surrogateescape"
     lines = io.TextIOWrapper(Joined(head, stream).buffered(), encoding, errors, newline="")
-    rows = csv.reader(lines, delimiter=delimiter_of(head.decode(encoding, errors="replace")))
-    header = next(rows, [])
+    rows = _Rows(lines, delimiter_of(head.decode(encoding, errors="replace")))
+    try:
+        header = rows.next() or []
+    except csv.Error as error:
+        raise UnusableTable(f"the header is not usable: a cell {TOO_LARGE}") from error
+    if rows.is_unclosed and header:
+        raise UnusableTable(f"the header is not usable: {UNCLOSED}")
     columns = parse_header(header, strict_header) if header else []
-    return _rows(rows, columns, rows.line_num + 1)
+    return _records(rows, columns)
 
 
-def _rows(rows: Any, columns: list[tuple[str, str]], number: int) -> Found:
+def _records(rows: _Rows, columns: list[tuple[str, str]]) -> Found:
     while True:
+        number = rows.next_line
         try:
-            row = next(rows)
-        except StopIteration:
-            return
+            row = rows.next()
         except csv.Error:
             yield Fault(number, "document_too_large", f"a cell {TOO_LARGE}")
-        else:
-            if row:
-                yield table_record(number, columns, row)
-        number = rows.line_num + 1
+            continue
+        if row is None:
+            return
+        if rows.is_unclosed:
+            yield Fault(number, "invalid_csv", UNCLOSED, content=row)
+        elif row:
+            yield table_record(number, columns, row)
 
 
 def delimiter_of(head: str) -> str:

@@ -20,7 +20,8 @@ DirectAnswer = Callable[[Scope, Asked, bytes], Awaitable[Response | None]]
 class DirectAnswers:
     """ASGI middleware around the application, inside all others.
 
-    answers: name of an operation -> its answer. A body of more than INLINE_BYTES goes to the application.
+    answers: name of an operation -> its answer. A body of more than INLINE_BYTES goes to the application, and so does
+    a request with a query string.
     """
 
     def __init__(self, app: ASGIApp, answers: Mapping[str, DirectAnswer]) -> None:
@@ -30,7 +31,7 @@ class DirectAnswers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked: Asked | None = scope.get(ASKED)
         direct = None if asked is None else self._answers.get(asked.operation)
-        if asked is None or direct is None:
+        if asked is None or direct is None or scope.get("query_string"):
             await self.app(scope, receive, send)
             return
         messages = [] if scope["method"] == "GET" else await _short_body(receive)

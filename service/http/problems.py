@@ -14,10 +14,11 @@ from fastapi.responses import Response
 from fastapi.routing import iter_route_contexts
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
-from starlette.routing import compile_path
 
 from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFeedback
 from index.storage.full_disk import NotSynced, is_full
+from service.http.declared_routes import whole_path
+from service.http.input_errors import input_errors
 from service.http.json_bounds import TooComplex
 from service.storage.database import DatabaseOwned, DatabaseUnreachable
 
@@ -27,6 +28,8 @@ UNDONE = "this request was undone; it is stored after all if the service is kill
 """What a failed sync leaves (`index.storage.full_disk.NotSynced`)."""
 """The code of the problems of a full disk."""
 
+MAX_ERRORS = 20
+"""Errors that a problem names."""
 TITLES = {
     400: "Bad request",
     401: "Unauthorized",
@@ -90,6 +93,12 @@ class Problem(Exception):
 def not_found(kind: str) -> Problem:
     """Return the problem 404 of a missing object. The kind `collection` has the code `collection_not_found`."""
     return Problem(404, f"{kind}_not_found", f"there is no such {kind.replace('_', ' ')}")
+
+
+def invalid_request(errors: Sequence[dict[str, Any]]) -> Problem:
+    """Return the problem of a request of which these parts are not as documented; it names the first of them."""
+    detail = f"{len(errors)} part(s) of the request are not as documented"
+    return Problem(422, "invalid_request", detail, errors[:MAX_ERRORS])
 
 
 def problem_of(error: Exception) -> Problem:
@@ -165,14 +174,9 @@ def allowed_methods(request: Request) -> list[str]:
     """
     path = request.scope["path"]
     routes = [(route.path or "", route.methods or ()) for route in iter_route_contexts(request.app.routes)]
-    found = [(route.count("{"), methods) for route, methods in routes if compile_path(route)[0].match(path)]
+    found = [(route.count("{"), methods) for route, methods in routes if whole_path(route).match(path)]
     least = min((parameters for parameters, _ in found), default=0)
     return sorted({method for parameters, methods in found if parameters == least for method in methods})
-
-
-def pointer(location: Sequence[str | int]) -> str:
-    """Return the JSON pointer (RFC 6901) of a position in the input."""
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in location)
 
 
 def _validation_problem(error: RequestValidationError) -> Problem:
@@ -180,5 +184,7 @@ def _validation_problem(error: RequestValidationError) -> Problem:
     if any(one["type"] == "json_invalid" for one in found):
         detail = "the body is not valid JSON (NaN, Infinity and lone surrogates are not valid)"
         return Problem(400, "invalid_json", detail)
-    errors = [{"pointer": pointer(one["loc"][1:]), "detail": one["msg"]} for one in found[:20]]
-    return Problem(422, "invalid_request", f"{len(found)} part(s) of the request are not as documented", errors)
+    of_body = [one | {"loc": one["loc"][1:]} for one in found if one["loc"][0] == "body"]
+    others = [one | {"loc": one["loc"][1:]} for one in found if one["loc"][0] != "body"]
+    names = {name: None for one in others for name in one["loc"][:1]}
+    return invalid_request(input_errors(others, names) + input_errors(of_body, error.body))

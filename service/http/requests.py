@@ -8,11 +8,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from starlette.concurrency import run_in_threadpool
 
 from service.http.json_bounds import parse
+from service.http.query_parameters import declared_parameters, require_declared
 from service.http.wording import field_name, in_words
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
-STREAMED = ("/documents/import", "/v1/import")
-"""The ends of the paths whose bodies have no limit."""
 SENT_TYPE = "softseek.content_type"
 """The key of an ASGI scope that has the Content-Type that the client sent."""
 INLINE_BYTES = 64 * 1024
@@ -49,12 +48,20 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route that ignores Content-Type and reads the body as JSON: `curl -d` always sends the type of a form."""
+    """A route that ignores Content-Type and reads the body as JSON: `curl -d` always sends the type of a form.
+
+    It refuses query parameters that it does not declare. A route that describes its parameters in `openapi_extra` reads
+    the query string itself.
+    """
 
     def get_route_handler(self) -> Any:
         handler = super().get_route_handler()
+        reads_itself = "parameters" in (self.openapi_extra or {})
+        declared = declared_parameters(self.dependant)
 
         async def handle(request: Request) -> Any:
+            if request.scope["query_string"] and not reads_itself:
+                require_declared(request.query_params, declared)
             headers = [(name, value) for name, value in request.scope["headers"] if name != b"content-type"]
             scope = {**request.scope, "headers": [*headers, (b"content-type", b"application/json")]}
             scope[SENT_TYPE] = request.headers.get("content-type", "")

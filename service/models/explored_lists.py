@@ -126,7 +126,9 @@ def _explored_list(
         return None
     kept = np.asarray([bool(hit.get("pinned") or hit.get("exact_rating")) for hit in shown])
     request = impression.request
-    count = max(request["candidates"], request["limit"] + 1)
+    count = request["candidates"]
+    if count < request["limit"]:  # releases before logged what was asked for, and had more
+        count = request["limit"] + 1
     return ExploredList(
         search=(impression.query_key, request["mode"], count, tuple(sorted(documents[kept].tolist()))),
         text=impression.text,

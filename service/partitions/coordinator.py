@@ -34,6 +34,7 @@ from service.search.actions import (
     VECTORS_PENDING,
     body_of,
     candidate_count,
+    has_next_page,
     reading_options,
     reads_vector,
     without_leaks,
@@ -66,12 +67,18 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A ranked search, with what it selected besides, and the partitions that it asked."""
+    """A ranked search, with what it selected besides, and the partitions that it asked. query: with its context."""
 
     prepared: Prepared
+    query: Query
     parts: SearchedParts
     ranking: Ranking
     chosen: Selection
+
+    def ranks_of(self, query: Query) -> Ints:
+        """Return the ranks of the hits of the search with another query."""
+        ranking = rank(PartedDocuments(self.parts), self.prepared.serving.head, query, self.chosen.required)
+        return self.chosen.among(ranking).ranks(ranking)
 
 
 class Coordinator:
@@ -146,7 +153,7 @@ class Coordinator:
         else:
             ranking = rank(PartedDocuments(parts), head, query, chosen.required)
         stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
-        return Ranked(prepared, parts, ranking, chosen.among(ranking))
+        return Ranked(prepared, query, parts, ranking, chosen.among(ranking))
 
     def _prepared(
         self,
@@ -203,7 +210,7 @@ class Coordinator:
             ranking=ranking,
             page=ranks[request.offset : end],
             best=best,
-            has_more=len(ranks) > end,
+            has_more=len(ranks) > end if everything else has_next_page(request, ranked.query, ranks, ranked.ranks_of),
             parsed=prepared.search.parsed,
             corrections=() if prepared.reading is None else prepared.reading.corrections,
             everything=everything,

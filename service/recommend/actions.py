@@ -20,7 +20,7 @@ from service.recommend.schemas import RecommendIn
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection, Serving
 from service.search import repository
-from service.search.actions import VECTORS_PENDING
+from service.search.actions import VECTORS_PENDING, stepped
 from service.search.hits import stored_hit, with_fields
 from service.search.named_documents import stored_doc_indices
 from service.search.restriction import allowed_documents
@@ -28,7 +28,7 @@ from service.search.stopwatch import Stopwatch
 from service.storage.database import new_id
 
 CANDIDATES = 200
-"""Least number of candidates; more if the page needs more."""
+"""Least number of candidates; 4, 16 or 64 times as many if the page needs more."""
 WHOLE = ParsedQuery("*")
 """The query that restricts nothing."""
 
@@ -101,7 +101,8 @@ def _answer(
     allowed = allowed_documents(runtime, state, generation, request.filter, WHOLE, forced)
     stopwatch.lap("filter")
     window = request.offset + request.limit
-    found = recommend(generation, serving.head, taste, max(CANDIDATES, window + 1), allowed)
+    count = stepped(CANDIDATES, window + 1)  # one more than the page needs tells whether there is a next one
+    found = recommend(generation, serving.head, taste, count, allowed)
     stopwatch.lap("attend")
     ids = {doc_index: id for id, doc_index in doc_index_of.items()}
     recommended = Recommended(generation, serving, taste, ids, found)

@@ -4,6 +4,7 @@ A search for `*`, or for operators alone, has no words: it returns all documents
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from index.generation.generation import Generation
 from index.ranking.retrieval import UNFINISHED_CANDIDATES, Mode, Query, with_vectors
 from index.ranking.search import browse, pooled_value, search
-from index.records import Mask
+from index.records import Ints, Mask
 from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
@@ -35,6 +36,10 @@ from service.storage.database import new_id
 EVERYTHING = "*"
 UNANSWERED = 0.5
 """The null weight from which a calibrated model says that no document answers the query."""
+FIRST_HITS = 10
+"""While the last word is unfinished, pages within the first hits have fewer candidates by default."""
+STEP = 4
+"""Pages beyond the candidates have this many times as many."""
 VECTORS_PENDING = "vectors_pending"
 """Some documents are searchable by words only, because their vectors are still being made."""
 
@@ -115,6 +120,10 @@ def _find(
     if exploration is not None:
         ranks = ranks[exploration.order]
     end = request.offset + request.limit
+
+    def ranks_of(query: Query) -> Ints:
+        return selected.ranks(search(generation, serving.head, query, selected.required(pins)), pins)
+
     return Searched(
         generation=generation,
         serving=serving,
@@ -122,7 +131,7 @@ def _find(
         ranking=ranking,
         page=ranks[request.offset : end],
         best=best,
-        has_more=len(ranks) > end,
+        has_more=len(ranks) > end if everything else has_next_page(request, query, ranks, ranks_of),
         parsed=parsed,
         corrections=() if reading is None else reading.corrections,
         everything=everything,
@@ -163,10 +172,34 @@ def _query(
 
 
 def candidate_count(request: SearchIn, reading: Reading | None = None) -> int:
-    """Return the number of candidates by keys and by words: by default fewer while the last word is being typed."""
-    by_default = "candidates" not in request.model_fields_set
-    is_typed = by_default and reading is not None and reading.unfinished
-    return max(UNFINISHED_CANDIDATES if is_typed else request.candidates, request.offset + request.limit + 1)
+    """Return the number of candidates by keys and by words: by default fewer while the last word is being typed.
+
+    All pages within the candidates have the same. Pages beyond them have the least of 4, 16, 64 ... times as many that
+    suffices.
+    """
+    end = request.offset + request.limit
+    is_default = "candidates" not in request.model_fields_set
+    if is_default and end <= FIRST_HITS and reading is not None and reading.unfinished:
+        return UNFINISHED_CANDIDATES
+    return stepped(request.candidates, end)
+
+
+def stepped(candidates: int, end: int) -> int:
+    """Return the least of 1, 4, 16 ... times as many candidates that is `end` at least; at most MAX_WINDOW."""
+    while candidates < end:
+        candidates *= STEP
+    return min(candidates, MAX_WINDOW)
+
+
+def has_next_page(request: SearchIn, query: Query, ranks: Ints, ranks_of: Callable[[Query], Ints]) -> bool:
+    """Return whether there are hits after the page. ranks (n,): of all hits; ranks_of: query -> the ranks of its hits.
+
+    Where the page ends with the last candidate, a search for one more candidate tells.
+    """
+    end = request.offset + request.limit
+    if request.sort or not len(ranks) == end == query.count:
+        return len(ranks) > end
+    return len(ranks_of(replace(query, count=end + 1))) > end
 
 
 def reads_vector(state: ServedCollection, request: SearchIn) -> bool:

@@ -6,6 +6,7 @@ row. Rows that a generation does not have are ignored.
 
 import threading
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -140,13 +141,26 @@ def sort_key(value: Scalar) -> tuple[int, Any, str]:
 def facet(values: Iterable[tuple[Scalar, int]], most: int) -> dict[str, Any]:
     """Return a facet: the counts of the most frequent values; of numbers also the least, the largest and the mean."""
     counted = list(values)
-    shown = {label(value): count for value, count in counted[:most]}
+    shown = dict(_by_label(counted, most))
     numbers = [(value, n) for value, n in counted if isinstance(value, int | float) and not isinstance(value, bool)]
     if not numbers:
         return {"values": shown}
     total = sum(count for _, count in numbers)
     mean = sum(value * count for value, count in numbers) / total
     return {"min": min(numbers)[0], "max": max(numbers)[0], "mean": mean, "values": shown}
+
+
+def _by_label(counted: Sequence[tuple[Scalar, int]], most: int) -> list[tuple[str, int]]:
+    """Return the largest counts of labels, the most frequent first, then by text; those of 2020 and "2020" are one.
+
+    counted: in this order. Only texts have labels that other values have too.
+    """
+    if len({isinstance(value, str) for value, _ in counted}) < 2:
+        return [(label(value), count) for value, count in counted[:most]]
+    counts: Counter[str] = Counter()
+    for value, count in counted:
+        counts[label(value)] += count
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:most]
 
 
 def label(value: Scalar) -> str:

@@ -5,7 +5,9 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.datastructures import QueryParams
 
-from service.http.problems import Problem, pointer
+from service.http.input_errors import input_errors, pointer
+from service.http.problems import invalid_request
+from service.http.query_parameters import MORE_THAN_ONCE
 from service.search.schemas import SearchIn
 
 LISTS = {"facets", "sort", "fields", "predict", "context"}
@@ -33,14 +35,14 @@ def search_of(parameters: QueryParams) -> SearchIn:
     body: dict[str, Any] = {"log": False}
     for name, text in parameters.multi_items():
         if name in body and name != "log" and name not in LISTS:
-            raise _invalid([{"pointer": f"/{name}", "detail": "the parameter occurs more than once"}])
+            raise invalid_request([{"pointer": pointer([name]), "detail": MORE_THAN_ONCE}])
         value = _value(name, text)
         body[name] = body[name] + value if name in body and name in LISTS else value
     try:
         return SearchIn.model_validate(body)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
-        raise _invalid([{"pointer": pointer(one["loc"]), "detail": one["msg"]} for one in found[:20]]) from error
+        raise invalid_request(input_errors(found, body)) from error
 
 
 def _value(name: str, text: str) -> Any:
@@ -55,7 +57,3 @@ def _value(name: str, text: str) -> Any:
         return float(text) if name in NUMBERS else text
     except ValueError:
         return text
-
-
-def _invalid(errors: list[dict[str, Any]]) -> Problem:
-    return Problem(422, "invalid_request", f"{len(errors)} part(s) of the request are not as documented", errors)

@@ -32,7 +32,7 @@ def require_filterable(state: ServedCollection, request: SearchIn) -> None:
         for index, field in enumerate(fields):
             if field not in state.settings.filterable:
                 known = ", ".join(state.settings.filterable) or "none"
-                detail = f"the field {field!r} is not filterable; filterable fields: {known}"
+                detail = f"this field is not filterable; filterable fields: {known}"
                 pointer = f"/{parameter}" if parameter == "distinct" else f"/{parameter}/{index}"
                 raise Problem(422, "field_not_filterable", detail, [{"pointer": pointer, "detail": detail}])
 

@@ -26,6 +26,8 @@ SEARCHES: list[dict[str, Any]] = [
     {"q": "beech", "fields": ["title", "n"], "min_logit": 2.0},
     {"q": "beech", "max_null_weight": 0.0},
     {"q": "old oak", "limit": 3, "offset": 9, "candidates": 2000},
+    {"q": "old oak", "limit": 3, "offset": 9, "candidates": 4},
+    {"q": "old oak", "limit": 5, "candidates": 5, "mode": "words"},
     {"q": "garden", "context": ["tree-03", "tree-04", "unknown"]},
     {"q": "a very old oak", "explain": "matrix", "limit": 12},
     {"q": "grean ash", "explain": "matrix", "limit": 4, "offset": 2},

@@ -112,8 +112,69 @@ def test_a_cell_over_the_limit_is_a_fault_of_its_own_row(monkeypatch: pytest.Mon
     assert [one.code if isinstance(one, Fault) else one.number for one in found] == ["document_too_large", 3]
 
 
+@pytest.mark.parametrize("rest", ["q2,b\nq3,c\n", "", "q2,b", '""', '\n"" \n\n'])
+def test_a_quote_that_is_not_closed_is_a_fault_where_its_row_begins(rest: str) -> None:
+    unclosed = Fault(4, "invalid_csv", "a quote is not closed")
+    assert table(f'id,text\nq0,"a\nb"\nq1,"{rest}') == [Record(2, {"id": "q0", "text": "a\nb"}), unclosed]
+
+
+def test_a_header_with_a_quote_that_is_not_closed_is_not_usable(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnusableTable, match="a quote is not closed"):
+        table('id,"text\nq1,a\n')
+    monkeypatch.setattr("service.documents.tables.MAX_RECORD_BYTES", 100)
+    with pytest.raises(UnusableTable, match="a cell has more than"):
+        table(f'id,"text\nq1,{"a" * 200}\n')
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
+def test_other_quotes_are_read_as_before(end: str) -> None:
+    assert table(f'id,text\nq1,"a"b\nq2,a"b\nq3,"a ""b""\nc"{end}') == [
+        Record(2, {"id": "q1", "text": "ab"}),
+        Record(3, {"id": "q2", "text": 'a"b'}),
+        Record(4, {"id": "q3", "text": 'a "b"\nc'}),
+    ]
+
+
 def test_every_format_is_read_from_a_stream() -> None:
     for kind, content in zip(RecordFormat, ['{"a":"1"}', '[{"a":"1"}]', "a\n1\n", "a\n1\n"], strict=True):
         (found,) = read_records(io.BytesIO(content.encode()), kind)
         assert isinstance(found, Record)
         assert found.value == {"a": "1"}
+
+
+class CountedLines(io.BufferedReader):
+    """A stream that counts the lines that are read one by one."""
+
+    count = 0
+
+    def readline(self, size: int | None = -1) -> bytes:
+        self.count += 1
+        return super().readline(size)
+
+
+@pytest.mark.parametrize("blank", [b"\n", b"\r\n", b" \t\n"])
+def test_blank_lines_are_counted_and_not_read_one_by_one(blank: bytes) -> None:
+    content = blank * 100_000 + b'{"id": 1}\n' + blank * 3 + b"   " + b'{"id": 2}' + blank * 100_000 + b"[]"
+    stream = CountedLines(io.BytesIO(content))
+    found = [(one.number, type(one)) for one in reading.read_lines(stream)]
+    assert found == [(100_001, Record), (100_005, Record), (200_005, Fault)]
+    assert stream.count < 1000
+
+
+class Ended(Exception):
+    """The end of reading."""
+
+
+@pytest.mark.parametrize("kind", list(RecordFormat))
+def test_reading_ends_where_its_check_fails(kind: RecordFormat) -> None:
+    asked = 0
+
+    def check() -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 20:
+            raise Ended
+
+    watched = io.BufferedReader(reading.Watched(io.BytesIO(b"[\n" + b" \n" * 1_000_000), check))
+    with pytest.raises(Ended):
+        list(read_records(watched, kind))

@@ -175,6 +175,13 @@ def test_clicks_and_ratings_of_a_table_are_taken(softseek: Softseek, tmp_path: P
     ]
 
 
+def test_a_quote_of_a_table_of_clicks_that_is_not_closed_is_reported(softseek: Softseek, tmp_path: Path) -> None:
+    path = written(tmp_path / "clicks.csv", 'query,document,clicks\nhumps,yak,1\n"striped,zebra,3\nhumps,camel,1\n')
+    code, outcome = softseek("events", "import", path)
+    assert (code, outcome["accepted"]) == (3, 1)
+    assert [(one["line"], one["detail"]) for one in outcome["rejected"]] == [(3, "a quote is not closed")]
+
+
 def test_a_row_of_many_clicks_is_cut_and_noted(softseek: Softseek, tmp_path: Path) -> None:
     path = written(tmp_path / "clicks.tsv", "user_query\tdoc_id\tclicks\nstriped\tzebra\t5000\nstriped\tyak\tmany\n")
     code, outcome = softseek("events", "import", path)

@@ -145,6 +145,16 @@ def test_nothing_is_deleted_when_a_part_of_the_source_was_not_read(softseek: Sof
     assert ids(softseek, "words") == {"a.md", "b.md"}
 
 
+def test_nothing_is_deleted_when_a_quote_of_a_table_is_not_closed(softseek: Softseek, tmp_path: Path) -> None:
+    written(tmp_path / "table.csv", "id,text\nq1,words\nq2,words\nq3,words\n")
+    assert softseek("ingest", tmp_path / "table.csv")[0] == 0
+    written(tmp_path / "table.csv", 'id,text\nq1,words\nq2,"words\nq3,words\n')
+    code, outcome, _ = softseek("ingest", tmp_path / "table.csv", "--delete-missing")
+    assert (code, outcome["deleted"], outcome["failed"]) == (3, None, 1)
+    assert (outcome["errors"][0]["line"], outcome["errors"][0]["code"]) == (3, "invalid_csv")
+    assert ids(softseek, "words") == {"q1", "q2", "q3"}
+
+
 def test_a_folder_without_the_wanted_files_is_refused(softseek: Softseek, tmp_path: Path) -> None:
     written(tmp_path / "docs" / "a.md", "words")
     for flags, said in ((["--format", "beir"], "no corpus.jsonl"), (["--glob", "*.txt"], "no file that matches")):

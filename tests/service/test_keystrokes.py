@@ -90,6 +90,7 @@ def test_the_log_has_the_number_of_candidates(many: CollectionClient) -> None:
     assert logged("number so") == 50
     assert logged("number soap") == 200
     assert logged("number so", candidates=70) == 70
+    assert logged("number soap", candidates=70, limit=71) == 280
 
 
 def test_words_alone_encode_nothing_but_for_what_needs_a_vector(
@@ -162,8 +163,10 @@ def test_an_unfinished_word_has_fewer_candidates_by_default(
     assert candidates("number so", candidates=200) > 200
     assert candidates("number soap") > 200, "a known word"
     assert candidates("number so ") > 200, "a finished word"
-    assert candidates("s", limit=90) == 91, "as many as the page needs"
-    assert candidates("s", limit=90, offset=10) == 101
+    assert candidates("s", limit=9, offset=1) == 50
+    assert candidates("s", limit=11) == candidates("s", limit=5, offset=6) == 200, "beyond the first ten hits"
+    assert candidates("s", limit=90, offset=110) == 200
+    assert candidates("s", limit=201) == candidates("s", limit=10, offset=300) == 400, "all, of at most 800"
 
 
 def test_the_cache_of_queries_holds_each_text_once(shop: CollectionClient) -> None:

@@ -231,3 +231,16 @@ def test_a_damaged_value_is_found_and_the_index_is_rebuilt(tmp_path: Path, capfd
     with opened(data) as client:
         assert recommended(CollectionClient(client), "pie-1")["hits"] == before
     assert "index_rebuilt" in capfd.readouterr().err
+
+
+def test_pages_beyond_the_candidates_are_of_one_ranking(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        shop = create(client, "shop")
+        shop.add(
+            *({"id": str(at), "text": f"a soap {at % 7} with salt {at % 13} and sand {at % 29}"} for at in range(320))
+        )
+        pages = [ids(recommended(shop, "0", offset=offset, limit=10)) for offset in range(200, 310, 10)]
+        whole = ids(recommended(shop, "0", offset=200, limit=110))
+        assert [one for page in pages for one in page] == whole
+        assert recommended(shop, "0", offset=300, limit=10)["page"]["has_more"]
+        assert not recommended(shop, "0", offset=309, limit=10)["page"]["has_more"]

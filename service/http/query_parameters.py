@@ -1,0 +1,44 @@
+"""Refuses query strings with parameters that a route does not declare, or with a parameter more than once."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args, get_origin
+
+from fastapi.dependencies.models import Dependant
+from pydantic import BaseModel
+from starlette.datastructures import QueryParams
+
+from service.http.input_errors import pointer
+from service.http.problems import invalid_request
+
+UNKNOWN = "the parameter is not known"
+MORE_THAN_ONCE = "the parameter occurs more than once"
+
+
+def declared_parameters(dependant: Dependant) -> dict[str, bool]:
+    """Return the query parameters of a route and its dependencies: name -> whether it is a list."""
+    return {name: _is_list(annotation) for name, annotation in _annotated(dependant)}
+
+
+def require_declared(given: QueryParams, declared: Mapping[str, bool]) -> None:
+    """Raise Problem 422 for unknown parameters, and for those that occur more than once and are no lists."""
+    names = [name for name, _ in given.multi_items()]
+    wrong = {name: UNKNOWN for name in names if name not in declared}
+    wrong |= {name: MORE_THAN_ONCE for name, is_list in declared.items() if not is_list and names.count(name) > 1}
+    if wrong:
+        raise invalid_request([{"pointer": pointer([name]), "detail": detail} for name, detail in wrong.items()])
+
+
+def _annotated(dependant: Dependant) -> Iterator[tuple[str, Any]]:
+    """Yield name and annotation of each query parameter; a model stands for its fields."""
+    for parameter in dependant.query_params:
+        annotation = parameter.field_info.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            yield from ((one.alias or name, one.annotation) for name, one in annotation.model_fields.items())
+        else:
+            yield parameter.alias, annotation
+    for inner in dependant.dependencies:
+        yield from _annotated(inner)
+
+
+def _is_list(annotation: Any) -> bool:
+    return get_origin(annotation) is list or any(map(_is_list, get_args(annotation)))

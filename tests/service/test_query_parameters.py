@@ -1,0 +1,60 @@
+"""Every route of the API refuses query parameters that it does not have, and those that are given twice."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.http.query_parameters import MORE_THAN_ONCE, UNKNOWN
+from tests.service.client import DEFAULT, SECRET, CollectionClient, good, opened, problem
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("query") / "data") as client:
+        CollectionClient(client).add({"id": "oak", "text": "a tree with acorns"}, {"id": "elm", "text": "a tree"})
+        yield client
+
+
+def refused(client: TestClient, method: str, path: str, **more: Any) -> list[dict[str, str]]:
+    """Return the errors of a request that is not as documented."""
+    errors: list[dict[str, str]] = problem(client.request(method, path, **more), 422, "invalid_request")["errors"]
+    return errors
+
+
+def test_no_operation_ignores_an_unknown_parameter(client: TestClient) -> None:
+    paths = good(client.get("/openapi.json"))["paths"]
+    operations = [(path, method) for path, of in paths.items() if path.startswith("/v1/") for method in of]
+    assert len(operations) > 50
+    for path, method in operations:
+        address = path.replace("{collection}", "default").replace("{", "").replace("}", "")
+        errors = refused(client, method, f"{address}?q=tree&colour={SECRET}" if "search" in path else f"{address}?x=1")
+        assert [one["pointer"] for one in errors if one["pointer"] in ("/colour", "/x")], (method, path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "pointers"),
+    [
+        ("GET", f"{DEFAULT}/documents?offset=5&limit=2", {"/offset": UNKNOWN}),
+        ("GET", f"{DEFAULT}/documents?limit=5&limit=2&a/b=", {"/limit": MORE_THAN_ONCE, "/a~1b": UNKNOWN}),
+        ("GET", f"{DEFAULT}/models/compare?a=1&b=2&c=3", {"/c": UNKNOWN}),
+        ("POST", f"{DEFAULT}/documents/import?mapping=strict&mapping=lenient", {"/mapping": MORE_THAN_ONCE}),
+    ],
+)
+def test_the_problem_names_the_parameter(client: TestClient, method: str, path: str, pointers: dict[str, str]) -> None:
+    assert {one["pointer"]: one["detail"] for one in refused(client, method, path)} == pointers
+
+
+def test_frequent_requests_are_no_exception(client: TestClient) -> None:
+    assert refused(client, "POST", f"{DEFAULT}/search?limit=1", json={"q": "tree"})[0]["pointer"] == "/limit"
+    assert refused(client, "POST", f"{DEFAULT}/events?a=1", json=[])[0]["pointer"] == "/a"
+    assert refused(client, "GET", f"{DEFAULT}/search?q=a&q=b")[0]["detail"] == MORE_THAN_ONCE
+
+
+def test_declared_parameters_pages_and_checks_of_health_are_answered(client: TestClient) -> None:
+    page = good(client.get(f"{DEFAULT}/documents?limit=1&cursor="))
+    assert len(page["documents"]) == 1
+    assert client.post(f"{DEFAULT}/documents/import?id_field=a&mapping=lenient", content=b"").status_code == 202
+    for path in ("/?q=tree&theme=dark", "/livez?verbose=1", "/readyz?x=1", "/static/search.js?v=2"):
+        assert client.get(path).status_code == 200, path
