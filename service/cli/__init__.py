@@ -33,6 +33,7 @@ from service.cli import (
     rules,
     show,
     snapshots,
+    synonyms,
     training,
 )
 from service.cli.credentials import take_keys
@@ -58,6 +59,7 @@ app.add_typer(documents.documents, name="documents")
 app.add_typer(feedback.events, name="events")
 app.add_typer(feedback.judgments, name="judgments")
 app.add_typer(rules.rules, name="rules")
+app.add_typer(synonyms.synonyms, name="synonyms")
 app.command()(judging.judge)
 app.command()(training.train)
 app.command("training-runs")(training.training_runs)

@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.cli import show
 from service.cli.connection import collection_path, connect
-from service.cli.failures import USAGE, Failure
+from service.cli.failures import USAGE, Failure, Refused
 from service.cli.following import follow
 from service.cli.options import DataOption, JsonOption, UrlOption, comma_separated
+
+if TYPE_CHECKING:
+    from service.cli.client import Service
 
 collections = typer.Typer(help="Sets of documents with their own settings, feedback and models.", no_args_is_help=True)
 
@@ -90,6 +93,18 @@ def set_collection(
             help="Make a model from the documents by itself, while no labelled model serves.",
         ),
     ] = None,
+    stop_words: Annotated[
+        str | None, typer.Option(help="Words that are left out of queries: the,of; an empty text for none.")
+    ] = None,
+    typos: Annotated[
+        bool | None, typer.Option("--typos/--no-typos", help="Correct unknown words of queries, or not.")
+    ] = None,
+    typos_one_edit: Annotated[
+        int | None, typer.Option(min=2, max=64, help="Letters of the shortest word that is corrected by one edit.")
+    ] = None,
+    typos_two_edits: Annotated[
+        int | None, typer.Option(min=2, max=64, help="Letters of the shortest word that is corrected by two edits.")
+    ] = None,
     form: Annotated[Form | None, typer.Option(help="Form of attention.")] = None,
     heads: Annotated[int | None, typer.Option(min=1, max=8, help="Number of attention heads.")] = None,
     normaliser: Annotated[Normaliser | None, typer.Option(help="Normaliser of attention.")] = None,
@@ -117,10 +132,13 @@ def set_collection(
     body |= number_or_null("MiB", memory_max_mb=memory_max_mb)
     body |= schedule(train_every_hours, train_min_new_queries)
     body |= {} if train_from_documents is None else {"train_from_documents": train_from_documents}
+    if stop_words is not None:
+        body["stop_words"] = comma_separated(stop_words)
     attention = {"form": form, "heads": heads, "normaliser": normaliser, "value_rank": value_rank}
     given = {field: value for field, value in attention.items() if value is not None}
     body |= {"attention": given} if given else {}
     with connect(data, url) as service:
+        body |= corrections(service, name, enabled=typos, one_edit=typos_one_edit, two_edits=typos_two_edits)
         write_collection(service.call("PUT", collection_path(name), body), json_out)
 
 
@@ -173,6 +191,21 @@ def schedule(every_hours: str | None, min_new_queries: int | None) -> dict[str, 
         except ValueError:
             raise Failure(USAGE, f"--train-every-hours: expected a number of hours or {NONE}") from None
     return {"train": given}
+
+
+def corrections(service: "Service", name: str, **options: bool | int | None) -> dict[str, Any]:
+    """Return the setting `typos`, if an option is given. The service replaces it as a whole: its other fields stay."""
+    given = {field: value for field, value in options.items() if value is not None}
+    if not given:
+        return {}
+    try:
+        stored = service.call("GET", collection_path(name))["settings"]["typos"]
+    except Refused as refusal:
+        if refusal.code != "collection_not_found":
+            raise
+        stored = True
+    merged = (stored if isinstance(stored, dict) else {"enabled": stored}) | given
+    return {"typos": merged["enabled"] if merged.keys() == {"enabled"} else merged}
 
 
 def write_collection(found: Mapping[str, Any], json_out: bool) -> None:

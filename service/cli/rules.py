@@ -1,5 +1,6 @@
-"""`rules`: lists, sets and deletes the documents that the owner of a collection pins and hides."""
+"""`rules`: lists, shows, sets and deletes the documents that the owner of a collection pins and hides."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOpt
 
 rules = typer.Typer(help="Documents that are pinned or hidden for some queries.", no_args_is_help=True)
 RuleArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the rule.")]
+FACTS = ("rule", "query", "pinned", "hidden", "from", "until")
 
 
 @rules.command("list")
@@ -26,18 +28,36 @@ def list_rules(
     if json_out:
         show.data(answer)
         return
-    rows = [
-        (
-            rule["id"],
-            " ".join(f"{name} {value}" for name, value in rule["query"].items()),
-            ", ".join(f"{pin['id']}:{pin['position']}" for pin in rule["pin"]),
-            ", ".join(rule["hide"]),
-            rule["from"],
-            rule["until"],
-        )
-        for rule in answer["rules"]
-    ]
-    show.table(("rule", "query", "pinned", "hidden", "from", "until"), rows)
+    show.table(FACTS, map(facts, answer["rules"]))
+
+
+@rules.command("get")
+def get_rule(
+    rule_id: RuleArgument,
+    collection: CollectionOption = DEFAULT_COLLECTION,
+    data: DataOption = None,
+    url: UrlOption = None,
+    json_out: JsonOption = False,
+) -> None:
+    """Show a rule."""
+    with connect(data, url) as service:
+        rule = service.call("GET", collection_path(collection, "rules", rule_id))
+    if json_out:
+        show.data(rule)
+    else:
+        show.table(("field", "value"), zip(FACTS, facts(rule), strict=True))
+
+
+def facts(rule: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the FACTS of a rule."""
+    return (
+        rule["id"],
+        " ".join(f"{name} {value}" for name, value in rule["query"].items()),
+        ", ".join(f"{pin['id']}:{pin['position']}" for pin in rule["pin"]),
+        ", ".join(rule["hide"]),
+        rule["from"],
+        rule["until"],
+    )
 
 
 @rules.command("set")

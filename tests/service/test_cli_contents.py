@@ -12,6 +12,10 @@ from index.words.analyzers import LANGUAGES
 from service.cli import main
 from service.cli.collections import Form, Language, Normaliser
 from service.collections.schemas import AttentionIn
+from tests.service.client import create, opened
+from tests.service.test_cli import Fake, fake, problem
+
+__all__ = ["fake"]
 
 
 @pytest.fixture
@@ -74,6 +78,50 @@ def test_the_schedule_of_training_is_set_shown_and_switched_off(
     for options in (("--train-every-hours", "x"), ("--train-every-hours", "none", "--train-min-new-queries", 3)):
         run(capsys, "collections", "set", "shop", *options, code=2)
     run(capsys, "collections", "set", "shop", "--train-every-hours", 0, code=1)
+
+
+def test_stop_words_are_set_and_removed(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def stop_words(*options: Any) -> Any:
+        return json.loads(run(capsys, "collections", "set", "shop", *options, "--json"))["settings"]["stop_words"]
+
+    assert stop_words("--stop-words", "the, of,") == ["the", "of"]
+    assert stop_words("--heads", 2) == ["the", "of"]
+    assert stop_words("--stop-words", "none") == ["none"]
+    assert stop_words("--stop-words", "") == []
+
+
+def test_typos_are_set_field_by_field(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def typos(*options: Any) -> Any:
+        return json.loads(run(capsys, "collections", "set", "shop", *options, "--json"))["settings"]["typos"]
+
+    assert typos("--no-typos") is False
+    assert typos("--stop-words", "the") is False
+    assert typos("--typos") is True
+    assert typos("--typos-one-edit", 5) == {"enabled": True, "one_edit": 5}
+    assert typos("--no-typos", "--typos-two-edits", 9) == {"enabled": False, "one_edit": 5, "two_edits": 9}
+    assert typos("--typos") == {"enabled": True, "one_edit": 5, "two_edits": 9}
+    for options in (("--typos-one-edit", 1), ("--typos-two-edits", 65)):
+        run(capsys, "collections", "set", "shop", *options, code=2)
+    assert typos() == {"enabled": True, "one_edit": 5, "two_edits": 9}
+
+
+def test_words_that_are_never_corrected_survive_a_change_of_typos(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(directory / "data") as client:
+        create(client, "shop", typos={"off_words": ["sku"], "one_edit": 3})
+    changed = json.loads(run(capsys, "collections", "set", "shop", "--typos-one-edit", 6, "--json"))["settings"]
+    assert changed["typos"] == {"off_words": ["sku"], "one_edit": 6}
+    changed = json.loads(run(capsys, "collections", "set", "shop", "--no-typos", "--json"))["settings"]
+    assert changed["typos"] == {"off_words": ["sku"], "one_edit": 6, "enabled": False}
+
+
+def test_typos_are_not_changed_where_they_cannot_be_read(
+    directory: Path, capsys: pytest.CaptureFixture[str], fake: Fake
+) -> None:
+    fake.on("GET", "/v1/collections/shop", (403, problem("scope_missing", "the key may not read")))
+    run(capsys, "collections", "set", "shop", "--no-typos", "--url", fake.url, code=1)
+    assert [method for method, *_ in fake.requests] == ["GET"]
 
 
 def test_a_command_on_a_directory_does_not_train_by_schedule(

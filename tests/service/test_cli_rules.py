@@ -33,6 +33,19 @@ def test_rules_are_set_listed_and_deleted(run: Run, tmp_path: Path) -> None:
     assert (gone.code, gone.err) == (1, "rule_not_found: there is no such rule\n")
 
 
+def test_a_rule_is_shown(run: Run, tmp_path: Path) -> None:
+    data = ("--data", tmp_path / "data")
+    rule = json.loads(run("rules", "set", "hours", "--contains", "open", "--pin", "shop:3", "--json", *data).out)
+    run("rules", "set", "other", "--exact", "closed", "--hide", "old", *data)
+    assert json.loads(run("rules", "get", "hours", "--json", *data).out) == rule
+    shown = [line.split(maxsplit=1) for line in run("rules", "get", "hours", *data).out.splitlines()[1:]]
+    assert [(name, *(value.strip() for value in values)) for name, *values in shown] == [
+        ("rule", "hours"), ("query", "contains open"), ("pinned", "shop:3"), ("hidden",), ("from", "-"), ("until", "-"),
+    ]  # fmt: skip
+    missing = run("rules", "get", "none", *data)
+    assert (missing.code, missing.out, missing.err) == (1, "", "rule_not_found: there is no such rule\n")
+
+
 def test_a_wrong_rule_is_refused_with_its_position(run: Run, tmp_path: Path) -> None:
     ended = run("rules", "set", "r", "--exact", "a", "--from", "soon", "--hide", "x", "--data", tmp_path / "data")
     assert (ended.code, ended.out) == (1, "")

@@ -1,0 +1,99 @@
+"""The commands of synonyms, on a data directory and against a server."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.service.client import create, opened
+from tests.service.test_cli import Fake, Run, fake, problem, run
+
+__all__ = ["fake", "run"]
+
+
+@pytest.fixture(autouse=True)
+def hashing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> tuple[object, ...]:
+    """The options of a collection with the documents `tv` and `television`, each with its own word."""
+    with opened(tmp_path / "data") as client:
+        create(client, "shop").add({"id": "tv", "text": "a tv"}, {"id": "television", "text": "a television"})
+    return ("--collection", "shop", "--data", tmp_path / "data")
+
+
+def found(run: Run, query: str, data: tuple[object, ...]) -> set[str]:
+    answer = json.loads(run("search", query, "--mode", "words", "--json", *data).out)
+    return {hit["id"] for hit in answer["hits"]}
+
+
+def test_synonyms_are_set_listed_shown_and_deleted(run: Run, data: tuple[object, ...]) -> None:
+    stored = run("synonyms", "set", "screens", "--words", "tv, flat screen", "--words", "television", "--json", *data)
+    entry = {"id": "screens", "words": ["tv", "flat screen", "television"], "from": None}
+    assert (stored.code, json.loads(stored.out)) == (0, entry)
+    assert json.loads(run("synonyms", "list", "--json", *data).out) == {"synonyms": [entry]}
+    assert json.loads(run("synonyms", "get", "screens", "--json", *data).out) == entry
+    for command in (("list",), ("get", "screens")):
+        shown = run("synonyms", *command, *data).out
+        assert all(word in shown for word in ("screens", "tv, flat screen, television", "from"))
+    assert run("synonyms", "delete", "screens", *data).out == "synonyms screens are deleted\n"
+    for name in ("get", "delete"):
+        gone = run("synonyms", name, "screens", *data)
+        assert (gone.code, gone.out) == (1, "")
+        assert gone.err.startswith("synonyms_not_found: ")
+    assert json.loads(run("synonyms", "list", "--json", *data).out) == {"synonyms": []}
+
+
+def test_two_way_synonyms_find_each_other(run: Run, data: tuple[object, ...]) -> None:
+    assert found(run, "tv", data) == {"tv"}
+    stored = run("synonyms", "set", "screens", "--words", "tv,television", *data)
+    assert stored.out == "synonyms screens: tv, television find each other\n"
+    assert found(run, "tv", data) == found(run, "television", data) == {"tv", "television"}
+    assert json.loads(run("synonyms", "delete", "screens", "--json", *data).out) == {"deleted": "screens"}
+    assert found(run, "tv", data) == {"tv"}
+
+
+def test_one_way_synonyms_are_found_from_their_word_alone(run: Run, data: tuple[object, ...]) -> None:
+    stored = run("synonyms", "set", "screens", "--words", "television", "--from", "tv", *data)
+    assert stored.out == "synonyms screens: tv also finds television\n"
+    assert found(run, "tv", data) == {"tv", "television"}
+    assert found(run, "television", data) == {"television"}
+
+
+def test_an_entry_is_replaced_as_a_whole(run: Run, data: tuple[object, ...]) -> None:
+    run("synonyms", "set", "screens", "--words", "television", "--from", "tv", *data)
+    replaced = json.loads(run("synonyms", "set", "screens", "--words", "tv,telly", "--json", *data).out)
+    assert replaced == {"id": "screens", "words": ["tv", "telly"], "from": None}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--words", "tv"), 1, "two different words"),
+        (("--words", "tv", "--from", "tv"), 1, "two different words"),
+        (("--words", ","), 1, "/words"),
+        (("--words", ",".join(f"w{at}" for at in range(51))), 1, "/words"),
+        (("--from", "tv"), 2, "Missing option '--words'"),
+    ],
+)
+def test_refused_synonyms_are_not_stored(
+    run: Run, data: tuple[object, ...], arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    ended = run("synonyms", "set", "screens", *arguments, *data)
+    assert (ended.code, ended.out) == (code, "")
+    assert said in " ".join(ended.err.split())
+    assert json.loads(run("synonyms", "list", "--json", *data).out) == {"synonyms": []}
+
+
+def test_a_server_gets_the_entry_under_its_encoded_id(fake: Fake, run: Run) -> None:
+    path = "/v1/collections/shop/synonyms/big%20screens"
+    fake.on("PUT", path, (201, {"id": "big screens", "words": ["tv"], "from": "telly"}))
+    asked = ("--words", "tv", "--from", "telly", "--collection", "shop", "--url", fake.url)
+    assert run("synonyms", "set", "big screens", *asked).code == 0
+    assert fake.sent(path) == [{"words": ["tv"], "from": "telly"}]
+    fake.on("PUT", path, (422, problem("too_many_synonyms", "a collection has at most 10,000 entries of synonyms")))
+    ended = run("synonyms", "set", "big screens", *asked)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == "too_many_synonyms: a collection has at most 10,000 entries of synonyms\n"
