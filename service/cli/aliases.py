@@ -1,12 +1,11 @@
 """`aliases`: lists, sets and deletes further names of collections, and swaps the names of two collections."""
 
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
 from service.cli import show
-from service.cli.connection import collection_path, connect
+from service.cli.connection import collection_path, connect, path_of
 from service.cli.options import DataOption, JsonOption, UrlOption
 
 aliases = typer.Typer(help="Further names of collections.", no_args_is_help=True)
@@ -75,4 +74,4 @@ def delete_alias(
 
 def alias_path(alias: str) -> str:
     """Return the path of an alias."""
-    return f"/v1/aliases/{quote(alias, safe='')}"
+    return path_of("aliases", alias)

@@ -31,13 +31,20 @@ DEFAULT_COLLECTION = "default"
 """The collection that every data directory has."""
 MAX_SOCKET_BYTES = 100
 """Bytes of a socket's path. The limit of the system is 107 on Linux and 103 elsewhere."""
+DOTS = {".": "%2E", "..": "%2E%2E"}
+"""The parts of a path that `quote` leaves as they are, although they name the part itself and the part above it."""
 RAY_MISSING = "Ray is not installed: pip install 'softseek[ray]'"
 START_SECONDS = 30
 
 
+def path_of(*parts: str) -> str:
+    """Return the path of a resource. A part has no meaning in a path but its text: clients resolve a plain `..`."""
+    return "/".join(["/v1", *(DOTS.get(part) or quote(part, safe="") for part in parts)])
+
+
 def collection_path(collection: str, *parts: str) -> str:
     """Return the path of a collection, or of a resource in it."""
-    return "/".join(["/v1/collections", *(quote(part, safe="") for part in (collection, *parts))])
+    return path_of("collections", collection, *parts)
 
 
 @contextmanager

@@ -1,12 +1,11 @@
 """`keys`: makes, lists, rotates and deletes API keys. `audit`: lists acts of administration."""
 
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from service.cli import show
-from service.cli.connection import connect
+from service.cli.connection import connect, path_of
 from service.cli.options import DataOption, JsonOption, UrlOption, comma_separated
 
 keys = typer.Typer(help="API keys: who may do what.", no_args_is_help=True)
@@ -134,4 +133,4 @@ def show_new(key: dict[str, Any], json_out: bool) -> None:
 
 def key_path(key_id: str) -> str:
     """Return the path of a key."""
-    return f"/v1/keys/{quote(key_id, safe='')}"
+    return path_of("keys", key_id)

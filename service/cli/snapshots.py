@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from service.cli import show
-from service.cli.connection import connect, quiet, settings_from
+from service.cli.connection import connect, path_of, quiet, settings_from
 from service.cli.failures import ERROR, OWNED, Failure
 from service.cli.following import follow
 from service.cli.options import DataOption, FileArgument, JsonOption, UrlOption
@@ -53,7 +53,7 @@ def delete(
 ) -> None:
     """Delete a snapshot."""
     with connect(data, url) as service:
-        service.call("DELETE", f"/v1/snapshots/{snapshot_id}")
+        service.call("DELETE", path_of("snapshots", snapshot_id))
     if json_out:
         show.data({"deleted": snapshot_id})
     else:

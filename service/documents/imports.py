@@ -80,14 +80,14 @@ def _taken_count(spooled: Spooled) -> int:
 def _import(runtime: Runtime, state: CollectionState, spooled: Spooled, progress: Progress) -> dict[str, Any]:
     taken = _taken_count(spooled)
     progress.check()
-    with spooled.open() as stream:
+    with spooled.open(progress.check) as stream:
         progress.expect(sum(1 for _ in spooled.records(stream)))
     progress.plan_passages(taken, 0)
     progress.advance(taken)
     outcome = Outcome(spooled.format.unit)
     sequences: list[int] = []
     with withdrawn_if_canceled(runtime, state, sequences):
-        for batch in _batches(spooled, taken):
+        for batch in _batches(spooled, taken, progress):
             accepted = accept(runtime, state, batch.documents)
             sequences += accepted.sequences
             outcome.add(batch, accepted)
@@ -127,10 +127,10 @@ class Outcome:
         return counts | {"errors": self._errors, "notes": dict(self._notes.most_common(MAX_NOTES))}
 
 
-def _batches(spooled: Spooled, skipped: int) -> Iterator[Batch]:
-    """Yield batches of up to MAX_BATCH records after the skipped records."""
+def _batches(spooled: Spooled, skipped: int, progress: Progress) -> Iterator[Batch]:
+    """Yield batches of up to MAX_BATCH records after the skipped records. Raises Canceled."""
     batch = Batch()
-    with spooled.open() as stream:
+    with spooled.open(progress.check) as stream:
         for index, found in enumerate(spooled.records(stream)):
             if index < skipped:
                 continue

@@ -1,9 +1,10 @@
 """Streams the body of an import to a file, with its parameters beside it, so that a restart resumes the import."""
 
+import io
 import os
 import tempfile
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -20,7 +21,7 @@ from service.documents.compression import (
     open_plain,
 )
 from service.documents.mapping import FieldMapping
-from service.documents.reading import Found, RecordFormat, json_format
+from service.documents.reading import Found, RecordFormat, Watched, json_format
 from service.documents.schemas import ImportParameters
 from service.documents.tables import UnusableTable, read_records
 from service.http.problems import Problem
@@ -43,9 +44,10 @@ class Spooled:
     format: RecordFormat
     fields: FieldMapping
 
-    def open(self) -> BinaryIO:
-        """Open the content, decompressed."""
-        return open_plain(self.path)
+    def open(self, check: Callable[[], None] | None = None) -> BinaryIO:
+        """Open the content, decompressed. check: is called before each block that is read."""
+        stream = open_plain(self.path)
+        return stream if check is None else io.BufferedReader(Watched(stream, check))
 
     def records(self, stream: BinaryIO) -> Found:
         """Yield the records. Raises UnusableTable."""
@@ -121,7 +123,7 @@ def _complete(path: Path, fields: FieldMapping, media_type: str) -> Spooled:
         kind = kind or json_format(stream.read(SNIFFED_BYTES))
     found = Spooled(path, kind, fields)
     with found.open() as stream:
-        next(found.records(stream), None)
+        found.records(stream)  # reads the header of a table
     write_atomically(path.with_suffix(PARAMETERS), orjson.dumps({"format": kind, "fields": asdict(fields)}))
     complete = path.with_suffix(COMPLETE)
     path.rename(complete)

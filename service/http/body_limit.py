@@ -4,13 +4,22 @@ A client that sends its whole body before it reads would lose an answer after wh
 rest of a refused body is read and discarded first, up to a bound.
 """
 
+import re
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.problems import Problem, answer
-from service.http.requests import MAX_BODY_BYTES, STREAMED
+from service.http.requests import MAX_BODY_BYTES
 
+IMPORT = re.compile(r"/v1/(?:collections/[^/]+/documents/)?import")
+"""The paths of imports, whose bodies have no limit."""
 MAX_DISCARDED_BYTES = 64 * 1024 * 1024
 """Bytes of a refused body that are read before the connection is closed. A longer body may lose the answer."""
+
+
+def is_import(scope: Scope) -> bool:
+    """Return whether a request is an import. The id of a document may end like the path of one."""
+    return scope["method"] == "POST" and IMPORT.fullmatch(scope["path"]) is not None
 
 
 class BodyLimit:
@@ -32,8 +41,7 @@ class BodyLimit:
             await send(message)
 
         content_length = dict(scope["headers"]).get(b"content-length", b"")
-        limited = not scope["path"].endswith(STREAMED)
-        if limited and content_length.isdigit() and int(content_length) > MAX_BODY_BYTES:
+        if not is_import(scope) and content_length.isdigit() and int(content_length) > MAX_BODY_BYTES:
             problem = Problem(413, "payload_too_large", f"a request body must not exceed {MAX_BODY_BYTES} bytes")
             await answer(problem, scope["path"])(scope, body.receive, send_after_body)
             return

@@ -7,6 +7,7 @@ microseconds, so overload costs little.
 
 import asyncio
 import math
+import re
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,14 +16,14 @@ from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.http.body_limit import is_import
 from service.http.metrics import REQUESTS
 from service.http.presence import CONNECTION, Presence
 from service.http.problems import Problem
 from service.http.raw_answer import raw_answer
-from service.http.requests import STREAMED
 
-SEARCH_ENDS = (b"/search", b"/multi-search", b"/recommend")
-"""The ends of the paths whose requests take a place in the queue of searches."""
+SEARCHES = re.compile(rb"/v1/(?:collections/[^/]+/(?:search|recommend)|multi-search)")
+"""The paths whose requests take a place in the queue of searches."""
 MAX_HEAD_BYTES = 64 * 1024
 MAX_DISCARDED_BYTES = 64 * 1024 * 1024
 """Bytes of a body that are read after its answer was sent."""
@@ -188,7 +189,7 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         return is_first or (self._in_head and (self._has_begun or self._head_bytes > 0))
 
     def _is_a_search(self) -> bool:
-        return self.url.partition(b"?")[0].endswith(SEARCH_ENDS)
+        return SEARCHES.fullmatch(self.url.partition(b"?")[0]) is not None
 
     def _client_has_left(self) -> bool:
         """Return whether the client has closed the connection, which the event loop may learn much later."""
@@ -260,7 +261,7 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         """Return whether a body that is held in memory takes too long as a whole, however steadily it arrives."""
         if self._in_head or self.pipeline or now - self._head_since <= self.patience.whole_body_seconds:
             return False
-        return not self.url.partition(b"?")[0].endswith(tuple(end.encode() for end in STREAMED))
+        return not is_import(cast(dict[str, Any], self.scope))
 
     def _require_progress(self, unsent: int) -> None:
         """Close the connection if too little of the body arrived, or of the answer left, since the last time."""

@@ -7,8 +7,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import Message
 
 METHODS = "GET, POST, PUT, PATCH, DELETE"
-HEADERS = "Authorization, Content-Type, Idempotency-Key, If-None-Match"
-EXPOSED = "ETag, Location, Retry-After"
+HEADERS = "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Softseek-Watermark"
+EXPOSED = "ETag, Location, Retry-After, X-Softseek-Watermark"
 MAX_AGE_SECONDS = 600
 """Time for which a browser keeps the answer to a preflight."""
 

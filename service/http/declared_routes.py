@@ -28,12 +28,21 @@ def declared_routes(app: FastAPI, accesses: Mapping[str, Access]) -> tuple[Decla
     return tuple(
         DeclaredRoute(
             context.name or "",
-            compile_path(context.path or "")[0],
+            whole_path(context.path or ""),
             frozenset(context.methods or ()),
             accesses.get(context.name or ""),
         )
         for context in iter_route_contexts(app.routes)
     )
+
+
+def whole_path(path: str) -> re.Pattern[str]:
+    """Return the pattern of the path of a route. It matches a whole path, also with line breaks in its parameters.
+
+    The pattern of the router also matches a path with one more line break at its end, and its `{name:path}` matches no
+    line break.
+    """
+    return re.compile(compile_path(path)[0].pattern.removesuffix("$") + r"\Z", re.DOTALL)
 
 
 def route_of(routes: tuple[DeclaredRoute, ...], scope: Scope) -> tuple[DeclaredRoute | None, str | None]:

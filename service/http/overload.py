@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.http.access import ASKED
 from service.http.problems import Problem, answer
 
-SEARCH_ENDS = ("/search", "/multi-search", "/recommend")
+SEARCHES = frozenset({"search", "get_search", "multi_search", "recommend"})
+"""The operations that take a place in the queue of searches."""
 
 
 class Overload:
@@ -20,7 +22,8 @@ class Overload:
         self._is_full = is_full
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].endswith(SEARCH_ENDS) and self._is_full(scope):
+        asked = scope.get(ASKED)
+        if asked is not None and asked.operation in SEARCHES and self._is_full(scope):
             problem = Problem(503, "overloaded", "too many searches are waiting", headers={"Retry-After": "1"})
             await answer(problem, scope["path"])(scope, receive, send)
             return

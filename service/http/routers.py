@@ -4,7 +4,9 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
+from starlette.routing import Route
 
+from service.http.declared_routes import whole_path
 from service.http.requests import MAX_BODY_BYTES, StrictRoute
 
 
@@ -24,10 +26,13 @@ def operation_id(route: APIRoute) -> str:
 
 
 def add_routes(app: FastAPI, *routers: APIRouter) -> None:
-    """Add the routes of routers, as they are, to an application.
+    """Add the routes of routers, as they are, to an application. Its routes then match whole paths (`whole_path`).
 
     `FastAPI.include_router` makes each route again for every application, with all validators of its types: a tenth
     of a second at the first request.
     """
     for router in routers:
         app.router.routes.extend(router.routes)
+    for route in app.router.routes:
+        if isinstance(route, Route):
+            route.path_regex = whole_path(route.path)

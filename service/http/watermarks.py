@@ -12,10 +12,10 @@ from typing import Protocol
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.http.access import ASKED, Asked
 from service.http.problems import Problem, answer
 
 HEADER = b"x-softseek-watermark"
-OF_COLLECTION = re.compile(r"/v1/collections/([^/]+)(?:/.*)?")
 WATERMARK = re.compile(rb"([A-Za-z0-9][A-Za-z0-9_-]{0,127}):([0-9]{1,18}):([0-9]{1,18})")
 WAIT_SECONDS = 1.0
 
@@ -31,24 +31,28 @@ class States(Protocol):
 
 
 class Watermarks:
-    """find: returns the states, None before the start."""
+    """find: returns the states, None before the start.
+
+    The collection is that of the route, so that its caller may use it. An answer without a route tells of no state.
+    """
 
     def __init__(self, app: ASGIApp, find: Callable[[Scope], States | None]) -> None:
         self._app, self._find = app, find
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = OF_COLLECTION.fullmatch(scope["path"]) if scope["type"] == "http" else None
-        states = self._find(scope) if asked else None
-        if asked is None or states is None:
+        asked: Asked | None = scope.get(ASKED)
+        name = "" if asked is None else asked.collection
+        states = self._find(scope) if name else None
+        if states is None:
             await self._app(scope, receive, send)
             return
         wanted = [value for name, value in scope["headers"] if name == HEADER]
-        if wanted and (problem := await _problem(states, asked[1], wanted)):
+        if wanted and (problem := await _problem(states, name, wanted)):
             await answer(problem, scope["path"])(scope, receive, send)
             return
 
         async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start" and (state := states.state_of(asked[1])):
+            if message["type"] == "http.response.start" and (state := states.state_of(name)):
                 message["headers"] = [*message["headers"], (HEADER, ":".join(map(str, state)).encode())]
             await send(message)
 

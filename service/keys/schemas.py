@@ -54,7 +54,13 @@ class KeyIn(Strict):
     @field_validator("expires_at")
     @classmethod
     def _in_future(cls, moment: datetime | None) -> datetime | None:
-        if moment is not None and moment <= datetime.now(UTC):
+        if moment is None:
+            return None
+        try:
+            moment = moment.astimezone(UTC)
+        except OverflowError:
+            raise ValueError("must be representable in UTC") from None
+        if moment <= datetime.now(UTC):
             raise ValueError("must be in the future")
         return moment
 

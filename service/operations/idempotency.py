@@ -4,7 +4,8 @@ The key is stored in the transaction of the request's first write (`service.stor
 that ends at any moment has carried out both or neither.
 Streamed imports are not covered: their body is not held in memory, and a repeated import replaces the same documents.
 Answers with API keys are not kept. Answers to searches are not kept: a search changes nothing but the log, and public
-keys may search, so kept answers could fill the database. Each API key has its own Idempotency-Keys.
+keys may search, so kept answers could fill the database. Nor are answers to addresses without an operation. Each API
+key has its own Idempotency-Keys.
 """
 
 import hashlib
@@ -22,9 +23,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.access import ASKED
-from service.http.overload import SEARCH_ENDS
+from service.http.body_limit import is_import
+from service.http.overload import SEARCHES
 from service.http.problems import Problem, answer
-from service.http.requests import MAX_BODY_BYTES, STREAMED
+from service.http.requests import MAX_BODY_BYTES
 from service.operations.repository import find_answer, replace_answer
 from service.runtime.runtime import Runtime
 from service.storage.database import rfc3339
@@ -51,7 +53,7 @@ class Idempotency:
         self._in_flight: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"].endswith(STREAMED):
+        if scope["type"] != "http" or scope["method"] != "POST" or is_import(scope):
             await self.app(scope, receive, send)
             return
         request = Request(scope, receive)
@@ -61,7 +63,8 @@ class Idempotency:
             return
         try:
             _require_length(key)
-            if scope["path"].endswith(SEARCH_ENDS):
+            asked = scope.get(ASKED)
+            if asked is not None and (not asked.operation or asked.operation in SEARCHES):
                 await self.app(scope, receive, send)
             else:
                 await self._once(key, request, send)

@@ -1,5 +1,6 @@
 """Passes requests on to the process of the data directory, over its Unix socket: body and answer as streams."""
 
+import re
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from service.http.problems import Problem, answer
 
+DOTS = re.compile(rb"(?<=/)\.\.?(?=/|\Z)")
+"""The parts of a path that the client would resolve, so that another resource were meant."""
 OF_A_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"expect"}
 )
@@ -90,7 +93,8 @@ class _Body:
 
 def _request(scope: Scope, body: _Body) -> httpx.Request:
     """Return the request to pass on: the same method, path, headers and body."""
-    target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    path = DOTS.sub(lambda part: part[0].replace(b".", b"%2E"), scope["raw_path"])
+    target = path + (b"?" + scope["query_string"] if scope["query_string"] else b"")
     return httpx.Request(
         scope["method"],
         httpx.URL("http://softseek").copy_with(raw_path=target),

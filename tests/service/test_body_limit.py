@@ -53,6 +53,16 @@ def test_the_413_arrives_after_the_whole_body_and_closes_the_connection(port: in
     assert json.loads(body)["code"] == "payload_too_large"
 
 
+@pytest.mark.parametrize("id", ["documents/import", "v1/import"])
+def test_the_id_of_a_document_does_not_lift_the_limit(port: int, id: str) -> None:
+    connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE_SECONDS)
+    connection.request("PUT", f"{DEFAULT}/documents/a/{id}", b" " * (MAX_BODY_BYTES + 1))
+    answer = connection.getresponse()
+    assert (answer.status, answer.getheader("content-type")) == (413, "application/problem+json")
+    assert json.load(answer)["detail"] == f"a request body must not exceed {MAX_BODY_BYTES} bytes"
+    connection.close()
+
+
 def test_a_client_that_sends_without_end_is_disconnected(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_limit, "MAX_DISCARDED_BYTES", 4 * len(PART))
     with socket.create_connection(("127.0.0.1", port), DEADLINE_SECONDS) as connection:

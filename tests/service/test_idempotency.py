@@ -67,6 +67,13 @@ def test_the_answer_to_a_search_is_not_stored(client: TestClient, path: str, bod
     assert not is_stored(client, key["Idempotency-Key"])
 
 
+@pytest.mark.parametrize("path", [f"{DEFAULT}/search%0A", f"{DEFAULT}/nothing"])
+def test_the_answer_of_no_operation_is_not_stored(client: TestClient, path: str) -> None:
+    key = {"Idempotency-Key": f"sent to {path}"}
+    problem(client.post(path, json={"q": "x"}, headers=key), 404, "not_found")
+    assert not is_stored(client, key["Idempotency-Key"])
+
+
 @pytest.mark.parametrize("status", [408, 429])
 def test_the_refusal_of_a_request_that_the_client_repeats_is_not_stored(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, status: int

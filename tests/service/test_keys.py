@@ -170,6 +170,8 @@ class TestLife:
             {"origins": ["shop.example"]},
             {"expires_at": "2020-01-01T00:00:00Z"},
             {"expires_at": "tomorrow"},
+            {"expires_at": "9999-12-31T23:59:59-01:00"},
+            {"expires_at": "0001-01-01T00:00:00+01:00"},
             {"rate_per_minute": 0},
             {"unknown": 1},
         ],

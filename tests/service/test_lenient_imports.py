@@ -1,5 +1,6 @@
 """Imports over HTTP: arrays, CSV, gzip, mapped fields, unchanged documents; parameters survive a restart."""
 
+import asyncio
 import gzip
 import json
 from collections.abc import Iterator
@@ -10,7 +11,10 @@ import orjson
 import pytest
 from fastapi.testclient import TestClient
 
-from service.documents import compression, spooling
+from index.errors import Canceled
+from service.documents import compression, imports, spooling
+from service.documents.mapping import FieldMapping
+from service.documents.reading import RecordFormat
 from tests.service.client import DEFAULT, SECRET, CollectionClient, good, ndjson, opened, problem, runtime_of
 
 SHOES = [
@@ -142,16 +146,13 @@ def test_notes_tell_what_a_reader_would_not_expect(shop: CollectionClient) -> No
 
 def test_the_parameters_of_an_import_survive_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    with opened(tmp_path / "data") as client:
-        from service.documents import imports
-
-        with monkeypatch.context() as patched:
-            patched.setattr(imports, "start_import", lambda *given: started.append(given) or _finished(client))
-            table = gzip.compress(b"key|body\n1|one\n2|two\n")
-            given = {"mapping": "lenient", "id_field": "key"}
-            headers = {"Content-Type": "text/csv"}
-            answer = client.post(f"{DEFAULT}/documents/import", content=table, params=given, headers=headers)
-            assert answer.status_code == 202
+    with opened(tmp_path / "data") as client, monkeypatch.context() as patched:
+        patched.setattr(imports, "start_import", lambda *given: started.append(given) or _finished(client))
+        table = gzip.compress(b"key|body\n1|one\n2|two\n")
+        given = {"mapping": "lenient", "id_field": "key"}
+        headers = {"Content-Type": "text/csv"}
+        answer = client.post(f"{DEFAULT}/documents/import", content=table, params=given, headers=headers)
+        assert answer.status_code == 202
     (path,) = (tmp_path / "data" / "imports").glob("*.ndjson")
     path.with_suffix(spooling.TAKEN).write_bytes(b"1")
     with opened(tmp_path / "data") as client:
@@ -192,3 +193,40 @@ def test_a_compressed_body_is_read_up_to_its_ratio(monkeypatch: pytest.MonkeyPat
     for read, made in ((10, compression.MAX_RATIO * 10 + 1), (1, 1001)):
         with pytest.raises(compression.CompressionBomb):
             compression.require_ratio(read, made)
+
+
+class Canceling:
+    """The progress of a job that is canceled while its body is counted."""
+
+    def __init__(self) -> None:
+        self._checks = 0
+
+    def check(self) -> None:
+        self._checks += 1
+        if self._checks > 3:
+            raise Canceled("canceled")
+
+    def expect(self, total: int) -> None:
+        pytest.fail(f"{total} records were counted to the end")
+
+
+def test_an_import_of_blank_lines_is_canceled_while_they_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "body.ndjson"
+    path.write_bytes(gzip.compress(b"\n" * 1_000_000))
+    body = spooling.Spooled(path, RecordFormat.NDJSON, FieldMapping())
+    nothing: Any = None
+    canceling: Any = Canceling()
+    with pytest.raises(Canceled):
+        imports._import(nothing, nothing, body, canceling)
+
+
+def test_the_records_of_json_are_not_read_before_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unread(*_: Any, **__: Any) -> Any:
+        yield pytest.fail("a record is read")
+
+    async def parts() -> Any:
+        yield gzip.compress(b"\n" * 1000)
+
+    monkeypatch.setattr(spooling, "read_records", unread)
+    kept = asyncio.run(spooling.spool(tmp_path, "1", parts(), FieldMapping(), "application/x-ndjson", ""))
+    assert kept.path.is_file()

@@ -1,11 +1,13 @@
 """The web pages as people use them: clicks, choices and keys in a browser. Skipped where there is no Chromium."""
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Route, expect
 
 from tests.service.browser import TOPICS, Site, Visit, logs, needs_chromium, open_site
+from tests.service.client import create
 
 pytestmark = needs_chromium
 
@@ -205,6 +207,55 @@ class TestReading:
             visit.button("More results").dblclick()
         expect(visit.titles).to_have_count(12)
         assert site.logged("any") == ["any tool", "any tool"]
+
+
+@pytest.fixture(scope="module")
+def odd(site: Site) -> str:
+    """The name of a collection with odd names of fields and ids."""
+    odd = create(site.tools.client, "odd", filterable=["constructor", "__proto__", "topic"])
+    ids = ("../../tools", "..", ".", "a/..")
+    documents = ({"id": id, "text": f"odd text {at}", "metadata": {"topic": "odd"}} for at, id in enumerate(ids))
+    own = {"constructor": "made", "__proto__": "by hand"}
+    another = {"id": "another", "text": "odd text", "metadata": {"__proto__": "by machine"}}
+    odd.add(*documents, {"id": "own", "text": "odd text", "metadata": own}, another)
+    return odd.name
+
+
+class TestNames:
+    """Ids and names of fields that have a meaning elsewhere."""
+
+    @pytest.mark.parametrize(("id", "at"), [("../../tools", 0), ("a/..", 3)])
+    def test_an_id_like_a_path_opens_its_own_document(self, visit: Visit, odd: str, id: str, at: int) -> None:
+        visit.open(c=odd, q="odd text")
+        with visit.page.expect_response(lambda one: one.request.method == "GET" and "/v1/" in one.url) as answered:
+            visit.page.get_by_role("button", name=id, exact=True).click()
+        assert answered.value.url.endswith(f"/v1/collections/odd/documents/{quote(id, safe='')}")
+        assert answered.value.json()["text"] == f"odd text {at}"
+
+    @pytest.mark.parametrize("id", [".", ".."])
+    def test_an_id_that_no_browser_can_request_is_named(self, visit: Visit, odd: str, id: str) -> None:
+        visit.open(c=odd, q="odd text")
+        visit.page.get_by_role("button", name=id, exact=True).click()
+        told = f"A browser cannot request a document with the id “{id}”."
+        expect(visit.page.locator("#hits .text").get_by_text(told, exact=True)).to_be_visible()
+        assert not [one for one in visit.requests if one.method == "GET" and "/documents" in one.url]
+
+    def test_only_own_fields_of_a_document_are_its_facts(self, visit: Visit, odd: str) -> None:
+        visit.open(c=odd, q="odd text")
+        expect(visit.titles).to_have_count(6)
+        facts = [" ".join(one.split()) for one in visit.page.locator("#hits .facts").all_inner_texts()]
+        assert sorted(facts) == ["__proto__ by machine", "constructor made __proto__ by hand", *["topic odd"] * 4]
+
+    def test_a_filter_of_any_value_and_field_is_shown(self, visit: Visit, odd: str) -> None:
+        visit.open(c=odd, q="odd text", **{"is.topic": "toString", "is.__proto__": "by hand"})
+        for field, value in (("topic", "toString"), ("__proto__", "by hand")):
+            section = visit.page.locator("#facets fieldset").filter(has_text=field)
+            expect(section.get_by_label(value)).to_be_checked()
+
+    def test_other_values_of_a_filtered_field_of_any_name_can_be_chosen(self, visit: Visit, odd: str) -> None:
+        visit.open(c=odd, q="odd text", **{"is.__proto__": "by hand"})
+        visit.page.locator("#facets").get_by_label("by machine").check()
+        expect(visit.titles).to_have_count(2)
 
 
 class TestKeyboard:

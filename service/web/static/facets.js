@@ -37,7 +37,7 @@ function sectionOf(field) {
 function showValues(body, field, facets, wish, changed) {
   const chosen = wish.values[field] ?? [];
   const counted = Object.entries(facets[field].values);
-  const gone = chosen.filter((value) => !(value in facets[field].values)).map((value) => [value, 0]);
+  const gone = chosen.filter((value) => !Object.hasOwn(facets[field].values, value)).map((value) => [value, 0]);
   const all = [...gone, ...counted];
   const shown = all.filter(([value], at) => expanded.has(field) || at < FIRST || chosen.includes(value));
   const choose = (value, on) => {

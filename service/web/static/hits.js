@@ -38,7 +38,7 @@ function markedWords({ snippet }) {
 }
 
 function factElements(metadata, facts) {
-  const known = facts.filter((name) => metadata[name] !== undefined).slice(0, MAX_FACTS);
+  const known = facts.filter((name) => Object.hasOwn(metadata, name)).slice(0, MAX_FACTS);
   return known.map((name) => {
     const value = metadata[name];
     return el("span", {}, el("b", {}, name), ` ${Array.isArray(value) ? value.join(", ") : value}`);

@@ -50,7 +50,7 @@ async function perform(offset, log) {
 async function counts() {
   const fields = filteredFields(wish).filter((field) => filterable.includes(field));
   const answers = await Promise.all(fields.map((field) => call("POST", "/search", countOf(wish, field))));
-  return Object.assign({}, ...answers.map((answer) => answer.facets));
+  return Object.fromEntries(answers.flatMap((answer) => Object.entries(answer.facets)));
 }
 
 function show(answer, request, facets) {

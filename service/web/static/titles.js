@@ -2,6 +2,8 @@
 
 import { attempt, call, el } from "./page.js";
 
+const RESOLVED = [".", ".."]; // ids that browsers resolve in an address, however they are written
+
 // Documents with an http or https address get a link. The whole text of other documents opens in the element `text`,
 // with `words` marked; `folded` returns its content while it is closed.
 export function titleElement(document, highlights, text, folded, words) {
@@ -21,8 +23,8 @@ export function titleElement(document, highlights, text, folded, words) {
 }
 
 async function wholeText(id, words) {
-  const path = `/documents/${id.split("/").map(encodeURIComponent).join("/")}`;
-  const found = await attempt(() => call("GET", path));
+  if (RESOLVED.includes(id)) return [`A browser cannot request a document with the id “${id}”.`];
+  const found = await attempt(() => call("GET", `/documents/${encodeURIComponent(id)}`));
   return found && markWords(found.text, words);
 }
 

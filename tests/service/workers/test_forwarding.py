@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 
-from service.workers.forwarding import Forwarding
+from service.workers.forwarding import Forwarding, _Body, _request
 from tests.service.client import DEADLINE_SECONDS
 
 ANSWERED = "/answered"
@@ -64,6 +64,19 @@ class Client:
 
     async def send(self, message: Message) -> None:
         self.sent.append(message)
+
+
+@pytest.mark.parametrize(
+    ("sent", "passed_on"),
+    [
+        (b"/v1/collections/c/documents/..", b"/v1/collections/c/documents/%2E%2E"),
+        (b"/v1/./a/../..", b"/v1/%2E/a/%2E%2E/%2E%2E"),
+        (b"/v1/a..b/.c/...", b"/v1/a..b/.c/..."),
+    ],
+)
+def test_a_path_with_dots_is_passed_on_as_it_is_meant(sent: bytes, passed_on: bytes) -> None:
+    scope = {"method": "DELETE", "raw_path": sent, "query_string": b"a=/../b", "headers": []}
+    assert _request(scope, _Body(Client(()).receive, [])).url.raw_path == passed_on + b"?a=/../b"
 
 
 async def left_upstream(folder: Path, method: str, path: str, client: Client) -> Upstream:
