@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from index.words.compounds import compounds, parts, parts_of_unknown
+from index.words.inflections import is_regular_form
 from index.words.postings import Counted
 from index.words.query_words import Source
 from index.words.reading_options import ReadingOptions, Synonyms
@@ -205,7 +206,7 @@ def _compound_words(position: int, word: Word, vocabulary: Vocabulary) -> list[S
 
 
 def _is_known(word: str, options: ReadingOptions) -> bool:
-    return word in options.uncorrected or word in options.known
+    return word in options.uncorrected or word in options.known or is_regular_form(word, options.known)
 
 
 def _substitutes(

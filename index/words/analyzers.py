@@ -18,8 +18,11 @@ MAX_WORD_BYTES = 200
 
 @lru_cache(64)
 def analyzer_for(language: str) -> tantivy.TextAnalyzer:
-    """Return the analyzer of documents and queries: words in lower case, without accents, stemmed."""
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    """Return the analyzer of the words of documents and queries: in lower case, without accents, stemmed.
+
+    It cuts at spaces only: its texts come from `index.words.tokens`.
+    """
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
     builder = builder.filter(tantivy.Filter.remove_long(MAX_WORD_BYTES))
     builder = builder.filter(tantivy.Filter.lowercase()).filter(tantivy.Filter.ascii_fold())
     if language in STEMMED:

@@ -1,4 +1,7 @@
-"""Cuts text into words: runs of letters and digits, and pairs of characters where a script has no spaces.
+"""Cuts text into words: runs of letters, digits and marks, and pairs of characters where a script has no spaces.
+
+This is the only definition of a word: the analyzers cut `spaced` text at its spaces. Words are those of the plain text
+(`index.words.plain_text`).
 
 Chinese, Japanese, Korean and Thai text is cut into overlapping pairs of characters (bigrams), without a dictionary. A
 word of two characters is found as a pair, a longer word as a sequence of pairs. Source: McNamee and Mayfield 2004
@@ -10,6 +13,8 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
+
+from index.words.plain_text import MARKS, UNUSUAL, is_plain, plain, traced
 
 UNSPACED = (
     "\u0e01-\u0e3a\u0e40-\u0e4e"  # Thai
@@ -23,9 +28,18 @@ TONE_MARKS = frozenset(map(chr, range(0x0E47, 0x0E4F)))
 HALFWIDTH = re.compile("[\uff66-\uff9d][\uff9e\uff9f]?")
 """A halfwidth Katakana with its voice mark, which is a character of its own."""
 UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
-RUN = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
-WORD = re.compile(r"[^\W_]+")
+RUN = re.compile(rf"[{UNSPACED}]+|(?:[^\W_{UNSPACED}]+|[{MARKS}]+)++")
+WORD = re.compile(rf"(?:[^\W_]+|[{MARKS}]+)++")
 """A word of a text without unspaced characters: faster than RUN."""
+USUAL_WORD = re.compile(r"[^\W_]+")
+"""A word of a text of usual characters: faster than WORD."""
+WORD_OR_LINE = re.compile(rf"[\w{MARKS}]+")
+"""Words with the low lines between them."""
+ASCII_SEPARATORS = bytes(byte if byte >= 0x80 or chr(byte).isalnum() else ord(" ") for byte in range(256))
+"""Replaces the ASCII characters that separate words by spaces, in UTF-8."""
+SPACED_ASCII = ASCII_SEPARATORS[:0x80].decode()
+OTHER_SEPARATORS = re.compile(r"[^\x00-\x7f\w]+")
+"""The separators that are not ASCII, of a text without marks."""
 
 
 class Token(NamedTuple):
@@ -37,8 +51,25 @@ class Token(NamedTuple):
 
 
 def tokens(text: str, end: int | None = None) -> Iterator[Token]:
-    """Yield the words of a text in reading order; the pairs of an unspaced run overlap. end: the characters to read."""
-    for run in RUN.finditer(text, 0, len(text) if end is None else end):
+    """Yield the words of a text in reading order; the pairs of an unspaced run overlap. end: the characters to read.
+
+    The text of a word is plain; its offsets are those of the text as it is.
+    """
+    read = text[:end]
+    if read.isascii() or UNUSUAL.search(read) is None:
+        yield from (Token(word.start(), word.end(), word[0]) for word in USUAL_WORD.finditer(read))
+        return
+    if is_plain(read):
+        yield from plain_tokens(read)
+        return
+    made, starts, ends = traced(read)
+    for start, stop, word in plain_tokens(made):
+        yield Token(starts[start], ends[stop - 1], word)
+
+
+def plain_tokens(text: str) -> Iterator[Token]:
+    """Yield the words of a plain text, as `tokens` does."""
+    for run in RUN.finditer(text):
         if is_unspaced(run[0][0]):
             yield from _pairs(text, run.start(), run.end())
         else:
@@ -46,12 +77,21 @@ def tokens(text: str, end: int | None = None) -> Iterator[Token]:
 
 
 def spaced(text: str) -> str:
-    """Return the text with unspaced runs cut into pairs, for an analyzer that cuts at spaces."""
+    """Return the words of a text with spaces between them, for an analyzer that cuts at spaces."""
+    if text.isascii():
+        return text.translate(SPACED_ASCII)
+    if UNUSUAL.search(text) is None:
+        cut = text.encode("utf-8", "surrogatepass").translate(ASCII_SEPARATORS).decode("utf-8", "surrogatepass")
+        return OTHER_SEPARATORS.sub(" ", cut)
+    text = plain(text)
+    if UNSPACED_RUN.search(text) is None:
+        return " ".join(WORD_OR_LINE.findall(text.replace("_", " ")))
+    return " ".join(token.text for token in plain_tokens(text))
 
-    def pairs(run: re.Match[str]) -> str:
-        return f" {' '.join(token.text for token in _pairs(text, run.start(), run.end()))} "
 
-    return UNSPACED_RUN.sub(pairs, text)
+def in_word(character: str) -> bool:
+    """Return whether a character of a plain text belongs to a word."""
+    return character.isalnum() or (not character.isascii() and WORD.match(character) is not None)
 
 
 def has_unspaced(text: str, end: int) -> bool:

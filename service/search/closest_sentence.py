@@ -1,7 +1,7 @@
 """Finds the sentence that answers a query: the sentence of the first three hits with the most attention.
 
 Sentence keys are used where the collection has them. Otherwise the sentences of the best passage of each hit are
-encoded when they are asked for.
+encoded when they are asked for. A key may be a piece of a long sentence: the answer has all of that sentence.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from index.candidates.inner_products import inner_products
+from index.encoding.sentence_borders import whole_sentences
 from index.generation.generation import Generation
 from index.ranking.explanation import best_passage
 from index.ranking.retrieval import read_query
@@ -28,14 +29,23 @@ MAX_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class Span:
-    """A sentence [start, end) of the text of a document; vector (D,): None where it is not encoded."""
+    """What is compared, a part of the text of a document; vector (D,): None where it is not encoded.
+
+    sentence: the whole sentences of which it has a part; they are [start, end) of the text of the document.
+    """
 
     rank: int
     id: str
     start: int
     end: int
+    sentence: str
     text: str
     vector: Floats | None
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it has a letter or a digit."""
+        return any(map(str.isalnum, self.text))
 
 
 def closest_sentence(runtime: SearchRuntime, searched: Searched) -> dict[str, Any] | None:
@@ -57,12 +67,13 @@ def sentences_of(runtime: SearchRuntime, searched: Searched) -> list[Span]:
 
 def closest(runtime: SearchRuntime, searched: Searched, spans: Sequence[Span]) -> dict[str, Any] | None:
     """Return the sentence with the most attention among these, as `closest_sentence` does."""
-    if not spans:
+    readable = np.fromiter((span.is_readable for span in spans), np.bool_)
+    if not readable.any():
         return None
     weights = _weights(runtime, searched, spans)
-    best = int(np.argmax(weights))
+    best = int(np.argmax(np.where(readable, weights, -1.0)))
     span = spans[best]
-    return {"id": span.id, "start": span.start, "end": span.end, "text": span.text, "weight": float(weights[best])}
+    return {"id": span.id, "start": span.start, "end": span.end, "text": span.sentence, "weight": float(weights[best])}
 
 
 def _weights(runtime: SearchRuntime, searched: Searched, spans: Sequence[Span]) -> Floats:
@@ -82,12 +93,17 @@ def _sentences(runtime: SearchRuntime, searched: Searched, rank: int, id: str, t
     generation, doc_index = searched.generation, int(searched.ranking.doc_indices[rank])
     keys = _sentence_keys(generation, searched.ranking.asked, doc_index)
     if keys:
-        yield from (Span(rank, id, start, end, text[start:end], vector) for start, end, vector in keys)
+        yield from (_span(rank, id, text, start, end, vector) for start, end, vector in keys)
         return
     begin, end = best_passage(generation, searched.serving.head, searched.ranking, rank)
     passage = (text[begin:end] if end > begin else text)[:MAX_CHARACTERS]
     for span in runtime.encoder.cutter.sentences(passage)[:MAX_SENTENCES]:
-        yield Span(rank, id, begin + span.start, begin + span.end, passage[span.start : span.end], None)
+        yield _span(rank, id, text, begin + span.start, begin + span.end, None)
+
+
+def _span(rank: int, id: str, text: str, start: int, end: int, vector: Floats | None) -> Span:
+    first, last = whole_sentences(text, start, end, MAX_CHARACTERS)
+    return Span(rank, id, first, last, text[first:last], text[start:end], vector)
 
 
 def _sentence_keys(generation: Generation, asked: Floats, doc_index: int) -> list[tuple[int, int, Floats]]:

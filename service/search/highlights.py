@@ -12,7 +12,8 @@ from itertools import islice
 from typing import Any
 
 from index.words.analyzers import analyzer_for
-from index.words.tokens import WORD, has_unspaced, is_unspaced, tokens
+from index.words.plain_text import UNUSUAL, is_plain, traced
+from index.words.tokens import ASCII_SEPARATORS, WORD, has_unspaced, in_word, is_unspaced, plain_tokens
 
 Span = tuple[int, int]
 MAX_HIGHLIGHTS = 50
@@ -25,8 +26,6 @@ SCANNED_CHARACTERS = 20_000
 """Characters of a field that are scanned. The limit bounds the time for a very long text."""
 WINDOW_CHARACTERS = 4_096
 """Characters that are cut into parts at once. A text with many highlights is read no further than it needs."""
-PARTS = bytes(byte if byte >= 0x80 or chr(byte).isalnum() else ord(" ") for byte in range(256))
-"""Replaces the bytes of UTF-8 that separate words by spaces. A part of ASCII is a word, another part may be several."""
 
 
 class _Stems:
@@ -79,19 +78,28 @@ class Highlighter:
 
     def _spans(self, text: str, wanted: AbstractSet[str]) -> list[Span]:
         """Return the spans of the first words whose stems are wanted, in reading order, at most MAX_HIGHLIGHTS."""
-        if not has_unspaced(text, SCANNED_CHARACTERS):
+        scanned = text[:SCANNED_CHARACTERS]
+        if scanned.isascii() or UNUSUAL.search(scanned) is None:
+            return self._spans_of_words(scanned, wanted)[:MAX_HIGHLIGHTS]
+        if is_plain(scanned):
+            return self._spans_of_plain(scanned, wanted)
+        made, starts, ends = traced(scanned)
+        return [(starts[start], ends[end - 1]) for start, end in self._spans_of_plain(made, wanted)]
+
+    def _spans_of_plain(self, text: str, wanted: AbstractSet[str]) -> list[Span]:
+        if not has_unspaced(text, len(text)):
             return self._spans_of_words(text, wanted)[:MAX_HIGHLIGHTS]
-        stem, found = self._stem_of_token, tokens(text, SCANNED_CHARACTERS)
-        joined = _joined((start, end) for start, end, word in found if stem(word) in wanted)
+        stem = self._stem_of_token
+        joined = _joined((start, end) for start, end, word in plain_tokens(text) if stem(word) in wanted)
         return list(islice(joined, MAX_HIGHLIGHTS))
 
     def _spans_of_words(self, text: str, wanted: AbstractSet[str]) -> list[Span]:
-        """Return spans of a text whose words are all separated, MAX_HIGHLIGHTS or more if there are as many."""
+        """Return spans of a plain text whose words are all separated, MAX_HIGHLIGHTS or more if there are as many."""
         found: list[Span] = []
-        start, end = 0, min(len(text), SCANNED_CHARACTERS)
+        start, end = 0, len(text)
         while start < end and len(found) < MAX_HIGHLIGHTS:
             stop = _word_end(text, min(start + WINDOW_CHARACTERS, end), end)
-            parts = set(text[start:stop].encode("utf-8", "surrogatepass").translate(PARTS).split())
+            parts = set(text[start:stop].encode("utf-8", "surrogatepass").translate(ASCII_SEPARATORS).split())
             words = self._stems_of(parts).words
             marked = {word for stem in wanted for part, word in words.get(stem, ()) if part in parts}
             if marked:
@@ -129,11 +137,12 @@ def _word_end(text: str, at: int, end: int) -> int:
 def _occurrences(text: str, words: Iterable[str], start: int, stop: int) -> list[Span]:
     """Return the spans of words in a part of a text, in reading order. The part cuts no word."""
     found: list[Span] = []
+    inside = str.isalnum if text.isascii() else in_word
     for word in words:
         at = text.find(word, start, stop)
         while at >= 0:
             end = at + len(word)
-            if (at > start and text[at - 1].isalnum()) or (end < stop and text[end].isalnum()):
+            if (at > start and inside(text[at - 1])) or (end < stop and inside(text[end])):
                 end = _word_end(text, end, stop)  # inside a longer word
             else:
                 found.append((at, end))

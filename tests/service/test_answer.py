@@ -111,6 +111,37 @@ def test_a_long_text_without_spaces_has_a_bounded_answer(
     assert max(counts, default=0) <= MAX_SENTENCES
 
 
+LONG_SENTENCE = (
+    "The committee of the eastern districts, whose members had met in the old town hall on every second Monday since "
+    "the spring, and the owners of the quarries, who had sent their secretary with a letter of many pages about tolls, "
+    "bridges and mules, gave the proposal about badgers some consideration."
+)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "words"])
+@pytest.mark.parametrize("keys", [["title", "passage"], ["title", "passage", "sentence"]])
+def test_the_answer_is_a_whole_sentence(client: TestClient, keys: list[str], mode: str) -> None:
+    """The sentence is longer than a key."""
+    collection = create(client, f"long-{len(keys)}-{mode}", keys=keys)
+    collection.add({"id": "a", "text": f"A fox has an earth. {LONG_SENTENCE} Cubs are born in January. Snow fell."})
+    answer = collection.search("committee of the eastern districts", answer=True, mode=mode)["answer"]
+    assert answer["text"].endswith("some consideration.")
+    assert LONG_SENTENCE in answer["text"]
+    answer = collection.search("badgers consideration", answer=True, mode=mode)["answer"]
+    text = collection.search("badgers", mode=mode)["hits"][0]["text"]
+    assert LONG_SENTENCE in answer["text"]
+    assert text[answer["start"] : answer["end"]] == answer["text"]
+
+
+def test_signs_are_no_answer(client: TestClient) -> None:
+    collection = create(client, "signs", keys=["title", "passage", "sentence"])
+    collection.add({"id": "a", "title": "the den of a brown bear", "text": "* * *"})
+    assert collection.search(QUESTION, answer=True)["answer"] is None
+    collection.add({"id": "a", "title": "the den of a brown bear", "text": "\n\n".join([" *" * 70, f"{DEN} " * 3])})
+    for query in ("* * * *", QUESTION):
+        assert DEN in collection.search(query, answer=True)["answer"]["text"]
+
+
 @pytest.mark.parametrize("text", ["", "  \n\n \t "])
 def test_a_document_without_text_is_no_answer(client: TestClient, text: str) -> None:
     collection = create(client, f"titles-{len(text)}")

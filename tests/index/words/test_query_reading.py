@@ -64,6 +64,13 @@ def test_an_unknown_word_is_corrected_by_the_words_of_the_collection(
     assert found(words, typed, TYPOS) == found(words, meant, EXACTLY)
 
 
+def test_regular_forms_of_the_words_of_the_language_are_not_corrected(words: WordSearcher) -> None:
+    language = replace(TYPOS, known=frozenset({"reap", "folder"}))
+    assert words.read("reaps", TYPOS).corrections == (("reaps", "reads"),)
+    assert words.read("reaps", language).corrections == ()
+    assert words.read("reabs", language).corrections == (("reabs", "reads"),)
+
+
 @pytest.mark.parametrize("text", ["python", "cop", "b53", "xy", "zzzzzzzz", "検素", "a-b", "", "💥"])
 def test_known_short_and_distant_words_and_words_with_digits_are_not_corrected(words: WordSearcher, text: str) -> None:
     reading = words.read(text, TYPOS)

@@ -44,7 +44,11 @@ def test_only_the_first_characters_are_read() -> None:
     assert [token.text for token in tokens("one two three", 7)] == ["one", "two"]
 
 
-def test_spaced_text_is_unchanged() -> None:
-    assert spaced("Grüße, world_1") == "Grüße, world_1"
+@pytest.mark.parametrize("text", ["Hello, world_1", "Grüße, world_1 – “it’s”", "Löhne über 3·5", "a\tb\0c", ""])
+def test_a_text_without_marks_is_cut_at_its_signs(text: str) -> None:
+    assert spaced(text).split() == words(text)
+
+
+def test_scripts_are_distinguished() -> None:
     assert is_unspaced("検索")
     assert not is_unspaced("search")

@@ -1,0 +1,151 @@
+"""Words are compared in their plain form: however accents are encoded, and without characters that are not visible."""
+
+import random
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from index.words.bm25_index import WordIndex
+from index.words.plain_text import ACCENTS, EXTENDING, LEFT_OUT, UNUSUAL, is_plain, plain, traced
+from index.words.reading_options import EXACTLY, ReadingOptions, folded
+from index.words.tokens import is_unspaced, spaced, tokens
+from index.words.word_search import WordSearcher
+
+CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+MIXED = [
+    *"aéßİiIõ .-_1x\u0301\u0308\u0307\u0323\u00ad\u200b\u200d\u2060\ufe0f\u212b\u2126\u0958",
+    *"करि्त़தி்مُحَمَّកခ\u3099かガ한\u1112\u1161\u11abที่ไ葛\U000e0100😀½",
+]
+
+
+def decomposed(text: str) -> str:
+    return unicodedata.normalize("NFD", text)
+
+
+def searcher_of(directory: Path, language: str, *texts: str) -> WordSearcher:
+    index = WordIndex(directory, language)
+    index.replace(range(len(texts)), texts)
+    index.commit()
+    return index.flush()
+
+
+def rows(searcher: WordSearcher, query: str, options: ReadingOptions = EXACTLY) -> list[int]:
+    return sorted(searcher.search(query, 10, None, options)[0].tolist())
+
+
+@pytest.mark.parametrize("encoded", [str, decomposed])
+@pytest.mark.parametrize(
+    ("language", "text", "query"),
+    [
+        ("german", "Übersicht Löhne", "Löhne"),
+        ("none", "Übersicht Löhne", "lohne"),
+        ("none", "한국어 검색", "한국"),
+        ("none", "ガイド", "ガイ"),
+        ("russian", "за́мок у моря", "замок"),
+    ],
+)
+def test_composed_and_decomposed_words_are_equal(
+    tmp_path: Path, language: str, text: str, query: str, encoded: type[str]
+) -> None:
+    words = searcher_of(tmp_path, language, text, decomposed(text), "other")
+    assert rows(words, encoded(query)) == [0, 1]
+
+
+@pytest.mark.parametrize("language", ["turkish", "english", "none"])
+@pytest.mark.parametrize("query", ["istanbul", "İstanbul", "İSTANBUL", "İstanbul".lower(), decomposed("İstanbul")])
+def test_the_capital_i_with_a_dot_is_an_i(tmp_path: Path, language: str, query: str) -> None:
+    assert rows(searcher_of(tmp_path, language, "İstanbul", decomposed("İstanbul"), "Izmir"), query) == [0, 1]
+
+
+def test_the_capital_i_with_a_dot_is_completed_and_corrected(tmp_path: Path) -> None:
+    words = searcher_of(tmp_path, "turkish", "İstanbul")
+    assert rows(words, "istan", ReadingOptions(prefix=True)) == [0]
+    assert words.read("istnbul", ReadingOptions(typos=True)).corrections == (("istnbul", "istanbul"),)
+    assert words.read("İstnbul", ReadingOptions(typos=True)).text == "istanbul"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "query", "others"),
+    [
+        ("tamil", "நான் தமிழ் பேசுகிறேன்", "தமிழ்", "தமி"),
+        ("tamil", "புத்தகங்கள்", "புத்தகம்", "புது"),
+        ("none", "यह किताब है", "किताब", "कि"),
+        ("none", "हिन्दी में", "हिन्दी", "हिन"),
+        ("arabic", "قال مُحَمَّد", "محمد", "قل"),
+        ("none", "שָׁלוֹם", "שָׁלוֹם", "ש"),
+    ],
+)
+def test_signs_of_vowels_belong_to_the_word(tmp_path: Path, language: str, text: str, query: str, others: str) -> None:
+    words = searcher_of(tmp_path, language, text)
+    assert len(words.read(query).terms) == 1
+    assert rows(words, query) == [0]
+    assert rows(words, others) == []
+    assert rows(words, text[:-1], ReadingOptions(prefix=True)) == [0]
+
+
+@pytest.mark.parametrize("sign", ["\u00ad", "\u200b", "\u2060", "\ufeff"])
+def test_a_character_that_is_not_visible_does_not_cut_a_word(tmp_path: Path, sign: str) -> None:
+    written = f"Zusammen{sign}fassung der Arbeit"
+    words = searcher_of(tmp_path, "german", written, "Zusammenfassung")
+    assert rows(words, "zusammenfassung") == rows(words, f"Zusammen{sign}fassung") == [0, 1]
+    assert next((written[start:end], word) for start, end, word in tokens(written)) == (
+        f"Zusammen{sign}fassung",
+        "Zusammenfassung",
+    )
+
+
+def test_joiners_and_khmer_spaces_without_width_separate_words() -> None:
+    assert folded("می\u200cخواهم") == "می خواهم"
+    assert folded("ភាសា\u200bខ្មែរ") == "ភាសា ខ្មែរ"
+
+
+def test_signs_of_emoji_are_no_words() -> None:
+    assert folded("1\ufe0f\u20e3 ❤\ufe0f ok") == "1 ok"
+    assert folded("葛\U000e0100城") == "葛城"
+
+
+def test_words_of_an_unfinished_and_of_a_phrase_query_have_the_offsets_of_the_query() -> None:
+    text = decomposed("über Löhne")
+    assert [(start, end) for start, end, _ in tokens(text)] == [(0, 5), (6, 12)]
+    assert [word for *_, word in tokens(text)] == ["über", "Löhne"]
+
+
+def test_the_usual_characters_are_plain_and_stand_alone() -> None:
+    usual = [character for character in CHARACTERS if not UNUSUAL.search(character)]
+    assert len(usual) > 3000
+    for character in usual:
+        assert unicodedata.is_normalized("NFC", character)
+        assert unicodedata.category(character) not in ("Mn", "Mc", "Me", "Cf")
+        assert not LEFT_OUT.search(character)
+        assert not is_unspaced(character)
+
+
+def test_a_piece_with_its_extending_characters_becomes_plain_alone() -> None:
+    draw = random.Random(1)
+    for _ in range(3000):
+        text = "".join(draw.choice(MIXED) for _ in range(draw.randrange(12)))
+        made, starts, ends = traced(text)
+        assert made == plain(text)
+        assert len(made) == len(starts) == len(ends)
+        assert starts == sorted(starts)
+        assert ends == sorted(ends)
+        assert all(0 <= start < end <= len(text) for start, end in zip(starts, ends, strict=True))
+        assert spaced(text).split() == [word for *_, word in tokens(text)]
+
+
+def test_what_composes_with_the_character_before_is_an_extending_character() -> None:
+    extending = re.compile(f"[{EXTENDING}]")
+    composed = [one for one in CHARACTERS if unicodedata.is_normalized("NFC", one) and len(decomposed(one)) > 1]
+    assert len(composed) > 12_000
+    assert [one for one in composed if not extending.fullmatch(decomposed(one)[-1])] == []
+
+
+def test_no_accent_is_left_and_ascii_is_plain() -> None:
+    assert plain("m\u0303 q\u0307\u0323 e\u0301") == "m q é"
+    assert is_plain("plain, text_1")
+    assert is_plain("Grüße – “ok” 😀")
+    assert is_plain("検索 किताब")
+    assert not is_plain("e\u0301")
+    assert set(ACCENTS) - {"-"} <= set(EXTENDING)
