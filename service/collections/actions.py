@@ -8,7 +8,13 @@ from service.collections.repository import counts, find_collection, has_document
 from service.collections.schemas import CollectionIn, SwapIn
 from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import bump_watermark, delete_collection, mark_deleted, swap_names
+from service.runtime.collection_repository import (
+    bump_watermark,
+    delete_collection,
+    mark_deleted,
+    require_collection,
+    swap_names,
+)
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
 from service.runtime.model_repository import champion_version
@@ -49,6 +55,7 @@ def _change(runtime: Runtime, state: CollectionState, changes: dict[str, Any]) -
         ages = settings.memory_half_life_days != state.settings.memory_half_life_days
         limits = settings.memory_max_mb != state.settings.memory_max_mb
         with runtime.database.write() as connection:
+            require_collection(connection, state.id)
             if fixed and has_documents(connection, state.id):
                 detail = f"{fixed[0]} decides what is indexed: create another collection, or delete the documents first"
                 raise Problem(409, "setting_is_fixed", detail)

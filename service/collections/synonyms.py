@@ -15,6 +15,7 @@ from service.http.problems import Problem, not_found
 from service.http.requests import Strict
 from service.http.routers import new_router
 from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import require_collection
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 
@@ -80,8 +81,9 @@ def delete_synonyms(runtime: Running, collection: str, synonym_id: SynonymId) ->
 
 
 def _store(runtime: Runtime, state: CollectionState, entries: dict[str, dict[str, Any]]) -> None:
-    """Store the entries durably and use them. The caller holds the lock."""
+    """Store the entries durably and use them. The caller holds the lock. Raises Problem 404."""
     settings = state.settings.changed({"synonyms": entries})
     with runtime.database.write() as connection:
+        require_collection(connection, state.id)
         update_settings(connection, state.id, asdict(settings))
     state.configure(settings)

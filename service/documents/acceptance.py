@@ -1,6 +1,7 @@
 """Validates documents and stores them as pending, durably."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from service.documents import repository
 from service.documents.checking import Wrong, check_document
 from service.documents.schemas import DocumentIn
 from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import require_collection
 from service.runtime.runtime import Runtime
 
 
@@ -33,7 +35,8 @@ def accept(
     """Check each item and store the valid documents as pending, in one transaction.
 
     in_transaction: what is written with the documents.
-    If an id occurs more than once, the last document with this id is stored.
+    If an id occurs more than once, the last document with this id is stored. Raises Problem 404 if the collection was
+    deleted.
     """
     state.require_encoder(runtime.encoder)
     outcomes: list[dict[str, Any]] = []
@@ -43,16 +46,39 @@ def accept(
         outcomes.append(outcome)
         if document:
             bodies[document.id] = document.model_dump(exclude={"id"})
-    with runtime.database.write() as connection:
+    with noting_replacements(state) as insert_pending, runtime.database.write() as connection:
+        require_collection(connection, state.id)
         stored = repository.stored_bodies(connection, state.id, list(bodies))
         unchanged = _unchanged(connection, state, bodies, stored)
-        changed = {id: body for id, body in bodies.items() if id not in unchanged}
-        sequences = repository.insert_pending(connection, state.id, changed)
+        sequences = insert_pending(connection, {id: body for id, body in bodies.items() if id not in unchanged})
         in_transaction(connection)
     for outcome in outcomes:
         if outcome["code"] is None and outcome["id"] in stored:
             outcome["status"] = 200
     return Accepted(sequences, outcomes, len(unchanged))
+
+
+@contextmanager
+def noting_replacements(state: CollectionState) -> Iterator[Callable[[Connection, dict[str, Any]], list[int]]]:
+    """Give the function that stores documents (id -> body) as pending, and notes which pending ones they replace.
+
+    It notes before the commit: where the older document is gone, the newer one is known. An error undoes the notes.
+    """
+    noted: dict[int, int] = {}
+
+    def insert(connection: Connection, bodies: dict[str, Any]) -> list[int]:
+        older = repository.pending_among(connection, state.id, list(bodies))
+        sequences = repository.insert_pending(connection, state.id, bodies)
+        newer = repository.pending_among(connection, state.id, list(older))
+        noted.update({sequence: newer[id] for id, sequence in older.items()})
+        state.replacements.note(noted)
+        return sequences
+
+    try:
+        yield insert
+    except BaseException:
+        state.replacements.undo(noted)
+        raise
 
 
 def summary(accepted: Accepted) -> dict[str, Any]:

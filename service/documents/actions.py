@@ -1,13 +1,15 @@
 """Shows, lists and deletes documents."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from sqlalchemy import Connection
 
 from index.filters.parser import parse_filter
 from service.documents import repository
 from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import bump_watermark
+from service.runtime.collection_repository import bump_watermark, require_collection
 from service.runtime.runtime import Runtime
 
 
@@ -39,8 +41,8 @@ def document_body(row: Any) -> dict[str, Any]:
     return {"id": row.id, "title": row.title, "text": row.text, "url": row.url, "metadata": row.metadata}
 
 
-def matching_ids(runtime: Runtime, state: CollectionState, condition: str) -> list[str]:
-    """Return the ids of the searchable documents that match a filter.
+def delete_matching(runtime: Runtime, state: CollectionState, condition: str) -> str:
+    """Delete the documents whose newest version matches a filter, as `delete_documents` does.
 
     Raises FilterSyntax, and Problem 422 for a blank filter, which selects everything in a search.
     """
@@ -48,8 +50,7 @@ def matching_ids(runtime: Runtime, state: CollectionState, condition: str) -> li
         detail = "the filter is blank; name the documents to delete, or delete the collection"
         raise Problem(422, "invalid_filter", detail, [{"pointer": "/filter", "detail": detail, "position": 0}])
     node = parse_filter(condition, state.settings.filterable)
-    with runtime.database.read() as connection:
-        return repository.matching_ids(connection, state.id, node)
+    return _delete(runtime, state, lambda connection: repository.matching_ids(connection, state.id, node))
 
 
 def delete_documents(runtime: Runtime, state: CollectionState, ids: Sequence[str]) -> str:
@@ -57,9 +58,18 @@ def delete_documents(runtime: Runtime, state: CollectionState, ids: Sequence[str
 
     Later searches do not return them.
     """
+    return _delete(runtime, state, lambda _: ids)
+
+
+def _delete(runtime: Runtime, state: CollectionState, select: Callable[[Connection], Sequence[str]]) -> str:
+    """Delete the selected documents. They are selected in the transaction that deletes them: no version is newer.
+
+    Raises Problem 404 if the collection was deleted.
+    """
     with state.lock:
         with runtime.database.write() as connection:
-            rows, memory, count = repository.delete_documents(connection, state.id, ids)
+            require_collection(connection, state.id)
+            rows, memory, count = repository.delete_documents(connection, state.id, select(connection))
             watermark = bump_watermark(connection, state.id, documents=True)
             task_id = runtime.jobs.finished(connection, "documents_deletion", state.name, {"deleted": count}, count)
         state.publish(watermark, [], rows, [], memory)

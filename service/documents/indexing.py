@@ -36,6 +36,10 @@ FEW = 64
 AHEAD = 2
 """Chunks in progress while another is published: one is cut and tokenised while the other is encoded."""
 
+MOST_NEWER = 10
+"""Newer versions of a document that a task makes searchable, one after the other, at most: it ends although a client
+posts the document again and again."""
+
 STORED = "the documents are stored; the disk is full, and the next start of the service makes them searchable"
 log = structlog.get_logger()
 KIND = "documents"
@@ -98,11 +102,16 @@ def make_searchable(
 ) -> None:
     """Encode pending documents and publish them in chunks. Calls advance(count) after each chunk.
 
+    Where a newer version replaced a document in the meantime, that version is made searchable too.
     meanwhile: called once, while the first documents are encoded. Raises EncoderMismatch before any document is encoded
     and before this call, and Problem 507 where the disk is full: the documents stay pending.
     """
     try:
-        _make_searchable(runtime, state, sequences, advance, passages, meanwhile)
+        replaced = _make_searchable(runtime, state, sequences, advance, passages, meanwhile)
+        for _ in range(MOST_NEWER):
+            if not (sequences := _newer(runtime, state, sequences, replaced)):
+                break
+            replaced = _make_searchable(runtime, state, sequences, lambda _: advance(0), None, _nothing)
     except Exception as error:
         if is_full(error):
             raise Problem(507, INSUFFICIENT_STORAGE, STORED) from error
@@ -116,16 +125,18 @@ def _make_searchable(
     advance: Callable[[int], None],
     passages: PassageProgress | None,
     meanwhile: Callable[[], None],
-) -> None:
+) -> list[str]:
+    """Return the ids of the documents that were deleted or replaced while they were encoded."""
     state.require_encoder(runtime.encoder)
     done = 0
+    left_out: list[str] = []
 
     def publish(chunks: Generator[Chunk]) -> None:
         nonlocal done
         with closing(chunks):
             for count, encoded in chunks:
                 with state.lock:
-                    _publish(runtime, state, encoded)
+                    left_out.extend(_publish(runtime, state, encoded))
                 done += count
                 advance(count)
 
@@ -137,6 +148,22 @@ def _make_searchable(
             log.warning("encoded_by_the_service", documents=len(sequences) - done, reason=str(error))
         meanwhile = _nothing
     publish(_encoded_here(runtime, state, passages, sequences[done:], meanwhile))
+    state.replacements.forget(sequences)
+    return left_out
+
+
+def _newer(runtime: Runtime, state: CollectionState, sequences: Sequence[int], ids: Sequence[str]) -> list[int]:
+    """Return the pending documents that replaced some of these. ids: of those that were replaced or deleted.
+
+    The last come first: the task that accepted them may encode them now, beginning with the first.
+    """
+    newest = state.replacements.newest(sequences) - set(sequences)
+    if not newest and not ids:
+        return []
+    with runtime.database.read() as connection:
+        found = {*repository.still_pending(connection, list(newest))}
+        found |= {*repository.pending_among(connection, state.id, ids).values()}
+    return sorted(found, reverse=True)
 
 
 def _nothing() -> None:
@@ -232,17 +259,18 @@ def _records(runtime: Runtime, sequences: Sequence[int]) -> dict[int, DocumentRe
     return {row.sequence: DocumentRecord(id=row.id, **row.body) for row in pending}
 
 
-def _publish(runtime: Runtime, state: CollectionState, encoded: Mapping[int, Encoded]) -> None:
+def _publish(runtime: Runtime, state: CollectionState, encoded: Mapping[int, Encoded]) -> list[str]:
     """Move documents from pending to searchable: one transaction, then one generation.
 
-    A document that was deleted or posted again during encoding is no longer pending, and is left out.
+    A document that was deleted or posted again during encoding is no longer pending, and is left out. Returns the ids
+    of these.
     """
     with runtime.database.write() as connection:
-        documents = [encoded[sequence] for sequence in repository.take_pending(connection, list(encoded))]
-        if not documents:
-            return
-        change = write_documents(connection, state, documents)
-    change.publish(state)
+        taken = repository.take_pending(connection, list(encoded))
+        change = write_documents(connection, state, [encoded[sequence] for sequence in taken]) if taken else None
+    if change is not None:
+        change.publish(state)
+    return [encoded[sequence][0].id for sequence in encoded.keys() - set(taken)]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from index.records import Document as DocumentRecord
 from service.documents import repository
+from service.documents.acceptance import noting_replacements
 from service.documents.indexing import Change, make_searchable, write_documents
 from service.documents.schemas import DocumentIn, DocumentPatch
 from service.http.input_errors import input_errors
@@ -29,7 +30,7 @@ def patch_document(runtime: Runtime, state: CollectionState, document_id: str, p
     changed document is not valid.
     """
     with state.lock:
-        with runtime.database.write() as connection:
+        with noting_replacements(state) as insert_pending, runtime.database.write() as connection:
             before, is_pending = _newest(connection, state, document_id)
             after = _merged(before, patch)
             change, sequences = None, []
@@ -39,7 +40,7 @@ def patch_document(runtime: Runtime, state: CollectionState, document_id: str, p
                 if change is None:
                     state.require_encoder(runtime.encoder)
                     body = {name: value for name, value in after.items() if name != "id"}
-                    sequences = repository.insert_pending(connection, state.id, {document_id: body})
+                    sequences = insert_pending(connection, {document_id: body})
         if change is not None:
             change.publish(state)
     if sequences:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, RowMapping, Text, cast, delete, func, in
 
 from index.encoding.documents import EncodedDocument
 from index.filters.conditions import FilterNode
+from index.filters.evaluation import matches
 from index.records import Document as DocumentRecord
 from index.records import Key as KeyRecord
 from index.records import KeyKind
@@ -151,6 +152,21 @@ def _body(row: RowMapping) -> dict[str, Any] | None:
     return {name: row[name] for name in ("title", "text", "url")} | {"metadata": json.loads(row["metadata"])}
 
 
+def pending_among(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, int]:
+    """Return id -> sequence number of the pending documents among these ids."""
+    wanted = select(PENDING_DOCUMENTS.c.id, PENDING_DOCUMENTS.c.sequence)
+    mine = wanted.where(PENDING_DOCUMENTS.c.collection_id == collection_id)
+    parts = (connection.execute(mine.where(PENDING_DOCUMENTS.c.id.in_(part))) for part in _parts(ids))
+    return {id: int(sequence) for part in parts for id, sequence in part}
+
+
+def still_pending(connection: Connection, sequences: Sequence[int]) -> list[int]:
+    """Return the sequence numbers among these of documents that are still pending."""
+    wanted = select(PENDING_DOCUMENTS.c.sequence)
+    parts = (wanted.where(PENDING_DOCUMENTS.c.sequence.in_(part)) for part in _parts(sequences))
+    return [int(sequence) for part in parts for sequence in connection.execute(part).scalars()]
+
+
 def pending_ids(connection: Connection, collection_id: int, ids: Sequence[str]) -> set[str]:
     """Return the ids among these that have a pending document."""
     mine = (PENDING_DOCUMENTS.c.collection_id == collection_id, PENDING_DOCUMENTS.c.id.in_(ids))
@@ -166,10 +182,14 @@ def ids_by_row(connection: Connection, collection_id: int) -> dict[int, str]:
 
 
 def matching_ids(connection: Connection, collection_id: int, node: FilterNode) -> list[str]:
-    """Return the ids of the searchable documents that match a filter."""
+    """Return the ids of the documents whose newest version, pending or searchable, matches a filter."""
     condition = to_sql(connection, node, DOCUMENTS.c.metadata)
-    wanted = select(DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id, condition)
-    return list(connection.execute(wanted).scalars())
+    stored = select(DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id, condition)
+    metadata = PENDING_DOCUMENTS.c.body["metadata"]
+    waiting = select(PENDING_DOCUMENTS.c.id, metadata).where(PENDING_DOCUMENTS.c.collection_id == collection_id)
+    pending = {id: matches(node, fields or {}) for id, fields in connection.execute(waiting)}
+    found = [id for id in connection.execute(stored).scalars() if id not in pending]
+    return found + [id for id, does_match in pending.items() if does_match]
 
 
 def creation_times(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, str]:

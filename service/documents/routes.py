@@ -76,11 +76,11 @@ def delete_documents(runtime: Running, asking: Asking, collection: str, deletion
     state = runtime.collection(collection)
     if (deletion.ids is None) == (deletion.filter is None):
         raise Problem(422, "invalid_request", "give either ids or filter")
-    ids = deletion.ids
-    if ids is None:
+    if deletion.ids is None:
         asking.act = "delete_by_filter"
-        ids = actions.matching_ids(runtime, state, deletion.filter or "")
-    task_id = actions.delete_documents(runtime, state, ids)
+        task_id = actions.delete_matching(runtime, state, deletion.filter or "")
+    else:
+        task_id = actions.delete_documents(runtime, state, deletion.ids)
     return accepted_task(runtime.jobs.show(task_id))
 
 

@@ -59,14 +59,29 @@ def _publish(runtime: Runtime, state: CollectionState, sequences: Sequence[int])
 def withdrawn_if_canceled(runtime: Runtime, state: CollectionState, sequences: Sequence[int]) -> Iterator[None]:
     """Withdraw the documents that are still pending if the work is canceled.
 
-    If the service is closing, they stay pending for the next start.
+    A document of which another request had stored an older version is made searchable instead: that version was
+    acknowledged, and its text is replaced. If the service is closing, all stay pending for the next start.
     """
     try:
         yield
     except Canceled:
         if not runtime.closing:
-            _withdraw(runtime, state, sequences)
+            kept = state.replacements.of_others(sequences)
+            _withdraw(runtime, state, [sequence for sequence in sequences if sequence not in kept])
+            _finish(runtime, state, sorted(kept))
         raise
+
+
+def _finish(runtime: Runtime, state: CollectionState, sequences: Sequence[int]) -> None:
+    """Make documents searchable, unless the service closes: then the next start does it."""
+    from service.documents.indexing import make_searchable  # imported here, because it imports this module
+
+    def stop_at_the_end(_: int) -> None:
+        if runtime.closing:
+            raise Canceled("the service closes")
+
+    if sequences:
+        make_searchable(runtime, state, sequences, stop_at_the_end)
 
 
 def _withdraw(runtime: Runtime, state: CollectionState, sequences: Sequence[int]) -> None:
@@ -77,4 +92,5 @@ def _withdraw(runtime: Runtime, state: CollectionState, sequences: Sequence[int]
             rows, memory, _ = repository.delete_documents(connection, state.id, ids)
             repository.delete_pending(connection, sequences)
             watermark = bump_watermark(connection, state.id, documents=True)
+        state.replacements.forget(sequences)
         state.publish(watermark, [], rows, [], memory)

@@ -21,7 +21,6 @@ from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.storage.database import DatabaseRead, new_id
 from service.training.actions import cancel
-from service.training.follow import end
 from service.training.repository import processing_runs
 
 CANCELED_SECONDS = 60
@@ -183,10 +182,7 @@ def _without_training(runtime: Runtime, state: CollectionState) -> Iterator[list
     with runtime.database.read() as connection:
         going = [run.id for run in processing_runs(connection) if run.collection_id == state.id]
     for run_id in going:
-        if runtime.training.is_following(run_id):
-            cancel(runtime, state, run_id)
-        else:  # at a start, before it is resumed
-            end(runtime, run_id, {"status": "canceled", "error": None})
+        cancel(runtime, state, run_id)
     if not state.training_lock.acquire(timeout=CANCELED_SECONDS):
         raise Problem(503, "training_not_stopped", f"a training run did not stop; {LATER}")
     try:

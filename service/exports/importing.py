@@ -36,12 +36,15 @@ from service.runtime.loader import index_directory, load_serving, memory_keys
 from service.runtime.rule_repository import rules
 from service.runtime.rules import Rulebook
 from service.runtime.runtime import Runtime
+from service.storage.database import now
 
 KIND = "import"
 """The type of the task."""
 ROWS_AT_ONCE = 500
 REFERENCES = {"document_row": "document", "event_id": "event", "judgment_id": "judgment"}
 """Column -> the type of the record that it refers to."""
+INTERRUPTED = {"code": "interrupted", "detail": "the export was made during this run, and an import cannot resume it"}
+"""The error of a run that had not ended: it cannot be resumed without its staging folder."""
 log = structlog.get_logger()
 
 
@@ -158,6 +161,8 @@ class Importer:
             values["collection_id"] = self.collections[collection]
         if kind.name == "document":
             _check_document(values)
+        if kind.name == "training_run" and values["status"] == "processing":
+            values |= {"status": "failed", "error": INTERRUPTED, "finished_at": now()}
         for column in REFERENCES.keys() & values.keys():
             if values[column] is not None:
                 values[column] = self._numbers[REFERENCES[column]][values[column]]

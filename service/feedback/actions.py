@@ -19,7 +19,7 @@ from service.http.json_bounds import parse
 from service.http.problems import Problem
 from service.http.requests import first_error
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import bump_watermark, confirmations
+from service.runtime.collection_repository import bump_watermark, confirmations, require_collection
 from service.runtime.runtime import Runtime
 from service.storage.reservations import note_answer
 
@@ -91,6 +91,7 @@ def take_events(
     vectors = _vectors(runtime, state, [text for event, text in accepted if event.grade and event.document_id])
     with state.lock:
         with runtime.database.write() as connection:
+            require_collection(connection, state.id)
             added = _store_events(connection, state, accepted, vectors, positions)
             watermark = bump_watermark(connection, state.id, documents=False) if added else 0
             note_answer(202, _outcome(len(accepted), rejected))
@@ -119,6 +120,7 @@ def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any
     vectors = _vectors(runtime, state, [judgment.query for _, judgment in judgments if judgment.rating])
     with state.lock:
         with runtime.database.write() as connection:
+            require_collection(connection, state.id)
             rows = repository.document_rows(connection, state.id, [judgment.document_id for _, judgment in judgments])
             # the judgment of a deleted document can still be deleted
             unknown = {

@@ -16,7 +16,7 @@ from service.runtime.collection_repository import bump_watermark
 from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.runtime import Runtime
 from service.snapshots.actions import make_due_snapshot
-from service.training.actions import start_scheduled_runs
+from service.training.actions import resume_training, start_scheduled_runs
 
 SAVE_SECONDS = 30.0
 HOURLY_ROUNDS = 120
@@ -66,7 +66,7 @@ class Housekeeping:
         steps |= {"age_memory": age_memory, "weigh_memory": weigh_memory, "store_last_uses": store_last_uses}
         steps["save_indexes"] = lambda runtime: save_paused(runtime, self._seen)
         if self._trains:
-            steps |= {"train": start_scheduled_runs, "snapshot": make_due_snapshot}
+            steps |= {"resume_training": resume_training, "train": start_scheduled_runs, "snapshot": make_due_snapshot}
         return steps | {"give_back_memory": lambda _: give_back_free_memory()}
 
     def _do(self, name: str, work: Work) -> None:

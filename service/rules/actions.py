@@ -6,13 +6,14 @@ from service.http.problems import Problem, not_found
 from service.rules import repository
 from service.rules.schemas import MAX_RULES, RuleIn
 from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import require_collection
 from service.runtime.rule_repository import as_rule, rule_rows
 from service.runtime.runtime import Runtime
 from service.storage.vector_codec import as_blob
 
 
 def put(runtime: Runtime, state: CollectionState, id: str, wanted: RuleIn) -> tuple[dict[str, Any], bool]:
-    """Store a rule durably; return its body, and whether it is new. Raises Problem 422 over MAX_RULES."""
+    """Store a rule durably; return its body, and whether it is new. Raises Problem 422 over MAX_RULES, 404."""
     vector = None
     if wanted.query.near is not None:
         state.require_encoder(runtime.encoder)
@@ -23,6 +24,7 @@ def put(runtime: Runtime, state: CollectionState, id: str, wanted: RuleIn) -> tu
         if created and len(state.rules) >= MAX_RULES:
             raise Problem(422, "too_many_rules", f"a collection has at most {MAX_RULES} rules")
         with runtime.database.write() as connection:
+            require_collection(connection, state.id)
             repository.store_rule(connection, state.id, id, body, vector)
         state.rules = state.rules.with_rule(as_rule(id, body, vector))
     return show(runtime, state, id), created

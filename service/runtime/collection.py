@@ -26,6 +26,7 @@ from index.memory.exact import ClickCount
 from index.memory.grades import Bounds, DecayClock
 from index.ranking.attention import AttentionHead
 from service.runtime.collection_settings import CollectionSettings
+from service.runtime.replacements import Replacements
 from service.runtime.rules import Rulebook
 from service.runtime.served_collection import ServedCollection, Serving
 
@@ -64,6 +65,8 @@ class CollectionState(ServedCollection):
         """Reads stored confirmations; `service.runtime.loader` sets it."""
         self.without_vectors: set[int] = set()
         """The rows of documents that are searchable by words, and whose vectors are still being made."""
+        self.replacements = Replacements()
+        """Accepted documents that newer accepted ones replaced, before they were searchable."""
         self.rules = Rulebook()
         self.count_clicks: ClickCounter = no_clicks
         """Counts the clicks in logged impressions; `service.runtime.loader` sets it."""
@@ -236,10 +239,16 @@ class CollectionState(ServedCollection):
         self.memory.use_clicks(query_keys, self.count_clicks(wanted) if wanted else {})
 
     def reset_index(self) -> None:
-        """Replace the index with an empty index in the language of the settings. There are no documents."""
+        """Replace the index with an empty index in the language of the settings. There are no documents.
+
+        The watermark stays: clients require the states that they know.
+        """
+        watermark = max(self.generation.watermark, self.documents_watermark)
         self.behind = True
         try:
-            self.store = self.discard_index()
+            store = self.discard_index()
+            store.revise(watermark, {})
+            self.store = store
         except Exception as error:
             log.warning("index_behind", collection=self.name, reason=str(error))
         else:

@@ -12,6 +12,7 @@ from index.memory.confirmation import Confirmation
 from index.memory.grades import grade_of
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind
+from service.http.problems import not_found
 from service.storage.base import METADATA
 from service.storage.checked_rows import update_row
 from service.storage.checksums import TABLES, with_owner_changed
@@ -121,7 +122,7 @@ def bump_watermark(connection: Connection, collection_id: int, documents: bool) 
     """Count a visible change of a collection and return the new watermark.
 
     documents: whether documents changed, so that the saved index is outdated. The checksum changes by the difference of
-    the watermarks, so that the row is not read.
+    the watermarks, so that the row is not read. Raises Problem 404 if the collection was deleted.
     """
     watermark, factors = COLLECTIONS.c.watermark + 1, TABLES["collections"].owners
     values: dict[str, Any] = {"watermark": watermark}
@@ -131,7 +132,17 @@ def bump_watermark(connection: Connection, collection_id: int, documents: bool) 
         change = change + (watermark - COLLECTIONS.c.documents_watermark) * factors["documents_watermark"]
     values["checksum"] = with_owner_changed(COLLECTIONS.c.checksum, change)
     changed = update(COLLECTIONS).where(COLLECTIONS.c.id == collection_id).values(values)
-    return int(connection.execute(changed.returning(COLLECTIONS.c.watermark)).scalar_one())
+    number = connection.execute(changed.returning(COLLECTIONS.c.watermark)).scalar()
+    if number is None:
+        raise not_found("collection")
+    return int(number)
+
+
+def require_collection(connection: Connection, collection_id: int) -> None:
+    """Raise Problem 404 if a collection was deleted after its request began. Called inside the writing transaction."""
+    name = connection.execute(select(COLLECTIONS.c.name).where(COLLECTIONS.c.id == collection_id)).scalar()
+    if name is None or name == f"{TOMBSTONE}{collection_id}":
+        raise not_found("collection")
 
 
 def indexed_documents(

@@ -4,6 +4,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from service.runtime.feedback_repository import insert_impressions
@@ -15,8 +16,12 @@ GATHERED_SECONDS = 0.1
 """Time for which a batch is gathered. A transaction for each impression would take as long as its search."""
 
 
+LOOK_SECONDS = 1.0
+"""Time after which a waiting flush looks whether the thread still runs."""
+
+
 class ImpressionLog:
-    """Queues impressions and writes them in a thread. After `flush`, all queued impressions are durable."""
+    """Queues impressions and writes them in a thread. After `flush`, all queued impressions are durable or lost."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -32,12 +37,17 @@ class ImpressionLog:
         self._queue.put(impression)
 
     def flush(self) -> None:
-        """Wait until every impression queued so far, here and in other processes, is committed."""
+        """Wait until every impression queued so far, here and in other processes, is committed.
+
+        Raises RuntimeError if the thread has ended.
+        """
         for drain in list(self.sources):
             drain()
         reached = threading.Event()
         self._queue.put(reached)
-        reached.wait()
+        while not reached.wait(LOOK_SECONDS):
+            if not self._thread.is_alive() and not reached.is_set():
+                raise RuntimeError("the thread that writes impressions has ended")
 
     def close(self) -> None:
         """Write the queued impressions and end the thread."""
@@ -48,8 +58,9 @@ class ImpressionLog:
         ended = False
         while not ended:
             taken = self._gathered()
-            self._write([one for one in taken if isinstance(one, dict)])
             ended = None in taken
+            with suppress(Exception):  # a failure is logged; the thread goes on where even that fails
+                self._write([one for one in taken if isinstance(one, dict)])
             for one in taken:
                 if isinstance(one, threading.Event):
                     one.set()

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -200,8 +201,8 @@ class Jobs:
 
     def _run(self, task_id: str, work: Work, progress: Progress) -> None:
         status, result, error = "succeeded", None, None
+        self._mark_begun(task_id)
         try:
-            self._set(task_id, status="processing")
             result = work(progress)
         except Canceled:
             status, error = ("failed", INTERRUPTED) if self._closing else ("canceled", None)
@@ -210,18 +211,25 @@ class Jobs:
             is_generic = problem is not unexpected and problem.code == INSUFFICIENT_STORAGE
             detail = NO_SPACE if is_generic else problem.detail
             status, error = "failed", {"code": problem.code, "detail": detail}
-            log.exception("task_failed", task=task_id)
+            _log_failure("task_failed", task_id)
         figures = {"progress_done": progress.done, "progress_total": progress.total}
         outcome = {"status": status, "result": result, "error": error, "finished_at": now(), **figures}
         try:
             self._set(task_id, **outcome)
         except Exception:
-            log.exception("task_not_recorded", task=task_id)
             self._unrecorded[task_id] = outcome
+            _log_failure("task_not_recorded", task_id)
         finally:
             with self._finished:
                 self._running.pop(task_id, None)
                 self._finished.notify_all()
+
+    def _mark_begun(self, task_id: str) -> None:
+        """Show a task as processing. The work begins even where this fails: its own end frees what its start took."""
+        try:
+            self._set(task_id, status="processing")
+        except Exception:
+            _log_failure("task_not_marked", task_id)
 
     def _set(self, task_id: str, **values: Any) -> None:
         with self._database.write() as connection:
@@ -237,6 +245,12 @@ class Jobs:
         if not finished:
             raise too_many_tasks()
         delete_tasks(connection, finished)
+
+
+def _log_failure(event: str, task_id: str) -> None:
+    """Log the exception that is being handled. The outcome of a task does not depend on its line in the log."""
+    with suppress(Exception):
+        log.exception(event, task=task_id)
 
 
 def too_many_tasks() -> Problem:

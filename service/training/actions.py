@@ -10,6 +10,7 @@ import structlog
 from index.learning.config import FitConfig
 from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import require_collection
 from service.runtime.feedback_repository import confirmed_count
 from service.runtime.model_repository import champion_version
 from service.runtime.runtime import Runtime
@@ -17,13 +18,14 @@ from service.storage.database import new_id
 from service.storage.reservations import not_reserved, note_answer
 from service.training import repository
 from service.training.child_process import ADDRESS, ON_CLUSTER, Specification
-from service.training.follow import end, follow
+from service.training.follow import Outcome, end, follow
 from service.training.from_documents import why_due
 from service.training.schedule import Standing
 from service.training.schemas import TrainingIn
 
 log = structlog.get_logger()
 ENDED = ("succeeded", "failed", "canceled")
+CANCELED: Outcome = {"status": "canceled", "error": None}
 MAX_RESUMPTIONS = 3
 """Resumptions of a run after crashes of the service. The limit stops a run that crashes the service every time."""
 LOCK_WAIT_SECONDS = 5
@@ -111,6 +113,7 @@ def _begin(
     """Record a run and follow it; return its id. The caller holds the training lock. more: further data of the run."""
     run_id = new_id()
     with runtime.database.write() as connection:
+        require_collection(connection, state.id)
         if wanted.learn_from == "documents":
             documents, _ = repository.document_counts(connection, state.id)
             data: dict[str, Any] = {"learn_from": "documents", "documents": documents}
@@ -145,27 +148,46 @@ def _acquired(runtime: Runtime, state: CollectionState, preempts: bool) -> bool:
 
 
 def resume_training(runtime: Runtime) -> None:
-    """Resume the runs that were interrupted by the end of the service, each in a thread.
+    """Resume the runs that no thread follows: the service ended, or a full disk kept their outcome from the database.
 
-    Their inputs and finished trials are in the staging folder. Runs whose cancellation was requested end here.
+    Their inputs and finished trials are in the staging folder. Runs whose cancellation was requested end here. A run
+    beside another run of its collection waits for the end of the other.
     """
-    states = {state.id: state for state in runtime.collections.values()}
+    states = {state.id: state for state in list(runtime.collections.values())}
     with runtime.database.read() as connection:
         runs = repository.processing_runs(connection)
     for run in runs:
         state = states.get(run.collection_id)
-        if state is None or runtime.training.is_following(run.id):
+        if runtime.closing:  # the next start resumes what stops now
+            return
+        if state is None or not state.training_lock.acquire(blocking=False):
             continue
-        if run.cancel_requested:
-            end(runtime, run.id, {"status": "canceled", "error": None})
-        elif run.resumptions >= MAX_RESUMPTIONS or not state.training_lock.acquire(blocking=False):
-            detail = f"the service ended {run.resumptions + 1} times during this run"
-            end(runtime, run.id, {"status": "failed", "error": {"code": "interrupted", "detail": detail}})
-        else:
-            with runtime.database.write() as connection:
-                repository.update_run(connection, run.id, resumptions=run.resumptions + 1)
-            log.info("training_resumed", run=run.id, collection=state.name, resumptions=run.resumptions + 1)
-            _follow(runtime, state, run.id)
+        is_followed = False
+        try:
+            is_followed = _resume(runtime, state, run.id)
+        finally:
+            if not is_followed:
+                state.training_lock.release()
+
+
+def _resume(runtime: Runtime, state: CollectionState, run_id: str) -> bool:
+    """Follow a run again, or end it; return whether it is followed. The caller holds the training lock."""
+    with runtime.database.read() as connection:
+        run = repository.find_run(connection, state.id, run_id)
+    if run is None or run.status in ENDED:  # its thread recorded it and released the lock in the meantime
+        return False
+    if run.cancel_requested:
+        end(runtime, run_id, CANCELED)
+        return False
+    if run.resumptions >= MAX_RESUMPTIONS:
+        detail = f"this run broke off {run.resumptions + 1} times"
+        end(runtime, run_id, {"status": "failed", "error": {"code": "interrupted", "detail": detail}})
+        return False
+    with runtime.database.write() as connection:
+        repository.update_run(connection, run_id, resumptions=run.resumptions + 1)
+    log.info("training_resumed", run=run_id, collection=state.name, resumptions=run.resumptions + 1)
+    _follow(runtime, state, run_id)
+    return True
 
 
 def _follow(runtime: Runtime, state: CollectionState, run_id: str) -> None:
@@ -206,8 +228,20 @@ def cancel(runtime: Runtime, state: CollectionState, run_id: str) -> dict[str, A
     if record["status"] not in ENDED:
         with runtime.database.write() as connection:
             repository.update_run(connection, run_id, cancel_requested=True)
-        runtime.training.cancel(run_id)
+        if state.training_lock.acquire(blocking=False):  # no thread follows a run of this collection
+            try:
+                _end_canceled(runtime, state, run_id)
+            finally:
+                state.training_lock.release()
+        else:
+            runtime.training.cancel(run_id)
     return record
+
+
+def _end_canceled(runtime: Runtime, state: CollectionState, run_id: str) -> None:
+    """End a run that no thread follows, unless it has ended. The caller holds the training lock."""
+    if show(runtime, state, run_id)["status"] not in ENDED:
+        end(runtime, run_id, CANCELED)
 
 
 def show(runtime: Runtime, state: CollectionState, run_id: str) -> dict[str, Any]:

@@ -49,6 +49,8 @@ def follow(runtime: Runtime, state: CollectionState, specification: Specificatio
                     repository.uncount_resumption(connection, run_id)
             else:
                 end(runtime, run_id, outcome)
+        except Exception:  # the run stays `processing`: housekeeping resumes it
+            log.exception("training_not_recorded", run=run_id)
         finally:
             state.training_lock.release()
 

@@ -32,7 +32,7 @@ INLINE_KEYS = 20_000
 PAUSE_SECONDS = 5.0
 """Time between two attempts after an error, such as a full disk."""
 _Files = tuple[GenerationStore, tuple[Path, Path] | None]
-NOTHING_SEEN: tuple[object, ...] = (object(),) * 8
+NOTHING_SEEN: tuple[object, ...] = (object(),) * 9
 log = structlog.get_logger()
 
 
@@ -261,7 +261,7 @@ class Publisher:
 def _parts_of(state: CollectionState) -> tuple[object, ...]:
     """Return the objects that tell whether anything of a collection changed: all are replaced, and none is changed."""
     signs = state.behind, state.missing_changes, state.awaits_vectors
-    return state.store, state.store.current, state.settings, state.serving, state.rules, *signs
+    return state.name, state.store, state.store.current, state.settings, state.serving, state.rules, *signs
 
 
 def _current(state: CollectionState) -> tuple[_Files, Generation]:

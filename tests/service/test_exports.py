@@ -88,6 +88,27 @@ def test_an_imported_export_has_equal_content_and_the_same_ranking(
         assert other.get("/v1/export").content.splitlines()[1:-1] == again.splitlines()[1:-1]
 
 
+def test_a_run_that_goes_on_during_the_export_is_imported_as_interrupted(exported: bytes, tmp_path: Path) -> None:
+    run = {
+        "type": "training_run",
+        "collection": "wood",
+        "id": "r",
+        "status": "processing",
+        "seed": 0,
+        "promote": "auto",
+    }
+    run |= {"budget_seconds": 60, "click_reading": "auto", "resumptions": 0, "cancel_requested": False}
+    run |= {"progress_done": 1, "progress_total": 9, "steps": [], "data": {}, "report": {}, "decision": {}}
+    run |= {"model_version": None, "error": None, "created_at": "2026-09-20T10:00:00.000Z", "finished_at": None}
+    records = records_of(exported)
+    at = next(at for at, record in enumerate(records) if record["type"] == "model")
+    with opened(tmp_path / "copy") as other:
+        assert imported(other, sealed([*records[:at], run, *records[at:]]))["status"] == "succeeded"
+        stored = good(other.get("/v1/collections/wood/training-runs/r"))
+        assert (stored["status"], stored["error"]["code"]) == ("failed", "interrupted")
+        assert stored["finished_at"] > stored["created_at"]
+
+
 def test_an_import_gives_new_numbers_beside_other_collections(
     exported: bytes, client: TestClient, tmp_path: Path
 ) -> None:

@@ -270,3 +270,17 @@ def test_an_index_that_cannot_be_written_fails_only_if_its_feed_is_in_use(
     else:
         with pytest.raises(RuntimeError):
             publisher._publish_large()
+
+
+def test_a_worker_names_a_swapped_collection_by_its_new_name(pair: Pair) -> None:
+    assert pair.client.put("/v1/collections/other", json={}).status_code == 201
+    pair.publish()
+    assert pair.client.post("/v1/collections/swap", json={"a": "default", "b": "other"}).status_code == 200
+    pair.publish()
+    for name in ("default", "other"):
+        ours, theirs = (
+            one.post(f"/v1/collections/{name}/search", json={"q": "folder"}).headers["X-Softseek-Watermark"]
+            for one in (pair.client, pair.worker)
+        )
+        assert theirs == ours
+        assert ours.startswith(f"{name}:")

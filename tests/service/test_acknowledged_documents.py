@@ -1,0 +1,167 @@
+"""A document whose storing was acknowledged stays: beside deletions by filter, cancellations and newer versions."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.documents import indexing, patching, repository
+from service.documents.acceptance import Accepted, accept
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, opened, runtime_of
+from tests.service.held_encoding import HeldEncoding
+
+SECONDS_OF_A_PUT = 0.3
+"""Longer than a PUT takes that waits for nothing."""
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[CollectionClient]:
+    with opened(tmp_path / "data") as client:
+        yield create(client, "shelf", filterable=["state"])
+
+
+def book(id: str, text: str, state: str = "new") -> dict[str, Any]:
+    return {"id": id, "text": text, "metadata": {"state": state}}
+
+
+def pending(shelf: CollectionClient, *documents: dict[str, Any]) -> Accepted:
+    """Store documents that wait for their vectors, as a request does before its work goes on."""
+    runtime = runtime_of(shelf.client)
+    return accept(runtime, runtime.collection(shelf.name), documents)
+
+
+def make_searchable(shelf: CollectionClient, accepted: Accepted) -> None:
+    runtime = runtime_of(shelf.client)
+    indexing.make_searchable(runtime, runtime.collection(shelf.name), accepted.sequences)
+
+
+def test_the_newest_version_decides_whether_a_document_matches_the_filter_of_a_deletion(
+    shelf: CollectionClient,
+) -> None:
+    shelf.add(book("changed", "oak", "old"), book("left", "elm", "old"), book("other", "ash"))
+    accepted = pending(shelf, book("changed", "oak and birch"), book("late", "fir", "old"), book("other", "ash", "old"))
+    task = shelf.post("documents/delete", {"filter": 'state = "old"'})
+    assert task["result"] == {"deleted": 3}
+    assert shelf.get("documents/changed")["text"] == "oak and birch"
+    assert shelf.ids("oak elm fir ash") == ["changed"]
+    make_searchable(shelf, accepted)
+    assert shelf.ids("birch elm fir ash") == ["changed"]
+
+
+def test_no_version_is_stored_between_the_filter_of_a_deletion_and_the_deletion(
+    shelf: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf.add(book("changed", "oak", "old"))
+    select, statuses = repository.matching_ids, []
+
+    def put() -> None:
+        body = {"text": "birch", "metadata": {"state": "new"}}
+        statuses.append(shelf.client.put(f"{shelf.path}/documents/changed", json=body).status_code)
+
+    putting = threading.Thread(target=put)
+
+    def select_slowly(*arguments: Any) -> list[str]:
+        found = select(*arguments)
+        putting.start()
+        putting.join(SECONDS_OF_A_PUT)
+        return found
+
+    monkeypatch.setattr(repository, "matching_ids", select_slowly)
+    shelf.post("documents/delete", {"filter": 'state = "old"'})
+    putting.join(DEADLINE_SECONDS)
+    assert statuses == [201]
+    assert shelf.get("documents/changed")["text"] == "birch"
+
+
+def test_a_canceled_task_makes_the_documents_searchable_that_another_request_had_stored(
+    shelf: CollectionClient, encoding: HeldEncoding
+) -> None:
+    pending(shelf, book("first", "oak"))
+    others = [book(f"book-{n}", "elm") for n in range(indexing.FEW)]
+    task = shelf.post("documents", {"documents": [*others, book("first", "birch")]})
+    encoding.wait()
+    shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
+    encoding.open()
+    assert shelf.ended_task(task)["status"] == "canceled"
+    assert shelf.get("documents/first")["text"] == "birch"
+    assert shelf.ids("birch")[0] == "first"
+    assert shelf.client.get(f"{shelf.path}/documents/book-{indexing.FEW - 1}").status_code == 404
+    assert shelf.get()["counts"]["pending"] == 0
+
+
+def test_a_canceled_import_withdraws_what_it_stored_twice(shelf: CollectionClient) -> None:
+    state = runtime_of(shelf.client).collection(shelf.name)
+    first, second = pending(shelf, book("a", "oak")), pending(shelf, book("a", "elm"))
+    assert state.replacements.of_others([*first.sequences, *second.sequences]) == set()
+    assert state.replacements.of_others(second.sequences) == set(second.sequences)
+
+
+def test_a_put_answers_when_the_version_that_replaced_it_is_searchable(
+    shelf: CollectionClient, encoding: HeldEncoding
+) -> None:
+    statuses: list[int] = []
+
+    def put() -> None:
+        statuses.append(shelf.client.put(f"{shelf.path}/documents/a", json={"text": "oak"}).status_code)
+
+    putting = threading.Thread(target=put)
+    putting.start()
+    encoding.wait()
+    pending(shelf, book("a", "birch"))
+    encoding.open()
+    putting.join(DEADLINE_SECONDS)
+    assert statuses == [201]
+    assert shelf.ids("birch") == ["a"]
+
+
+def test_a_version_that_a_patch_replaces_while_it_waits_is_followed(
+    shelf: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = pending(shelf, book("a", "oak"))
+    with monkeypatch.context() as patch:
+        patch.setattr(patching, "make_searchable", lambda *_: None)  # its request has not come to it yet
+        shelf.client.patch(f"{shelf.path}/documents/a", json={"text": "birch"}).raise_for_status()
+    make_searchable(shelf, first)
+    assert shelf.ids("birch") == ["a"]
+
+
+def test_a_version_that_is_replaced_before_it_is_encoded_makes_the_newest_one_searchable(
+    shelf: CollectionClient,
+) -> None:
+    state = runtime_of(shelf.client).collection(shelf.name)
+    first = pending(shelf, book("a", "oak"))
+    second, newest = pending(shelf, book("a", "elm")), pending(shelf, book("a", "birch"))
+    make_searchable(shelf, first)
+    assert shelf.ids("birch") == ["a"]
+    make_searchable(shelf, newest)
+    make_searchable(shelf, second)
+    assert state.replacements.newest(first.sequences) == set(first.sequences)  # forgotten
+
+
+def test_a_request_ends_though_newer_versions_keep_coming(
+    shelf: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, versions = indexing.encode_documents, iter(range(1000))
+
+    def encode_and_store_another(*arguments: Any) -> Any:
+        pending(shelf, book("a", f"version {next(versions)}"))
+        return encode(*arguments)
+
+    monkeypatch.setattr(indexing, "encode_documents", encode_and_store_another)
+    make_searchable(shelf, pending(shelf, book("a", "oak")))
+    assert next(versions) == 1 + indexing.MOST_NEWER
+
+
+def test_an_error_after_storing_leaves_no_trace_of_replacements(shelf: CollectionClient) -> None:
+    runtime = runtime_of(shelf.client)
+    state = runtime.collection(shelf.name)
+    accepted = pending(shelf, book("a", "oak"))
+
+    def refuse(_: Any) -> None:
+        raise RuntimeError("no place for a task")
+
+    with pytest.raises(RuntimeError):
+        accept(runtime, state, [book("a", "elm")], refuse)
+    assert state.replacements.newest(accepted.sequences) == set(accepted.sequences)
