@@ -127,7 +127,8 @@ def _complete(
 ) -> bool:
     """Add the completions of a word; return whether there are any. may_go_on: whether nothing follows the word."""
     word = words[position]
-    substitutes, best, share = _completions(position, word, vocabulary)
+    ends = not may_go_on and len(word.folded) == 1  # a character of an unspaced script, in a pair
+    substitutes, best, share = _completions(position, word, vocabulary, ends)
     found.substitutes += substitutes
     if substitutes and may_go_on:
         likelihood = share * len(word.folded) / len(best)
@@ -156,11 +157,17 @@ def _correct(
         found.corrections.append((word.token.text, best))
 
 
-def _completions(position: int, word: Word, vocabulary: Vocabulary) -> tuple[list[Substitute], str, float]:
-    """Return the completions of a word, the best of them, and its share of the counts; itself where it is a word."""
+def _completions(position: int, word: Word, vocabulary: Vocabulary, ends: bool) -> tuple[list[Substitute], str, float]:
+    """Return the completions of a word, the best of them, and its share of the counts; itself where it is a word.
+
+    ends: whether words that end with the word count too.
+    """
     if not word.folded:
         return [], "", 0.0
-    every = vocabulary.beginning(word.folded)
+    every = list(vocabulary.beginning(word.folded))
+    if ends:
+        every += (one for one in vocabulary.ending(word.folded) if not one[0].startswith(word.folded))
+        every.sort(key=lambda one: (-one[1], one[0]))
     counted = [one for one in every[:MAX_COMPLETIONS] if one[0] != word.folded]
     if not counted:
         return [], "", 0.0

@@ -89,9 +89,12 @@ class Highlighter:
     def _spans_of_plain(self, text: str, wanted: AbstractSet[str]) -> list[Span]:
         if not has_unspaced(text, len(text)):
             return self._spans_of_words(text, wanted)[:MAX_HIGHLIGHTS]
-        stem = self._stem_of_token
-        joined = _joined((start, end) for start, end, word in plain_tokens(text) if stem(word) in wanted)
-        return list(islice(joined, MAX_HIGHLIGHTS))
+        stem, single = self._stem_of_token, {term for term in wanted if len(term) == 1 and is_unspaced(term)}
+        pairs = [(start, end) for start, end, word in plain_tokens(text) if stem(word) in wanted]
+        if single:  # the pairs of such a character are marked by it alone
+            pairs = [(start, end) for start, end in pairs if single.isdisjoint(text[start:end])]
+            pairs = sorted([*pairs, *((at, at + 1) for at, one in enumerate(text) if one in single)])
+        return list(islice(_joined(pairs), MAX_HIGHLIGHTS))
 
     def _spans_of_words(self, text: str, wanted: AbstractSet[str]) -> list[Span]:
         """Return spans of a plain text whose words are all separated, MAX_HIGHLIGHTS or more if there are as many."""

@@ -127,6 +127,13 @@ def test_a_marked_word_has_all_its_characters(language: str, query: str, before:
     assert found == plain(language, terms_of(language, query), {"text": text})
 
 
+def test_a_single_character_is_marked_without_its_neighbours() -> None:
+    terms = dict.fromkeys(("text",), frozenset({"猫", "と猫", "猫を", "飼う"}))
+    text = "犬と猫。猫を飼う人"
+    found = Highlighter("japanese").for_terms(terms)({"text": text})
+    assert [text[one["start"] : one["end"]] for one in found] == ["猫", "猫", "飼う"]
+
+
 def test_a_word_that_was_stemmed_is_not_stemmed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another text with the same words is only cut into words."""
     highlighter, stemmed = Highlighter("english"), []
