@@ -67,6 +67,6 @@ def _write(runtime: Runtime, collection: int, first: int, vectors: Sequence[np.n
     ]
     encoded = [EncodedDocument([Key(KeyKind.PASSAGE, one, 0, 9)], one) for one in vectors]
     with runtime.database.write() as connection:
-        rows = insert_documents(connection, collection, records)
+        rows = insert_documents(connection, collection, records, {})
         insert_vectors(connection, collection, rows, encoded)
         bump_watermark(connection, collection, documents=True)

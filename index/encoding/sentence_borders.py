@@ -27,6 +27,8 @@ END = re.compile(
 NEXT_LETTER = re.compile(rf"[^\W\d_]|[{FULL_STOPS}{OTHER_ENDS}{LINE_ENDS}]")
 STEPS = (256, 1024, 4096)
 """Characters before a position in which the beginning of its sentence is looked for, one number after the other."""
+NEXT_CHARACTERS = 256
+"""Characters after a full stop in which the next letter is looked for."""
 MOST_SIGNS = 64
 """Characters before a position that may end a sentence at it."""
 
@@ -36,7 +38,7 @@ def whole_sentences(text: str, start: int, end: int, most: int) -> tuple[int, in
 
     A span that would have more than `most` characters is returned as it is.
     """
-    first, last = _begin(text, start), _end(text, end)
+    first, last = _begin(text, start), _end(text, end, most + 1)
     found = text[first:last].strip()
     if last - first > most or not found:
         return start, end
@@ -47,21 +49,25 @@ def whole_sentences(text: str, start: int, end: int, most: int) -> tuple[int, in
 def _begin(text: str, start: int) -> int:
     """Return the last border at or before a position, 0 if it is farther away than the last step."""
     for step in STEPS:
-        found = [border for border in _borders(text, max(0, start - step), start) if border <= start]
+        found = [border for border in _borders(text, max(0, start - step), start, start) if border <= start]
         if found:
             return found[-1]
     return 0
 
 
-def _end(text: str, end: int) -> int:
-    """Return the first border at or after a position."""
-    return next((at for at in _borders(text, max(0, end - MOST_SIGNS), len(text)) if at >= end), len(text))
+def _end(text: str, end: int, most: int) -> int:
+    """Return the first border at or after a position, or the position `most` characters after it."""
+    last = min(len(text), end + most)
+    return next((at for at in _borders(text, max(0, end - MOST_SIGNS), last, last) if at >= end), last)
 
 
-def _borders(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield the positions behind the sentences whose last signs begin in a part of a text."""
-    for match in END.finditer(text, start):
-        if match.start() >= end:
+def _borders(text: str, start: int, begun: int, end: int) -> Iterator[int]:
+    """Yield the positions behind the sentences whose last signs begin in text[start:begun].
+
+    end: about how far the text is read. A search reads a long text at many places, so none may read to its end.
+    """
+    for match in END.finditer(text, start, min(len(text), end + MOST_SIGNS)):
+        if match.start() >= begun:
             return
         if match["line"] or match["empty"] or not match["stop"] or _is_last(text, match):
             yield match.end()
@@ -72,5 +78,5 @@ def _is_last(text: str, match: re.Match[str]) -> bool:
     at, after = match.start("stop"), text[match.end() : match.end() + 1]
     if not match["after"] and (after.isdigit() or (after.isupper() and text[max(0, at - 1) : at].isalpha())):
         return False
-    letter = NEXT_LETTER.search(text, match.end())
+    letter = NEXT_LETTER.search(text, match.end(), match.end() + NEXT_CHARACTERS)
     return letter is None or not letter[0].islower()

@@ -227,14 +227,3 @@ def never_shown(runs: Mapping[str, Sequence[str]], queries: Sequence[Feedback], 
         top = [int(row) for row in runs[one.query_key][:TOP]]
         shares.append(sum(row not in (one.shown or {}) and row not in new for row in top) / max(1, len(top)))
     return float(np.mean(shares)) if shares else 0.0
-
-
-def newer_than_shown(feedback: Sequence[Feedback], age: Mapping[int, Any]) -> frozenset[int]:
-    """Return the rows of the documents that are newer than every document that a list shows.
-
-    age: the row of each document -> what orders documents by their first storage, the newest last. The row itself does
-    not, because a changed document gets a new one.
-    """
-    ages = [age[row] for one in feedback if not one.is_silent for row in one.shown or () if row in age]
-    newest = max(ages, default=None)
-    return frozenset() if newest is None else frozenset(row for row, since in age.items() if since > newest)

@@ -68,7 +68,7 @@ def fit(
     initial is the configuration that the challenger starts from, by default the champion's. cache is a folder for
     finished trials: a killed run that is called again with it resumes. earlier_decisions: how often the gate has
     already compared a challenger with this champion; each decision makes the next one stricter. new: the rows of the
-    documents that are too new for the lists of the feedback (`newer_than_shown`). Same generation, feedback, champion
+    documents that are newer than all documents that the lists of the feedback show. Same generation, feedback, champion
     and config: same bits, resumed or not. Raises NotEnoughFeedback.
     """
     learn, test = split([one for one in feedback if one.sessions or any(gain > 0 for gain in one.gains.values())])

@@ -32,8 +32,12 @@ AFTER_WORD = "\u0e80-\u109f\u1780-\u17ff\u1950-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
 """Lao, Tibetan, Burmese, Khmer and Tai characters: after these, a space without width separates words."""
 CAPITAL_I = "\u0130"
 """I with a dot. Its small letter would be an i with a combining dot."""
-MARK_BLOCKS = chain(
-    range(0x300, 0xE31), range(0xE50, 0x3000), range(0xA66F, 0xAC00), range(0x10000, 0x12000), range(0x1E000, 0x1E950)
+MARK_BLOCKS = (
+    range(0x300, 0xE31),
+    range(0xE50, 0x3000),
+    range(0xA66F, 0xAC00),
+    range(0x10000, 0x12000),
+    range(0x1E000, 0x1E950),
 )
 """Where marks are, without those of Thai and Japanese, which are cut into pairs (`index.words.tokens`)."""
 
@@ -49,7 +53,7 @@ def _ranges(codes: Iterator[int]) -> str:
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in found)
 
 
-MARKS = _ranges(code for code in MARK_BLOCKS if unicodedata.category(chr(code)) in ("Mn", "Mc"))
+MARKS = _ranges(code for code in chain(*MARK_BLOCKS) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
 """Characters that belong to the letter before them, as the inside of a character class."""
 EXTENDING = f"{MARKS}{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}\u0e38-\u0e3a\u0e48-\u0e4b\u1160-\u11ff\ud7b0-\ud7fb"
 """Characters that are composed with those before them, change places, or are left out; the last are Thai and Hangul."""

@@ -101,7 +101,7 @@ def _unchanged(
     A stored document that differs from its checksum has no content, so that it is replaced.
     """
     same = [id for id, body in stored.items() if body is not None and _content(body) == _content(bodies[id])]
-    return set(same) - repository.pending_ids(connection, state.id, same)
+    return set(same) - repository.pending_among(connection, state.id, same).keys()
 
 
 def _content(body: dict[str, Any]) -> bytes:

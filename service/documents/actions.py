@@ -50,7 +50,15 @@ def delete_matching(runtime: Runtime, state: CollectionState, condition: str) ->
         detail = "the filter is blank; name the documents to delete, or delete the collection"
         raise Problem(422, "invalid_filter", detail, [{"pointer": "/filter", "detail": detail, "position": 0}])
     node = parse_filter(condition, state.settings.filterable)
-    return _delete(runtime, state, lambda connection: repository.matching_ids(connection, state.id, node))
+    with runtime.database.read() as connection:  # reads the collection while others write
+        numbers = repository.newest_numbers(connection, state.id)
+        likely = repository.matching_ids(connection, state.id, node)
+
+    def select(connection: Connection) -> list[str]:
+        later = repository.ids_after(connection, state.id, *numbers)
+        return repository.matching_ids(connection, state.id, node, list({*likely, *later}))
+
+    return _delete(runtime, state, select)
 
 
 def delete_documents(runtime: Runtime, state: CollectionState, ids: Sequence[str]) -> str:

@@ -102,13 +102,14 @@ def make_searchable(
 ) -> None:
     """Encode pending documents and publish them in chunks. Calls advance(count) after each chunk.
 
-    Where a newer version replaced a document in the meantime, that version is made searchable too.
+    Where a newer version replaced one of a few documents in the meantime, that version is made searchable too. Where
+    there are many, the task that accepted the newer version makes it searchable.
     meanwhile: called once, while the first documents are encoded. Raises EncoderMismatch before any document is encoded
     and before this call, and Problem 507 where the disk is full: the documents stay pending.
     """
     try:
         replaced = _make_searchable(runtime, state, sequences, advance, passages, meanwhile)
-        for _ in range(MOST_NEWER):
+        for _ in range(MOST_NEWER if len(sequences) <= FEW else 0):
             if not (sequences := _newer(runtime, state, sequences, replaced)):
                 break
             replaced = _make_searchable(runtime, state, sequences, lambda _: advance(0), None, _nothing)

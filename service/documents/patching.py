@@ -17,6 +17,7 @@ from service.documents.schemas import DocumentIn, DocumentPatch
 from service.http.input_errors import input_errors
 from service.http.problems import MAX_ERRORS, Problem, not_found
 from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import require_collection
 from service.runtime.runtime import Runtime
 
 ENCODED = ("title", "text")
@@ -31,6 +32,7 @@ def patch_document(runtime: Runtime, state: CollectionState, document_id: str, p
     """
     with state.lock:
         with noting_replacements(state) as insert_pending, runtime.database.write() as connection:
+            require_collection(connection, state.id)
             before, is_pending = _newest(connection, state, document_id)
             after = _merged(before, patch)
             change, sequences = None, []

@@ -167,12 +167,6 @@ def still_pending(connection: Connection, sequences: Sequence[int]) -> list[int]
     return [int(sequence) for part in parts for sequence in connection.execute(part).scalars()]
 
 
-def pending_ids(connection: Connection, collection_id: int, ids: Sequence[str]) -> set[str]:
-    """Return the ids among these that have a pending document."""
-    mine = (PENDING_DOCUMENTS.c.collection_id == collection_id, PENDING_DOCUMENTS.c.id.in_(ids))
-    return set(connection.execute(select(PENDING_DOCUMENTS.c.id).where(*mine)).scalars())
-
-
 def ids_by_row(connection: Connection, collection_id: int) -> dict[int, str]:
     """Return row -> id of all searchable documents."""
     found = connection.execute(
@@ -181,15 +175,44 @@ def ids_by_row(connection: Connection, collection_id: int) -> dict[int, str]:
     return {int(row): id for row, id in found}
 
 
-def matching_ids(connection: Connection, collection_id: int, node: FilterNode) -> list[str]:
-    """Return the ids of the documents whose newest version, pending or searchable, matches a filter."""
-    condition = to_sql(connection, node, DOCUMENTS.c.metadata)
-    stored = select(DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id, condition)
-    metadata = PENDING_DOCUMENTS.c.body["metadata"]
-    waiting = select(PENDING_DOCUMENTS.c.id, metadata).where(PENDING_DOCUMENTS.c.collection_id == collection_id)
-    pending = {id: matches(node, fields or {}) for id, fields in connection.execute(waiting)}
-    found = [id for id in connection.execute(stored).scalars() if id not in pending]
-    return found + [id for id, does_match in pending.items() if does_match]
+def matching_ids(
+    connection: Connection, collection_id: int, node: FilterNode, among: Sequence[str] | None = None
+) -> list[str]:
+    """Return the ids of the documents whose newest version, pending or searchable, matches a filter.
+
+    among: the ids that are compared; None: all.
+    """
+    if among is not None:
+        return [id for part in _parts(among) for id in _matching(connection, collection_id, node, part)]
+    return _matching(connection, collection_id, node, None)
+
+
+def _matching(connection: Connection, collection_id: int, node: FilterNode, among: Sequence[str] | None) -> list[str]:
+    documents, pending = DOCUMENTS.c, PENDING_DOCUMENTS.c
+    stored = select(documents.id).where(
+        documents.collection_id == collection_id, to_sql(connection, node, documents.metadata)
+    )
+    waiting = select(pending.id, pending.body["metadata"]).where(pending.collection_id == collection_id)
+    if among is not None:
+        stored, waiting = stored.where(documents.id.in_(among)), waiting.where(pending.id.in_(among))
+    is_match = {id: matches(node, fields or {}) for id, fields in connection.execute(waiting)}
+    found = [id for id in connection.execute(stored).scalars() if id not in is_match]
+    return found + [id for id, does_match in is_match.items() if does_match]
+
+
+def newest_numbers(connection: Connection, collection_id: int) -> tuple[int, int]:
+    """Return the greatest row of a searchable document and the greatest sequence number of a pending one, 0 if none."""
+    row = select(func.max(DOCUMENTS.c.row)).where(DOCUMENTS.c.collection_id == collection_id)
+    sequence = select(func.max(PENDING_DOCUMENTS.c.sequence)).where(PENDING_DOCUMENTS.c.collection_id == collection_id)
+    return connection.execute(row).scalar() or 0, connection.execute(sequence).scalar() or 0
+
+
+def ids_after(connection: Connection, collection_id: int, row: int, sequence: int) -> list[str]:
+    """Return the ids of the searchable documents after a row and of the pending ones after a sequence number."""
+    stored = select(DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.row > row)
+    mine = (PENDING_DOCUMENTS.c.collection_id == collection_id, PENDING_DOCUMENTS.c.sequence > sequence)
+    waiting = select(PENDING_DOCUMENTS.c.id).where(*mine)
+    return [*connection.execute(stored).scalars(), *connection.execute(waiting).scalars()]
 
 
 def creation_times(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from service.runtime.collection_repository import bump_watermark, marked_collect
 from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.storage.database import DatabaseRead, new_id
-from service.training.actions import cancel
+from service.training.actions import cancel, end_canceled
 from service.training.repository import processing_runs
 
 CANCELED_SECONDS = 60
@@ -186,6 +186,8 @@ def _without_training(runtime: Runtime, state: CollectionState) -> Iterator[list
     if not state.training_lock.acquire(timeout=CANCELED_SECONDS):
         raise Problem(503, "training_not_stopped", f"a training run did not stop; {LATER}")
     try:
+        for run_id in going:  # one that no thread follows could not end beside another
+            end_canceled(runtime, state, run_id)
         yield going
     finally:
         state.training_lock.release()

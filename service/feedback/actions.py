@@ -150,6 +150,7 @@ def delete_events(
     query_key = None if query is None else as_query_key(query)
     with state.lock:
         with runtime.database.write() as connection:
+            require_collection(connection, state.id)
             count, removed = repository.delete_events(connection, state.id, query_id, client_id, query_key)
             if query_key is not None:
                 anonymous = repository.delete_anonymous(connection, state.id, query_key)

@@ -19,7 +19,7 @@ MAX_DISCARDED_BYTES = 64 * 1024 * 1024
 
 def is_import(scope: Scope) -> bool:
     """Return whether a request is an import. The id of a document may end like the path of one."""
-    return scope["method"] == "POST" and IMPORT.fullmatch(scope["path"]) is not None
+    return scope.get("method") == "POST" and IMPORT.fullmatch(scope["path"]) is not None
 
 
 class BodyLimit:

@@ -22,7 +22,7 @@ from service.http.presence import CONNECTION, Presence
 from service.http.problems import Problem
 from service.http.raw_answer import raw_answer
 
-SEARCHES = re.compile(rb"/v1/(?:collections/[^/]+/(?:search|recommend)|multi-search)")
+SEARCH_PATHS = re.compile(rb"/v1/(?:collections/[^/]+/(?:search|recommend)|multi-search)")
 """The paths whose requests take a place in the queue of searches."""
 MAX_HEAD_BYTES = 64 * 1024
 MAX_DISCARDED_BYTES = 64 * 1024 * 1024
@@ -189,7 +189,7 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         return is_first or (self._in_head and (self._has_begun or self._head_bytes > 0))
 
     def _is_a_search(self) -> bool:
-        return SEARCHES.fullmatch(self.url.partition(b"?")[0]) is not None
+        return SEARCH_PATHS.fullmatch(self.url.partition(b"?")[0]) is not None
 
     def _client_has_left(self) -> bool:
         """Return whether the client has closed the connection, which the event loop may learn much later."""

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.http.access import ASKED
 from service.http.problems import Problem, answer
 
-SEARCHES = frozenset({"search", "get_search", "multi_search", "recommend"})
+SEARCH_OPERATIONS = frozenset({"search", "get_search", "multi_search", "recommend"})
 """The operations that take a place in the queue of searches."""
 
 
@@ -23,7 +23,7 @@ class Overload:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked = scope.get(ASKED)
-        if asked is not None and asked.operation in SEARCHES and self._is_full(scope):
+        if asked is not None and asked.operation in SEARCH_OPERATIONS and self._is_full(scope):
             problem = Problem(503, "overloaded", "too many searches are waiting", headers={"Retry-After": "1"})
             await answer(problem, scope["path"])(scope, receive, send)
             return

@@ -50,7 +50,7 @@ def asked_queries(connection: Connection, collection_id: int, since: str) -> lis
     """
     searcher = func.coalesce(QUERIES.c.client_id, QUERIES.c.session_id, QUERIES.c.query_id)
     own = func.coalesce(EVENTS.c.client_id, EVENTS.c.session_id, EVENTS.c.query_id, "event " + cast(EVENTS.c.id, Text))
-    client = func.coalesce(searcher, own)  # who acts on a logged list is the client of its search
+    client = func.coalesce(searcher, own)  # feedback on a logged list is by the client of its search
     lately = case((EVENTS.c.timestamp >= since, client), else_=null())
     logged = and_(QUERIES.c.query_id == EVENTS.c.query_id, QUERIES.c.collection_id == EVENTS.c.collection_id)
     searched = select(

@@ -18,6 +18,7 @@ from index.generation.generation import Generation
 from index.learning.examples import TEST_FOLDS, fold_of
 from index.records import Ints
 from service.models import explored_repository
+from service.runtime.candidate_steps import stepped
 from service.runtime.explored_slates import is_repeatable
 
 POSITIONS = 10
@@ -126,9 +127,7 @@ def _explored_list(
         return None
     kept = np.asarray([bool(hit.get("pinned") or hit.get("exact_rating")) for hit in shown])
     request = impression.request
-    count = request["candidates"]
-    if count < request["limit"]:  # releases before logged what was asked for, and had more
-        count = request["limit"] + 1
+    count = stepped(request["candidates"], request["limit"])
     return ExploredList(
         search=(impression.query_key, request["mode"], count, tuple(sorted(documents[kept].tolist()))),
         text=impression.text,

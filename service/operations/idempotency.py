@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.access import ASKED
 from service.http.body_limit import is_import
-from service.http.overload import SEARCHES
+from service.http.overload import SEARCH_OPERATIONS
 from service.http.problems import Problem, answer
 from service.http.requests import MAX_BODY_BYTES
 from service.operations.repository import find_answer, replace_answer
@@ -64,7 +64,7 @@ class Idempotency:
         try:
             _require_length(key)
             asked = scope.get(ASKED)
-            if asked is not None and (not asked.operation or asked.operation in SEARCHES):
+            if asked is not None and (not asked.operation or asked.operation in SEARCH_OPERATIONS):
                 await self.app(scope, receive, send)
             else:
                 await self._once(key, request, send)

@@ -17,10 +17,11 @@ from index.records import Ints
 from index.words.query_syntax import ParsedQuery
 from service.http.problems import Problem
 from service.recommend.schemas import RecommendIn
+from service.runtime.candidate_steps import stepped
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection, Serving
 from service.search import repository
-from service.search.actions import VECTORS_PENDING, stepped
+from service.search.actions import VECTORS_PENDING
 from service.search.hits import stored_hit, with_fields
 from service.search.named_documents import stored_doc_indices
 from service.search.restriction import allowed_documents

@@ -49,6 +49,7 @@ def remove(runtime: Runtime, state: CollectionState, id: str) -> None:
     """Delete a rule durably. Raises Problem 404."""
     with state.lock:
         with runtime.database.write() as connection:
+            require_collection(connection, state.id)
             if not repository.delete_rule(connection, state.id, id):
                 raise not_found("rule")
         state.rules = state.rules.without(id)

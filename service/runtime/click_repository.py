@@ -5,7 +5,7 @@ Reads only what is committed, with an index, and a limited number of impressions
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from index.memory.exact import LEAST_LIKE, ClickCount
 from service.storage.database import Database
@@ -62,7 +62,8 @@ def _showing(connection: Connection, collection_id: int, query_key: str, ids: se
     again when an event is deleted.
     """
     of_query = (EVENTS.c.collection_id == collection_id, EVENTS.c.query_key == query_key, EVENTS.c.grade != 0)
-    last = select(func.max(EVENTS.c.created_at)).where(*of_query).scalar_subquery()
+    newest = select(EVENTS.c.created_at).where(*of_query).order_by(EVENTS.c.id.desc())  # the index is in this order
+    last = newest.limit(1).scalar_subquery()
     mine = (QUERIES.c.collection_id == collection_id, QUERIES.c.query_key == query_key, QUERIES.c.created_at <= last)
     latest = select(QUERIES.c.query_id, QUERIES.c.shown).where(*mine).order_by(*newest_first(connection)).limit(COUNTED)
     showing: dict[str, set[str]] = {}

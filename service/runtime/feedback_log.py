@@ -4,7 +4,7 @@ Impressions are streamed and only their counts are kept, so that the log of a ye
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import chain
@@ -120,7 +120,7 @@ def _silent(records: Records, encode: Encode | None) -> list[Feedback]:
             records[key].text,
             vector_of.get(key, no_vector),
             {},
-            _by_row(records[key].shown),
+            _by_row(records[key].shown, records[key].ratings),
             {},
             frozenset(),
             explored=tuple(records[key].explored) if key in vector_of else (),
@@ -287,9 +287,9 @@ def _drop_actions(actions: dict[tuple[str, int], Action], pinned: set[int]) -> N
 
 
 def _searcher(shown: Any, actions: Mapping[tuple[str, int], Action]) -> set[str]:
-    """Return the names that the client of a list has in its actions: "" where an action names nobody.
+    """Return the names that the client of a list has in its actions: "" where an action has no client.
 
-    If the list names nobody either, it was shown to the client that acts first.
+    If the list has none either, it was shown to the client that acts first.
     """
     names = {shown.client_id, shown.session_id} - {None, ""}
     first = [name for name, _ in actions if name][:1]
@@ -333,19 +333,17 @@ def _own_feedback(query_key: str, record: QueryRecord, vector: Floats) -> Feedba
     unlisted = {row: min(MAX_GAIN, grade) for row, grade in record.confirmed(record.unlisted_grades).items()}
     if unlisted and not gains:
         return Feedback(query_key, record.text, vector, unlisted, sessions=sessions, explored=explored)
-    shown = _by_row(record.shown)
-    clicks = {
-        row: places for row, places in _by_row(record.clicks).items() if row in gains or row not in record.ratings
-    }
-    examined = frozenset(record.examined)
+    shown, clicks = (_by_row(counts, record.ratings) for counts in (record.shown, record.clicks))
+    examined = frozenset(record.examined - record.ratings.keys())
     return Feedback(query_key, record.text, vector, gains, shown, clicks, examined, sessions, explored=explored)
 
 
-def _by_row(counts: Counter[int]) -> Showings:
-    """Return row -> position -> count."""
+def _by_row(counts: Counter[int], rejected: Container[int]) -> Showings:
+    """Return row -> position -> count, without rejected documents: nothing was learned from them."""
     by_row: dict[int, dict[int, int]] = {}
     for name in sorted(counts):
-        by_row.setdefault(name // MAX_POSITIONS, {})[name % MAX_POSITIONS] = counts[name]
+        if name // MAX_POSITIONS not in rejected:
+            by_row.setdefault(name // MAX_POSITIONS, {})[name % MAX_POSITIONS] = counts[name]
     return by_row
 
 

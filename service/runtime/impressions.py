@@ -15,7 +15,6 @@ BATCH = 500
 GATHERED_SECONDS = 0.1
 """Time for which a batch is gathered. A transaction for each impression would take as long as its search."""
 
-
 LOOK_SECONDS = 1.0
 """Time after which a waiting flush looks whether the thread still runs."""
 

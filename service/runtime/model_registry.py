@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from index.errors import EncoderMismatch
 from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import require_collection
 from service.runtime.model_files import load_version
 from service.runtime.model_repository import (
     champion_version,
@@ -58,6 +59,7 @@ def promote(runtime: Runtime, state: CollectionState, version: int, reason: str,
         with runtime.database.read() as connection:
             head = load_version(connection, state.id, state.initial, version)
         with runtime.database.write() as connection:
+            require_collection(connection, state.id)
             worth = click_worth(connection, state.id, version)
             before = champion_version(connection, state.id)
             point_alias(connection, state.id, "champion", version)

@@ -50,5 +50,5 @@ class QueryRecord:
         )
 
     def confirmed(self, grades: Mapping[int, float]) -> dict[int, float]:
-        """Return the grades above 0, without documents that were judged and never rated above 0."""
-        return {row: grade for row, grade in grades.items() if grade > 0 and max(self.ratings.get(row, (1,))) > 0}
+        """Return the grades above 0, without rated documents: where no rating is above 0, they were rejected."""
+        return {row: grade for row, grade in grades.items() if grade > 0 and row not in self.ratings}

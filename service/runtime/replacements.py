@@ -1,56 +1,63 @@
-"""Which pending document of a collection replaced which older pending document with the same id, by sequence number.
+"""Which pending document of a collection replaced which older pending documents with the same id, by sequence number.
 
-The older one was acknowledged too: the cancellation of the newer one must not lose the document, and a request that
-waits for the older one waits for the newer one. Only the process that accepted them knows: a restart ends their tasks.
+The older ones were acknowledged too: the cancellation of the newest must not lose the document, and a request that
+waits for an older one waits for the newest. Only the process that accepted them knows: a restart ends their tasks.
 """
 
 import threading
 from collections.abc import Collection, Iterable, Mapping
+
+MOST_OLDER = 100
+"""Older versions of a document that are known: the first and the latest. A client may post a document again and again
+while it cannot be made searchable."""
 
 
 class Replacements:
     """The replacements of pending documents that are not searchable yet."""
 
     def __init__(self) -> None:
-        self._newer: dict[int, int] = {}
-        self._older: dict[int, int] = {}
+        self._newest: dict[int, int] = {}
+        self._older: dict[int, tuple[int, ...]] = {}
         self._lock = threading.Lock()
 
     def note(self, newer: Mapping[int, int]) -> None:
-        """Add replacements: sequence number of the older document -> that of the newer one."""
+        """Add replacements: sequence number of the document that was the newest -> that of the newest now."""
         with self._lock:
-            for older, newest in newer.items():
-                self._newer[older], self._older[newest] = newest, older
+            for before, newest in newer.items():
+                older = (*self._older.pop(before, ()), before)
+                self._replace(older, newest)
 
     def undo(self, newer: Mapping[int, int]) -> None:
         """Remove replacements whose transaction was rolled back."""
         with self._lock:
-            for older, newest in newer.items():
-                self._newer.pop(older, None)
-                self._older.pop(newest, None)
+            for before, newest in newer.items():
+                older = self._older.pop(newest, ())
+                self._newest.pop(before, None)
+                if len(older) > 1:
+                    self._replace(older[:-1], before)
 
     def newest(self, sequences: Iterable[int]) -> set[int]:
         """Return the sequence numbers of the newest versions of accepted documents."""
         with self._lock:
-            return {self._last(self._newer, sequence) for sequence in sequences}
+            return {self._newest.get(sequence, sequence) for sequence in sequences}
 
     def of_others(self, sequences: Collection[int]) -> set[int]:
-        """Return the sequence numbers among these whose document had an older version that is not among them."""
+        """Return the sequence numbers among these whose document has an older version that is not among them."""
         own = set(sequences)
         with self._lock:
-            return {sequence for sequence in own if self._last(self._older, sequence) not in own}
+            return {sequence for sequence in own if not own.issuperset(self._older.get(sequence, ()))}
 
     def forget(self, sequences: Iterable[int]) -> None:
-        """Forget the replacements by documents that are not pending any more, unless a newer one replaced these."""
+        """Forget the replacements by documents that are not pending any more."""
         with self._lock:
-            for newest in sequences:
-                while newest not in self._newer and newest in self._older:
-                    older = self._older.pop(newest)
-                    del self._newer[older]
-                    newest = older
+            for sequence in sequences:
+                for older in self._older.pop(sequence, ()):
+                    del self._newest[older]
 
-    @staticmethod
-    def _last(following: Mapping[int, int], sequence: int) -> int:
-        while sequence in following:
-            sequence = following[sequence]
-        return sequence
+    def _replace(self, older: tuple[int, ...], newest: int) -> None:
+        """Keep what the newest version replaced, without versions between the first and the latest."""
+        kept = older if len(older) <= MOST_OLDER else (older[0], *older[1 - MOST_OLDER :])
+        for sequence in set(older) - set(kept):
+            self._newest.pop(sequence, None)
+        self._older[newest] = kept
+        self._newest |= dict.fromkeys(kept, newest)

@@ -37,10 +37,6 @@ class TrainingSupervisor:
         self._threads[run_id] = thread
         thread.start()
 
-    def is_following(self, run_id: str) -> bool:
-        """Return whether a thread follows this run."""
-        return run_id in self._threads
-
     def is_canceled(self, run_id: str) -> bool:
         """Return whether `cancel` was called for this run."""
         return run_id in self._canceled
@@ -80,5 +76,6 @@ class TrainingSupervisor:
         try:
             follow()
         finally:
-            self._threads.pop(run_id, None)
-            self._canceled.discard(run_id)
+            if self._threads.get(run_id) is threading.current_thread():  # else another thread follows the run by now
+                del self._threads[run_id]
+                self._canceled.discard(run_id)

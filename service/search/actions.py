@@ -18,6 +18,7 @@ from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
 from service.http.access import OWNER, Caller
+from service.runtime.candidate_steps import stepped
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection
 from service.search import exploring, pinning, selection
@@ -38,8 +39,6 @@ UNANSWERED = 0.5
 """The null weight from which a calibrated model says that no document answers the query."""
 FIRST_HITS = 10
 """While the last word is unfinished, pages within the first hits have fewer candidates by default."""
-STEP = 4
-"""Pages beyond the candidates have this many times as many."""
 VECTORS_PENDING = "vectors_pending"
 """Some documents are searchable by words only, because their vectors are still being made."""
 
@@ -182,13 +181,6 @@ def candidate_count(request: SearchIn, reading: Reading | None = None) -> int:
     if is_default and end <= FIRST_HITS and reading is not None and reading.unfinished:
         return UNFINISHED_CANDIDATES
     return stepped(request.candidates, end)
-
-
-def stepped(candidates: int, end: int) -> int:
-    """Return the least of 1, 4, 16 ... times as many candidates that is `end` at least; at most MAX_WINDOW."""
-    while candidates < end:
-        candidates *= STEP
-    return min(candidates, MAX_WINDOW)
 
 
 def has_next_page(request: SearchIn, query: Query, ranks: Ints, ranks_of: Callable[[Query], Ints]) -> bool:

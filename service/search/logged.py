@@ -27,7 +27,8 @@ def impression(state: ServedCollection, request: SearchIn, searched: Searched, b
     """Return the stored record of a search with this answer."""
     shown = [{name: hit[name] for name in SHOWN if name in hit} for hit in body["hits"]]
     wanted = request.model_dump(include=SELECTING | ({"context"} if request.context else set()))
-    wanted["candidates"] = searched.query.count
+    if "candidates" not in request.model_fields_set:
+        wanted["candidates"] = searched.query.count
     if searched.caller.filter is not None:
         wanted["key_filter"] = searched.caller.filter
     if request.explore:

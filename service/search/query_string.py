@@ -5,9 +5,9 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.datastructures import QueryParams
 
-from service.http.input_errors import input_errors, pointer
+from service.http.input_errors import input_errors
 from service.http.problems import invalid_request
-from service.http.query_parameters import MORE_THAN_ONCE
+from service.http.query_parameters import require_declared
 from service.search.schemas import SearchIn
 
 LISTS = {"facets", "sort", "fields", "predict", "context"}
@@ -28,14 +28,15 @@ def _parameters() -> list[dict[str, Any]]:
 
 PARAMETERS = _parameters()
 """The parameters in the form of OpenAPI."""
+DECLARED = {parameter["name"]: parameter["name"] in LISTS for parameter in PARAMETERS}
+"""Name -> whether it is a list, which may occur more than once."""
 
 
 def search_of(parameters: QueryParams) -> SearchIn:
     """Return the search of a query string; `log` is false by default. Raises Problem 422."""
+    require_declared(parameters, DECLARED)
     body: dict[str, Any] = {"log": False}
     for name, text in parameters.multi_items():
-        if name in body and name != "log" and name not in LISTS:
-            raise invalid_request([{"pointer": pointer([name]), "detail": MORE_THAN_ONCE}])
         value = _value(name, text)
         body[name] = body[name] + value if name in body and name in LISTS else value
     try:

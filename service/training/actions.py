@@ -230,7 +230,7 @@ def cancel(runtime: Runtime, state: CollectionState, run_id: str) -> dict[str, A
             repository.update_run(connection, run_id, cancel_requested=True)
         if state.training_lock.acquire(blocking=False):  # no thread follows a run of this collection
             try:
-                _end_canceled(runtime, state, run_id)
+                end_canceled(runtime, state, run_id)
             finally:
                 state.training_lock.release()
         else:
@@ -238,7 +238,7 @@ def cancel(runtime: Runtime, state: CollectionState, run_id: str) -> dict[str, A
     return record
 
 
-def _end_canceled(runtime: Runtime, state: CollectionState, run_id: str) -> None:
+def end_canceled(runtime: Runtime, state: CollectionState, run_id: str) -> None:
     """End a run that no thread follows, unless it has ended. The caller holds the training lock."""
     if show(runtime, state, run_id)["status"] not in ENDED:
         end(runtime, run_id, CANCELED)

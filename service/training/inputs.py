@@ -19,7 +19,6 @@ from index.encoding.precision import Precision
 from index.errors import DamagedFile, EncoderMismatch
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
-from index.learning.click_likelihood import newer_than_shown
 from index.learning.examples import Feedback, InContext, Showings, Solved
 from index.learning.made_queries import SourceText
 from index.learning.slates import Slate
@@ -31,7 +30,7 @@ from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.loader import memory_keys
 from service.storage.database import DatabaseReader
-from service.training.repository import creation_times, document_rows, texts_of
+from service.training.repository import document_rows, newer_documents, texts_of
 
 INDEX = "index"
 TEXTS = "texts.json"
@@ -129,7 +128,8 @@ def write_inputs(
         store.apply(watermark, indexed_documents(connection, collection_id))
         feedback = gather_feedback(connection, collection_id, lambda texts: encode(row["encoder"], texts), explored)
         memory = memory_keys(connection, row)
-        new = newer_than_shown(feedback, creation_times(connection, collection_id))
+        shown = {row for one in feedback for row in one.shown or ()}
+        new = frozenset(newer_documents(connection, collection_id, sorted(shown)))
     store.save(language, watermark)
     vectors: dict[str, Floats] = {}
     for key in memory:

@@ -177,10 +177,17 @@ def document_rows(connection: Connection, collection_id: int) -> list[int]:
     return list(connection.execute(mine).scalars())
 
 
-def creation_times(connection: Connection, collection_id: int) -> dict[int, str]:
-    """Return row -> the time when a document with its id was first stored, for the searchable documents."""
-    wanted = select(DOCUMENTS.c.row, DOCUMENTS.c.created_at).where(DOCUMENTS.c.collection_id == collection_id)
-    return {one.row: one.created_at for one in connection.execute(wanted)}
+def newer_documents(connection: Connection, collection_id: int, rows: Sequence[int]) -> list[int]:
+    """Return the rows of the searchable documents that are newer than all documents with these rows; none for no row.
+
+    The time when a document with the id was first stored decides, because a changed document gets a new row.
+    """
+    newest = ""
+    for first in range(0, len(rows), CHUNK):
+        of_part = select(func.max(DOCUMENTS.c.created_at)).where(DOCUMENTS.c.row.in_(rows[first : first + CHUNK]))
+        newest = max(newest, connection.execute(of_part).scalar() or "")
+    mine = (DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.created_at > newest)
+    return list(connection.execute(select(DOCUMENTS.c.row).where(*mine)).scalars()) if newest else []
 
 
 def texts_of(connection: Connection, chosen: Sequence[int]) -> list[tuple[int, str, str]]:

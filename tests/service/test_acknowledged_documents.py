@@ -9,11 +9,9 @@ import pytest
 
 from service.documents import indexing, patching, repository
 from service.documents.acceptance import Accepted, accept
+from service.runtime.replacements import MOST_OLDER, Replacements
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, opened, runtime_of
 from tests.service.held_encoding import HeldEncoding
-
-SECONDS_OF_A_PUT = 0.3
-"""Longer than a PUT takes that waits for nothing."""
 
 
 @pytest.fixture
@@ -50,29 +48,26 @@ def test_the_newest_version_decides_whether_a_document_matches_the_filter_of_a_d
     assert shelf.ids("birch elm fir ash") == ["changed"]
 
 
-def test_no_version_is_stored_between_the_filter_of_a_deletion_and_the_deletion(
+def test_versions_that_come_while_a_filter_is_read_decide(
     shelf: CollectionClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf.add(book("changed", "oak", "old"))
-    select, statuses = repository.matching_ids, []
+    shelf.add(book("changed", "oak", "old"), book("waits", "elm", "old"), book("later", "ash"))
+    select, calls = repository.matching_ids, []
 
-    def put() -> None:
-        body = {"text": "birch", "metadata": {"state": "new"}}
-        statuses.append(shelf.client.put(f"{shelf.path}/documents/changed", json=body).status_code)
-
-    putting = threading.Thread(target=put)
-
-    def select_slowly(*arguments: Any) -> list[str]:
+    def select_and_write(*arguments: Any) -> list[str]:
         found = select(*arguments)
-        putting.start()
-        putting.join(SECONDS_OF_A_PUT)
+        if not calls:
+            shelf.add(book("changed", "birch"), book("new", "fir", "old"))
+            pending(shelf, book("waits", "elm"), book("later", "ash", "old"))
+        calls.append(found)
         return found
 
-    monkeypatch.setattr(repository, "matching_ids", select_slowly)
-    shelf.post("documents/delete", {"filter": 'state = "old"'})
-    putting.join(DEADLINE_SECONDS)
-    assert statuses == [201]
+    monkeypatch.setattr(repository, "matching_ids", select_and_write)
+    task = shelf.post("documents/delete", {"filter": 'state = "old"'})
+    assert task["result"] == {"deleted": 2}
+    assert [set(found) for found in calls] == [{"changed", "waits"}, {"later", "new"}]
     assert shelf.get("documents/changed")["text"] == "birch"
+    assert shelf.get("documents/waits")["metadata"] == {"state": "new"}
 
 
 def test_a_canceled_task_makes_the_documents_searchable_that_another_request_had_stored(
@@ -96,6 +91,22 @@ def test_a_canceled_import_withdraws_what_it_stored_twice(shelf: CollectionClien
     first, second = pending(shelf, book("a", "oak")), pending(shelf, book("a", "elm"))
     assert state.replacements.of_others([*first.sequences, *second.sequences]) == set()
     assert state.replacements.of_others(second.sequences) == set(second.sequences)
+    third = pending(shelf, book("a", "fir"))
+    assert state.replacements.of_others([*first.sequences, *third.sequences]) == set(third.sequences), (
+        "a version between"
+    )
+
+
+def test_versions_of_a_document_that_is_never_encoded_are_bounded() -> None:
+    replacements = Replacements()
+    for sequence in range(1000):
+        replacements.note({sequence: sequence + 1})
+    assert len(replacements._newest) == len(replacements._older[1000]) == MOST_OLDER
+    assert replacements.newest([0, 999]) == {1000}
+    replacements.undo({999: 1000})
+    assert replacements.newest([0, 998]) == {999}
+    replacements.forget([999])
+    assert (replacements._newest, replacements._older) == ({}, {})
 
 
 def test_a_put_answers_when_the_version_that_replaced_it_is_searchable(

@@ -226,7 +226,7 @@ def test_memory_moves_between_any_rows(tmp_path: Path) -> None:
     with database.write() as connection:
         connection.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
         vectors = np.ones(2, np.float32)
-        (row,) = insert_documents(connection, 5, [Document("a", "text")])
+        (row,) = insert_documents(connection, 5, [Document("a", "text")], {})
         insert_vectors(connection, 5, [row], [EncodedDocument([Key(KeyKind.TITLE, vectors, 0, 4)], vectors)])
         connection.exec_driver_sql('DELETE FROM "values"')
         for _ in range(50):

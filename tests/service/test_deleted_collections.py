@@ -24,6 +24,9 @@ WRITES: dict[str, Callable[[TestClient, str], Any]] = {
     "a rule": lambda client, path: client.put(f"{path}/rules/r", json={"query": {"exact": "oak"}, "hide": ["a"]}),
     "synonyms": lambda client, path: client.put(f"{path}/synonyms/s", json={"words": ["oak", "elm"]}),
     "settings": lambda client, path: client.put(path, json={"typos": False}),
+    "a change of a document": lambda client, path: client.patch(f"{path}/documents/a", json={"text": "elm"}),
+    "a deletion of events": lambda client, path: client.post(f"{path}/events/delete", json={"client_id": "ada"}),
+    "a deletion of a rule": lambda client, path: client.delete(f"{path}/rules/r"),
     "a training run": lambda client, path: client.post(f"{path}/training-runs", json={"learn_from": "documents"}),
 }
 
@@ -34,8 +37,12 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
         yield client
 
 
-@pytest.mark.parametrize("is_whole", [False, True], ids=["marked", "deleted"])
-@pytest.mark.parametrize("name", WRITES)
+CASES = [(name, is_whole) for name in WRITES for is_whole in (False, True)] + [("a promotion", False)]
+WRITES["a promotion"] = lambda client, path: client.put(f"{path}/models/aliases/champion", json={"version": 0})
+"""After the deletion has ended, there is no such model."""
+
+
+@pytest.mark.parametrize(("name", "is_whole"), CASES)
 def test_a_write_that_meets_the_deletion_of_its_collection_gets_404(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, name: str, is_whole: bool
 ) -> None:

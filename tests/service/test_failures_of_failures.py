@@ -15,20 +15,24 @@ import service.runtime.impressions
 import service.runtime.jobs
 import service.runtime.repeated_failures
 import service.training.follow
+from service.app import create_app
 from service.operations.housekeeping import Housekeeping
 from service.runtime.impressions import ImpressionLog
 from service.runtime.jobs import Progress
 from service.runtime.log_lines import configure_logging
+from service.settings import Settings
 from service.training import repository
 from service.training.actions import cancel, resume_training
-from tests.service.client import DEADLINE_SECONDS, DEFAULT, CollectionClient, ended, good, opened, runtime_of
+from tests.service.client import DEADLINE_SECONDS, DEFAULT, CollectionClient, ended, good, runtime_of
 
 FULL = OSError(28, "No space left on device")
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    with opened(tmp_path / "data") as client:
+    # without housekeeping that resumes runs: its first round may come at any moment of a test
+    app = create_app(Settings(encoder="hashing", data=tmp_path / "data", log_level="warning"), trains=False)
+    with TestClient(app, raise_server_exceptions=False) as client:
         CollectionClient(client).add({"id": "a", "text": "an oak"})
         yield client
 

@@ -139,6 +139,7 @@ def test_a_document_that_every_rater_rejected_is_not_confirmed_by_clicks(wood: C
     wood.judge(QUERY, order[0], 0, rater="bob")
     assert learned(wood)[QUERY].gains == {order[1]: 1.0}
     assert learned(wood)[QUERY].clicks == {order[1]: {2: 1}}
+    assert set(learned(wood)[QUERY].shown or {}) == set(order[1:])
     wood.judge(QUERY, order[1], 0, rater="bob")
     assert learned(wood) == {}
     wood.judge(QUERY, order[1], 1, rater="cyd")

@@ -1,7 +1,8 @@
 """Rollbacks that arrive together are steps of their own."""
 
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from tests.service.client import create, opened, runtime_of
 
 
 def test_two_rollbacks_at_once_are_two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2)
+
     def read_slowly(connection: Connection, collection_id: int) -> int:
         found = champion_version(connection, collection_id)
-        time.sleep(0.05)
+        with suppress(threading.BrokenBarrierError):  # only one reads at a time
+            both.wait(0.3)
         return found
 
     facts: dict[str, dict[str, Any]] = {"lineage": {}, "report": {}, "decision": {}}

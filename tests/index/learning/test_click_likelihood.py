@@ -18,7 +18,6 @@ from index.learning.click_likelihood import (
     compare_clicks,
     likelihoods,
     never_shown,
-    newer_than_shown,
 )
 from index.learning.examples import Feedback
 from index.memory.click_worth import POSITIONS
@@ -185,15 +184,6 @@ def test_documents_that_no_list_showed_are_counted_but_for_new_ones() -> None:
     assert never_shown(run, [one], new={50}) == pytest.approx(2 / 5)
     assert never_shown(run, [one], new=set()) == pytest.approx(3 / 5)
     assert never_shown({}, [], new=set()) == 0.0
-
-
-def test_a_document_is_new_by_its_first_storage_and_not_by_its_row() -> None:
-    vector = np.zeros(DIM, np.float32)
-    listed = shown_to(Feedback("query", "", vector, {}), [1, 2, 60], {1: 1})
-    age = {1: "2026-01-01", 2: "2026-01-02", 60: "2026-01-01", 7: "2026-01-02", 50: "2026-01-03"}  # 60 was changed
-    judged, silent = Feedback("judged", "", vector, {50: 1.0}), Feedback("silent", "", vector[:0], {}, {50: {1: 1}})
-    assert newer_than_shown([listed, judged, silent], age) == {50}
-    assert newer_than_shown([judged], age) == frozenset()
 
 
 # --- The table of a trial ---

@@ -68,7 +68,9 @@ def test_japanese_words_are_found_without_spaces(tmp_path: Path, text: str, expe
     assert found(searcher(tmp_path, "japanese", JAPANESE), text) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), [("法", [1]), ("書", [0, 3]), ("す", [0, 1]), ("方 法", [1, 3]), ("猫", [])])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("法", [1]), ("書", [0, 3]), ("す", [0, 1]), ("方 法", [1, 3]), ("猫", [])]
+)
 def test_a_character_is_found_wherever_it_stands_in_a_run(tmp_path: Path, text: str, expected: list[int]) -> None:
     assert sorted(found(searcher(tmp_path, "japanese", JAPANESE), text)) == expected
 
