@@ -50,6 +50,8 @@ def test_frequent_requests_are_no_exception(client: TestClient) -> None:
     assert refused(client, "POST", f"{DEFAULT}/search?limit=1", json={"q": "tree"})[0]["pointer"] == "/limit"
     assert refused(client, "POST", f"{DEFAULT}/events?a=1", json=[])[0]["pointer"] == "/a"
     assert refused(client, "GET", f"{DEFAULT}/search?q=a&q=b")[0]["detail"] == MORE_THAN_ONCE
+    assert refused(client, "GET", f"{DEFAULT}/search?q=a&log=true&log=false")[0]["detail"] == MORE_THAN_ONCE
+    assert refused(client, "GET", f"{DEFAULT}/search?q=a&size=3")[0]["detail"] == UNKNOWN
 
 
 def test_declared_parameters_pages_and_checks_of_health_are_answered(client: TestClient) -> None:
