@@ -1,7 +1,8 @@
 """Finds where sentences begin and end, by the rules by which the splitter of `index.encoding.chunking` cuts.
 
 Source: Unicode Standard Annex 29, sentence boundaries. A line ends a sentence. A full stop ends none before a digit, in
-an abbreviation such as U.S., and where the next letter is a small letter.
+an abbreviation such as U.S., and where the next letter is a small letter. A full stop between spaces ends one always,
+which the splitter does not know: texts that were cut into words have small letters alone.
 """
 
 import re
@@ -78,5 +79,7 @@ def _is_last(text: str, match: re.Match[str]) -> bool:
     at, after = match.start("stop"), text[match.end() : match.end() + 1]
     if not match["after"] and (after.isdigit() or (after.isupper() and text[max(0, at - 1) : at].isalpha())):
         return False
+    if match["after"] and text[max(0, at - 1) : at].isspace():  # a full stop between spaces, as in cut texts
+        return True
     letter = NEXT_LETTER.search(text, match.end(), match.end() + NEXT_CHARACTERS)
     return letter is None or not letter[0].islower()

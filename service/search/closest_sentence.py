@@ -25,6 +25,8 @@ MAX_SENTENCES = 32
 """Sentences of a hit that are compared: the nearest where sentence keys are stored, else the first of the passage."""
 MAX_CHARACTERS = 4000
 """Characters of a hit that are cut into sentences, and of a sentence: an encoder may count a long word as one token."""
+WHOLE_CHARACTERS = 1000
+"""Longest whole sentence that is given in place of a piece of it: a text without capital letters has few borders."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def _sentences(runtime: SearchRuntime, searched: Searched, rank: int, id: str, t
 
 
 def _span(rank: int, id: str, text: str, start: int, end: int, vector: Floats | None) -> Span:
-    first, last = whole_sentences(text, start, end, MAX_CHARACTERS)
+    first, last = whole_sentences(text, start, end, WHOLE_CHARACTERS)
     return Span(rank, id, first, last, text[first:last], text[start:end], vector)
 
 

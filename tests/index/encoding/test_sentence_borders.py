@@ -66,3 +66,12 @@ def test_a_span_with_too_long_sentences_stays_as_it_is() -> None:
     text = "Short. " + "word " * 2000 + "end. Short."
     assert whole_sentences(text, 5000, 5010, 4000) == (5000, 5010)
     assert whole_sentences(text, 0, 6, 4000) == (0, 6)
+
+
+def test_a_full_stop_between_spaces_ends_a_sentence_of_small_letters() -> None:
+    text = "the flow is slow . the heat is lost .  a note follows e.g. here"
+    assert [text[slice(*whole_sentences(text, at, at + 4, 100))] for at in (4, 20, 40)] == [
+        "the flow is slow .",
+        "the heat is lost .",
+        "a note follows e.g. here",
+    ]
