@@ -304,9 +304,8 @@ def _write_rows(
 ) -> tuple[list[IndexedDocument], list[int]]:
     """Write documents with their vectors; return them for the index, and the rows of the documents they replace."""
     records = [record for record, _ in documents]
-    ids = [record.id for record in records]
-    replaced = repository.rows_by_id(connection, state.id, ids)
-    created = repository.creation_times(connection, state.id, ids) if replaced else {}
+    before = repository.places(connection, state.id, [record.id for record in records])
+    replaced, created = {one.id: one.row for one in before}, {one.id: one.created_at for one in before}
     repository.delete_replaced(connection, list(replaced.values()))
     rows = repository.insert_documents(connection, state.id, records, created)
     moved = {replaced[record.id]: row for record, row in zip(records, rows, strict=True) if record.id in replaced}

@@ -130,10 +130,18 @@ def documents_of_rows(connection: Connection, rows: Sequence[int]) -> Sequence[R
 
 def rows_by_id(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, int]:
     """Return id -> row of the searchable documents among these ids."""
-    wanted = select(DOCUMENTS.c.id, DOCUMENTS.c.row).where(
+    return {one.id: one.row for one in places(connection, collection_id, ids)}
+
+
+def places(connection: Connection, collection_id: int, ids: Sequence[str]) -> Sequence[Row[str, int, str]]:
+    """Return (id, row, created_at) of the searchable documents among these ids.
+
+    created_at: the time when a document with this id was first stored.
+    """
+    wanted = select(DOCUMENTS.c.id, DOCUMENTS.c.row, DOCUMENTS.c.created_at).where(
         DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.id.in_(ids)
     )
-    return {id: int(row) for id, row in connection.execute(wanted)}
+    return connection.execute(wanted).all()
 
 
 def stored_bodies(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, dict[str, Any] | None]:
@@ -215,20 +223,12 @@ def ids_after(connection: Connection, collection_id: int, row: int, sequence: in
     return [*connection.execute(stored).scalars(), *connection.execute(waiting).scalars()]
 
 
-def creation_times(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, str]:
-    """Return id -> the time when a document with this id was first stored, for the searchable ones among these ids."""
-    wanted = select(DOCUMENTS.c.id, DOCUMENTS.c.created_at).where(
-        DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.id.in_(ids)
-    )
-    return {one.id: one.created_at for one in connection.execute(wanted)}
-
-
 def insert_documents(
     connection: Connection, collection_id: int, records: Sequence[DocumentRecord], created: Mapping[str, str]
 ) -> list[int]:
     """Insert documents; return their rows in the order of the records.
 
-    created: id -> `creation_times` of the documents in whose place they come.
+    created: id -> created_at of the documents in whose place they come.
     """
     created_at = now()
     values = [

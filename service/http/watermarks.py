@@ -33,7 +33,8 @@ class States(Protocol):
 class Watermarks:
     """find: returns the states, None before the start.
 
-    The collection is that of the route, so that its caller may use it. An answer without a route tells of no state.
+    The collection comes from the route that was authorised. An answer without a route has no header, because it would
+    tell whether the collection exists.
     """
 
     def __init__(self, app: ASGIApp, find: Callable[[Scope], States | None]) -> None:
