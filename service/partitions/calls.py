@@ -14,6 +14,8 @@ ANSWER_SECONDS = 2.0
 SLOW_SECONDS = 10.0
 SLOW = frozenset({"select", "with_prefix", "first_values"})
 """Requests that may take longer, such as the first facets after a start; their time-out does not mean absence."""
+FIRST_SECONDS = 30.0
+"""Time for the first answers of the partitions: a handle of Ray Serve looks for its replicas then."""
 PROBE_SECONDS = 0.2
 """Pause between two attempts to reach a partition that is away."""
 
@@ -87,6 +89,13 @@ class Calls:
     def _refusal(self, missing: int) -> Problem:
         detail = f"{missing} of {len(self)} partitions of the documents do not answer"
         return Problem(503, "partitions_away", detail, headers={"Retry-After": "1"})
+
+    def reach(self) -> None:
+        """Wait until every partition has answered once. One that does not answer in 30 seconds is away."""
+        asked = [self._asked(number, "ping", ()) for number in range(len(self))]
+        end = time.monotonic() + FIRST_SECONDS
+        for number, answer in enumerate(asked):
+            self._answer(number, "ping", answer, end)
 
     def close(self) -> None:
         """Try no longer to reach partitions that are away."""

@@ -19,8 +19,12 @@ class CoordinatorRuntime(SearcherRuntime):
 
     @classmethod
     def over(cls, calls: Calls, settings: Settings, encoder: Encoder | None = None) -> "CoordinatorRuntime":
-        """Start a coordinator of these partitions on its data directory. Raises what `open` raises."""
+        """Start a coordinator of these partitions on its data directory, and wait for their first answers.
+
+        Raises what `open` raises.
+        """
         runtime = cls.open(settings, encoder, part=WITHOUT_DOCUMENTS)
+        calls.reach()  # the first search does not wait for connections
         runtime.calls = calls
         runtime.answer_search = Coordinator(runtime, calls).answer
         return runtime

@@ -302,6 +302,17 @@ def test_all_partitions_of_a_round_have_one_deadline(monkeypatch: pytest.MonkeyP
     assert sum(waited[:3]) < 0.2
 
 
+def test_the_first_answers_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.partitions.calls.ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr("service.partitions.calls.FIRST_SECONDS", 0.2)
+    waited: list[float] = []
+    calls = Calls([Late(waited), Echo()], answers_partially=True)
+    calls.reach()
+    assert 0.1 < waited[0] <= 0.2
+    assert calls.away == 1, "it has not answered in the longer time either"
+    calls.close()
+
+
 class Faulty:
     """A partition that answers every request with an error."""
 
