@@ -18,3 +18,45 @@ def test_a_known_word_with_an_ending_is_a_regular_form(word: str) -> None:
 @pytest.mark.parametrize("word", ["hates", "cartone", "hetaing", "masuring", "carrys ", "plas", "s", "ing", ""])
 def test_other_words_are_none(word: str) -> None:
     assert not is_regular_form(word, KNOWN)
+
+
+RIGHT = {
+    *(
+        "begin",
+        "beginning",
+        "control",
+        "controlled",
+        "accident",
+        "accidentally",
+        "write",
+        "writing",
+        "writ",
+        "plane",
+        "plan",
+    ),
+    *("planned", "study", "studies", "church", "churches", "happy", "happily", "simple", "simply", "true", "truly"),
+}
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "begining",
+        "controled",
+        "accidently",
+        "writeing",
+        "studys",
+        "churchs",
+        "happyly",
+        "simplely",
+        "truely",
+        "writting",
+    ],
+)
+def test_a_form_whose_right_spelling_is_known_is_mistyped(word: str) -> None:
+    assert not is_regular_form(word, RIGHT)
+
+
+@pytest.mark.parametrize("word", ["planed", "beginner", "controls", "writes", "studied"])
+def test_other_forms_of_the_same_words_are_right(word: str) -> None:
+    assert is_regular_form(word, RIGHT)
