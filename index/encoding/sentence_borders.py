@@ -21,10 +21,12 @@ SPACES = " \t\x0b\x0c\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
 GOING_ON = "\\-,:;\u055d\u060c\u060d\u2013\u2014\u3001\uff0c\uff0d\uff1a\uff1b\uff64"
 """Signs before which a sentence does not end."""
 END = re.compile(
-    f"(?:[{FULL_STOPS}{OTHER_ENDS}]*(?:(?P<stop>[{FULL_STOPS}])|[{OTHER_ENDS}])(?P<after>[{CLOSING}]*[{SPACES}]*))"
+    f"(?:(?<![{FULL_STOPS}{OTHER_ENDS}])[{FULL_STOPS}{OTHER_ENDS}]*(?:(?P<stop>[{FULL_STOPS}])|[{OTHER_ENDS}])"
+    f"(?![{FULL_STOPS}{OTHER_ENDS}])(?P<after>[{CLOSING}]*[{SPACES}]*))"
     f"(?:(?P<line>\r\n|[{LINE_ENDS}])|(?![{GOING_ON}{FULL_STOPS}{OTHER_ENDS}]))"
     f"|(?P<empty>\r\n|[{LINE_ENDS}])"
 )
+"""A row of signs is tried once, from its first to its last sign: the time would grow with the cube of its length."""
 NEXT_LETTER = re.compile(rf"[^\W\d_]|[{FULL_STOPS}{OTHER_ENDS}{LINE_ENDS}]")
 STEPS = (256, 1024, 4096)
 """Characters before a position in which the beginning of its sentence is looked for, one number after the other."""

@@ -27,8 +27,8 @@ def _has_ending(word: str, ending: str, known: Set[str]) -> bool:
         return False
     if ending in CHANGING and base + "e" in known:
         return True
-    if ending in CHANGING and base[-1] == base[-2] and base[:-1] in known:
-        return base[:-1] + ending not in known
+    if ending in CHANGING and base[-1] == base[-2] and base[:-1] in known and base[:-1] + ending not in known:
+        return not known.isdisjoint(base + other for other in CHANGING)  # `grammer` is none: no form doubles the m
     return base in known and known.isdisjoint(_other_spellings(base, ending))
 
 

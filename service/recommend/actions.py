@@ -16,8 +16,7 @@ from index.ranking.search import Ranked
 from index.records import Ints
 from index.words.query_syntax import ParsedQuery
 from service.http.problems import Problem
-from service.recommend.schemas import RecommendIn
-from service.runtime.candidate_steps import stepped
+from service.recommend.schemas import MAX_WINDOW, RecommendIn
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection, Serving
 from service.search import repository
@@ -29,7 +28,8 @@ from service.search.stopwatch import Stopwatch
 from service.storage.database import new_id
 
 CANDIDATES = 200
-"""Least number of candidates; 4, 16 or 64 times as many if the page needs more."""
+"""Number of candidates of the pages that end before it; all later pages have MOST_CANDIDATES."""
+MOST_CANDIDATES = MAX_WINDOW + 1
 WHOLE = ParsedQuery("*")
 """The query that restricts nothing."""
 
@@ -102,7 +102,7 @@ def _answer(
     allowed = allowed_documents(runtime, state, generation, request.filter, WHOLE, forced)
     stopwatch.lap("filter")
     window = request.offset + request.limit
-    count = stepped(CANDIDATES, window + 1)  # one more than the page needs tells whether there is a next one
+    count = CANDIDATES if window < CANDIDATES else MOST_CANDIDATES  # one more than pages need: is there a next one?
     found = recommend(generation, serving.head, taste, count, allowed)
     stopwatch.lap("attend")
     ids = {doc_index: id for id, doc_index in doc_index_of.items()}

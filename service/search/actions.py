@@ -37,8 +37,6 @@ from service.storage.database import new_id
 EVERYTHING = "*"
 UNANSWERED = 0.5
 """The null weight from which a calibrated model says that no document answers the query."""
-FIRST_HITS = 10
-"""While the last word is unfinished, pages within the first hits have fewer candidates by default."""
 VECTORS_PENDING = "vectors_pending"
 """Some documents are searchable by words only, because their vectors are still being made."""
 
@@ -178,9 +176,8 @@ def candidate_count(request: SearchIn, reading: Reading | None = None) -> int:
     """
     end = request.offset + request.limit
     is_default = "candidates" not in request.model_fields_set
-    if is_default and end <= FIRST_HITS and reading is not None and reading.unfinished:
-        return UNFINISHED_CANDIDATES
-    return stepped(request.candidates, end)
+    is_unfinished = is_default and reading is not None and reading.unfinished
+    return stepped(UNFINISHED_CANDIDATES if is_unfinished else request.candidates, end)
 
 
 def has_next_page(request: SearchIn, query: Query, ranks: Ints, ranks_of: Callable[[Query], Ints]) -> bool:

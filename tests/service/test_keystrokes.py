@@ -164,7 +164,8 @@ def test_an_unfinished_word_has_fewer_candidates_by_default(
     assert candidates("number soap") > 200, "a known word"
     assert candidates("number so ") > 200, "a finished word"
     assert candidates("s", limit=9, offset=1) == 50
-    assert candidates("s", limit=11) == candidates("s", limit=5, offset=6) == 200, "beyond the first ten hits"
+    assert candidates("s", limit=10, offset=40) == 50, "the last page of the first step"
+    assert candidates("s", limit=51) == candidates("s", limit=5, offset=46) == 200, "beyond it"
     assert candidates("s", limit=90, offset=110) == 200
     assert candidates("s", limit=201) == candidates("s", limit=10, offset=300) == 400, "all, of at most 800"
 

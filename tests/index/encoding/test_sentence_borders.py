@@ -75,3 +75,10 @@ def test_a_full_stop_between_spaces_ends_a_sentence_of_small_letters() -> None:
         "the heat is lost .",
         "a note follows e.g. here",
     ]
+
+
+@pytest.mark.parametrize("signs", [".", "!?", "…", ". ", ".,"])
+def test_a_long_row_of_signs_is_read_once(signs: str) -> None:
+    """The time grew with the cube of the length: this row would take an hour."""
+    text = "Contents " + signs * 20_000 + ", page 7"
+    assert whole_sentences(text, len(text) - 4, len(text), 100)[1] == len(text)
