@@ -12,6 +12,7 @@ from index.errors import Canceled
 from index.generation.generation import IndexedDocument
 from index.records import Document as DocumentRecord
 from service.documents import repository
+from service.documents.interruptions import noting_interruption
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark
 from service.runtime.jobs import Progress
@@ -60,10 +61,12 @@ def withdrawn_if_canceled(runtime: Runtime, state: CollectionState, sequences: S
     """Withdraw the documents that are still pending if the work is canceled.
 
     A document of which another request had stored an older version is made searchable instead: that version was
-    acknowledged, and its text is replaced. If the service is closing, all stay pending for the next start.
+    acknowledged, and its text is replaced. If the service is closing, all stay pending for the next start. They also
+    stay pending if the work is interrupted, which is noted.
     """
     try:
-        yield
+        with noting_interruption(state):
+            yield
     except Canceled:
         if not runtime.closing:
             kept = state.replacements.of_others(sequences)
@@ -92,5 +95,5 @@ def _withdraw(runtime: Runtime, state: CollectionState, sequences: Sequence[int]
             rows, memory, _ = repository.delete_documents(connection, state.id, ids)
             repository.delete_pending(connection, sequences)
             watermark = bump_watermark(connection, state.id, documents=True)
-        state.replacements.forget(sequences)
+        state.replacements.withdraw(sequences)
         state.publish(watermark, [], rows, [], memory)

@@ -31,10 +31,10 @@ class Replacements:
         """Remove replacements whose transaction was rolled back."""
         with self._lock:
             for before, newest in newer.items():
-                older = self._older.pop(newest, ())
+                older = tuple(one for one in self._older.pop(newest, ()) if one != before)
                 self._newest.pop(before, None)
-                if len(older) > 1:
-                    self._replace(older[:-1], before)
+                if older:
+                    self._replace(older, before)
 
     def newest(self, sequences: Iterable[int]) -> set[int]:
         """Return the sequence numbers of the newest versions of accepted documents."""
@@ -53,6 +53,16 @@ class Replacements:
             for sequence in sequences:
                 for older in self._older.pop(sequence, ()):
                     del self._newest[older]
+
+    def withdraw(self, sequences: Iterable[int]) -> None:
+        """Forget documents whose request was canceled: what replaced them does not stand for them any more."""
+        sequences = list(sequences)
+        self.forget(sequences)
+        with self._lock:
+            for sequence in sequences:
+                newest = self._newest.pop(sequence, None)
+                if newest is not None:
+                    self._older[newest] = tuple(older for older in self._older[newest] if older != sequence)
 
     def _replace(self, older: tuple[int, ...], newest: int) -> None:
         """Keep what the newest version replaced, without versions between the first and the latest."""

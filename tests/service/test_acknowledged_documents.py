@@ -86,6 +86,20 @@ def test_a_canceled_task_makes_the_documents_searchable_that_another_request_had
     assert shelf.get()["counts"]["pending"] == 0
 
 
+def test_the_version_of_a_canceled_task_is_not_kept_by_what_replaced_it(
+    shelf: CollectionClient, encoding: HeldEncoding
+) -> None:
+    sent = [book("ahead", "elm"), book("beside", "ash"), book("first", "oak"), book("first", "birch")]
+    tasks = [shelf.client.post(f"{shelf.path}/documents", json={"documents": [one]}).json() for one in sent]
+    encoding.wait()
+    for task in tasks[2:]:  # they wait for the two before them
+        shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
+    encoding.open()
+    assert [shelf.ended_task(task)["status"] for task in tasks] == ["succeeded"] * 2 + ["canceled"] * 2
+    assert shelf.client.get(f"{shelf.path}/documents/first").status_code == 404
+    assert shelf.get()["counts"]["pending"] == 0
+
+
 def test_a_canceled_import_withdraws_what_it_stored_twice(shelf: CollectionClient) -> None:
     state = runtime_of(shelf.client).collection(shelf.name)
     first, second = pending(shelf, book("a", "oak")), pending(shelf, book("a", "elm"))
