@@ -134,7 +134,7 @@ class _Broken(ValueError):
 
 
 TOKEN = re.compile(r'[^"\[\]{},]+|"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
-"""A string, a bracket, a comma, or all between them."""
+"""A whole string, a bracket, a comma, or all between them."""
 
 
 def _items(stream: BinaryIO) -> Iterator[bytes | _Broken]:
@@ -154,6 +154,8 @@ def _items(stream: BinaryIO) -> Iterator[bytes | _Broken]:
                 yield _Broken("invalid_json", "not valid JSON")
                 return
             item, size, after_comma = [], 0, token == ","
+        elif depth == 1 and token.isspace():
+            continue  # a small gzip may have very much of it
         elif depth:
             item.append(token)
             size += len(token)
@@ -179,9 +181,7 @@ def _tokens(stream: BinaryIO) -> Iterator[str | _Broken]:
         text = rest + decoder.decode(block, final=ended)
         at = 0
         while match := TOKEN.match(text, at):
-            if match.end() == len(text) and not ended and match[0] not in "[]{},":
-                break  # the token may go on in the next block
-            yield match[0]
+            yield match[0]  # all but strings may be cut, where a block ends
             at = match.end()
         rest = text[at:]
         if len(rest) > MAX_RECORD_BYTES:

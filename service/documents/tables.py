@@ -25,6 +25,7 @@ from service.documents.reading import (
 SNIFFED_BYTES = 65_536
 DELIMITERS = ",;\t|"
 UNCLOSED = "a quote is not closed"
+LINE_ENDS = frozenset({"\n", "\r\n", "\r"})
 
 
 class UnusableTable(ValueError):
@@ -32,28 +33,45 @@ class UnusableTable(ValueError):
 
 
 class _Rows:
-    """The rows of CSV, with the 1-based line on which the next row begins.
+    """The rows of CSV, without blank lines between them.
 
-    is_unclosed: whether the last row ended with the file and not with a line. Only an unclosed quote has this effect,
-    because a cell in quotes may contain the ends of lines.
+    line: on which the last row began, 1-based. is_unclosed: whether a quote of the last row seems not to be closed. The
+    cell then has the following lines, to the end of the file, or to the next quote, after which its own text follows.
     """
 
     def __init__(self, lines: Iterable[str], delimiter: str) -> None:
+        self.line = 0
         self.is_unclosed = False
-        self._lines = iter(lines)
+        self._lines = enumerate(lines, 1)
+        self._delimiter = delimiter
+        self._of_row: list[str] = []
+        self._has_ended = False
         self._rows = csv.reader(self._until_end(), delimiter=delimiter)
-
-    @property
-    def next_line(self) -> int:
-        return self._rows.line_num + 1
 
     def next(self) -> list[str] | None:
         """Return the next row, None at the end. Raises csv.Error."""
-        return next(self._rows, None)
+        self._of_row = []
+        row = next(self._rows, None)
+        self.is_unclosed = row is not None and (self._has_ended or (len(self._of_row) > 1 and not self._is_strict()))
+        return row
+
+    def _is_strict(self) -> bool:
+        """Return whether only delimiters follow closing quotes in the last row."""
+        try:
+            next(csv.reader(self._of_row, delimiter=self._delimiter, strict=True))
+        except csv.Error:
+            return False
+        return True
 
     def _until_end(self) -> Iterable[str]:
-        yield from self._lines
-        self.is_unclosed = True
+        for number, line in self._lines:
+            if not self._of_row:
+                if line in LINE_ENDS:
+                    continue
+                self.line = number
+            self._of_row.append(line)
+            yield line
+        self._has_ended = True
 
 
 def read_records(stream: BinaryIO, kind: RecordFormat, strict_header: bool = False) -> Found:
@@ -92,18 +110,17 @@ def read_table(stream: BinaryIO, strict_header: bool = False) -> Found:
 
 def _records(rows: _Rows, columns: list[tuple[str, str]]) -> Found:
     while True:
-        number = rows.next_line
         try:
             row = rows.next()
         except csv.Error:
-            yield Fault(number, "document_too_large", f"a cell {TOO_LARGE}")
+            yield Fault(rows.line, "document_too_large", f"a cell {TOO_LARGE}")
             continue
         if row is None:
             return
         if rows.is_unclosed:
-            yield Fault(number, "invalid_csv", UNCLOSED, content=row)
+            yield Fault(rows.line, "invalid_csv", UNCLOSED, content=row)
         elif row:
-            yield table_record(number, columns, row)
+            yield table_record(rows.line, columns, row)
 
 
 def delimiter_of(head: str) -> str:

@@ -118,6 +118,32 @@ def test_a_quote_that_is_not_closed_is_a_fault_where_its_row_begins(rest: str) -
     assert table(f'id,text\nq0,"a\nb"\nq1,"{rest}') == [Record(2, {"id": "q0", "text": "a\nb"}), unclosed]
 
 
+def test_a_quote_that_another_rows_quote_closes_is_a_fault() -> None:
+    unclosed = Fault(3, "invalid_csv", "a quote is not closed")
+    assert table('id,text\nq1,a\nq2,"b\nq3,c\nq4,"d\nq5,e\n') == [
+        Record(2, {"id": "q1", "text": "a"}),
+        unclosed,
+        Record(6, {"id": "q5", "text": "e"}),
+    ]
+
+
+def test_blank_lines_between_rows_count_as_lines_and_those_of_a_cell_are_kept() -> None:
+    assert table('\n\nid,text\n\r\nq1,"a\n\nb"\n\n\nq2\n') == [
+        Record(5, {"id": "q1", "text": "a\n\nb"}),
+        Fault(10, "invalid_csv", "1 cells; the header has 2"),
+    ]
+
+
+def test_white_space_between_items_is_read_once_and_is_no_part_of_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "READ_CHARACTERS", 64)
+    monkeypatch.setattr(reading, "MAX_RECORD_BYTES", 100)
+    spaces = " \n" * 100_000  # the time grew with the square of the length: this would take minutes
+    assert array(f'[{spaces}{{"a": [1, 2]}}{spaces},{spaces}{{"a": 3}}{spaces}]{spaces}') == [
+        Record(1, {"a": [1, 2]}),
+        Record(2, {"a": 3}),
+    ]
+
+
 def test_a_header_with_a_quote_that_is_not_closed_is_not_usable(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnusableTable, match="a quote is not closed"):
         table('id,"text\nq1,a\n')
