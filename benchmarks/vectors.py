@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from index.encoding.encoder import Encoder, load_encoder
-from index.records import Floats
+from index.records import EncodedQuery, Floats
 
 CACHE = Path(__file__).parent / ".cache"
 DOCUMENTS, QUERIES = "vectors", "query_vectors"
@@ -47,6 +47,10 @@ class CachedEncoder:
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors (len(texts), D) of queries."""
         return self._known_or_new(QUERIES, texts, self._encoder.encode_queries)
+
+    def encode_query(self, text: str) -> EncodedQuery:
+        """Return the unit vector (D,) of a query; all its tokens count as known."""
+        return EncodedQuery(self.encode_queries([text])[0])
 
     def _known_or_new(self, table: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Floats]) -> Floats:
         names = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in texts]

@@ -202,7 +202,7 @@ class Collection:
         excluded = as_query_key(text) if held_out else None
         query = Query(text, np.zeros(generation.dim, np.float32), excluded_query=excluded, reading=options)
         query = replace(query, count=UNFINISHED_CANDIDATES if reading.unfinished else query.count)
-        query = with_vectors(query, reading, lambda one: self.encoder.encode_queries([one])[0], bool(self._judgments))
+        query = with_vectors(query, reading, self.encoder.encode_query, bool(self._judgments))
         return search(generation, self.head, query)
 
     def _ids(self, ranking: Ranking) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,16 @@ class Document:
     title: str | None = None
     url: str | None = None
     metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
+
+
+class EncodedQuery(NamedTuple):
+    """The unit vector (D,) of a text, and the share of its tokens that the encoder knows, in [0, 1].
+
+    All texts of as many unknown tokens have the same vector, so it says nothing where no token is known.
+    """
+
+    vector: Floats
+    known: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """Creates the FastAPI application: routes, middleware, start-up and shutdown."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
 
@@ -16,7 +17,7 @@ from service.collections import routes as collections
 from service.collections import synonyms
 from service.documents import routes as documents
 from service.documents.imports import resume_imports
-from service.documents.indexing import resume_pending
+from service.documents.indexing import resume_interrupted, resume_pending
 from service.documents.schemas import DocumentIn
 from service.erasures import routes as erasures
 from service.erasures.actions import resume_erasures, retry_erasures
@@ -99,12 +100,14 @@ def create_app(
             await run_in_threadpool(key_actions.adopt_admin_key, opened)
         await run_in_threadpool(_resume, opened)
         await run_in_threadpool(build_parser)  # otherwise the first filter waits for it
-        housekeeping = Housekeeping(opened, trains, {"erasures": retry_erasures})
+        often = {"resume_documents": resume_interrupted}
+        housekeeping = Housekeeping(opened, trains, {"erasures": retry_erasures}, often)
         try:
             yield
         finally:
             await run_in_threadpool(housekeeping.stop)
-            await run_in_threadpool(key_actions.store_last_uses, opened, 0)
+            with suppress(SQLAlchemyError):  # a database that is away does not keep the service from ending
+                await run_in_threadpool(key_actions.store_last_uses, opened, 0)
             if runtime is None:
                 await run_in_threadpool(opened.close)
 

@@ -4,10 +4,12 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from service.app import create_app
+from service.http.answers import TaskType
 from service.settings import PREFIX, Settings
 
 ROOT = Path(__file__).parents[1]
@@ -85,6 +87,12 @@ def test_every_code_is_documented() -> None:
     found = codes()
     assert {"invalid_filter", "document_not_found", "too_many_events", "unknown_query", "invalid_event"} <= found
     assert sorted(code for code in found if f"`{code}`" not in page("api.md")) == []
+
+
+def test_every_type_of_a_task_is_documented() -> None:
+    listed = re.search(r"`type` is ([^.]*)\.", page("api.md"))
+    assert listed
+    assert tuple(re.findall(r"`(\w+)`", listed[1])) == get_args(TaskType)
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -27,7 +27,7 @@ from benchmarks.vectors import CachedEncoder, converted_encoder
 from benchmarks.workbench import sets
 from index.collection import Collection
 from index.encoding.encoder import Encoder
-from index.records import Document, Floats
+from index.records import Document, EncodedQuery, Floats
 from service.settings import Settings
 
 AFTER = (3, 5, 8)
@@ -56,6 +56,10 @@ class QueriesUncached:
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors (len(texts), D) of queries."""
         return self._encoder.encode_queries(texts)
+
+    def encode_query(self, text: str) -> EncodedQuery:
+        """Return the unit vector (D,) of a query, and the share of its tokens that are known."""
+        return self._encoder.encode_query(text)
 
 
 def typings(one: TestSet, most: int) -> dict[str, list[Typing]]:

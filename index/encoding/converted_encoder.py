@@ -18,11 +18,11 @@ from tokenizers import Tokenizer
 
 from index.encoding.chunking import PassageCutter
 from index.encoding.conversion import FP32, INT8, TOKENIZER, UINT8, Converted, padded
-from index.encoding.known_words import known_words
+from index.encoding.known_words import UNKNOWN, known_share, known_words
 from index.encoding.precision import Precision, Precisions, choose_precisions, has_unsigned_weights, processor_flags
 from index.encoding.sessions import Session, Tokens, onnx_session, openvino_session
 from index.encoding.token_counting import TokenCounter
-from index.records import Floats
+from index.records import EncodedQuery, Floats
 from index.storage.priority import lower_priority
 
 log = structlog.get_logger()
@@ -56,6 +56,9 @@ class ConvertedEncoder:
         # int8 has one scale per batch: a text on its own always has the same vector, and is as fast
         self._batch_texts, self._multiple = (1, 1) if chosen.documents == "int8" else (BATCH_TEXTS, MULTIPLE)
         self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))  # immutable, so threads may share it
+        unknown = (self._tokenizer.token_to_id(token) for token in UNKNOWN)
+        self._unknown = next((token for token in unknown if token is not None), None)
+        self._special = self._tokenizer.num_special_tokens_to_add(False)
         self.words = known_words(self._tokenizer.get_vocab(with_added_tokens=False))
         self.cutter = PassageCutter(TokenCounter(Tokenizer.from_file(str(folder / TOKENIZER))), int(facts["window"]))
         query_model, document_model = (
@@ -96,8 +99,14 @@ class ConvertedEncoder:
         """Return unit vectors (len(texts), D) of queries."""
         vectors = np.empty((len(texts), self.dim), np.float32)
         for at, text in enumerate(texts):
-            vectors[at] = self._query_session(*padded([self._tokenizer.encode(text).ids], self._pad_id))[0]
+            vectors[at] = self.encode_query(text).vector
         return vectors
+
+    def encode_query(self, text: str) -> EncodedQuery:
+        """Return the unit vector (D,) of a query, and the share of its tokens that are known."""
+        ids = self._tokenizer.encode(text).ids
+        vector: Floats = self._query_session(*padded([ids], self._pad_id))[0]
+        return EncodedQuery(vector, known_share(ids, self._unknown, self._special))
 
 
 def batches(lengths: Sequence[int], texts: int) -> Iterator[list[int]]:

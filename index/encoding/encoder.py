@@ -17,7 +17,7 @@ from index.encoding.hashing_encoder import HashingEncoder
 from index.encoding.model_files import checked_files, fingerprint_of, locate_model
 from index.encoding.precision import Precision
 from index.encoding.reference_encoder import SentenceTransformerEncoder
-from index.records import Floats
+from index.records import EncodedQuery, Floats
 
 HASHING_MODEL = "hashing"
 
@@ -47,6 +47,10 @@ class Encoder(Protocol):
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors (len(texts), D), float32, of queries. Each query is encoded on its own."""
+        ...
+
+    def encode_query(self, text: str) -> EncodedQuery:
+        """Return the vector that `encode_queries` returns of a text, and the share of its tokens that are known."""
         ...
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from index.encoding.chunking import PassageCutter
-from index.records import Floats
+from index.records import EncodedQuery, Floats
 
 
 class HashingEncoder:
@@ -33,6 +33,9 @@ class HashingEncoder:
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         return self.encode(texts)
+
+    def encode_query(self, text: str) -> EncodedQuery:
+        return EncodedQuery(self.encode_queries([text])[0])
 
     def _vector(self, text: str) -> Floats:
         vector = np.zeros(self.dim, np.float32)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from index.encoding.chunking import PassageCutter
-from index.encoding.known_words import known_words
+from index.encoding.known_words import known_share, known_words
 from index.encoding.model_files import DEFAULT_MODEL, fingerprint_of, locate_model
 from index.encoding.precision import Precision, processor_flags, uses_bfloat16
 from index.encoding.token_counting import TokenCounter
-from index.records import Floats
+from index.records import EncodedQuery, Floats
 
 BATCH_TEXTS = 16
 """Texts of similar length per forward pass. On a CPU, larger batches are not faster and take more memory."""
@@ -56,11 +56,26 @@ class SentenceTransformerEncoder:
             vectors[at] = self._forward([text])[0]
         return vectors
 
-    def _forward(self, texts: list[str]) -> Floats:
-        import torch
+    def encode_query(self, text: str) -> EncodedQuery:
+        """Return the unit vector (D,) of a query, and the share of its tokens that are known."""
+        features = self._features([text])
+        vector: Floats = self._vectors(features)[0]
+        tokenizer = self._model.tokenizer
+        ids = features["input_ids"][0].tolist()
+        special = tokenizer.num_special_tokens_to_add(pair=False)
+        return EncodedQuery(vector, known_share(ids, tokenizer.unk_token_id, special))
 
+    def _forward(self, texts: list[str]) -> Floats:
+        return self._vectors(self._features(texts))
+
+    def _features(self, texts: list[str]) -> dict[str, Any]:
         with self._tokenizer_lock:
             features: dict[str, Any] = self._model.preprocess(texts)
+        return features
+
+    def _vectors(self, features: dict[str, Any]) -> Floats:
+        import torch
+
         with torch.inference_mode():
             vectors = self._model.forward(features)["sentence_embedding"]
             normal: Floats = torch.nn.functional.normalize(vectors.float(), dim=1).numpy()

@@ -19,7 +19,7 @@ from index.errors import DamagedFile
 from index.generation.columns import NAMES, OFFSETS, Columns
 from index.generation.generation import Generation
 from index.memory.memory import KEY, Memory
-from index.memory.mirroring import MemoryChange, change, follows, mirrored
+from index.memory.mirroring import MemoryChange, change, follows, mirrored, vectors_to_write
 from index.records import Floats
 from index.storage.checksum_guard import ChecksumGuard
 from index.storage.shared_rows import MappedRows, SharedRows
@@ -122,7 +122,8 @@ class GenerationFeed:
             self._memory_vectors = self._new_memory_vectors()
             earlier.path.unlink(missing_ok=True)
         changed = change(before, memory)
-        self._memory_vectors.append(memory.vectors[self._memory_vectors.count :])
+        for vectors in vectors_to_write(memory, self._memory_vectors.count):
+            self._memory_vectors.append(vectors)
         head = {
             "is_whole": before is None,
             "vectors": self._memory_vectors.path.name,

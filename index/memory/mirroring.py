@@ -1,28 +1,33 @@
 """A memory in another process: what changed since an earlier memory, and the memory after that change.
 
 Vectors and names are appended to shared rows and to the change; memory keys and spans are in the change. A repacked
-memory has no relation to the memory before it, and is sent as a whole.
+memory has no relation to the memory before it, and is sent as a whole. Rows and changes are written to files, so the
+names and the vectors of past queries that are forgotten already are in neither.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.memory.memory import COUNT_BITS, Memory
+from index.memory.memory import COUNT_BITS, FORGOTTEN, Memory
 from index.memory.near_queries import sealed_queries
-from index.records import Floats, Ints
+from index.records import Floats, Ints, Mask
 from index.storage.growable_array import GrowableArray
 from index.storage.paged_numbers import PagedNumbers
 from index.storage.sharded_map import ShardedMap
+
+WRITTEN_AT_ONCE = 1 << 14
+"""Vectors that are copied at a time. Bounds the memory."""
 
 
 @dataclass(frozen=True)
 class MemoryChange:
     """What a memory has more than an earlier one: names of new past queries, new memory keys, and changed spans.
 
-    positions (n,) and spans (n,) are of the past queries whose memory keys changed, also of the new ones.
+    names: FORGOTTEN for those that are. positions (n,) and spans (n,) are of the past queries whose memory keys
+    changed, also of the new ones.
     """
 
     names: Sequence[str]
@@ -40,8 +45,31 @@ def change(before: Memory | None, now: Memory) -> MemoryChange:
     """Return what `now` has more than `before`, which it follows; None: all of it."""
     size, keys = (0, 0) if before is None else (len(before.vectors), len(before.table))
     positions = now.spans.differing(PagedNumbers() if before is None else before.spans)
-    names = now.growable_names.rows[size : len(now.vectors)].tolist()
-    return MemoryChange(names, now.table[keys:], positions, now.spans.take(positions.tolist()))
+    names = now.growable_names.rows[size : len(now.vectors)].copy()
+    names[_forgotten(now, size)] = FORGOTTEN
+    return MemoryChange(names.tolist(), now.table[keys:], positions, now.spans.take(positions.tolist()))
+
+
+def vectors_to_write(memory: Memory, first: int) -> Iterator[Floats]:
+    """Yield the vectors (n, D) from a past query on. Remembered ones stand in for those of forgotten past queries.
+
+    A search does not read the stand-ins. They are no zeros, because an index is trained on the vectors.
+    """
+    forgotten = _forgotten(memory, first)
+    for start in range(first, len(memory.vectors), WRITTEN_AT_ONCE):
+        vectors = memory.vectors[start : start + WRITTEN_AT_ONCE]
+        hidden = forgotten[start - first :][: len(vectors)]
+        if hidden.any():
+            vectors = vectors.copy()
+            vectors[hidden] = np.resize(vectors[~hidden], vectors[hidden].shape)  # zeros, if all are forgotten
+        yield vectors
+
+
+def _forgotten(memory: Memory, first: int) -> Mask:
+    """Return which of the past queries (n,) from one on are forgotten."""
+    size = len(memory.vectors)
+    spans = memory.spans.take(range(first, size)) if first else memory.spans.all(size)
+    return np.asarray(spans == 0)
 
 
 def mirrored(before: Memory | None, changed: MemoryChange, vectors: Floats) -> Memory:

@@ -16,7 +16,7 @@ import numpy as np
 from index.candidates.distinct import distinct
 from index.partitions.part import MATCHES, Nominations, PartEvidence, Scored
 from index.ranking.attention import DENSE, Candidates
-from index.ranking.retrieval import PEAK_DEPTH, CandidateSet, Mode, Query, query_facts, word_parts
+from index.ranking.retrieval import PEAK_DEPTH, CandidateSet, Mode, Query, query_facts, trust_of, word_parts
 from index.ranking.search import Gathered
 from index.records import FACTS, LEXICAL, SIGNALS, Floats, Ints
 from index.words.query_words import Source
@@ -138,7 +138,7 @@ def _candidates(query: Query, evidence: PartEvidence, best: Floats, exact: Score
         read = query.read.words
         words = word_parts(evidence.by_source, evidence.matches, best)
         facts = query_facts(read.weight[read.of_query], best)
-        trust = query.read.trust if query.mode is Mode.HYBRID else 1.0
+        trust = trust_of(query, query.read)
     is_there = np.isin(exact.rows, evidence.rows)
     places = np.searchsorted(evidence.rows, exact.rows[is_there])
     return CandidateSet(

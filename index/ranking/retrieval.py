@@ -16,7 +16,7 @@ from index.candidates.distinct import distinct
 from index.generation.generation import Generation
 from index.memory.query_key import as_query_key
 from index.ranking.attention import Candidates
-from index.records import FACTS, LEXICAL, SIGNALS, Floats, Ints, Mask
+from index.records import FACTS, LEXICAL, SIGNALS, EncodedQuery, Floats, Ints, Mask
 from index.words.query_words import QueryWords, Source
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
@@ -77,6 +77,8 @@ class Query:
     encoded: bool = True
     """Whether `vector` encodes the text. False: it is zeros, no key is compared with it, and no past query is compared
     without a `memory_vector`."""
+    known: float = 1.0
+    """The share of the tokens of the encoded text that the encoder knows: a factor of the dense evidence."""
 
     @property
     def by_keys(self) -> bool:
@@ -91,7 +93,7 @@ class CandidateSet:
     doc_indices (N,) ascending; words (N, len(LEXICAL)) and facts (len(FACTS),) as in `Candidates`. For each near memory
     key: memory_key (m,) is its position in the memory, memory_candidate (m,) the index in doc_indices of the document
     that it confirms, memory_cosine (m,) its cosine with this query, and memory_weight (m,) its weight. trust is
-    `Reading.trust`: the factor of the dense evidence. exact: pairs of a candidate (its index in doc_indices) and its
+    `trust_of` the query: the factor of the dense evidence. exact: pairs of a candidate (its index in doc_indices) and its
     exact rating, for the candidates that come first for exactly these words. signals (N, len(SIGNALS)), None if the
     query does not ask for them.
     """
@@ -130,7 +132,7 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     if query.mode is not Mode.DENSE:
         reading = read_query(generation, query)
         doc_indices, words, facts, signals = _with_words(generation, query, reading.words, doc_indices, by_words)
-        trust = reading.trust if query.mode is Mode.HYBRID else 1.0
+        trust = trust_of(query, reading)
     candidate = np.searchsorted(doc_indices, confirmed)
     weights = generation.memory.weights[near]
     exact = tuple(zip(np.searchsorted(doc_indices, first).tolist(), ratings.tolist(), strict=True))
@@ -142,6 +144,11 @@ def read_query(generation: Generation, query: Query) -> Reading:
     return query.read or generation.words.read(query.text, query.reading or generation.reading)
 
 
+def trust_of(query: Query, reading: Reading) -> float:
+    """Return the factor of the dense evidence: the share of the text that is finished, and that the encoder knows."""
+    return reading.trust * query.known if query.mode is Mode.HYBRID else 1.0
+
+
 def encoded_text(mode: Mode, reading: Reading) -> str:
     """Return the text of a query that is encoded; "" for nothing.
 
@@ -150,16 +157,26 @@ def encoded_text(mode: Mode, reading: Reading) -> str:
     return reading.text.rstrip() if mode is Mode.DENSE else reading.encoded
 
 
-def with_vectors(query: Query, reading: Reading, encode: Callable[[str], Floats], has_memory: bool) -> Query:
+def with_vectors(query: Query, reading: Reading, encode: Callable[[str], EncodedQuery], has_memory: bool) -> Query:
     """Return a query that is not encoded yet, so that its vector is zeros, with its vectors.
 
-    encode: returns the unit vector (D,) of a text. has_memory: whether there may be past queries.
+    encode: returns the unit vector (D,) of a text. A vector of unknown tokens alone is left out. has_memory: whether
+    there may be past queries.
     """
-    text = encoded_text(query.mode, reading)
-    vector = encode(text) if text else query.vector
+    text, known = encoded_text(query.mode, reading), 1.0
+    vector, encoded = query.vector, False
+    if text:
+        made, known = encode(text)
+        vector, encoded = (made, True) if known else (vector, False)
     reads_memory = has_memory and query.mode is Mode.HYBRID and reading.remembered not in ("", text)
     memory_vector = encode(reading.remembered) if reads_memory else None
-    return replace(query, vector=vector, memory_vector=memory_vector, encoded=bool(text))
+    return replace(
+        query,
+        vector=vector,
+        memory_vector=memory_vector.vector if memory_vector and memory_vector.known else None,
+        encoded=encoded,
+        known=known,
+    )
 
 
 def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:

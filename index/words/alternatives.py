@@ -1,4 +1,7 @@
-"""Finds the words that stand for a word of a query: completions, corrections, parts of compounds, and synonyms."""
+"""Finds the words that stand for a word of a query: completions, corrections, parts of compounds, and synonyms.
+
+`index.words.spaces` finds words with other spaces.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -8,8 +11,10 @@ from index.words.inflections import is_regular_form
 from index.words.postings import Counted
 from index.words.query_words import Source
 from index.words.reading_options import ReadingOptions, Synonyms
-from index.words.tokens import Token, is_unspaced, spaced
+from index.words.spaces import Spaces
+from index.words.tokens import is_unspaced, spaced
 from index.words.vocabulary import Vocabulary
+from index.words.word import Substitute, Word
 
 MAX_COMPLETIONS = 64
 """Completions of the last word, the most frequent."""
@@ -29,42 +34,19 @@ RARE_CORRECTION = 0.1
 """Least count of a correction, as a share of the count of the most frequent correction with as many edits."""
 
 
-@dataclass(frozen=True)
-class Word:
-    """A word of the query: its place in the text, as the vocabulary writes it, and its term in the index.
-
-    part: whether it is a part of the word at that place, a compound.
-    """
-
-    token: Token
-    folded: str
-    term: str
-    part: bool = False
-
-
-@dataclass(frozen=True)
-class Substitute:
-    """A term of the index that stands for the word at a position of the query."""
-
-    position: int
-    term: str
-    idf: float
-    factor: float
-    source: Source
-
-
 @dataclass
 class Alternatives:
     """What stands for the words of a query.
 
-    replaced: position -> the word that replaces it. corrections: pairs (from, to). trust: the share of the text that is
-    known, in [0, 1]. unfinished: whether the last word is the beginning of words, and not likely a word itself.
+    replaced: position -> the word that replaces it. through: position -> the last position that its word replaces, if
+    that is another. corrections: pairs (from, to). trust: the share of the text that is known, in [0, 1]. unfinished: whether the last word is the beginning of words, and not likely a word itself.
     completed: whether `replaced` has a completion. without_last: whether no completion is likely, so that the last word
     is not encoded.
     """
 
     substitutes: list[Substitute] = field(default_factory=list)
     replaced: dict[int, str] = field(default_factory=dict)
+    through: dict[int, int] = field(default_factory=dict)
     corrections: list[tuple[str, str]] = field(default_factory=list)
     trust: float = 1.0
     unfinished: bool = False
@@ -72,13 +54,21 @@ class Alternatives:
     without_last: bool = False
 
 
-def alternatives(text: str, words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> Alternatives:
+def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary: Vocabulary) -> Alternatives:
     """Return what stands for the words of a query.
 
-    A word that has completions gets no corrections. A synonym that is also a correction is a synonym.
+    A word that has completions, or that is spelled with other spaces, gets no corrections. A synonym that is also a
+    correction is a synonym.
     """
-    found = Alternatives()
+    words = spaces.words
+    found = Alternatives(list(spaces.joined))
+    respelled_to = 0
     for position, word in enumerate(words):
+        if position in spaces.respelled:
+            last = _respell(found, position, text, spaces)
+            respelled_to = last + 1 if not word.part else respelled_to
+        if position < respelled_to:
+            continue
         unfinished = options.prefix and position == len(words) - 1 and word.token.end == len(text)
         completed = False
         if unfinished or is_unspaced(word.term):
@@ -95,6 +85,15 @@ def alternatives(text: str, words: Sequence[Word], options: ReadingOptions, voca
         ]
         found.substitutes += synonyms
     return found
+
+
+def _respell(found: Alternatives, position: int, text: str, spaces: Spaces) -> int:
+    """Add the spelling with other spaces that begins at a position; return its last position."""
+    last, spelling = spaces.respelled[position]
+    found.replaced[position], found.through[position] = spelling, last
+    typed = text[spaces.words[position].token.start : spaces.words[last].token.end]
+    found.corrections.append((typed, spelling))
+    return last
 
 
 def split_compounds(text: str, words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:

@@ -58,13 +58,20 @@ class Postings:
         return bm25_idf(int(self.files.doc_freq("words", term)), int(self.files.num_docs) + self.deleted)
 
     def frequency(self, field: str, term: str) -> int:
-        """Return the number of documents with a term of a field."""
-        count = int(self.files.doc_freq(field, term))
-        if count and (self.deleted or self.hidden):
-            having = tantivy.Query.term_query(self.schema, field, term, "basic")
+        """Return the number of documents with a term of a field; with all words of a term that has spaces."""
+        if " " in term:
+            words = term.split(" ")
+            count = min(int(self.files.doc_freq(field, word)) for word in words)
+        else:
+            words, count = [term], int(self.files.doc_freq(field, term))
+        if count and (self.deleted or self.hidden or len(words) > 1):
+            having = self._query_of_all(field, words)
             found: Any = self.files.search(self.without_hidden(having), limit=1, count=True)  # the stub lacks its count
             count = int(found.count)
         return count + self.recent.frequency(field, term)
+
+    def learn(self, asked: Sequence[tuple[str, str]]) -> None:
+        """Do nothing: counts are at hand."""
 
     def with_prefix(self, field: str, prefix: str) -> list[Counted]:
         """Return the terms of a field that begin with a prefix, with their documents, the most frequent first."""
@@ -109,6 +116,11 @@ class Postings:
                 if row in here:
                     scores[row] = scores.get(row, 0.0) + score
         return scores
+
+    def _query_of_all(self, field: str, words: Sequence[str]) -> tantivy.Query:
+        """Return a query for the documents of the files with all of these words."""
+        each = [tantivy.Query.term_query(self.schema, field, word, "basic") for word in words]
+        return each[0] if len(each) == 1 else tantivy.Query.boolean_query([(tantivy.Occur.Must, one) for one in each])
 
     def _scores(self, factors: Factors, idf: Mapping[str, float] | None) -> dict[int, float]:
         weights: dict[str, float] = {}

@@ -60,12 +60,19 @@ class RecentView:
         return {self.log.rows[position]: position for position in range(self.seen) if position not in self.gone}
 
     def frequency(self, name: str, term: str) -> int:
-        """Return the number of documents with a term of the field `words` or `surface`."""
+        """Return the number of documents with a term of the field `words` or `surface`; of all its words."""
         if not self.seen:
             return 0
-        positions = self.log.surface.get(term, ()) if name == "surface" else self.log.terms.get(term, ((), ()))[0]
+        if " " in term:
+            each = (set(self._positions(name, word)) for word in term.split(" "))
+            return sum(position < self.seen and position not in self.gone for position in set.intersection(*each))
+        positions = self._positions(name, term)
         count = bisect_left(positions, self.seen)
         return count - sum(position in self.gone for position in positions[:count]) if self.gone else count
+
+    def _positions(self, name: str, term: str) -> Sequence[int]:
+        """Return the positions in the log of the documents with a term, ascending, also of later documents."""
+        return self.log.surface.get(term, ()) if name == "surface" else self.log.terms.get(term, ((), ()))[0]
 
     def with_prefix(self, name: str, prefix: str) -> dict[str, int]:
         """Return the terms of a field that begin with a prefix, and the number of documents of each."""

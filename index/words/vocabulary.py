@@ -35,7 +35,10 @@ class Counts(Protocol):
         """Return the BM25 idf of a word that `count` documents contain."""
 
     def frequency(self, field: str, term: str) -> int:
-        """Return the number of documents with a term of a field."""
+        """Return the number of documents with a term of a field; with all words of a term that has spaces."""
+
+    def learn(self, asked: Sequence[tuple[str, str]]) -> None:
+        """Get the counts of these pairs of field and term together, where each costs a call to other machines."""
 
     def with_prefix(self, field: str, prefix: str) -> list[Counted]:
         """Return the terms of a field that begin with a prefix, with their documents, the most frequent first."""
@@ -84,6 +87,15 @@ class Vocabulary:
         """Return the number of documents with a word of the vocabulary."""
         return self._frequency("surface", word)
 
+    def counts(self, words: Sequence[str]) -> list[int]:
+        """Return the number of documents with each of these words of the vocabulary."""
+        self._postings.learn([("surface", word) for word in words])
+        return [self.count(word) for word in words]
+
+    def count_together(self, first: str, second: str) -> int:
+        """Return the number of documents with both words of the vocabulary, wherever they stand."""
+        return self._frequency("surface", f"{first} {second}")
+
     def beginning(self, prefix: str) -> Sequence[Counted]:
         """Return the words that begin with a prefix, the most frequent first."""
         found: list[Counted] = self._beginning(prefix)
@@ -105,8 +117,8 @@ class Vocabulary:
         """Return (edits, word, count) of the words at most `edits` away, the nearest first, then the most frequent.
 
         An edit inserts, removes or replaces a letter, or exchanges two adjacent letters (optimal string alignment,
-        Boytsov 2011). People rarely mistype the first letter: words with the same first letter are tried first, then
-        those that begin with the second letter, then all, with one edit.
+        Boytsov 2011). People rarely mistype the first letter: words with the same first letter are tried first. Where
+        none of them is one edit away, those that begin with the second letter are tried too, then all, with one edit.
         """
         found: list[tuple[int, str, int]] = self._near(word, edits)
         return found
@@ -140,14 +152,15 @@ def _by_length(counted: Sequence[Counted]) -> ByLength:
 
 
 def _near(word: str, edits: int, beginning: Callable[[str], ByLength]) -> list[tuple[int, str, int]]:
+    found: dict[str, tuple[int, int]] = {}
     for prefix in dict.fromkeys((word[:1], word[1:2], "")):
         by_length = beginning(prefix)
         most = edits if prefix == word[:1] else 1
-        found: list[tuple[int, str, int]] = []
         for length in range(len(word) - most, len(word) + most + 1):  # an edit changes the length by at most one
             words, counts = by_length.get(length, ((), ()))
             near = process.extract(word, words, scorer=OSA.distance, score_cutoff=most, limit=None)
-            found += [(int(distance), choice, counts[at]) for choice, distance, at in near]
-        if found:
-            return sorted(found, key=lambda one: (one[0], -one[2], one[1]))
-    return []
+            found |= {choice: (int(distance), counts[at]) for choice, distance, at in near}
+        if any(distance <= 1 for distance, _ in found.values()):
+            break
+    nearest = ((distance, choice, count) for choice, (distance, count) in found.items())
+    return sorted(nearest, key=lambda one: (one[0], one[1][:1] != word[:1], -one[2], one[1]))

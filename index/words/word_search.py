@@ -1,7 +1,7 @@
 """Searches words: reads the text of a query, and returns the best documents by BM25.
 
-Exact words come first. A word that no document contains is corrected by the vocabulary of the collection; the last word
-may be unfinished; the owner of a collection may declare synonyms and stop words. Queries are built from tokens, without
+Exact words come first. A word that no document contains is corrected by the vocabulary of the collection, as are the
+spaces between words; the last word may be unfinished; the owner of a collection may declare synonyms and stop words. Queries are built from tokens, without
 a query parser, so no character of a query is an operator.
 """
 
@@ -14,12 +14,14 @@ import tantivy
 from numpy.typing import NDArray
 
 from index.records import Floats, Ints
-from index.words.alternatives import Alternatives, Substitute, Word, alternatives, split_compounds
+from index.words.alternatives import Alternatives, alternatives, split_compounds
 from index.words.postings import Factors, Postings
 from index.words.query_words import Alternative, Field, QueryWords, Source, Words, number_words
 from index.words.reading_options import EXACTLY, ReadingOptions
+from index.words.spaces import Spaces, with_spaces
 from index.words.tokens import spaced, tokens
 from index.words.vocabulary import Vocabulary
+from index.words.word import Substitute, Word
 
 CACHED_TEXTS = 1024
 """Query texts whose reading a searcher caches."""
@@ -63,9 +65,10 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
         words = [word for word in words if word.folded not in options.stop_words] or words
     if words and options.compounds:
         words = split_compounds(text, words, options, vocabulary)
-    terms = tuple(word.term for word in words) or terms
-    found = alternatives(text, words, options, vocabulary)
-    reading = _reading(text, terms, words, found, vocabulary)
+    spaces = with_spaces(text, words, options, vocabulary) if options.typos else Spaces(words)
+    terms = tuple(word.term for word in spaces.words) or terms
+    found = alternatives(text, spaces, options, vocabulary)
+    reading = _reading(text, terms, spaces.words, found, vocabulary)
     return _by_field(reading, options.uncorrected_fields, terms, found.substitutes)
 
 
@@ -219,22 +222,23 @@ def _reading(
         for one, number in zip(found.substitutes, numbers[len(terms) :], strict=True)
     ]
     boosts = (*((term, 1.0) for term in terms), *((one.term, one.factor) for one in found.substitutes))
-    read = _replaced(text, words, found.replaced)
+    read = _replaced(text, words, found.replaced, found.through)
     encoded = read.rstrip()
     if found.without_last:
         last = len(words) - 1
         finished = {position: word for position, word in found.replaced.items() if position != last}
-        encoded = _replaced(text[: words[last].token.start], words, finished).rstrip() if last else ""
+        typed = text[: words[last].token.start]
+        encoded = _replaced(typed, words, finished, found.through).rstrip() if last else ""
     remembered = encoded if found.completed else text.rstrip()
     known = QueryWords.of(numbers[: len(terms)], idf, numbered)
     return Reading(known, boosts, read, encoded, remembered, tuple(found.corrections), found.trust, found.unfinished)
 
 
-def _replaced(text: str, words: Sequence[Word], by: Mapping[int, str]) -> str:
-    """Return a text with the words at some positions replaced."""
+def _replaced(text: str, words: Sequence[Word], by: Mapping[int, str], through: Mapping[int, int]) -> str:
+    """Return a text with the words at some positions replaced, or those from there through another position."""
     for position in sorted(by, reverse=True):
-        token = words[position].token
-        text = text[: token.start] + by[position] + text[token.end :]
+        end = words[through.get(position, position)].token.end
+        text = text[: words[position].token.start] + by[position] + text[end:]
     return text
 
 

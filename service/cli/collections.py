@@ -2,18 +2,15 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from service.cli import show
 from service.cli.connection import collection_path, connect
-from service.cli.failures import USAGE, Failure, Refused
+from service.cli.failures import USAGE, Failure
 from service.cli.following import follow
 from service.cli.options import DataOption, JsonOption, UrlOption, comma_separated
-
-if TYPE_CHECKING:
-    from service.cli.client import Service
 
 collections = typer.Typer(help="Sets of documents with their own settings, feedback and models.", no_args_is_help=True)
 
@@ -137,8 +134,10 @@ def set_collection(
     attention = {"form": form, "heads": heads, "normaliser": normaliser, "value_rank": value_rank}
     given = {field: value for field, value in attention.items() if value is not None}
     body |= {"attention": given} if given else {}
+    typing = {"enabled": typos, "one_edit": typos_one_edit, "two_edits": typos_two_edits}
+    given = {field: value for field, value in typing.items() if value is not None}
+    body |= {"typos": given} if given else {}
     with connect(data, url) as service:
-        body |= corrections(service, name, enabled=typos, one_edit=typos_one_edit, two_edits=typos_two_edits)
         write_collection(service.call("PUT", collection_path(name), body), json_out)
 
 
@@ -191,21 +190,6 @@ def schedule(every_hours: str | None, min_new_queries: int | None) -> dict[str, 
         except ValueError:
             raise Failure(USAGE, f"--train-every-hours: expected a number of hours or {NONE}") from None
     return {"train": given}
-
-
-def corrections(service: "Service", name: str, **options: bool | int | None) -> dict[str, Any]:
-    """Return the setting `typos`, if an option is given. The service replaces it as a whole: its other fields stay."""
-    given = {field: value for field, value in options.items() if value is not None}
-    if not given:
-        return {}
-    try:
-        stored = service.call("GET", collection_path(name))["settings"]["typos"]
-    except Refused as refusal:
-        if refusal.code != "collection_not_found":
-            raise
-        stored = True
-    merged = (stored if isinstance(stored, dict) else {"enabled": stored}) | given
-    return {"typos": merged["enabled"] if merged.keys() == {"enabled"} else merged}
 
 
 def write_collection(found: Mapping[str, Any], json_out: bool) -> None:

@@ -46,6 +46,7 @@ def write_receipt(receipt: Mapping[str, Any]) -> None:
         "canceled training runs": ", ".join(receipt["canceled_training_runs"]) or "none",
         "models that may have seen it": models or "none",
         "snapshots that may hold it": ", ".join(one["file"] for one in receipt["snapshots"]) or "none",
+        "set aside before, and may hold it": ", ".join(one["file"] for one in receipt.get("set_aside", ())) or "none",
         "sha256": receipt["sha256"],
     }
     show.table(("fact", "value"), list(facts.items()))

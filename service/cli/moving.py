@@ -43,5 +43,8 @@ def _next(to: str, aside: str | None) -> str:
     """Return what the user does next."""
     if to == SQLITE:
         return "unset SOFTSEEK_DATABASE before the next start"
-    kept = f"; the file of before is {Path(aside).name}" if aside else ""
-    return f"set SOFTSEEK_DATABASE to the address before the next start{kept}"
+    wanted = "set SOFTSEEK_DATABASE to the address before the next start"
+    if aside is None:
+        return wanted
+    advice = "delete it once the new database is verified and backed up, because no erasure reaches it"
+    return f"{wanted}; the file of before is {Path(aside).name}: {advice}"

@@ -17,7 +17,7 @@ from service.cli import show
 from service.cli.connection import connect, open_runtime, quiet, ready_to_open, settings_from
 from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
 from service.cli.options import DataOption, JsonOption, UrlOption
-from service.cli.protection import protect
+from service.cli.protection import protect, refuse_unprotected
 from service.runtime.arenas import limit_arenas
 from service.runtime.garbage import collections_paused, leave_out_what_exists
 
@@ -37,6 +37,7 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.server: uvicorn.Server | None = None
+        self.is_outdated = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self)
 
@@ -44,6 +45,11 @@ class StopSignal:
         if self.server is None:
             raise SystemExit(0)
         self.server.should_exit = True
+
+    def stop_outdated(self) -> None:
+        """End the process in order, for a new start: its memory is older than the database. Any thread calls it."""
+        self.is_outdated = True
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def print_version(asked: bool) -> None:
@@ -102,7 +108,9 @@ def serve(
     stop = StopSignal()
     settings = settings_from(data=data, host=host, port=port, workers=workers, role=role, insecure=insecure or None)
     listening = bind(settings.host, settings.port)
+    refuse_unprotected(settings, listening, make_admin_key)
     with listening, collections_paused(), open_runtime(settings, new, serves=True) as runtime:
+        runtime.database.when_outdated = stop.stop_outdated
         protect(runtime, listening, make_admin_key)
         listening.listen(BACKLOG)  # connections before the server's start wait
         announce(settings, listening, json_out)
@@ -110,6 +118,8 @@ def serve(
             serve_alone(settings, runtime, listening, stop)
         else:
             serve_with_workers(settings, runtime, listening, stop)
+    if stop.is_outdated:
+        raise Failure(ERROR, "the memory of the service was older than the database: start it again")
 
 
 def serve_alone(settings: "Settings", runtime: "Runtime", listening: socket.socket, stop: StopSignal) -> None:

@@ -9,6 +9,24 @@ from service.cli.failures import USAGE, Failure
 
 if TYPE_CHECKING:
     from service.runtime.runtime import Runtime
+    from service.settings import Settings
+
+
+def refuse_unprotected(settings: "Settings", listening: socket.socket, makes_admin_key: bool) -> None:
+    """Raise Failure USAGE where `protect` would, if that is known before the data directory is opened or made.
+
+    A directory without a database has no keys. To make one takes minutes, because the files of the encoder are made.
+    """
+    from service.storage.database import DATABASE_FILE
+
+    if settings.insecure or settings.admin_key is not None or makes_admin_key:
+        return
+    if settings.role != "all" or settings.database is not None or (settings.data / DATABASE_FILE).exists():
+        return
+    address = listening.getsockname()[0]
+    if not is_loopback(address):
+        listening.close()
+        raise _unprotected(address)
 
 
 def protect(runtime: "Runtime", listening: socket.socket, makes_admin_key: bool) -> None:
@@ -32,11 +50,13 @@ def protect(runtime: "Runtime", listening: socket.socket, makes_admin_key: bool)
     elif runtime.settings.insecure:
         show.notice(f"INSECURE: there are no API keys, and every program that reaches {address} may do everything")
     else:
-        message = f"other machines reach the address {address}, and there are no API keys"
-        ways = "make a key with `softseek keys create --name admin --scopes admin`, or set SOFTSEEK_ADMIN_KEY"
-        raise Failure(
-            USAGE, message, [ways, "--insecure starts the server without keys: every request may do everything"]
-        )
+        raise _unprotected(address)
+
+
+def _unprotected(address: str) -> Failure:
+    message = f"other machines reach the address {address}, and there are no API keys"
+    ways = "make a key with `softseek keys create --name admin --scopes admin`, or set SOFTSEEK_ADMIN_KEY"
+    return Failure(USAGE, message, [ways, "--insecure starts the server without keys: every request may do everything"])
 
 
 def is_loopback(address: str) -> bool:

@@ -30,7 +30,7 @@ def put(runtime: Runtime, name: str, wanted: CollectionIn, may_create: bool = Tr
     """Create a collection or change its settings; return its body, and whether it was created.
 
     may_create: whether the caller may create collections. Raises Problem 403 if the collection would be new and the
-    caller may not, and 409 if an alias whose collection was deleted has the name.
+    caller may not, 409 if an alias whose collection was deleted has the name, and 422 for lengths out of order.
     """
     given = wanted.model_dump(exclude_unset=True)
     changes = {key: value for key, value in given.items() if value is not None or key in NULLABLE}
@@ -43,14 +43,28 @@ def put(runtime: Runtime, name: str, wanted: CollectionIn, may_create: bool = Tr
                 409, "name_is_taken", "an alias of a deleted collection has this name; delete the alias first"
             )
         if state is None:
-            return show(runtime, runtime.create_collection(name, CollectionSettings().changed(changes))), True
+            return show(runtime, runtime.create_collection(name, _changed(CollectionSettings(), changes))), True
     _change(runtime, state, changes)
     return show(runtime, state), False
 
 
+def _changed(settings: CollectionSettings, changes: dict[str, Any]) -> CollectionSettings:
+    """Return the settings with these changes.
+
+    Raises Problem 422 if a change of `typos` makes `one_edit` greater than `two_edits`. Settings that were stored with
+    such lengths keep them, until `typos` is changed.
+    """
+    changed = settings.changed(changes)
+    reading = changed.reading
+    if "typos" in changes and reading.one_edit > reading.two_edits:
+        detail = f"one_edit, {reading.one_edit}, must be at most two_edits, {reading.two_edits}"
+        raise Problem(422, "invalid_request", f"typos: {detail}", [{"pointer": "/typos", "detail": detail}])
+    return changed
+
+
 def _change(runtime: Runtime, state: CollectionState, changes: dict[str, Any]) -> None:
     with state.lock:
-        settings = state.settings.changed(changes)
+        settings = _changed(state.settings, changes)
         fixed = [key for key in FIXED if getattr(settings, key) != getattr(state.settings, key)]
         ages = settings.memory_half_life_days != state.settings.memory_half_life_days
         limits = settings.memory_max_mb != state.settings.memory_max_mb

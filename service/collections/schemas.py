@@ -35,7 +35,10 @@ Word = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class TyposIn(Strict):
-    """Which unknown words of queries are corrected. An edit adds, drops or replaces a letter, or swaps two."""
+    """Which unknown words of queries are corrected. An edit adds, drops or replaces a letter, or swaps two.
+
+    Omitted fields keep their values, or get the defaults in a new collection.
+    """
 
     enabled: bool = True
     one_edit: Annotated[int, Field(ge=2, le=64)] = 4

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
-from index.errors import Canceled
 from index.storage.files import write_atomically
 from service.documents.acceptance import Accepted, accept, failed_item
 from service.documents.indexing import make_searchable
@@ -13,12 +13,17 @@ from service.documents.mapping import map_record
 from service.documents.metadata import Unmappable
 from service.documents.reading import Fault, Record, Unit
 from service.documents.schemas import MAX_BATCH
-from service.documents.spooling import COMPLETE, PARAMETERS, TAKEN, Spooled, reopened
+from service.documents.spooling import BESIDE, COMPLETE, TAKEN, Spooled, reopened
 from service.documents.words_first import publish_words, withdrawn_if_canceled
+from service.http.answers import TaskType
 from service.runtime.collection import CollectionState
-from service.runtime.jobs import Progress
+from service.runtime.jobs import Progress, is_unended
 from service.runtime.runtime import Runtime
+from service.runtime.task_repository import find_task, first_task_since
+from service.storage.database import rfc3339
 
+KIND: TaskType = "documents_import"
+"""The type of the task."""
 MAX_ERRORS = 1000
 """Failed records that a task's result names. The result counts all of them."""
 MAX_NOTES = 100
@@ -42,33 +47,49 @@ class Batch:
 
 
 def resume_imports(runtime: Runtime) -> None:
-    """Resume the imports that an earlier process acknowledged and did not finish, oldest first.
+    """Resume the imports that the end of an earlier process interrupted, oldest first; delete the bodies of others.
 
     Records that are already stored are skipped, so that they do not overwrite newer documents.
     """
     states = {str(state.id): state for state in runtime.collections.values()}
     for path in sorted(runtime.imports.iterdir(), key=lambda file: file.stat().st_mtime_ns):
-        state = states.get(path.name.partition("-")[0])
-        if path.suffix == COMPLETE and state is not None:
-            start_import(runtime, state, reopened(path))
-        elif path.suffix not in (TAKEN, PARAMETERS) or not path.with_suffix(COMPLETE).is_file():
-            path.unlink(missing_ok=True)
+        if path.suffix != COMPLETE:
+            if path.suffix not in BESIDE or not path.with_suffix(COMPLETE).is_file():
+                path.unlink(missing_ok=True)
+            continue
+        spooled, state = reopened(path), states.get(path.name.partition("-")[0])
+        if state is not None and _was_interrupted(runtime, state, spooled):
+            start_import(runtime, state, spooled)
+        else:
+            spooled.remove()
+
+
+def _was_interrupted(runtime: Runtime, state: CollectionState, spooled: Spooled) -> bool:
+    """Return whether the task of an import has not ended, or has ended because the service stopped.
+
+    Earlier versions noted no tasks: there, the first import of the collection since the body was complete decides.
+    """
+    with runtime.database.read() as connection:
+        if noted := spooled.tasks:
+            found = (find_task(connection, id) for id in reversed(noted))
+            last = next((task for task in found if task is not None), None)
+            return last is not None and is_unended(last)  # a task that is unknown ended long ago, or never began
+        completed_at = rfc3339(datetime.fromtimestamp(spooled.path.stat().st_mtime, UTC))
+        first = first_task_since(connection, KIND, state.name, completed_at)
+    return first is None or is_unended(first)
 
 
 def start_import(runtime: Runtime, state: CollectionState, spooled: Spooled) -> str:
-    """Start the task that imports a spooled body and then deletes it; return the task's id."""
+    """Start the task that imports a spooled body; return its id. The body is deleted when the task has ended."""
 
     def work(progress: Progress) -> dict[str, Any]:
-        try:
-            result = _import(runtime, state, spooled, progress)
-        except Canceled:
-            if not runtime.closing:
-                spooled.remove()
-            raise
-        spooled.remove()
-        return result
+        return _import(runtime, state, spooled, progress)
 
-    return runtime.jobs.start("documents_import", state.name, work)
+    with runtime.database.write() as connection:
+        task_id = runtime.jobs.enqueued(connection, KIND, state.name)
+        spooled.note_task(task_id)  # before the commit: no import has a task that its files do not name
+    runtime.jobs.run(task_id, work, spooled.remove)
+    return task_id
 
 
 def _taken_count(spooled: Spooled) -> int:

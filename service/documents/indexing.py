@@ -21,7 +21,9 @@ from index.storage.full_disk import is_full
 from service.documents import repository
 from service.documents.acceptance import Accepted, accept, summary
 from service.documents.cluster_encoding import BULK, ClusterFailed, encoded_on_cluster
+from service.documents.interruptions import noting_interruption
 from service.documents.words_first import publish_words, withdrawn_if_canceled
+from service.http.answers import TaskType
 from service.http.problems import INSUFFICIENT_STORAGE, Problem
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, confirmations
@@ -40,9 +42,9 @@ MOST_NEWER = 10
 """Newer versions of a document that a task makes searchable, one after the other, at most: it ends although a client
 posts the document again and again."""
 
-STORED = "the documents are stored; the disk is full, and the next start of the service makes them searchable"
+STORED = "the documents are stored; the disk is full, and the service makes them searchable once it has space"
 log = structlog.get_logger()
-KIND = "documents"
+KIND: TaskType = "documents"
 """The type of the task that makes documents searchable."""
 Encoded = tuple[DocumentRecord, EncodedDocument]
 Chunk = tuple[int, dict[int, Encoded]]
@@ -72,6 +74,7 @@ def _work(runtime: Runtime, state: CollectionState, accepted: Accepted) -> Work:
         progress.expect(len(accepted.sequences))
         words_first = partial(publish_words, runtime, state, accepted.sequences, progress)
         with withdrawn_if_canceled(runtime, state, accepted.sequences):
+            progress.check()  # a task that was canceled while it waited publishes nothing
             make_searchable(runtime, state, accepted.sequences, progress.advance, progress, words_first)
         return summary(accepted) | {"items": accepted.items, "passages": progress.passages_done}
 
@@ -82,6 +85,21 @@ def resume_pending(runtime: Runtime) -> None:
     """Start indexing the documents that an earlier process accepted and did not make searchable."""
     for state in runtime.collections.values():
         resume_collection(runtime, state)
+
+
+def resume_interrupted(runtime: Runtime) -> None:
+    """Start indexing the documents that a lost database or a full disk kept from it.
+
+    Raises the error that keeps them from it still: the next call tries again.
+    """
+    for state in list(runtime.collections.values()):
+        if state.is_interrupted:
+            state.is_interrupted = False  # before the start: the task may be interrupted at once
+            try:
+                resume_collection(runtime, state)
+            except BaseException:
+                state.is_interrupted = True
+                raise
 
 
 def resume_collection(runtime: Runtime, state: CollectionState) -> None:
@@ -105,14 +123,16 @@ def make_searchable(
     Where a newer version replaced one of a few documents in the meantime, that version is made searchable too. Where
     there are many, the task that accepted the newer version makes it searchable.
     meanwhile: called once, while the first documents are encoded. Raises EncoderMismatch before any document is encoded
-    and before this call, and Problem 507 where the disk is full: the documents stay pending.
+    and before this call, and Problem 507 where the disk is full: the documents stay pending, and housekeeping tries
+    again.
     """
     try:
-        replaced = _make_searchable(runtime, state, sequences, advance, passages, meanwhile)
-        for _ in range(MOST_NEWER if len(sequences) <= FEW else 0):
-            if not (sequences := _newer(runtime, state, sequences, replaced)):
-                break
-            replaced = _make_searchable(runtime, state, sequences, lambda _: advance(0), None, _nothing)
+        with noting_interruption(state):
+            replaced = _make_searchable(runtime, state, sequences, advance, passages, meanwhile)
+            for _ in range(MOST_NEWER if len(sequences) <= FEW else 0):
+                if not (sequences := _newer(runtime, state, sequences, replaced)):
+                    break
+                replaced = _make_searchable(runtime, state, sequences, lambda _: advance(0), None, _nothing)
     except Exception as error:
         if is_full(error):
             raise Problem(507, INSUFFICIENT_STORAGE, STORED) from error

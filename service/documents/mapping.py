@@ -87,7 +87,7 @@ def _strict(record: Mapping[str, Any], fields: FieldMapping, columns: bool) -> d
     if not columns:
         return rest | taken
     own = {name: rest.pop(name) for name in ("id", "title", "text", "url") if name in rest}
-    return {"text": ""} | own | taken | {"metadata": rest}
+    return own | taken | {"metadata": rest}
 
 
 def _required(record: Mapping[str, Any], field: str, name: str) -> Any:

@@ -31,6 +31,10 @@ COMPLETE = ".ndjson"
 TAKEN = ".taken"
 """Suffix of the file that holds the number of records already stored."""
 PARAMETERS = ".parameters"
+TASKS = ".tasks"
+"""Suffix of the file with the ids of the tasks of the import, a line each: the first, then those that resume it."""
+BESIDE = (TAKEN, PARAMETERS, TASKS)
+"""Suffixes of the files beside a complete body."""
 SNIFFED_BYTES = 4096
 TABLES = {"text/csv": RecordFormat.CSV, "text/tab-separated-values": RecordFormat.TSV}
 """Media type -> format. The content of every other type is JSON: its first character tells an array from lines."""
@@ -54,9 +58,19 @@ class Spooled:
         named = self.fields.id_field or self.fields.text_fields
         return read_records(stream, self.format, strict_header=self.fields.mode == "strict" and not named)
 
+    @property
+    def tasks(self) -> list[str]:
+        """The ids of the tasks of the import, oldest first. The last may be of a transaction that was not committed."""
+        noted = self.path.with_suffix(TASKS)
+        return noted.read_text().split() if noted.is_file() else []
+
+    def note_task(self, task_id: str) -> None:
+        """Note a further task of the import, durably."""
+        write_atomically(self.path.with_suffix(TASKS), "\n".join([*self.tasks, task_id]).encode())
+
     def remove(self) -> None:
         """Delete the files of the import, the body first."""
-        for suffix in (COMPLETE, TAKEN, PARAMETERS):
+        for suffix in (COMPLETE, *BESIDE):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
 
 

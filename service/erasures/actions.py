@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from service.erasures import repository
-from service.erasures.receipts import finished, new_receipt, snapshots_since
+from service.erasures.receipts import finished, new_receipt, set_aside, snapshots_since
 from service.erasures.repository import SubjectRows
 from service.erasures.schemas import ErasureIn
 from service.http.problems import Problem
@@ -105,7 +105,7 @@ def _carry_out(runtime: Runtime, erasure_id: str) -> dict[str, Any]:
         runtime.database.scrub()
     except DatabaseRead as error:
         raise Problem(503, "database_busy", f"{error}; {LATER}") from error
-    receipt = finished(receipt | {"snapshots": _snapshots(runtime, receipt)})
+    receipt = finished(receipt | _kept_copies(runtime, receipt))
     with runtime.database.write() as connection:
         repository.update_erasure(connection, receipt)
     return receipt
@@ -165,15 +165,15 @@ def _end_deletion(runtime: Runtime, receipt: dict[str, Any]) -> dict[str, Any]:
     with runtime.database.write() as connection:
         answers = repository.delete_answers(connection) if receipt["first_at"] else 0
         erased = receipt["erased"] | {"idempotent_answers": answers}
-        receipt = receipt | {"status": "scrubbing", "erased": erased, "snapshots": _snapshots(runtime, receipt)}
+        receipt = receipt | {"status": "scrubbing", "erased": erased} | _kept_copies(runtime, receipt)
         repository.update_erasure(connection, receipt, subject=None)
     return receipt
 
 
-def _snapshots(runtime: Runtime, receipt: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the snapshots that may hold what was erased."""
-    first_at = receipt["first_at"]
-    return [] if first_at is None else snapshots_since(runtime.settings.data, first_at)
+def _kept_copies(runtime: Runtime, receipt: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the snapshots that may hold what was erased, and what was set aside, as members of the receipt."""
+    data, first_at = runtime.settings.data, receipt["first_at"]
+    return {"snapshots": [] if first_at is None else snapshots_since(data, first_at), "set_aside": set_aside(data)}
 
 
 @contextmanager

@@ -55,6 +55,17 @@ class KeptSnapshot(Answer):
     """The time of its last change."""
 
 
+class SetAside(Answer):
+    """An earlier database, or a folder of earlier contents, in the data directory. No erasure looks into it."""
+
+    file: str
+    """The name of the file or the folder in the data directory: `softseek.db.moved-TIME` or `set-aside-TIME`."""
+    bytes: int
+    """Its size."""
+    changed_at: str
+    """The time of its last change."""
+
+
 class Receipt(Answer):
     """The receipt of an erasure. It does not name the subject."""
 
@@ -71,6 +82,7 @@ class Receipt(Answer):
             {"collection": "default", "version": 3, "training_run": "0199", "created_at": "2026-09-02T01:00:00.000Z"}
         ],
         snapshots=[],
+        set_aside=[],
         created_at="2026-09-20T10:00:00.000Z",
         finished_at="2026-09-20T10:00:04.000Z",
         sha256="5b2f",
@@ -96,6 +108,8 @@ class Receipt(Answer):
     """Models that may have been trained on the data. They are not changed."""
     snapshots: list[KeptSnapshot]
     """Snapshots that may hold the data. They are not changed."""
+    set_aside: list[SetAside] = sometimes()
+    """Earlier contents that may hold the data. They are not changed. Receipts of earlier releases lack it."""
     created_at: str
     """The time of the request."""
     finished_at: str | None

@@ -8,12 +8,15 @@ from typing import Any
 
 import orjson
 
-from service.storage.database import now, rfc3339
+from service.runtime.first_start import ASIDE
+from service.storage.database import DATABASE_FILE, now, rfc3339
 
 METHOD = "scrypt(n=16384, r=8, p=1)"
 COUNTS = ("impressions", "events", "judgments", "memory", "idempotent_answers")
 SNAPSHOTS = "snapshots"
 """The folder of snapshots in the data directory."""
+SET_ASIDE = (f"{DATABASE_FILE}.moved-*", f"{ASIDE}-*")
+"""The file that a move to another database leaves in the data directory, and the folders of starts without one."""
 
 
 def new_receipt(id: str, kind: str, subject: str, collections: list[str]) -> dict[str, Any]:
@@ -30,6 +33,7 @@ def new_receipt(id: str, kind: str, subject: str, collections: list[str]) -> dic
         "canceled_training_runs": [],
         "models": [],
         "snapshots": [],
+        "set_aside": [],
         "created_at": now(),
         "finished_at": None,
     }
@@ -54,10 +58,21 @@ def checksum(receipt: dict[str, Any]) -> str:
 
 def snapshots_since(data: Path, first_at: str) -> list[dict[str, Any]]:
     """Return the files in the folder of snapshots that were changed at `first_at` or later, by name."""
-    found = []
-    for path in sorted((data / SNAPSHOTS).glob("*")):
-        facts = path.stat()
-        changed_at = rfc3339(datetime.fromtimestamp(facts.st_mtime, UTC))
-        if path.is_file() and changed_at >= first_at:
-            found.append({"file": path.name, "bytes": facts.st_size, "changed_at": changed_at})
-    return found
+    found = [_kept(path) for path in sorted((data / SNAPSHOTS).glob("*")) if path.is_file()]
+    return [one for one in found if one["changed_at"] >= first_at]
+
+
+def set_aside(data: Path) -> list[dict[str, Any]]:
+    """Return the databases and the folders that were set aside, by name. What they hold is not known."""
+    return [_kept(path) for pattern in SET_ASIDE for path in sorted(data.glob(pattern))]
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """Return the name, the size and the time of the last change of a file, or of a folder with all of its files."""
+    files = [path, *path.rglob("*")] if path.is_dir() else [path]
+    facts = [one.stat() for one in files]
+    return {
+        "file": path.name,
+        "bytes": sum(fact.st_size for one, fact in zip(files, facts, strict=True) if one.is_file()),
+        "changed_at": rfc3339(datetime.fromtimestamp(max(fact.st_mtime for fact in facts), UTC)),
+    }

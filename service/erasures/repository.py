@@ -42,7 +42,8 @@ def subject_rows(connection: Connection, collection_id: int, kind: str, subject:
 
     An event or a search without a client belongs to a client if it shares its search or its session with a row of the
     client, or with another row that belongs to the client. For a session, its search decides in the same way; for a
-    user, the search that an event of the user names.
+    user, the search that an event of the user names. Events of others that quote the text of an erased search are
+    rows of the subject too; what shares their session is not.
     """
     events, impressions = _named_rows(connection, collection_id, kind, subject)
     seen: dict[str, set[str]] = {"query_id": set(), "session_id": set()} if kind == "client" else {"query_id": set()}
@@ -52,6 +53,8 @@ def subject_rows(connection: Connection, collection_id: int, kind: str, subject:
             for part in parts(sorted(values)):
                 events += _rows(connection, EVENTS, collection_id, _unnamed(EVENTS, kind), column, part)
                 impressions += _rows(connection, QUERIES, collection_id, _unnamed(QUERIES, kind), column, part)
+    for part in parts(sorted({row.query_id for row in impressions})):
+        events += _rows(connection, EVENTS, collection_id, _quotes_its_search(), "query_id", part)
     judgments = _judgments(connection, collection_id, subject) if kind == "user" else []
     every = [*events, *impressions, *judgments]
     return SubjectRows(
@@ -102,16 +105,23 @@ def _unnamed(table: Any, kind: str) -> ColumnElement[bool]:
     return unnamed
 
 
+def _quotes_its_search() -> ColumnElement[bool]:
+    """Return the condition that the text of an event came from the search that it names, and not from its client."""
+    own = func.coalesce(EVENTS.c.body["user_query"].as_string(), "")
+    quotes: ColumnElement[bool] = EVENTS.c.query_text != own
+    return quotes
+
+
 def _rows(
     connection: Connection,
     table: Any,
     collection_id: int,
-    unnamed: ColumnElement[bool],
+    condition: ColumnElement[bool],
     column: str,
     values: Sequence[str],
 ) -> list[Row[Any]]:
-    """Return the rows that name no subject and share a search or a session with the subject."""
-    wanted = _columns(table).where(table.c.collection_id == collection_id, unnamed, table.c[column].in_(values))
+    """Return the rows that meet a condition and share a search or a session with the subject."""
+    wanted = _columns(table).where(table.c.collection_id == collection_id, condition, table.c[column].in_(values))
     return list(connection.execute(wanted))
 
 

@@ -22,6 +22,7 @@ from service.documents.schemas import DocumentIn
 from service.exports.reading import check_export, invalid, records
 from service.exports.record_repository import RecordType
 from service.exports.repository import RowRefused, insert_collection, insert_files, insert_rows, is_unused
+from service.http.answers import TaskType
 from service.http.problems import Problem
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import (
@@ -38,7 +39,7 @@ from service.runtime.rules import Rulebook
 from service.runtime.runtime import Runtime
 from service.storage.database import now
 
-KIND = "import"
+KIND: TaskType = "import"
 """The type of the task."""
 ROWS_AT_ONCE = 500
 REFERENCES = {"document_row": "document", "event_id": "event", "judgment_id": "judgment"}

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from pydantic import (
+    AfterValidator,
     AwareDatetime,
     BaseModel,
     ConfigDict,
@@ -18,7 +19,7 @@ from pydantic import (
 )
 
 from service.feedback.grades import GRADES
-from service.http.requests import Strict
+from service.http.requests import Strict, not_blank
 
 MAX_ITEMS = 1000
 MAX_LINES = 2 * MAX_ITEMS
@@ -78,7 +79,7 @@ class EventIn(Open):
     action_name: Annotated[StrictStr, Field(min_length=1, max_length=100)]
     timestamp: AwareDatetime
     query_id: Short | None = None
-    user_query: Text | None = None
+    user_query: Annotated[Text, AfterValidator(not_blank)] | None = None
     client_id: Short | None = None
     session_id: Short | None = None
     event_attributes: EventAttributes | None = None
@@ -135,6 +136,13 @@ class JudgmentIn(Strict):
     document_id: Annotated[str, Field(min_length=1, max_length=512)]
     rating: Annotated[StrictInt, Field(ge=0, le=4)] | None
     rater: Annotated[str, Field(max_length=256)] = ""
+
+    @model_validator(mode="after")
+    def _about_a_query(self) -> "JudgmentIn":
+        """Refuse a grade for a blank query. Earlier releases stored such judgments; they can be deleted."""
+        if self.rating is not None and not self.query.strip():
+            raise ValueError("query must contain more than white space")
+        return self
 
 
 class JudgmentBatch(Strict):

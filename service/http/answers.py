@@ -9,6 +9,17 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 PROBLEM_TYPE = "application/problem+json"
+TaskType = Literal[
+    "documents",
+    "documents_import",
+    "documents_deletion",
+    "collection_deletion",
+    "evaluation",
+    "snapshot",
+    "import",
+    "erasure",
+]
+"""The kinds of work of tasks. `service.runtime.jobs` records no other."""
 
 
 class Answer(BaseModel):
@@ -113,8 +124,8 @@ class Task(Answer):
 
     id: str
     """The id: a UUID of version 7, ordered by time."""
-    type: str
-    """The kind of work, such as `documents_import`."""
+    type: TaskType
+    """The kind of work."""
     collection: str | None
     """The collection that the work belongs to."""
     status: Literal["enqueued", "processing", "succeeded", "failed", "canceled"]

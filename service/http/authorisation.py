@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as RequestScope
@@ -20,6 +19,7 @@ from service.http.declared_routes import DeclaredRoute, route_of
 from service.http.metrics import REQUESTS
 from service.http.problems import Problem, answer, not_found
 from service.http.rate_limits import RateLimits
+from service.http.writing_threads import run_in_writing_thread
 
 FORWARDED = (b"forwarded", b"x-real-ip")
 """Headers that a proxy adds, besides all that begin with FORWARDED_PREFIX."""
@@ -140,7 +140,7 @@ class Authorisation:
             await self.app(scope, receive, send)
         except Exception:
             if asked.act is not None and not asked.is_answered:
-                await run_in_threadpool(authority.record, asked, 500)
+                await run_in_writing_thread(authority.record, asked, 500)
             raise
 
     def _admit(self, asked: Asked, scope: RequestScope, head: Head, authority: Authority) -> None:
@@ -199,7 +199,7 @@ class Authorisation:
     ) -> None:
         REQUESTS.labels(status="4xx").inc()
         if asked.act is not None and not asked.caller.scopes <= PUBLIC:  # public keys could fill the log
-            await run_in_threadpool(authority.record, asked, problem.status)
+            await run_in_writing_thread(authority.record, asked, problem.status)
         problem.headers["Vary"] = "Accept-Encoding"  # as the application's own answers
         if self._may_read(head.origin, asked.caller, authority):
             problem.headers |= {**readable_by(head.origin), "Vary": "Accept-Encoding, Origin"}
@@ -213,7 +213,7 @@ class Authorisation:
             if message["type"] == "http.response.start":
                 asked.is_answered = True
                 if asked.act is not None:
-                    await run_in_threadpool(authority.record, asked, int(message["status"]))
+                    await run_in_writing_thread(authority.record, asked, int(message["status"]))
                 if readable:
                     allow_reading(message, head.origin)
             await send(message)

@@ -38,6 +38,7 @@ def input_errors(errors: Iterable[Mapping[str, Any]], given: Any) -> list[dict[s
 def _place(error: Mapping[str, Any], given: Any) -> Place:
     """Return the keys and indexes of the location of an error."""
     parts: list[str | int] = []
+    is_inside = True
     for part in error["loc"]:
         if isinstance(given, dict):
             is_inside = part in given
@@ -46,7 +47,7 @@ def _place(error: Mapping[str, Any], given: Any) -> Place:
         if is_inside:
             parts.append(part)
             given = given[part]
-    if error["type"] == "missing" and error["loc"]:
+    if error["type"] == "missing" and not is_inside:  # parameters of a query string are inside, also if missing
         parts.append(error["loc"][-1])
     return tuple(parts)
 

@@ -20,7 +20,7 @@ from index.storage.full_disk import NotSynced, is_full
 from service.http.declared_routes import whole_path
 from service.http.input_errors import input_errors
 from service.http.json_bounds import TooComplex
-from service.storage.database import DatabaseOwned, DatabaseUnreachable
+from service.storage.database import DatabaseOwned, DatabaseUnreachable, MemoryOutdated
 
 log = structlog.get_logger()
 INSUFFICIENT_STORAGE = "insufficient_storage"
@@ -128,6 +128,8 @@ def problem_of(error: Exception) -> Problem:
             return Problem(error.status_code, code, detail, headers=headers)
     if isinstance(error, DatabaseOwned):
         return Problem(503, "database_owned", str(error))
+    if isinstance(error, MemoryOutdated):
+        return Problem(503, "restart_needed", str(error))
     if is_full(error):
         undone = UNDONE if isinstance(error, NotSynced) else "nothing of this request was stored"
         return Problem(507, INSUFFICIENT_STORAGE, f"the disk is full: {undone}")
@@ -162,8 +164,9 @@ def install(app: FastAPI) -> None:
 
     for storage in (OSError, SQLAlchemyError):
         app.add_exception_handler(storage, handle_storage)
-    handled = (Problem, FilterSyntax, NotEnoughFeedback, EncoderMismatch, DamagedFile)
-    for kind in (*handled, DatabaseUnreachable, DatabaseOwned, RequestValidationError, HTTPException, Exception):
+    handled: tuple[type[Exception], ...] = (Problem, FilterSyntax, NotEnoughFeedback, EncoderMismatch, DamagedFile)
+    handled += (DatabaseUnreachable, DatabaseOwned, MemoryOutdated, RequestValidationError, HTTPException, Exception)
+    for kind in handled:
         app.add_exception_handler(kind, handle)
 
 

@@ -1,5 +1,7 @@
 """Reading of requests: strict JSON, limits, and the base class of request models."""
 
+from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import Any
 
 from fastapi import Request
@@ -10,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from service.http.json_bounds import parse
 from service.http.query_parameters import declared_parameters, require_declared
 from service.http.wording import field_name, in_words
+from service.http.writing_threads import in_writing_thread
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 SENT_TYPE = "softseek.content_type"
@@ -36,6 +39,13 @@ class Strict(BaseModel):
         return given
 
 
+def not_blank(text: str) -> str:
+    """Return a query text. Raises ValueError for a text of white space alone, which no search takes."""
+    if not text.strip():
+        raise ValueError("must contain more than white space")
+    return text
+
+
 class StrictRequest(Request):
     """Reads JSON with orjson, which refuses NaN, Infinity and lone surrogates. The standard library accepts them.
 
@@ -51,8 +61,13 @@ class StrictRoute(APIRoute):
     """A route that ignores Content-Type and reads the body as JSON: `curl -d` always sends the type of a form.
 
     It refuses query parameters that it does not declare. A route that describes its parameters in `openapi_extra` reads
-    the query string itself.
+    the query string itself. Functions of routes that do more than GET run in the threads of writes.
     """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        if not iscoroutinefunction(endpoint) and set(options.get("methods") or ["GET"]) != {"GET"}:
+            endpoint = in_writing_thread(endpoint)
+        super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Any:
         handler = super().get_route_handler()

@@ -5,11 +5,12 @@ services that have begun to write to the database, so that a number of another h
 A request about several collections reads and writes watermarks of all of them, in its own code.
 """
 
+import asyncio
 import re
+import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.access import ASKED, Asked
@@ -18,16 +19,42 @@ from service.http.problems import Problem, answer
 HEADER = b"x-softseek-watermark"
 WATERMARK = re.compile(rb"([A-Za-z0-9][A-Za-z0-9_-]{0,127}):([0-9]{1,18}):([0-9]{1,18})")
 WAIT_SECONDS = 1.0
+WAIT_STEP_SECONDS = 0.01
+MOST_WAITING = 200
+"""Requests of a process that wait for a state at the same time. One more gets its answer without a wait."""
 
 
 class States(Protocol):
     """The states of the collections of a process."""
 
+    follows: bool
+    """Whether the states follow those of another process with a delay, so that it helps to wait."""
+
     def state_of(self, name: str) -> tuple[str, int, int] | None:
         """Return the name of a collection, the epoch and its number; None for an unknown collection."""
 
-    def wait_for(self, reached: Callable[[], bool], seconds: float) -> bool:
-        """Wait until a condition on the states holds; return whether it does."""
+
+class Waits:
+    """The waits of a process for states. They occupy no thread, and there are at most `most` at a time."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._count = most, 0
+
+    async def until(self, reached: Callable[[], bool], seconds: float) -> bool:
+        """Wait until a condition holds, at most so long; return whether it does. Beyond `most`, do not wait."""
+        if self._count >= self._most:
+            return reached()
+        deadline = time.monotonic() + seconds
+        self._count += 1
+        try:
+            while not reached() and time.monotonic() < deadline:
+                await asyncio.sleep(WAIT_STEP_SECONDS)
+        finally:
+            self._count -= 1
+        return reached()
+
+
+WAITS = Waits(MOST_WAITING)
 
 
 class Watermarks:
@@ -105,7 +132,7 @@ async def _unreached(states: States, name: str, epoch: int, number: int) -> Prob
         state = states.state_of(name)
         return state is not None and state[1] == epoch and state[2] >= number
 
-    if has_reached() or await run_in_threadpool(states.wait_for, has_reached, WAIT_SECONDS):
+    if has_reached() or (states.follows and await WAITS.until(has_reached, WAIT_SECONDS)):
         return None
     state = states.state_of(name)
     if state is None or state[1] != epoch:

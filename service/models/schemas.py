@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from service.http.requests import Strict
+from service.http.requests import Strict, not_blank
 
 Version = Annotated[int, Field(ge=0, le=2**31)]
 Measure = Annotated[str, Field(max_length=40)]
@@ -38,7 +38,7 @@ class EvaluationIn(Strict):
     qrels: (
         Annotated[
             dict[
-                Annotated[str, Field(min_length=1, max_length=2048)],
+                Annotated[str, Field(min_length=1, max_length=2048), AfterValidator(not_blank)],
                 Annotated[
                     dict[Annotated[str, Field(min_length=1, max_length=512)], Grade],
                     Field(max_length=10_000, fail_fast=True),

@@ -27,12 +27,20 @@ Work = Callable[[Runtime], object]
 class Housekeeping:
     """The housekeeping thread. It starts at once and runs until `stop`.
 
-    trains: whether it starts training runs and snapshots by schedule. hourly: further work, by the name of its step.
+    trains: whether it starts training runs and snapshots by schedule. hourly, often: further work of an hour and of
+    each round, by the name of its step.
     """
 
-    def __init__(self, runtime: Runtime, trains: bool = True, hourly: Mapping[str, Work] | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        trains: bool = True,
+        hourly: Mapping[str, Work] | None = None,
+        often: Mapping[str, Work] | None = None,
+    ) -> None:
         self._runtime = runtime
         self._trains = trains
+        self._often: Mapping[str, Work] = {"settle": lambda runtime: runtime.database.settle(), **(often or {})}
         self._hourly: Mapping[str, Work] = {
             "delete_encoded_blocks": lambda runtime: delete_encoded_blocks(runtime.settings.data),
             "forget_old_feedback": forget_old_feedback,
@@ -62,7 +70,7 @@ class Housekeeping:
 
     def _steps(self, hourly: bool) -> dict[str, Work]:
         """Return the steps of a round, in their order. Each is tried, whatever the others do."""
-        steps: dict[str, Work] = {"heal_indexes": heal_indexes, **(self._hourly if hourly else {})}
+        steps: dict[str, Work] = {**self._often, "heal_indexes": heal_indexes, **(self._hourly if hourly else {})}
         steps |= {"age_memory": age_memory, "weigh_memory": weigh_memory, "store_last_uses": store_last_uses}
         steps["save_indexes"] = lambda runtime: save_paused(runtime, self._seen)
         if self._trains:

@@ -27,6 +27,7 @@ from service.http.body_limit import is_import
 from service.http.overload import SEARCH_OPERATIONS
 from service.http.problems import Problem, answer
 from service.http.requests import MAX_BODY_BYTES
+from service.http.writing_threads import run_in_writing_thread
 from service.operations.repository import find_answer, replace_answer
 from service.runtime.runtime import Runtime
 from service.storage.database import rfc3339
@@ -111,7 +112,7 @@ class Idempotency:
         if start["status"] < 500 and start["status"] not in NOT_KEPT:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
             content = b"".join(message.get("body", b"") for message in held[1:])
-            await run_in_threadpool(_keep, runtime, reservation, NotedAnswer(start["status"], content, headers))
+            await run_in_writing_thread(_keep, runtime, reservation, NotedAnswer(start["status"], content, headers))
         for message in held:
             await send(message)
 

@@ -191,7 +191,7 @@ class Coordinator:
         query = Query(text, unread, mode, count, typed=request.q, read=reading, statistics=statistics, encoded=False)
         if not reads_vector(state, request):
             return query, reading
-        return with_vectors(query, reading, self._runtime.query_vector, has_memory=True), reading
+        return with_vectors(query, reading, self._runtime.encoded_query, has_memory=True), reading
 
     def _searched(self, ranked: Ranked, state: ServedCollection) -> Searched:
         """Return the ranking with its page, as the parts of an answer read it. Its documents are rows."""

@@ -67,6 +67,8 @@ class CollectionState(ServedCollection):
         """The rows of documents that are searchable by words, and whose vectors are still being made."""
         self.replacements = Replacements()
         """Accepted documents that newer accepted ones replaced, before they were searchable."""
+        self.is_interrupted = False
+        """Whether a lost database or a full disk kept accepted documents from being made searchable."""
         self.rules = Rulebook()
         self.count_clicks: ClickCounter = no_clicks
         """Counts the clicks in logged impressions; `service.runtime.loader` sets it."""

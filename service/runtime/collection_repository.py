@@ -107,12 +107,6 @@ def marked_collections(connection: Connection) -> list[int]:
     return [id for id, name in found if name == f"{TOMBSTONE}{id}" or name.startswith(BESIDE)]
 
 
-def delete_marked_collections(connection: Connection) -> None:
-    """Delete the collections that `mark_deleted` has renamed."""
-    for collection_id in marked_collections(connection):
-        delete_collection(connection, collection_id)
-
-
 def processing_run_ids(connection: Connection) -> set[str]:
     """Return the ids of the training runs that have not ended."""
     return set(connection.execute(select(TRAINING_RUNS.c.id).where(TRAINING_RUNS.c.status == "processing")).scalars())

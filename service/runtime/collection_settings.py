@@ -36,7 +36,7 @@ class CollectionSettings:
     """Days after which clicks leave memory; None keeps them. Those of deleted events stay as anonymous memory."""
     typos: bool | dict[str, Any] = True
     """Whether unknown words of queries are corrected; an object changes the least lengths, and names words to leave
-    and fields in which corrections do not match."""
+    and fields in which corrections do not match. Fields that were never set are absent."""
     stop_words: list[str] = field(default_factory=list)
     synonyms: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Synonym id -> {"words": [...], "from": word or None}."""
@@ -53,7 +53,7 @@ class CollectionSettings:
     @cached_property
     def reading(self) -> ReadingOptions:
         """How queries of this collection are read."""
-        given: dict[str, Any] = self.typos if isinstance(self.typos, dict) else {"enabled": self.typos}
+        given = self._typos
         return ReadingOptions(
             typos=given.get("enabled", True),
             one_edit=given.get("one_edit", ReadingOptions.one_edit),
@@ -79,7 +79,14 @@ class CollectionSettings:
         more = {"attention": self.attention | changes.get("attention", {})}
         if changes.get("train") is not None:
             more["train"] = DEFAULT_SCHEDULE | (self.train or {}) | changes["train"]
+        if isinstance(changes.get("typos"), dict):
+            more["typos"] = self._typos | changes["typos"]
         return replace(self, **{**changes, **more})
+
+    @property
+    def _typos(self) -> dict[str, Any]:
+        """The setting `typos` as an object, of which a boolean is the field `enabled`."""
+        return self.typos if isinstance(self.typos, dict) else {"enabled": self.typos}
 
     @property
     def memory_max_bytes(self) -> int | None:

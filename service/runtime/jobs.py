@@ -1,5 +1,6 @@
 """Background jobs: each has a row in `tasks`, runs in a thread, reports its progress and can be canceled."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import structlog
 from sqlalchemy import Connection
 
 from index.errors import Canceled
+from service.http.answers import TaskType
 from service.http.problems import INSUFFICIENT_STORAGE, Problem, not_found, problem_of
 from service.runtime.task_repository import (
     UNFINISHED,
@@ -116,7 +118,7 @@ class Jobs:
         with self._database.write() as connection:
             fail_unfinished_tasks(connection, INTERRUPTED)
 
-    def start(self, kind: str, collection: str | None, work: Work) -> str:
+    def start(self, kind: TaskType, collection: str | None, work: Work) -> str:
         """Enqueue work and return the id of its task, which is durable on return.
 
         Raises Problem 503 `too_many_tasks` if the setting `max_tasks` of tasks are unfinished.
@@ -126,20 +128,25 @@ class Jobs:
         self.run(task_id, work)
         return task_id
 
-    def enqueued(self, connection: Connection, kind: str, collection: str | None) -> str:
+    def enqueued(self, connection: Connection, kind: TaskType, collection: str | None) -> str:
         """Record a task in the transaction of the work that it goes on with; return its id. The caller calls `run`.
 
         Raises Problem 503 `too_many_tasks`.
         """
         return self._recorded(connection, type=kind, collection=collection, status="enqueued")
 
-    def run(self, task_id: str, work: Work) -> None:
-        """Start the work of an enqueued task whose record is committed."""
+    def run(self, task_id: str, work: Work, clean: Callable[[], None] = lambda: None) -> None:
+        """Start the work of an enqueued task whose record is committed.
+
+        clean: called when the end of the task is recorded, or cannot be; not after an interruption by `close`.
+        """
         self._record_late()
         progress = self._running[task_id] = Progress(self._database, task_id)
-        self._pool.submit(self._run, task_id, work, progress)
+        self._pool.submit(self._run, task_id, work, progress, clean)
 
-    def finished(self, connection: Connection, kind: str, collection: str, result: dict[str, Any], count: int) -> str:
+    def finished(
+        self, connection: Connection, kind: TaskType, collection: str, result: dict[str, Any], count: int
+    ) -> str:
         """Record work as a succeeded task in the transaction of the work; return its id. The caller commits."""
         done = {"progress_done": count, "progress_total": count, "finished_at": now()}
         return self._recorded(connection, type=kind, collection=collection, status="succeeded", result=result, **done)
@@ -199,7 +206,7 @@ class Jobs:
             progress.cancel()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _run(self, task_id: str, work: Work, progress: Progress) -> None:
+    def _run(self, task_id: str, work: Work, progress: Progress, clean: Callable[[], None]) -> None:
         status, result, error = "succeeded", None, None
         self._mark_begun(task_id)
         try:
@@ -219,6 +226,12 @@ class Jobs:
         except Exception:
             self._unrecorded[task_id] = outcome
             _log_failure("task_not_recorded", task_id)
+        try:
+            if error is not INTERRUPTED:
+                clean()
+                self._record_late()  # the cleaning may have freed the space that the outcome lacked
+        except Exception:
+            _log_failure("task_not_cleaned", task_id)
         finally:
             with self._finished:
                 self._running.pop(task_id, None)
@@ -248,9 +261,21 @@ class Jobs:
 
 
 def _log_failure(event: str, task_id: str) -> None:
-    """Log the exception that is being handled. The outcome of a task does not depend on its line in the log."""
+    """Log the exception that is being handled. The outcome of a task does not depend on its line in the log.
+
+    A Problem is an answer to the caller and no fault of the code: its line has no traceback.
+    """
     with suppress(Exception):
-        log.exception(event, task=task_id)
+        error = sys.exception()
+        if isinstance(error, Problem):
+            log.warning(event, task=task_id, code=error.code, detail=error.detail)
+        else:
+            log.exception(event, task=task_id)
+
+
+def is_unended(row: Any) -> bool:
+    """Return whether a task has not ended, or has ended because the service stopped."""
+    return row.status in UNFINISHED or (row.status == "failed" and (row.error or {}).get("code") == INTERRUPTED["code"])
 
 
 def too_many_tasks() -> Problem:

@@ -12,11 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 
 from service.runtime.collection_repository import (
     collection_rows,
-    delete_marked_collections,
+    delete_collection,
     greatest_collection_id,
+    marked_collections,
     processing_run_ids,
 )
 from service.runtime.model_repository import stored_model_files
@@ -28,9 +30,19 @@ log = structlog.get_logger()
 
 
 def delete_leftovers(database: Database, data: Path, staging: Path) -> None:
-    """Delete collections whose deletion was interrupted, their folders, and the staging folders of ended runs."""
-    with database.write() as connection:
-        delete_marked_collections(connection)
+    """Delete collections whose deletion was interrupted, their folders, and the staging folders of ended runs.
+
+    A collection whose rows the database does not delete waits for the next start.
+    """
+    with database.read() as connection:
+        marked = marked_collections(connection)
+    for collection_id in marked:
+        try:
+            with database.write() as connection:
+                delete_collection(connection, collection_id)
+        except SQLAlchemyError as error:
+            log.error("leftover_not_deleted", collection_id=collection_id, reason=str(error))
+    with database.read() as connection:
         collection_ids = {int(row["id"]) for row in collection_rows(connection)}
         greatest = greatest_collection_id(connection)
         run_ids = processing_run_ids(connection)

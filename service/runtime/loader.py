@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -73,7 +74,7 @@ def _inserted(
     encoder: Encoder,
 ) -> CollectionState:
     """Insert a collection and make its index; the caller commits."""
-    row = insert_collection(connection, name, vars(settings), encoder_name, encoder.fingerprint, encoder.dim)
+    row = insert_collection(connection, name, asdict(settings), encoder_name, encoder.fingerprint, encoder.dim)
     insert_model(connection, row["id"], 0, {"lineage": {"kind": "initial"}, "report": {}, "decision": {}})
     point_alias(connection, row["id"], "champion", 0)
     try:

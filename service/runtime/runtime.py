@@ -18,7 +18,12 @@ from index.encoding.encoder import Encoder, load_encoder
 from index.storage.files import make_durable_directory
 from index.storage.full_disk import is_full
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import collection_aliases, collection_rows, greatest_collection_id
+from service.runtime.collection_repository import (
+    collection_aliases,
+    collection_rows,
+    greatest_collection_id,
+    marked_collections,
+)
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.first_start import require_database, require_database_of, start_anew
 from service.runtime.impressions import ImpressionLog
@@ -232,7 +237,8 @@ class Runtime(SearchRuntime):
         with going_on_a_full_disk():
             delete_leftovers(self.database, self.settings.data, self.staging)
         with self.database.read() as connection:
-            rows = collection_rows(connection)
+            marked = {*marked_collections(connection)}  # whose deletion failed
+            rows = [row for row in collection_rows(connection) if row["id"] not in marked]
             self.aliases = collection_aliases(connection)
             self.keyring.load(known_keys(connection))
             for key_id in damaged_keys(connection):

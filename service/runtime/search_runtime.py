@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import faiss
 
 from index.encoding.encoder import Encoder
-from index.records import Floats
+from index.records import EncodedQuery, Floats
 from service.http.problems import Problem, not_found
 from service.runtime.keyring import Keyring
 from service.runtime.search_pool import SearchPool
@@ -40,6 +40,8 @@ class SearchRuntime:
 
     collections: Mapping[str, ServedCollection]
     impressions: Impressions
+    follows = False
+    """Whether the collections follow those of another process with a delay, so that a request may wait for them."""
     answer_search: Callable[..., dict[str, Any]] | None = None
     """How a search is answered where the documents are in partitions; None: from the generation of the collection."""
 
@@ -72,10 +74,6 @@ class SearchRuntime:
         state = self.find_collection(name)
         return None if state is None else (state.name, self.epoch, state.generation.watermark)
 
-    def wait_for(self, reached: Callable[[], bool], seconds: float) -> bool:
-        """Wait until a condition on the collections holds. A process that writes has nothing to wait for."""
-        return reached()
-
     @property
     def standing(self) -> dict[str, Any]:
         """What `/readyz` tells of a searcher; empty for other processes."""
@@ -88,6 +86,10 @@ class SearchRuntime:
 
     def query_vector(self, text: str) -> Floats:
         """Return the unit vector (D,) of a query text."""
+        return self._encode_query(text).vector
+
+    def encoded_query(self, text: str) -> EncodedQuery:
+        """Return the unit vector (D,) of a query text, and the share of its tokens that the encoder knows."""
         return self._encode_query(text)
 
     def forget_queries(self) -> None:
@@ -98,10 +100,10 @@ class SearchRuntime:
         """Run a search in the pool of search threads. Raises Problem 503 `overloaded` if its queue is full."""
         return self.search_pool.submit(work)
 
-    def _encode_one(self, text: str) -> Floats:
-        vector: Floats = self.encoder.encode_queries([text])[0]
-        vector.setflags(write=False)
-        return vector
+    def _encode_one(self, text: str) -> EncodedQuery:
+        encoded = self.encoder.encode_query(text)
+        encoded.vector.setflags(write=False)
+        return encoded
 
 
 def _one_native_thread() -> None:

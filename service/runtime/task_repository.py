@@ -34,6 +34,12 @@ def find_task(connection: Connection, task_id: str) -> Any | None:
     return connection.execute(select(TASKS).where(TASKS.c.id == task_id)).one_or_none()
 
 
+def first_task_since(connection: Connection, kind: str, collection: str, since: str) -> Any | None:
+    """Return the row of the first known task of a type and a collection that began at a time or later, or None."""
+    wanted = select(TASKS).where(TASKS.c.type == kind, TASKS.c.collection == collection, TASKS.c.created_at >= since)
+    return connection.execute(wanted.order_by(TASKS.c.id).limit(1)).one_or_none()
+
+
 def task_statuses(connection: Connection) -> dict[str, str]:
     """Return id -> status of all tasks, oldest first."""
     return {row.id: row.status for row in connection.execute(select(TASKS.c.id, TASKS.c.status).order_by(TASKS.c.id))}

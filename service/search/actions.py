@@ -165,7 +165,7 @@ def _query(
     query = Query(text, unread, mode, count, allowed, reading=options, typed=request.q, encoded=False)
     if not reads_vector(state, request):
         return query, reading
-    return with_vectors(query, reading, runtime.query_vector, bool(generation.memory.count)), reading
+    return with_vectors(query, reading, runtime.encoded_query, bool(generation.memory.count)), reading
 
 
 def candidate_count(request: SearchIn, reading: Reading | None = None) -> int:

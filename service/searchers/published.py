@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 
 class _Ended(Exception):
-    """The searcher closes, or another one has taken over the draft."""
+    """The searcher closes, the copies are out of date, or another searcher has taken over the draft."""
 
 
 def file_of(file: Path | None, part: DocumentPart | None) -> Path | None:
@@ -92,6 +92,8 @@ class Publisher:
         self._failures = RepeatedFailures("not_published")
         self._not_before = 0.0
         self._closing = threading.Event()
+        self._forgotten = threading.Event()
+        """Set where the copies that are being written have content that was erased."""
         self._thread: threading.Thread | None = None
         shutil.rmtree(data / WORKING, ignore_errors=True)
 
@@ -105,6 +107,7 @@ class Publisher:
     def publish(self, collections: Iterable[CollectionState]) -> None:
         """Copy the database and the saved indexes; a thread makes the file of the copies. Errors are logged."""
         folder = self._data / WORKING
+        self._forgotten.clear()
         try:
             make_durable_directory(self._file.parent)
             draft = self._begun_draft()  # before the copies: where it cannot be written they are for nothing
@@ -126,9 +129,14 @@ class Publisher:
             self._give_up(draft, folder, error)
 
     def forget(self) -> None:
-        """Delete the file, which has content that was erased. The next round of some searcher writes it anew."""
-        with suppress(OSError):
-            self._file.unlink()
+        """Delete the file, which has content that was erased, and its draft. Some searcher writes it anew later.
+
+        The draft goes first: a searcher that writes it does not publish it then, also where that is another one.
+        """
+        self._forgotten.set()
+        for path in (self._draft, self._file):
+            with suppress(OSError):
+                path.unlink()
 
     def close(self, waits: bool = False) -> None:
         """End the writing of a file, unfinished, or wait for its end."""
@@ -153,7 +161,7 @@ class Publisher:
                 file.flush()
                 os.fsync(file.fileno())
             if not self._owns(draft):
-                raise _Ended("another searcher has taken over the draft")
+                raise _Ended("another searcher has taken over the draft, or deleted it")
             os.replace(self._draft, self._file)
             sync_directory(self._file.parent)
             self._failures.succeeded()
@@ -167,6 +175,8 @@ class Publisher:
     def _check(self, *_: int) -> None:
         if self._closing.is_set():
             raise _Ended("the searcher closes")
+        if self._forgotten.is_set():
+            raise _Ended("the copies have content that was erased")
 
     def _owns(self, draft: int) -> bool:
         """Return whether the draft still has its name: after a long pause, another searcher may take it for left."""
@@ -181,7 +191,7 @@ class Publisher:
                 self._draft.unlink()
         os.close(draft)
         shutil.rmtree(folder, ignore_errors=True)
-        if not self._closing.is_set():
+        if not self._closing.is_set() and not isinstance(error, _Ended):
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:

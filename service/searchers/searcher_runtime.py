@@ -15,6 +15,7 @@ import structlog
 from sqlalchemy import Connection, RowMapping
 
 from index.encoding.encoder import Encoder
+from index.storage.files import MANIFEST, sync_directory
 from service.operations.each_collection import for_each_collection
 from service.operations.housekeeping import heal_indexes, save_paused, weigh_memory
 from service.runtime.arenas import give_back_free_memory
@@ -46,6 +47,7 @@ class SearcherRuntime(Runtime):
     """The parts of a searcher. A thread follows the database from `open` to `close`."""
 
     impressions: Spool  # type: ignore[assignment]
+    follows = True
     publisher: Publisher | None = None
     """Writes the file that further searchers start from, where the settings name one."""
 
@@ -186,6 +188,7 @@ class SearcherRuntime(Runtime):
         else:
             log.warning("copy_compared", reason="the change log does not continue at the position of this searcher")
             touched = self.replica.differing(connection)
+            self._forget_saved()
         with self._all_locked():
             effects = self.replica.copy(connection, touched, newest)
             if self._is_loaded:
@@ -196,6 +199,15 @@ class SearcherRuntime(Runtime):
             if self.publisher is not None:
                 self.publisher.forget()
         return effects
+
+    def _forget_saved(self) -> None:
+        """Let no saved index pass as current, also after a kill: another history may have the same watermark."""
+        for state in self.collections.values():
+            with state.lock:
+                state.saved_watermark = -1
+                (state.directory / MANIFEST).unlink(missing_ok=True)
+                if state.directory.is_dir():
+                    sync_directory(state.directory)
 
     @contextmanager
     def _all_locked(self) -> Iterator[None]:
@@ -219,7 +231,7 @@ class SearcherRuntime(Runtime):
                 if number not in rows:
                     self._drop(state)
                 elif not follow_collection(connection, state, rows[number], effects):
-                    state.store.close()
+                    self._drop(state)  # its saved index may have the watermark of the rows
                     states[number] = self._made(rows[number])
         for number, row in rows.items():
             if number not in states:

@@ -5,9 +5,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, inspect, select
 
+from service.http.answers import TaskType
 from service.storage.tables_of_administration import API_KEYS, TASKS
 
-KIND = "snapshot"
+KIND: TaskType = "snapshot"
 """The type of the tasks."""
 ATTEMPTS = 20
 

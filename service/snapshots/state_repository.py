@@ -15,8 +15,8 @@ from service.storage.dialects import is_sqlite
 from service.storage.postgres_text import unescaped
 
 NOT_CONTENT = {
-    "alembic_version", "identity", "changes", "tasks", "idempotent_answers", "sqlite_sequence", "api_keys", "audit",
-    "erasures",
+    "alembic_version", "identity", "changes", "last_write", "tasks", "idempotent_answers", "sqlite_sequence",
+    "api_keys", "audit", "erasures",
 }  # fmt: skip
 """Tables about requests, the engine and the administration of an installation. The state hash does not read them."""
 FOREIGN = "_litestream_"

@@ -20,6 +20,8 @@ CHANNEL = "softseek_changes"
 KEPT_DAYS = 7
 """Entries older than that are deleted. A searcher that was away for longer compares all rows."""
 LOCK = 0x50F75EED
+ENTRY_KEYS = 10_000
+"""The keys of an entry, at most: a value of jsonb has at most 256 MB, and a statement may touch millions of rows."""
 FOLLOWED = (
     "collections", "collection_aliases", "documents", "keys", "values", "rules", "models", "model_files", "aliases",
     "events", "judgments", "queries", "api_keys",
@@ -35,15 +37,23 @@ _LOGGED = f"""
 CREATE OR REPLACE FUNCTION softseek_log_change() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     touched jsonb;
+    is_large boolean;
+    wanted text := 'SELECT jsonb_agg(DISTINCT %s) FROM %s AS touched_rows';
     source text := CASE TG_OP WHEN 'INSERT' THEN 'new_rows' WHEN 'DELETE' THEN 'old_rows'
         ELSE '(SELECT * FROM new_rows UNION ALL SELECT * FROM old_rows)' END;
 BEGIN
     PERFORM pg_advisory_xact_lock({LOCK});
-    EXECUTE format('SELECT jsonb_agg(DISTINCT %s) FROM %s AS touched_rows', TG_ARGV[0], source) INTO touched;
-    IF touched IS NOT NULL THEN
-        INSERT INTO changes (epoch, table_name, row_keys) SELECT epoch, TG_TABLE_NAME, touched FROM identity;
-        PERFORM pg_notify('{CHANNEL}', '');
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s AS touched_rows OFFSET {ENTRY_KEYS})', source) INTO is_large;
+    IF is_large THEN
+        wanted := 'SELECT jsonb_agg(DISTINCT key) FROM (SELECT %s AS key,'
+            ' (row_number() OVER () - 1) / {ENTRY_KEYS} AS part FROM %s AS touched_rows) AS parted GROUP BY part';
     END IF;
+    FOR touched IN EXECUTE format(wanted, TG_ARGV[0], source) LOOP
+        IF touched IS NOT NULL THEN
+            INSERT INTO changes (epoch, table_name, row_keys) SELECT epoch, TG_TABLE_NAME, touched FROM identity;
+            PERFORM pg_notify('{CHANNEL}', '');
+        END IF;
+    END LOOP;
     RETURN NULL;
 END $$
 """  # it has no input

@@ -7,7 +7,7 @@ import fcntl
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,6 +50,10 @@ class DatabaseOwned(SearchError, SQLAlchemyError):
 
 class DatabaseUnreachable(SearchError, SQLAlchemyError):
     """The database does not accept connections, or refuses this user."""
+
+
+class MemoryOutdated(SearchError, SQLAlchemyError):
+    """A write is stored that this process took for undone: its memory is older than the database."""
 
 
 class UnsuitableDatabase(SearchError):
@@ -108,6 +112,8 @@ class Database(DatabaseReader):
 
     epoch = 0
     """The number of services that have begun to write to it, this one included; 0 where there can be only one."""
+    when_outdated: Callable[[], None] = staticmethod(lambda: None)
+    """Is called once `write` raises MemoryOutdated from now on: only a new start mends that."""
 
     @abstractmethod
     def write(self) -> AbstractContextManager[Connection]:
@@ -123,6 +129,9 @@ class Database(DatabaseReader):
     @abstractmethod
     def scrub(self) -> None:
         """Remove deleted rows from the files as far as the engine can. Writers wait meanwhile. Raises DatabaseRead."""
+
+    def settle(self) -> None:
+        """Find out whether a write is stored whose answer was lost. Raises DatabaseUnreachable and MemoryOutdated."""
 
     def tidy(self) -> None:
         """Delete what the engine keeps for other processes, and they need no longer."""

@@ -25,8 +25,3 @@ def begin_epoch(connection: Connection) -> int:
         return 1
     update_row(connection, "identity", {"id": found.id}, {"epoch": found.epoch + 1})
     return int(found.epoch) + 1
-
-
-def is_of_epoch(connection: Connection, epoch: int) -> bool:
-    """Return whether no later service has begun to write. None begins before the end of this transaction."""
-    return bool(connection.execute(select(IDENTITY.c.epoch).with_for_update(read=True)).scalar() == epoch)

@@ -8,6 +8,7 @@ also requires that no other service has begun an epoch since.
 import errno
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import structlog
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, text
 from sqlalchemy.pool import QueuePool, StaticPool
@@ -26,16 +28,20 @@ from service.storage.database import (
     DatabaseOwned,
     DatabaseReader,
     DatabaseUnreachable,
+    MemoryOutdated,
     UnsuitableDatabase,
     migrate,
 )
-from service.storage.identity_repository import begin_epoch, is_of_epoch
+from service.storage.identity_repository import begin_epoch
+from service.storage.last_write import begin_write, is_last_write, make_last_write
 from service.storage.pending_acts import storing_act
 from service.storage.postgres_text import escaped, unescaped
 from service.storage.reservations import storing_reservation
 from service.storage.thread_connections import ThreadConnections
 
 READERS = 16
+LOST = ("08", "28", "40", "53300", "57P")
+"""The beginnings of the codes of errors that another attempt, or another server, may not have."""
 OPTIONS: dict[str, Any] = {"client_encoding": "utf8", "application_name": "softseek"}
 BOUNDS: dict[str, Any] = {
     "connect_timeout": 5,
@@ -51,8 +57,13 @@ server, whose session holds the lock of the writer. The system's own bounds are 
 others."""
 WRITER = 0x50F75EEC
 """The number of the advisory lock of the process that writes."""
+OWNED = "another service has written to the database since; restart this one"
+SETTLE_SECONDS = 10.0
+"""The longest wait of a write whose commit failed until it is known whether it is stored. Other writes wait, too."""
+RETRY_SECONDS = 0.2
 TIMELINE = "('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int"
 """The number of the timeline of the server, an expression of SQL."""
+log = structlog.get_logger()
 
 
 class PostgresReader(DatabaseReader):
@@ -74,7 +85,9 @@ class PostgresReader(DatabaseReader):
         wanted, given = _with_its_parameters(statement), tuple(map(_escaped, parameters))
         try:
             rows = self._of_threads.fetch(wanted, given)
-        except psycopg.OperationalError:  # the server was restarted, or the connection was idle for too long
+        except psycopg.OperationalError as error:  # the server was restarted, or the connection was idle for too long
+            if not _is_lost(error):
+                raise
             self._of_threads.drop()
             rows = self._fetched_again(wanted, given)
         return [tuple(map(_unescaped, row)) for row in rows]
@@ -101,6 +114,11 @@ class PostgresDatabase(PostgresReader, Database):
         self._data = data
         self._write_lock = threading.RLock()
         self._timeline = 0
+        self._writes = 0
+        """The number of the last write that was begun."""
+        self._in_doubt: int | None = None
+        """The number of a write that may be stored; nothing else is written until that is known."""
+        self._is_outdated = False
         self._writer = engine_of(address, poolclass=StaticPool, pool_pre_ping=True)
         event.listen(self._writer, "connect", self._own)
         try:
@@ -111,16 +129,60 @@ class PostgresDatabase(PostgresReader, Database):
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        with (
-            self._write_lock,
-            storing_reservation() as store_reservation,
-            storing_act() as store_act,
-            self._writer.begin() as connection,
-        ):
-            self._require_epoch(connection)
-            yield connection
-            store_reservation(connection)
-            store_act(connection)
+        """Give the writing connection inside a transaction. The commit is durable when the context ends.
+
+        Raises DatabaseOwned if another service has written, and MemoryOutdated. After DatabaseUnreachable nothing is
+        written until it is known whether this write is stored.
+        """
+        with self._write_lock, storing_reservation() as store_reservation, storing_act() as store_act:
+            self.settle()
+            self._writes += 1
+            is_worked = False
+            try:
+                with self._writer.begin() as connection:
+                    self._begin_write(connection, self._writes)
+                    yield connection
+                    store_reservation(connection)
+                    store_act(connection)
+                    is_worked = True
+            except Exception:
+                if not is_worked or not self._is_stored_at_last(self._writes):
+                    raise
+
+    def settle(self) -> None:
+        with self._write_lock:
+            if self._in_doubt is not None and self._is_stored(self._in_doubt):
+                self._is_outdated = True
+                log.error("memory_outdated", reason="a write is stored whose answer was lost; a new start reads it")
+                self.when_outdated()
+            self._in_doubt = None
+            if self._is_outdated:
+                raise MemoryOutdated("the memory of this service is older than the database; it must be restarted")
+
+    def _is_stored_at_last(self, number: int) -> bool:
+        """Return whether a write is stored whose commit failed. If that stays unknown it is in doubt, and not stored.
+
+        The connection that is asked has the lock of the writer, so the transaction has ended.
+        """
+        until = time.monotonic() + SETTLE_SECONDS
+        while self.epoch:
+            try:
+                return self._is_stored(number)
+            except Exception as error:
+                if time.monotonic() > until:
+                    log.error("write_in_doubt", reason=str(error))
+                    self._in_doubt = number
+                    break
+            time.sleep(RETRY_SECONDS)
+        return False
+
+    def _is_stored(self, number: int) -> bool:
+        """Return whether a write is stored. Raises DatabaseUnreachable, and DatabaseOwned if another service writes."""
+        with self._writer.connect() as connection:
+            found = is_last_write(connection, self.epoch, number)
+        if found is None:
+            raise DatabaseOwned(OWNED)
+        return found
 
     def migrate(self) -> None:
         with self._write_lock, self._writer.begin() as connection:
@@ -128,6 +190,7 @@ class PostgresDatabase(PostgresReader, Database):
                 raise UnsuitableDatabase(f"the database has the encoding {encoding}; it must have UTF8")
             migrate(connection, self._data)
             make_change_log(connection)
+            make_last_write(connection)
             epoch = begin_epoch(connection)
         self.epoch = epoch
 
@@ -146,10 +209,10 @@ class PostgresDatabase(PostgresReader, Database):
             raise DatabaseUnreachable("the server that answers was replaced by a standby: do not let both run")
         self._timeline = timeline
 
-    def _require_epoch(self, connection: Connection) -> None:
+    def _begin_write(self, connection: Connection, number: int) -> None:
         """Raise DatabaseOwned if another service has written since: what this one has in memory is out of date."""
-        if self.epoch and not is_of_epoch(connection, self.epoch):
-            raise DatabaseOwned("another service has written to the database since; restart this one")
+        if self.epoch and not begin_write(connection, self.epoch, number):
+            raise DatabaseOwned(OWNED)
 
     def tidy(self) -> None:
         with self.write() as connection:
@@ -213,5 +276,12 @@ def _name_error(context: ExceptionContext) -> None:
     error = context.original_exception
     if isinstance(error, psycopg.errors.DiskFull):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
-    if isinstance(error, psycopg.OperationalError) and not context.is_pre_ping:  # a ping that fails connects again
+    if _is_lost(error) and not context.is_pre_ping:  # a ping that fails connects again
         raise DatabaseUnreachable(f"the database does not answer: {error}") from error
+
+
+def _is_lost(error: BaseException) -> bool:
+    """Return whether an error is of the connection, or of a transaction that the server ended in favour of another."""
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    return error.sqlstate is None or error.sqlstate.startswith(LOST)  # None: libpq's own, without an answer

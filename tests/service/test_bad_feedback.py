@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, ndjson, opened, problem
+from service.feedback.repository import insert_event, insert_judgment
+from service.feedback.schemas import EventIn, JudgmentIn
+from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, ndjson, opened, problem, runtime_of
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,8 @@ def test_each_event_is_accepted_or_rejected_separately(client: TestClient) -> No
     assert rejected(client, event("known", user_query="x") | {"timestamp": SECRET}) == "invalid_event"
     assert rejected(client, event("known", user_query="x") | {"timestamp": "2026-09-20T10:00:00"}) == "invalid_event"
     assert rejected(client, event("known", user_query=SECRET * 1000)) == "invalid_event"
+    assert rejected(client, event("known", user_query="")) == "invalid_event"
+    assert rejected(client, event("known", user_query=" \t\u2003")) == "invalid_event"
 
 
 @pytest.mark.parametrize("seconds", [-1, 86_401, "12", True, [], 1e300])
@@ -113,6 +117,7 @@ def test_too_many_events_and_judgments_are_refused(client: TestClient) -> None:
         ({"rating": -1}, "invalid_judgment"),
         ({"rating": "4"}, "invalid_judgment"),
         ({"query": ""}, "invalid_judgment"),
+        ({"query": " \n"}, "invalid_judgment"),
         ({"colour": SECRET}, "invalid_judgment"),
     ],
 )
@@ -124,6 +129,22 @@ def test_each_judgment_is_accepted_or_rejected_separately(
     assert (answer.status_code, answer.json()["accepted"]) == (200, 1)
     assert [(one["index"], one["code"]) for one in answer.json()["rejected"]] == [(1, code)]
     assert SECRET not in answer.text
+
+
+def test_feedback_on_a_blank_query_that_was_stored_earlier_is_read_and_can_be_deleted(client: TestClient) -> None:
+    old = create(client, "old")
+    old.add({"id": "a", "text": "a document"})
+    state = runtime_of(client).collection("old")
+    blank = {"query": " ", "document_id": "a", "rater": ""}
+    with runtime_of(client).database.write() as connection:
+        insert_judgment(connection, state.id, JudgmentIn.model_construct(rating=3, **blank))
+        insert_event(connection, state.id, EventIn.model_validate(event("a")), " ", None)
+    assert old.get()["counts"]["events"] == old.get()["counts"]["judgments"] == 1
+    problem(client.post(f"{old.path}/training-runs", json={}), 422, "not_enough_feedback")
+    assert old.search("document")["hits"]
+    assert old.post("judgments", {"judgments": [blank | {"rating": None}]})["accepted"] == 1
+    assert old.post("events/delete", {"query": " "}) == {"deleted": 1}
+    assert old.get()["counts"]["events"] == old.get()["counts"]["judgments"] == 0
 
 
 def test_a_deletion_has_exactly_one_selector(client: TestClient) -> None:

@@ -198,6 +198,33 @@ def test_rows_without_a_client_are_followed_from_search_to_session_and_back(clie
     assert trees.get()["counts"]["events"] == 1
 
 
+@pytest.mark.parametrize(
+    "subject", [{"client": "bob"}, {"session": "s1"}, {"user": "u-1"}], ids=lambda one: next(iter(one))
+)
+def test_the_text_of_an_erased_search_leaves_the_events_of_others(client: TestClient, subject: dict[str, str]) -> None:
+    trees = CollectionClient(client)
+    found = trees.search(f"{CANARY} shelter", client_id="bob", session_id="s1")["query_id"]
+    trees.post("events", event("oak", query_id=found, client_id="bob", session_id="s1") | {"user_id": "u-1"})
+    ann = {"client_id": "ann", "session_id": "s2", "user_id": "u-2"}
+    trees.post("events", event("elm", query_id=found) | ann)
+    trees.post("events", event(None, "page_view", query_id=found) | ann)
+    trees.post("events", event("yew", query_id=found, user_query="my own words") | ann)
+    trees.post("events", event("fir", "page_view", user_query="my own words") | ann)
+    trees.post("events", event("yew", query_id=trees.search("tall", client_id="ann")["query_id"]) | ann)
+    erased = erase(client, **subject)["erased"]
+    assert (erased["impressions"], erased["events"], erased["memory"]) == (1, 4, 3)
+    assert trees.get()["counts"]["events"] == 2
+    assert found_in(runtime_of(client).settings.data, CANARY) == {}
+
+
+def test_an_event_of_another_client_with_the_same_words_of_its_own_stays(client: TestClient) -> None:
+    trees = CollectionClient(client)
+    found = trees.search(SHARED, client_id="bob")["query_id"]
+    trees.act("elm", query_id=found, user_query=SHARED, client_id="ann")
+    assert erase(client, client="bob")["erased"]["events"] == 0
+    assert trees.get()["counts"]["events"] == 1
+
+
 def test_only_the_named_collection_is_erased_and_a_second_erasure_finds_nothing(client: TestClient) -> None:
     other = create(client, "other")
     for one in (CollectionClient(client), other):

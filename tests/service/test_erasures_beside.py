@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from service.erasures import actions
+from service.erasures import actions, receipts
 from service.operations.housekeeping import Housekeeping
 from service.runtime.collection_repository import mark_deleted
+from service.runtime.first_start import start_anew
+from service.snapshots import moving
 from service.storage.database import Database
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
 
@@ -74,3 +76,20 @@ def test_an_erasure_is_refused_while_another_process_keeps_copies_of_the_log(
     monkeypatch.setattr(runtime, "settings", changed)
     problem(client.post("/v1/erasures", json={"client": BOB}), 409, "external_checkpoints")
     assert good(client.get("/v1/erasures")) == {"erasures": []}
+
+
+def test_a_receipt_names_what_was_set_aside(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "indexes").mkdir(parents=True)
+    (data / "indexes" / "words").write_bytes(b"earlier")
+    folder = start_anew(data)
+    (data / moving.DATABASE_FILE).write_bytes(b"another database")
+    moved = moving._set_aside(data)
+    assert folder is not None
+    with opened(data) as client:
+        task = CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB})))
+        receipt = good(client.get("/v1/erasures"))["erasures"][0]
+    assert [(one["file"], one["bytes"]) for one in receipt["set_aside"]] == [(moved.name, 16), (folder.name, 7)]
+    assert task["result"] == receipt
+    assert receipt["sha256"] == receipts.checksum(receipt)
+    assert moved.read_bytes() == b"another database"

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.learning.examples import TEST_FOLDS, fold_of
-from tests.service.client import CollectionClient, create, opened, runtime_of
+from tests.service.client import CollectionClient, create, opened, problem, runtime_of
 
 HELD_OUT = [text for text in (f"gadget{n}" for n in range(60)) if fold_of(text) < TEST_FOLDS]
 
@@ -46,6 +46,11 @@ def test_two_spellings_of_a_query_are_one_query_with_all_their_documents(shop: C
     found = evaluated(shop, qrels={text: {f"{other}-0": 2, f"{text}-0": 1}, text.upper(): {f"{text}-0": 3}})
     alone = evaluated(shop, qrels={text: {f"{other}-0": 2, f"{text}-0": 3}})
     assert (found["queries"], found["models"]) == (1, alone["models"])
+
+
+def test_a_blank_text_is_no_query_of_an_evaluation(shop: CollectionClient) -> None:
+    answer = shop.client.post(f"{shop.path}/evaluations", json={"qrels": {" ": {"a": 1}}})
+    assert problem(answer, 422, "invalid_request")["errors"][0]["pointer"] == "/qrels/ "
 
 
 def test_clicks_are_measured_among_the_documents_that_were_shown(shop: CollectionClient) -> None:

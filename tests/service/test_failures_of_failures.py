@@ -16,6 +16,7 @@ import service.runtime.jobs
 import service.runtime.repeated_failures
 import service.training.follow
 from service.app import create_app
+from service.http.problems import Problem
 from service.operations.housekeeping import Housekeeping
 from service.runtime.impressions import ImpressionLog
 from service.runtime.jobs import Progress
@@ -116,6 +117,24 @@ def test_a_task_ends_though_neither_its_outcome_nor_its_failure_can_be_written(
         task = jobs.start("evaluation", None, fail)
         assert jobs.wait(task, DEADLINE_SECONDS)
         assert jobs.show(task)["error"]["code"] == "internal_error"
+
+
+def test_a_refused_task_is_logged_without_a_traceback_and_a_fault_with_it(client: TestClient) -> None:
+    jobs = runtime_of(client).jobs
+
+    def log_of(error: Exception) -> Any:
+        def fail(_: Progress) -> dict[str, Any]:
+            raise error
+
+        with structlog.testing.capture_logs() as lines:
+            task = jobs.start("evaluation", None, fail)
+            assert jobs.wait(task, DEADLINE_SECONDS)
+        return [line for line in lines if line["event"] == "task_failed"]
+
+    (refusal,) = log_of(Problem(409, "collection_in_use", "there are contents"))
+    assert (refusal["log_level"], refusal["code"], "exc_info" in refusal) == ("warning", "collection_in_use", False)
+    (fault,) = log_of(RuntimeError("no such thing"))
+    assert (fault["log_level"], fault["exc_info"]) == ("error", True)
 
 
 def test_a_snapshot_that_cannot_be_shown_as_processing_frees_the_lock_of_snapshots(

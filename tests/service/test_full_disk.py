@@ -12,10 +12,11 @@ from fastapi.testclient import TestClient
 import service.documents.routes
 from index.generation.store import GenerationStore
 from index.storage.full_disk import is_full
+from service.documents.indexing import resume_interrupted
 from service.operations.housekeeping import heal_indexes
 from service.runtime.jobs import NO_SPACE
 from service.snapshots.stored import stored_snapshots
-from service.storage.database import Database
+from service.storage.database import Database, DatabaseUnreachable
 from service.storage.sqlite_database import SqliteDatabase
 from service.training.child import error_of
 from tests.service.client import DEFAULT, CollectionClient, opened, problem, runtime_of
@@ -101,6 +102,59 @@ def test_stored_documents_that_a_full_disk_keeps_from_the_index_are_a_507(
             assert "are stored" in task["error"]["detail"]
     assert client.get(f"{DEFAULT}/documents/d").json()["text"] == "tin"
     assert client.put(f"{DEFAULT}/documents/c", json=tin).status_code == 201
+
+
+@pytest.mark.parametrize("error", [FULL, DatabaseUnreachable("the database does not answer")])
+def test_accepted_documents_are_made_searchable_once_the_service_can(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse_documents(*_: Any) -> None:
+        raise error
+
+    shop, resumed = CollectionClient(client), resumptions(monkeypatch)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(service.documents.routes.indexing, "write_documents", refuse_documents)
+        assert client.put(f"{DEFAULT}/documents/c", json={"text": "a tin box"}).status_code in (503, 507)
+        batch = client.post(f"{DEFAULT}/documents", json={"documents": [{"id": "d", "text": "a tin can"}]})
+        assert shop.ended_task(batch.json())["status"] == "failed"
+        resume_interrupted(runtime_of(client))
+        assert shop.ended_task({"id": resumed[0]})["status"] == "failed"
+    assert shop.get()["counts"]["pending"] == 2
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(service.documents.routes.indexing, "resume_collection", refuse)
+        with pytest.raises(OSError, match="No space"):
+            resume_interrupted(runtime_of(client))
+    resume_interrupted(runtime_of(client))
+    shop.until_indexed()
+    assert sorted(shop.ids("tin")[:2]) == ["c", "d"]
+    assert shop.ended_task({"id": resumed[1]})["status"] == "succeeded"
+    resume_interrupted(runtime_of(client))
+    assert len(resumed) == 2, "nothing is left to resume"
+
+
+def test_documents_with_a_defect_are_not_tried_again_and_again(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("a defect")
+
+    resumed = resumptions(monkeypatch)
+    monkeypatch.setattr(service.documents.routes.indexing, "write_documents", fail)
+    assert client.put(f"{DEFAULT}/documents/c", json={"text": "a tin box"}).status_code == 500
+    resume_interrupted(runtime_of(client))
+    assert resumed == []
+
+
+def resumptions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list that gets the ids of the tasks of resumed documents."""
+    found: list[str] = []
+    start = service.documents.routes.indexing.start_indexing
+
+    def started(*arguments: Any) -> None:
+        found.append(start(*arguments))
+
+    monkeypatch.setattr(service.documents.routes.indexing, "start_indexing", started)
+    return found
 
 
 def test_a_task_that_a_full_disk_ends_says_so(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,11 @@ SEARCH = ("POST", "search")
         ("GET", "documents?limit=many", None, {"/limit": ""}),
         ("GET", "search?q=a&model=best&explain=all", None, {"/model": "", "/explain": ""}),
         ("GET", "search?q=a&sort=price", None, {"/sort/0": ""}),
+        ("GET", "models/compare", None, {"/a": "Field required", "/b": "Field required"}),
+        ("GET", "models/compare?a=0", None, {"/b": "Field required"}),
+        ("GET", "suggestions", None, {"/q": "Field required"}),
+        ("GET", "search?limit=1", None, {"/q": "Field required"}),
+        ("POST", "judgments", {}, {"/judgments": "Field required"}),
     ],
 )
 def test_each_error_points_to_a_part_of_the_request(

@@ -15,7 +15,17 @@ from index.errors import Canceled
 from service.documents import compression, imports, spooling
 from service.documents.mapping import FieldMapping
 from service.documents.reading import RecordFormat
-from tests.service.client import DEFAULT, SECRET, CollectionClient, good, ndjson, opened, problem, runtime_of
+from tests.service.client import (
+    DEADLINE_SECONDS,
+    DEFAULT,
+    SECRET,
+    CollectionClient,
+    good,
+    ndjson,
+    opened,
+    problem,
+    runtime_of,
+)
 
 SHOES = [
     {"sku": 1, "name": "Red shoe", "body": "a red shoe", "price": 12.5, "brand": None, "size": {"eu": 42}},
@@ -36,6 +46,7 @@ def imported(shop: CollectionClient, content: Any, kind: str = "application/x-nd
     assert answer.status_code == 202, answer.text
     task = shop.ended_task(answer.json())
     assert task["status"] == "succeeded", task
+    assert runtime_of(shop.client).jobs.wait(task["id"], DEADLINE_SECONDS)  # it deletes the body after its end
     return task["result"]
 
 
@@ -82,6 +93,10 @@ def test_csv_becomes_documents_in_both_modes(shop: CollectionClient) -> None:
     result = imported(shop, table, "text/csv; charset=utf-8")
     assert [(one["line"], one["code"]) for one in result["errors"]] == [(3, "invalid_csv")]
     assert shop.get("documents/a")["metadata"] == {"price": 2.5, "brand": "Acme"}
+    table = "id;text;n:number\n1;hello;3\n2;;4\n"
+    result = imported(shop, table, "text/csv")
+    found = [(one["line"], one["code"], one["detail"], one["field"]) for one in result["errors"]]
+    assert (result["succeeded"], found) == (1, [(3, "invalid_document", "text: is required", "text")])
     assert imported(shop, "Handle,Title,Body\na-1,Shoe,red\n", "text/csv", mapping="lenient")["succeeded"] == 1
     refused(shop, "Handle,Title\na,b\n", 422, "invalid_csv", headers={"Content-Type": "text/csv"})
 
@@ -147,7 +162,7 @@ def test_notes_tell_what_a_reader_would_not_expect(shop: CollectionClient) -> No
 def test_the_parameters_of_an_import_survive_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
     with opened(tmp_path / "data") as client, monkeypatch.context() as patched:
-        patched.setattr(imports, "start_import", lambda *given: started.append(given) or _finished(client))
+        patched.setattr(imports, "start_import", lambda *given: started.append(given) or _enqueued(client))
         table = gzip.compress(b"key|body\n1|one\n2|two\n")
         given = {"mapping": "lenient", "id_field": "key"}
         headers = {"Content-Type": "text/csv"}
@@ -158,14 +173,15 @@ def test_the_parameters_of_an_import_survive_a_restart(tmp_path: Path, monkeypat
     with opened(tmp_path / "data") as client:
         shelf = CollectionClient(client)
         shelf.ended_task(good(client.get(f"/v1/tasks/{_newest(client)}")))
+        assert runtime_of(client).jobs.wait(_newest(client), DEADLINE_SECONDS)
         assert [one["id"] for one in shelf.get("documents")["documents"]] == ["2"]
         assert list((tmp_path / "data" / "imports").iterdir()) == []
 
 
-def _finished(client: TestClient) -> str:
+def _enqueued(client: TestClient) -> str:
     runtime = runtime_of(client)
     with runtime.database.write() as connection:
-        return runtime.jobs.finished(connection, "documents_import", "default", {}, 0)
+        return runtime.jobs.enqueued(connection, "documents_import", "default")
 
 
 def _newest(client: TestClient) -> str:

@@ -142,6 +142,7 @@ def test_the_command_moves_and_says_what_to_do_next(
     assert moved.code == 0
     assert "set SOFTSEEK_DATABASE to the address before the next start" in moved.out
     assert "softseek.db.moved-" in moved.out
+    assert "delete it once the new database is verified and backed up" in moved.out
     monkeypatch.setenv("SOFTSEEK_DATABASE", address)
     back = run("move", "--to", "sqlite", "--data", data, "--json")
     assert (back.code, json.loads(back.out)["aside"]) == (0, None)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -284,3 +285,44 @@ def test_a_partition_starts_from_the_file_of_its_part_alone(address: str, tmp_pa
         assert not list(wrong.glob("softseek.db*"))
         assert sum(counts) == writer.get("/v1/collections/wood").json()["counts"]["documents"]
         assert loader.index_directory(wrong, 1).exists() is False
+
+
+def test_an_erasure_during_the_writing_of_the_file_keeps_the_file_from_being_published(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, reached, erased = tmp_path / "g.tar", threading.Event(), threading.Event()
+    add = published.ArchiveWriter.add
+
+    def held(writer: Any, *arguments: Any) -> None:
+        reached.set()
+        erased.wait(60)
+        add(writer, *arguments)
+
+    monkeypatch.setattr(published.ArchiveWriter, "add", held)
+    with opened(tmp_path / "writer", database=address) as writer:
+        wood = filled(writer)
+        wood.search("elm", client_id="anna")
+        with searcher(tmp_path / "one", address, file) as one:
+            runtime = searcher_of(one)
+            caught_up(writer, one)
+            assert runtime.publisher is not None
+            runtime.publisher.publish(list(runtime.collections.values()))
+            assert reached.wait(60)
+            wood.ended_task(good(writer.post("/v1/erasures", json={"client": "anna"})))
+            until(lambda: not file.with_name("g.tar.draft").exists())
+            erased.set()
+            runtime.publisher.close(waits=True)
+            assert not list(tmp_path.glob("g.tar*"))
+            assert not (tmp_path / "one" / published.WORKING).exists()
+            publish(one)
+            assert b"anna" not in file.read_bytes()
+
+
+def test_an_erasure_deletes_the_draft_of_another_searcher(address: str, tmp_path: Path) -> None:
+    draft = tmp_path / "g.tar.draft"
+    client = searcher(tmp_path / "one", address, tmp_path / "g.tar")
+    with opened(tmp_path / "writer", database=address) as writer, client as one:
+        draft.write_bytes(b"of another searcher")
+        CollectionClient(writer).ended_task(good(writer.post("/v1/erasures", json={"client": "anna"})))
+        caught_up(writer, one)
+        until(lambda: not draft.exists())

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,6 +63,17 @@ def test_a_typing_mistake_still_finds_and_is_reported(shop: CollectionClient) ->
     assert answer["hits"][0]["highlights"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant", "wanted"), [("steelkettle", "steel kettle", "kettle"), ("ket tle", "kettle", "kettle-2")]
+)
+def test_other_spaces_still_find_and_are_reported(shop: CollectionClient, typed: str, meant: str, wanted: str) -> None:
+    answer = shop.search(typed, mode="words")
+    assert wanted in ids(answer)
+    assert answer["corrections"] == [{"from": typed, "to": meant}]
+    assert all(hit["highlights"] for hit in answer["hits"])
+    assert shop.search(typed, mode="words", typos=False)["hits"] == []
+
+
 def test_typos_can_be_switched_off_for_a_search_and_for_a_collection(
     client: TestClient, shop: CollectionClient
 ) -> None:
@@ -91,6 +103,40 @@ def test_typos_can_be_switched_off_for_a_field(client: TestClient) -> None:
     assert ids(created.search("salto", mode="words")) == ["code"]
     good(client.put(created.path, json={"typos": True}))
     assert set(ids(created.search("ketle", mode="words"))) == {"kettle", "kettle-2", "cup", "code"}
+
+
+def test_a_field_of_typos_that_is_left_out_keeps_its_value(client: TestClient) -> None:
+    created = create(client, "kept", typos={"off_words": ["ketle"]})
+
+    def put(typos: Any) -> Any:
+        return good(client.put(created.path, json={"typos": typos}))["settings"]["typos"]
+
+    assert created.get()["settings"]["typos"] == {"enabled": True, "off_words": ["ketle"]}
+    assert put({"one_edit": 5}) == {"enabled": True, "off_words": ["ketle"], "one_edit": 5}
+    assert put({"enabled": False}) == {"enabled": False, "off_words": ["ketle"], "one_edit": 5}
+    assert put({"off_words": []}) == {"enabled": False, "off_words": [], "one_edit": 5}
+    assert put(False) is False
+    assert put({"two_edits": 9}) == {"enabled": False, "two_edits": 9}
+
+
+def test_words_of_one_edit_are_not_longer_than_words_of_two(client: TestClient) -> None:
+    def refused(name: str, typos: dict[str, int]) -> bool:
+        answer = client.put(f"/v1/collections/{name}", json={"typos": typos})
+        return problem(answer, 422, "invalid_request")["errors"][0]["pointer"] == "/typos"
+
+    assert refused("lengths", {"one_edit": 9})  # two_edits is 8 by default
+    assert client.get("/v1/collections/lengths").status_code == 404
+    created = create(client, "lengths", typos={"one_edit": 9, "two_edits": 9})
+    assert refused("lengths", {"two_edits": 8})
+    assert created.get()["settings"]["typos"] == {"enabled": True, "one_edit": 9, "two_edits": 9}
+
+
+def test_lengths_that_were_stored_out_of_order_stay_until_they_are_changed(client: TestClient) -> None:
+    created = create(client, "stored")
+    state = runtime_of(client).collection("stored")
+    state.configure(replace(state.settings, typos={"one_edit": 12}))
+    assert good(client.put(created.path, json={"stop_words": ["the"]}))["settings"]["typos"] == {"one_edit": 12}
+    assert client.put(created.path, json={"typos": {"two_edits": 11}}).status_code == 422
 
 
 @pytest.mark.parametrize("fields", [["url"], "title", ["title", "text", "title"], [None]])

@@ -1,5 +1,6 @@
 """Searchers: processes that answer from a copy of the PostgreSQL database, which follows its change log."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 
-from benchmarks.postgres import PostgresServer
+from benchmarks.postgres import PostgresServer, make_database
 from service.runtime.first_start import OtherDatabase
 from service.runtime.runtime import Runtime
 from service.searchers.searcher_app import create_searcher_app
@@ -29,7 +30,7 @@ QUERIES = ("old oak", "young", "Old tree", "nothing of it", "elm")
 
 @pytest.fixture
 def address(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> str:
-    return postgres_server.database(request.node.name[:50])
+    return postgres_server.database(re.sub(r"\W+", "_", request.node.name[-50:]))
 
 
 @contextmanager
@@ -319,3 +320,37 @@ def test_a_directory_is_of_one_role(address: str, tmp_path: Path) -> None:
     for database in (None, address):
         with pytest.raises(OtherDatabase, match="--role searcher"):
             Runtime.open(Settings(data=tmp_path / "one", database=database, **alone))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_index_of_another_history_with_the_same_watermark_is_not_used(
+    postgres_server: PostgresServer, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """A backup is restored: the numbers of rows and the watermarks are as before, and the texts are others."""
+    with opened(tmp_path / "before", database=address) as writer:
+        CollectionClient(writer).add({"id": "base", "text": "an old base"})
+    place, name = address.rsplit("/", 1)
+    make_database(postgres_server.address, f"{name}_back", name)
+    with opened(tmp_path / "before", database=address) as writer, searching(tmp_path / "one", address) as one:
+        CollectionClient(writer).add({"id": "lamp", "text": "a lost copper lamp"})
+        caught_up(writer, one)
+        searcher_of(one).save()
+    restored = f"{place}/{name}_back"
+    with opened(tmp_path / "after", database=restored) as writer:
+        CollectionClient(writer).add({"id": "tree", "text": "a green garden tree"})
+        if fails:  # once, after the rows are copied: all is loaded anew
+            use = SearcherRuntime._use
+            failures = iter([OSError()])
+
+            def use_or_fail(runtime: SearcherRuntime, effects: Any) -> None:
+                runtime._is_loaded = False
+                for error in failures:
+                    raise error
+                use(runtime, effects)
+
+            monkeypatch.setattr(SearcherRuntime, "_use", use_or_fail)
+        with searching(tmp_path / "one", restored) as one:
+            until(lambda: searcher_of(one)._is_loaded and searcher_of(one).age_seconds is not None)
+            caught_up(writer, one)
+            for query in ("green garden", "copper lamp"):
+                assert CollectionClient(one).ranking(query) == CollectionClient(writer).ranking(query)

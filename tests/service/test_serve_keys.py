@@ -12,7 +12,8 @@ from fastapi.testclient import TestClient
 
 from service.cli import main
 from service.cli.failures import Failure
-from service.cli.protection import is_loopback, protect
+from service.cli.protection import is_loopback, protect, refuse_unprotected
+from service.settings import Settings
 from tests.service.authorised import Keys
 from tests.service.browser import served
 from tests.service.client import opened, runtime_of
@@ -61,12 +62,40 @@ def test_a_loopback_address_is_recognised(address: str, expected: bool) -> None:
 
 
 def test_an_address_that_others_reach_needs_a_key(softseek: Any) -> None:
-    code, _, err = softseek("serve", "--host", "0.0.0.0", "--port", "0")
-    assert code == 2
-    assert "there are no API keys" in err
-    assert "softseek keys create" in err
-    assert "--insecure" in err
-    assert "listens on" not in err
+    for _ in range(2):  # without a database, and with one without a key
+        code, _, err = softseek("serve", "--host", "0.0.0.0", "--port", "0")
+        assert code == 2
+        assert "there are no API keys" in err
+        assert "softseek keys create" in err
+        assert "--insecure" in err
+        assert "listens on" not in err
+        softseek("collections", "list")
+
+
+def test_a_refused_server_makes_no_data_directory(tmp_path: Path, softseek: Any) -> None:
+    assert softseek("serve", "--host", "0.0.0.0", "--port", "0", "--data", tmp_path / "new")[0] == 2
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"insecure": True},
+        {"admin_key": "a-key-with-enough-letters-to-be-taken"},
+        {"database": "postgresql+psycopg://a:b@127.0.0.1/c"},
+    ],
+)
+def test_a_server_that_may_have_a_key_is_not_refused_before_it_opens(
+    tmp_path: Path, listening: socket.socket, more: dict[str, Any]
+) -> None:
+    refuse_unprotected(Settings(data=tmp_path / "new", **more), listening, makes_admin_key=False)
+    settings = Settings(data=tmp_path / "new")
+    refuse_unprotected(settings, listening, makes_admin_key=True)
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        refuse_unprotected(settings, own, makes_admin_key=False)
+    with pytest.raises(Failure, match="no API keys"):
+        refuse_unprotected(settings, listening, makes_admin_key=False)
 
 
 @pytest.mark.parametrize("key", ["too-short", "with a space in it 0123456789"])

@@ -1,10 +1,15 @@
 """Answers about a collection have its watermark, for callers that may use it and for web pages that may read it."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from anyio import to_thread
 from fastapi.testclient import TestClient
 
+from service.http import watermarks
 from tests.service.authorised import Keys
 from tests.service.client import create, good, opened
 
@@ -53,3 +58,63 @@ def test_a_page_of_a_key_may_send_and_read_a_watermark(client: TestClient, keys:
     answer = client.post(path, json={"q": "document"}, headers={**key, "Origin": PAGE, HEADER: "mine:0:1"})
     assert (answer.status_code, answer.headers[HEADER]) == (200, "mine:0:1")
     assert HEADER in answer.headers["access-control-expose-headers"].lower().split(", ")
+
+
+class Following:
+    """The states of a process that follows another. They never reach a state that it does not have."""
+
+    follows = True
+
+    def state_of(self, name: str) -> tuple[str, int, int] | None:
+        return name, 1, 7
+
+
+def refused(count: int) -> list[Any]:
+    """Return the problems of so many requests at the same time, in a process in which all threads are occupied."""
+
+    async def ask() -> list[Any]:
+        release = threading.Event()
+        limiter = to_thread.current_default_thread_limiter()
+        limiter.total_tokens = 1
+        occupying = asyncio.create_task(to_thread.run_sync(release.wait))
+        await asyncio.sleep(0)
+        try:
+            asked = (watermarks.problem_of_several(Following(), ["mine"], "mine:1:8") for _ in range(count))
+            return await asyncio.wait_for(asyncio.gather(*asked), 60)
+        finally:
+            release.set()
+            await occupying
+
+    return asyncio.run(ask())
+
+
+def test_waiting_for_a_state_occupies_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watermarks, "WAIT_SECONDS", 0.05)
+    assert [(one.status, one.code) for one in refused(50)] == [(503, "watermark_not_reached")] * 50
+
+
+def test_a_limited_number_of_requests_wait_for_a_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, waited = watermarks.Waits(2), []
+
+    async def sleep(_: float) -> None:
+        waited.append(waits._count)
+        await asyncio.tasks.sleep(0)
+
+    monkeypatch.setattr(watermarks, "WAITS", waits)
+    monkeypatch.setattr(watermarks, "WAIT_SECONDS", 0.05)
+    with monkeypatch.context() as patched:
+        patched.setattr(watermarks, "asyncio", type("Loop", (), {"sleep": staticmethod(sleep)}))
+        assert [one.code for one in refused(5)] == ["watermark_not_reached"] * 5
+    assert (max(waited), waits._count) == (2, 0)
+
+
+def test_a_request_waits_until_the_state_is_reached() -> None:
+    asked: list[int] = []
+
+    class Advancing(Following):
+        def state_of(self, name: str) -> tuple[str, int, int] | None:
+            asked.append(1)
+            return name, 1, 7 + len(asked) // 5
+
+    assert asyncio.run(watermarks.problem_of_several(Advancing(), ["mine"], "mine:1:8")) is None
+    assert len(asked) >= 5

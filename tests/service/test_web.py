@@ -111,6 +111,7 @@ def test_learning_page_offers_the_click_interpretations_of_the_service(client: T
     (offered,) = re.findall(r'<select id="interpretation">(.*?)</select>', client.get("/learning").text, re.DOTALL)
     options = re.findall(r'<option(?: value="(\w+)")?>([^<]+)</option>', offered)
     assert [value or text for value, text in options] == list(get_args(ClickReading))
+    assert dict(options)["auto"] == "mean of graded and debiased"
 
 
 def test_query_in_the_address_is_escaped(client: TestClient) -> None:

@@ -163,6 +163,12 @@ class TestReading:
         visit.search("nothing-at-all-here")
         expect(estimates).to_be_hidden()
 
+    def test_an_estimate_from_a_single_document_says_so(self, site: Site, visit: Visit) -> None:
+        alone = create(site.tools.client, "alone", filterable=["topic", "colour"])
+        alone.add({"id": "a", "text": "one oak", "metadata": {"colour": "red"}}, {"id": "b", "text": "another oak"})
+        visit.open(c=alone.name, q="oak")
+        expect(visit.page.get_by_role("region", name="Estimates")).to_contain_text("from 1 document; ")
+
     def test_a_pinned_hit_is_marked(self, site: Site, visit: Visit) -> None:
         rule = {"query": {"exact": "best tool"}, "pin": [{"id": "git-2", "position": 2}]}
         site.tools.client.put(f"{site.tools.path}/rules/best", json=rule)

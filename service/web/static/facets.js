@@ -1,6 +1,6 @@
 // The filters at the side: values with their counts, and least and largest numbers. Every change calls `changed`.
 
-import { $, el } from "./page.js";
+import { $, el, isolated } from "./page.js";
 
 const FIRST = 8; // values of a field before "more" is pressed
 const TYPING_MS = 400; // pause after which a typed number counts
@@ -31,7 +31,7 @@ const isRange = (facet) => facet.min !== undefined;
 const hasValues = (facet, wish, field) => Object.keys(facet.values).length || wish.values[field]?.length;
 
 function sectionOf(field) {
-  return el("fieldset", { className: "facet" }, el("legend", {}, field), el("div"));
+  return el("fieldset", { className: "facet" }, el("legend", {}, isolated(field)), el("div"));
 }
 
 function showValues(body, field, facets, wish, changed) {
@@ -61,7 +61,7 @@ function valueRow(field, value, count, checked, choose) {
   box.dataset.key = `${field}=${value}`;
   box.addEventListener("change", () => choose(value, box.checked));
   const counted = el("span", { className: "count" }, count.toLocaleString());
-  return el("label", { className: "value" }, box, el("span", {}, value || "(empty)"), counted);
+  return el("label", { className: "value" }, box, isolated(value || "(empty)"), counted);
 }
 
 function showRange(body, field, facet, wish, changed) {

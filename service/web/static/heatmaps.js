@@ -1,7 +1,7 @@
 // The two heatmaps of a page of hits, as tables: words of the query by keys, and parts of the logit by documents.
 // Every number is text in its cell. The colour repeats the number and adds nothing.
 
-import { attempt, call, el } from "./page.js";
+import { attempt, call, el, isolated } from "./page.js";
 
 const MAX_KEY_CHARACTERS = 40; // characters of a key in the head of its column
 const PARTS = {
@@ -52,7 +52,7 @@ function wordsTable({ words, keys, cells, words_left_out: left }, byId, own) {
     const colSpan = keys.filter((key) => key.id === id).length;
     return Object.assign(documentHead(byId.get(id), own), { scope: "colgroup", colSpan });
   });
-  const heads = keys.map((key) => el("th", { scope: "col" }, keyName(key, byId.get(key.id))));
+  const heads = keys.map((key) => el("th", { scope: "col" }, ...keyName(key, byId.get(key.id))));
   const top = el("thead", {}, el("tr", {}, el("th", { scope: "col", rowSpan: 2 }, "Word"), ...documents), el("tr", {}, ...heads));
   const rows = cells.map((row, at) => tableRow(words[at].word, row, most(cells)));
   const whole = plainRow("cosine of the whole query", keys.map((key) => key.cosine));
@@ -82,13 +82,13 @@ function table(caption, top, rows, last) {
 function documentHead(hit, own) {
   const mine = hit.id === own.id;
   const more = mine ? [el("span", { className: "visually-hidden" }, " (this document)")] : [];
-  return el("th", { className: mine ? "own" : "" }, `${hit.position}. ${hit.title || hit.id}`, ...more);
+  return el("th", { className: mine ? "own" : "" }, `${hit.position}. `, isolated(hit.title || hit.id), ...more);
 }
 
 function keyName({ kind, start, end }, { text }) {
-  if (kind === "title") return kind;
+  if (kind === "title") return [kind];
   const part = Array.from(text).slice(start, Math.min(end, start + MAX_KEY_CHARACTERS)).join("");
-  return `${kind} “${part}${end - start > MAX_KEY_CHARACTERS ? "…" : ""}”`;
+  return [`${kind} “`, isolated(`${part}${end - start > MAX_KEY_CHARACTERS ? "…" : ""}`), "”"];
 }
 
 const most = (cells) => Math.max(...cells.flat().map(Math.abs)) || 1;
@@ -100,7 +100,7 @@ function tableRow(name, row, largest) {
     shown.style.setProperty("--share", (Math.abs(cell) / largest).toFixed(3));
     return shown;
   });
-  return el("tr", {}, el("th", { scope: "row" }, name), ...cells);
+  return el("tr", {}, el("th", { scope: "row" }, isolated(name)), ...cells);
 }
 
 function plainRow(name, numbers) {

@@ -1,6 +1,6 @@
 // The hits of the search page: title, snippet, attention weight, whole text and explanation.
 
-import { attempt, call, el, percent } from "./page.js";
+import { attempt, call, el, isolated, percent } from "./page.js";
 import { connect } from "./feedback.js";
 import { heatmaps, partName } from "./heatmaps.js";
 import { showSimilar } from "./similar.js";
@@ -41,7 +41,8 @@ function factElements(metadata, facts) {
   const known = facts.filter((name) => Object.hasOwn(metadata, name)).slice(0, MAX_FACTS);
   return known.map((name) => {
     const value = metadata[name];
-    return el("span", {}, el("b", {}, name), ` ${Array.isArray(value) ? value.join(", ") : value}`);
+    const values = [value].flat().flatMap((part, at) => [at ? ", " : " ", isolated(String(part))]);
+    return el("span", {}, el("b", {}, isolated(name)), ...values);
   });
 }
 
@@ -71,15 +72,17 @@ function explanation({ explain, logit, text }) {
   return [table, el("div", {}, ...pinned, el("h3", {}, "Matched keys"), list, left > 0 ? `and ${left} more` : "")];
 }
 
+const quoted = (text) => [" “", isolated(text), "”"];
+
 function keyLine(key, text) {
   const figures = el("span", { className: "quiet" }, ` cosine ${key.cosine.toFixed(2)}, share ${percent(key.share)}`);
   if (key.kind === "query") {
     const effect = key.share < 0 ? "rejected it" : "confirmed it";
-    const query = key.from === "anonymous" ? "" : ` “${key.query ?? "?"}”`;
-    return [el("b", {}, "past query"), `${query} ${effect} (${key.from ?? "feedback"})`, figures];
+    const query = key.from === "anonymous" ? [] : quoted(key.query ?? "?");
+    return [el("b", {}, "past query"), ...query, ` ${effect} (${key.from ?? "feedback"})`, figures];
   }
   const start = Array.from(text).slice(key.start, Math.min(key.end, key.start + MAX_KEY_CHARACTERS)).join("");
   const more = key.end - key.start > MAX_KEY_CHARACTERS ? "…" : "";
-  const words = key.kind === "title" || !start ? "" : ` “${start}${more}”`;
-  return [el("b", {}, key.kind), words, figures];
+  const words = key.kind === "title" || !start ? [] : quoted(start + more);
+  return [el("b", {}, key.kind), ...words, figures];
 }

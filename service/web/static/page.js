@@ -67,6 +67,9 @@ export function el(tag, properties = {}, ...children) {
   return element;
 }
 
+// Text of documents and users inside a sentence of the page: it runs in its own direction, and the sentence in its own.
+export const isolated = (...text) => el("bdi", {}, ...text);
+
 export function percent(share) {
   const size = Math.abs(share);
   if (size > 0 && size < 0.0005) return "< 0.1 %";

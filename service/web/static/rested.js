@@ -1,7 +1,7 @@
 // What the page shows when a query has rested for a while, by a second search: the closest sentence above the hits, and
 // estimates of the fields from the attention.
 
-import { $, call, el, percent } from "./page.js";
+import { $, call, el, isolated, percent } from "./page.js";
 
 const RESTING_MS = 1000; // pause after which the second search is sent
 const LEAST_WORDS = 3; // shorter queries name a thing and ask nothing
@@ -34,13 +34,16 @@ const countOf = (query) => Array.from(words.segment(query)).filter(({ isWordLike
 
 function showSentence({ id, text, weight }, hits) {
   const title = hits.find((hit) => hit.id === id)?.title ?? id;
-  const source = el("span", { className: "quiet" }, `${title} · ${percent(weight)} of the attention`);
+  const source = el("span", { className: "quiet", dir: "ltr" }, isolated(title), ` · ${percent(weight)} of the attention`);
   $("closest").replaceChildren(el("q", {}, text.trim()), " ", source);
   $("closest").hidden = false;
 }
 
 function showEstimates(predictions) {
-  const rows = predictions.flatMap(([field, one]) => [el("dt", {}, field), el("dd", {}, sentence(one), el("br"), basis(one))]);
+  const rows = predictions.flatMap(([field, one]) => [
+    el("dt", {}, isolated(field)),
+    el("dd", {}, ...sentence(one), el("br"), basis(one)),
+  ]);
   $("estimates").querySelector("dl").replaceChildren(...rows);
   $("estimates").hidden = !rows.length;
 }
@@ -48,19 +51,20 @@ function showEstimates(predictions) {
 function sentence(one) {
   if (one.type === "number") {
     const [low, high] = [one.quantiles["0.1"], one.quantiles["0.9"]].map(rounded);
-    return `about ${rounded(one.mean)}${low === high ? "" : `, four times in five from ${low} to ${high}`}`;
+    return [`about ${rounded(one.mean)}${low === high ? "" : `, four times in five from ${low} to ${high}`}`];
   }
   const named = one.distribution.slice(0, MAX_VALUES);
   const others = 1 - named.reduce((sum, { weight }) => sum + weight, 0);
-  const parts = named.map(({ value, weight }) => `${value} ${percent(weight)}`);
-  return [...parts, ...(others > 0.0005 ? [`others ${percent(others)}`] : [])].join(", ");
+  const parts = named.flatMap(({ value, weight }, at) => [at ? ", " : "", isolated(value), ` ${percent(weight)}`]);
+  return [...parts, ...(others > 0.0005 ? [`, others ${percent(others)}`] : [])];
 }
 
 // Says how much the estimate rests on: the effective number of documents is the number of equal documents with the same variance.
 function basis({ documents, effective_sample_size: size, coverage }) {
   const equal = size < 1.5 ? "nearly a single one" : `about ${size.toFixed(size < 9.5 ? 1 : 0)} equal ones`;
+  const from = documents === 1 ? "from 1 document" : `from ${documents} documents that count as ${equal}`;
   const known = coverage > 0.995 ? "" : `; ${percent(1 - coverage)} of the attention has no value`;
-  return el("span", { className: "quiet" }, `from ${documents} documents that count as ${equal}${known}`);
+  return el("span", { className: "quiet" }, from + known);
 }
 
 const rounded = (number) => Number(number.toPrecision(4)).toString();

@@ -1,6 +1,6 @@
 // "More like this": recommendations for a hit. They are not logged, so opening one sends no event.
 
-import { attempt, call, el, percent } from "./page.js";
+import { attempt, call, el, isolated, percent } from "./page.js";
 import { titleElement } from "./titles.js";
 
 const MOST = 5; // recommended documents of a hit
@@ -16,7 +16,7 @@ export async function showSimilar(details, hit, list) {
 }
 
 function lineOf(found) {
-  const text = el("p", { className: "text" });
+  const text = el("p", { className: "text", dir: "auto" });
   const title = titleElement(found, [], text, () => [], new Set());
-  return el("li", {}, title, el("span", { className: "quiet" }, ` weight ${percent(found.score)}`), text);
+  return el("li", {}, isolated(title), el("span", { className: "quiet" }, ` weight ${percent(found.score)}`), text);
 }

@@ -118,6 +118,17 @@ def test_every_runtime_gives_the_vectors_of_sentence_transformers(minilm: Encode
 
 
 @needs_weights
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [("a cat", 1.0), ("茶", 0.0), ("a 😀", 0.5), ("a" * 150, 0.0), ("", 0.0), ("tea [UNK] cup 猫", 0.5)],
+)
+def test_a_query_has_the_share_of_its_tokens_that_are_known(minilm: Encoder, text: str, known: float) -> None:
+    encoded = minilm.encode_query(text)
+    assert np.array_equal(encoded.vector, minilm.encode_queries([text])[0])
+    assert encoded.known == pytest.approx(known)
+
+
+@needs_weights
 def test_float32_vectors_agree_with_the_reference(cache: Path, wanted: Floats) -> None:
     encoder = load_encoder(DEFAULT_MODEL, "fp32", cache)
     for vectors in (encoder.encode(TEXTS), encoder.encode_queries(TEXTS)):

@@ -172,6 +172,35 @@ def test_a_past_query_that_was_forgotten_before_its_first_change_was_sent_is_not
     assert near(pair.store.current, QUERIES[0]) == []
 
 
+@pytest.mark.parametrize("known", [0, 3], ids=["a new feed", "a later change"])
+def test_names_and_vectors_of_forgotten_past_queries_are_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: int
+) -> None:
+    monkeypatch.setattr("index.memory.memory.MOST_FORGOTTEN", 10)
+    monkeypatch.setattr("index.memory.mirroring.WRITTEN_AT_ONCE", 2)
+    pair = Pair(tmp_path)
+    pair.store.apply(1, [written(0, "copy folder")])
+    if known:
+        pair.store.revise(2, {f"known {number}": memory_keys(f"known {number}", 1) for number in range(known)})
+        pair.publish()
+    pair.store.revise(3, {query: memory_keys(query, 1) for query in QUERIES})
+    pair.store.revise(4, {QUERIES[0]: [], QUERIES[3]: []})
+    assert len(pair.store.current.memory.vectors) == known + len(QUERIES)
+    keys, values = pair.store.current.files or (None, None)
+    files = Files(keys, values, pair.store.words_folder, "english")
+    feed = pair.feed or GenerationFeed(tmp_path / "feed", files, pair.store.current)
+    head, arrays = feed.change(pair.store.current) if known else feed.base()
+    sent = frame(head, arrays) + b"".join(path.read_bytes() for path in feed.folder.glob("memory-*"))
+    for at, query in enumerate(QUERIES):
+        is_forgotten = at in (0, 3)
+        assert (query.encode() in sent) != is_forgotten
+        assert (vector_of(query).tobytes() in sent) != is_forgotten
+    assert_same(pair.send(head, arrays), pair.store.current)
+    pair.store.revise(5, {QUERIES[0]: memory_keys(QUERIES[0], 2)})
+    if pair.feed:
+        assert_same(pair.publish(), pair.store.current)
+
+
 def test_files_that_were_written_again_make_the_mirror_wait_for_the_next_change(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     pair.store.apply(1, [written(row, "copy folder") for row in range(3)])

@@ -8,8 +8,8 @@ import pytest
 
 from index.generation.generation import Generation
 from index.ranking.attention import AttentionHead, HeadConfig
-from index.ranking.retrieval import MEMORY_RADIUS, CandidateSet, Mode, Query, assemble, retrieve
-from index.records import LEXICAL, Floats, MemoryKey
+from index.ranking.retrieval import MEMORY_RADIUS, CandidateSet, Mode, Query, assemble, retrieve, with_vectors
+from index.records import LEXICAL, EncodedQuery, Floats, MemoryKey
 from index.words.query_words import number_words
 from tests.index.fixtures import (
     ENCODER,
@@ -84,6 +84,32 @@ def test_a_mode_uses_its_own_evidence_only(generation: Generation) -> None:
     dense = found(generation, X, "cat", mode=Mode.DENSE)
     assert not dense.words.any()
     assert dense.facts.tolist() == [0.5, 0.5, 0.5]  # neutral facts: a dense search ignores the words
+
+
+def encoded(generation: Generation, text: str, known: float) -> Query:
+    """Return a query whose text is encoded as X, with this share of known tokens."""
+    query = Query(text, np.zeros(3, np.float32), encoded=False)
+    reading = generation.words.read(text)
+    return with_vectors(query, reading, lambda _: EncodedQuery(X, known), has_memory=True)
+
+
+def test_dense_evidence_counts_by_the_share_of_known_tokens(generation: Generation) -> None:
+    query = encoded(generation, "copper", 0.5)
+    assert query.vector.tolist() == X.tolist()
+    assert retrieve(generation, query, query.vector[None]).trust == 0.5
+    assert retrieve(generation, replace(query, mode=Mode.DENSE), query.vector[None]).trust == 1
+
+
+def test_a_text_of_unknown_tokens_has_no_dense_evidence_and_no_memory(tmp_path: Path) -> None:
+    generation = generation_with(tmp_path, remembered(1, 2, X))
+    query = encoded(generation, "copper", 0.0)
+    assert not query.encoded
+    assert not query.vector.any()
+    candidates = retrieve(generation, query, query.vector[None])
+    assert rows(generation, candidates) == [4]
+    assert candidates.trust == 0
+    assert len(candidates.memory_key) == 0
+    assert len(retrieve(generation, encoded(generation, "copper", 1.0), X[None]).memory_key) == 1
 
 
 def test_candidates_are_distinct_and_ascending(generation: Generation) -> None:

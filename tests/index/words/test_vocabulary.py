@@ -37,12 +37,13 @@ def distance(one: str, other: str) -> int:
 
 
 def slowly(vocabulary: Vocabulary, word: str, edits: int) -> list[tuple[int, str, int]]:
+    near: set[tuple[int, str, int]] = set()
     for prefix, most in ((word[:1], edits), (word[1:2], 1), ("", 1)):
-        found = [(distance(word, other), other, count) for other, count in vocabulary.beginning(prefix)]
-        near = sorted((one for one in found if one[0] <= most), key=lambda one: (one[0], -one[2], one[1]))
-        if near:
-            return near
-    return []
+        found = {(distance(word, other), other, count) for other, count in vocabulary.beginning(prefix)}
+        near |= {one for one in found if one[0] <= most}
+        if near and min(near)[0] <= 1:
+            break
+    return sorted(near, key=lambda one: (one[0], one[1][:1] != word[:1], -one[2], one[1]))
 
 
 @given(
@@ -64,3 +65,7 @@ def test_the_shortest_and_very_long_words_have_the_near_words_of_a_slow_search(
 ) -> None:
     assert vocabulary.near(word, 1) == slowly(vocabulary, word, 1)
     assert vocabulary.near("z" * 24, 1) == []
+
+
+def test_a_word_with_another_first_letter_comes_before_words_two_edits_away(vocabulary: Vocabulary) -> None:
+    assert [one[:2] for one in vocabulary.near("ppot", 2)] == [(1, "spot"), (2, "post")]

@@ -181,6 +181,29 @@ def test_a_full_disk_makes_the_worker_pass_requests_on(pair: Pair, monkeypatch: 
     assert "late" in ids(pair.assert_same())
 
 
+def test_an_erasure_leaves_nothing_in_the_files_of_the_workers(pair: Pair) -> None:
+    collection, texts = CollectionClient(pair.client), ("secretalpha", "SecretBeta")
+    for text in texts:
+        query_id = collection.search(f"my {text}", client_id="anna")["query_id"]
+        collection.act("sort", query_id=query_id, client_id="anna")
+    judge(pair, "another query", "copy")
+    pair.publish()
+    assert holding(pair, *texts)
+    task = collection.ended_task(pair.client.post("/v1/erasures", json={"client": "anna"}).json())
+    assert task["result"]["status"] == "done"
+    pair.publish()
+    assert holding(pair, *texts, "anna") == []
+    pair.assert_same(q="another query")
+
+
+def holding(pair: Pair, *texts: str) -> list[str]:
+    """Return the files of the data directory that hold one of the texts, in upper or lower case."""
+    data = pair.runtime.settings.data
+    files = [path for path in data.rglob("*") if path.is_file()]
+    found = [path for path in files if any(text.lower().encode() in path.read_bytes().lower() for text in texts)]
+    return [str(path.relative_to(data)) for path in found]
+
+
 def test_what_was_forgotten_leaves_the_files_of_the_feed(pair: Pair) -> None:
     judge(pair, "a very private query", "sort")
     pair.publish()

@@ -1,0 +1,190 @@
+"""Spaces: words that are typed together, and words and codes that are typed in parts.
+
+The collection decides. A word that no document contains becomes two words that stand together in a document:
+`coaxialcable`, `4gb`. Neighbouring words are searched in their joined form too, where documents have it: `works
+tation`, `WRT-54GL`, `16 gb`. Known words keep their own form, so pairs such as `a cross` are not joined to `across`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from index.words.inflections import is_regular_form
+from index.words.query_words import Source
+from index.words.reading_options import ReadingOptions, folded
+from index.words.tokens import is_unspaced
+from index.words.vocabulary import Vocabulary
+from index.words.word import Substitute, Word
+
+LEAST_LETTERS, MOST_LETTERS = 4, 32
+"""Shorter words of letters, and longer words, are not split."""
+LEAST_PART = 3
+"""Least letters of a part of a word of letters. Shorter parts must be close companions."""
+COMPANION_SHARE = 0.5
+"""Least share of the documents with the rarer of two close companions that has both."""
+COMPANION_LIFT = 2.0
+"""Close companions stand together in at least so many times the documents that chance would have them in."""
+JOINED_FACTOR = 0.9
+"""How much the joined form of words counts beside the words."""
+KNOWN_CODE_FACTOR = 0.75
+"""The same for a code of known pieces, such as `16 gb`, of which other documents have the pieces."""
+FREQUENT_SHARE = 0.1
+"""A word in a larger share of the documents is frequent. Frequent words are not joined with other known words."""
+LEAST_FREQUENT = 2
+"""A word in at most so many documents is not frequent, also where there are few documents."""
+
+
+UNIT = re.compile(r"\d+[^\W\d_]+")
+"""A number with a unit."""
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """The words of a query with other spaces.
+
+    words: the words, each unknown word that is split as its parts. joined: the joined forms of neighbouring words, at
+    the position of each. respelled: first position -> the last position and the spelling of words whose typed form no
+    document contains.
+    """
+
+    words: list[Word]
+    joined: list[Substitute] = field(default_factory=list)
+    respelled: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+
+
+def with_spaces(text: str, words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> Spaces:
+    """Return the words of a query with other spaces. A word with a correction by one edit is not split."""
+    made: list[Word] = []
+    respelled: dict[int, tuple[int, str]] = {}
+    for word in words:
+        known = vocabulary.term_count(word.term)
+        parts = [] if known and not word.folded[:1].isdigit() else _parts(text, word, known, options, vocabulary)
+        if parts and not known:
+            respelled[len(made)] = (len(made) + 1, " ".join(part.folded for part in parts))
+        made += parts or [word]
+    joined, together = _joined(made, options, vocabulary)
+    return Spaces(made, joined, respelled | together)
+
+
+def joined_forms(text: str) -> list[str]:
+    """Return the forms that `with_spaces` looks for in the vocabulary when it reads a text of known words."""
+    words = folded(text).split()
+    return [form for _, _, form in _forms(words)]
+
+
+def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:
+    """Return the two words that an unknown word consists of; nothing if it is one edit from a known word.
+
+    known: the number of documents with the word. A number with a unit that documents write in one word is split too,
+    if they write it in two words as often.
+    """
+    typed = word.folded
+    if len(typed) > MOST_LETTERS or not typed.isalnum() or typed.isdigit() or is_unspaced(word.term):
+        return []
+    if typed.isalpha() and (len(typed) < LEAST_LETTERS or options.compounds):  # `split_compounds` has seen compounds
+        return []
+    if word.part or (known and not UNIT.fullmatch(typed)) or typed in options.uncorrected:
+        return []
+    if options.prefix and word.token.end == len(text) and vocabulary.beginning(typed):
+        return []
+    of_language = typed in options.known or is_regular_form(typed, options.known)
+    is_corrected = typed.isalpha() and not of_language and len(typed) >= options.one_edit
+    if is_corrected and vocabulary.near(typed, 1):
+        return []
+    best = max(_splits(typed, of_language, vocabulary), default=None)
+    if best is None or best[0] < known:
+        return []
+    terms = [vocabulary.stems(part) for part in best[2:]]
+    if any(len(of) != 1 for of in terms):
+        return []
+    return [replace(word, folded=part, term=of[0], part=True) for part, of in zip(best[2:], terms, strict=True)]
+
+
+def _splits(typed: str, of_language: bool, vocabulary: Vocabulary) -> Iterator[tuple[int, int, str, str]]:
+    """Yield (documents with both parts, documents with the rarer part, first, second) of the ways to split a word.
+
+    of_language: whether the encoder knows the word, so that only close companions are its parts.
+    """
+    places = [at for at in range(1, len(typed)) if typed.isalpha() or _is_border(typed, at)]
+    counts = vocabulary.counts([part for at in places for part in (typed[:at], typed[at:])])
+    for at, first, second in zip(places, counts[::2], counts[1::2], strict=True):
+        both = vocabulary.count_together(typed[:at], typed[at:]) if first and second else 0
+        is_short = typed.isalpha() and min(at, len(typed) - at) < LEAST_PART
+        if both and (not (is_short or of_language) or _are_companions(first, second, both, vocabulary.documents)):
+            yield both, min(first, second), typed[:at], typed[at:]
+
+
+def _is_border(typed: str, at: int) -> bool:
+    """Return whether a digit meets a letter at a place."""
+    return typed[at - 1].isdigit() != typed[at].isdigit()
+
+
+def _are_companions(first: int, second: int, both: int, documents: int) -> bool:
+    """Return whether words in so many documents are close companions. Parts of a word nearly always stand together."""
+    by_chance = first * second / documents
+    return both >= COMPANION_SHARE * min(first, second) and both >= COMPANION_LIFT * by_chance
+
+
+def _joined(
+    words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary
+) -> tuple[list[Substitute], dict[int, tuple[int, str]]]:
+    """Return the joined forms of neighbouring words, and those that are the spelling of unknown words."""
+    forms = list(_forms(["" if _is_kept(word, options) else word.folded for word in words]))
+    if not forms:
+        return [], {}
+    joined: list[Substitute] = []
+    respelled: dict[int, tuple[int, str]] = {}
+    done = 0
+    for (first, last, form), count in zip(forms, vocabulary.counts([form for *_, form in forms]), strict=True):
+        terms = vocabulary.stems(form) if count else ()
+        if len(terms) != 1:
+            continue
+        counts = [vocabulary.term_count(word.term) for word in words[first : last + 1]]
+        if all(counts) and not _are_joined(words[first : last + 1], counts, count, vocabulary.documents):
+            continue
+        idf = vocabulary.idf(vocabulary.term_count(terms[0]))
+        factor = KNOWN_CODE_FACTOR if all(counts) and not form.isalpha() else JOINED_FACTOR
+        for position, known in enumerate(counts, first):
+            own = vocabulary.idf(known) if all(counts) else idf / len(counts)  # the word counts once, as if typed so
+            joined.append(Substitute(position, terms[0], min(idf, own), factor, Source.EXACT))
+        if not all(counts) and first >= done and not any(word.part for word in words[first : last + 1]):
+            respelled[first], done = (last, form), last + 1
+    return joined, respelled
+
+
+def _forms(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield first and last position, and the joined form of neighbouring words; codes of three pieces first.
+
+    Nothing is joined with an empty word.
+    """
+    for first, (one, two) in enumerate(pairwise(words)):
+        if one and two:
+            form = one + two
+            if first + 2 < len(words) and words[first + 2] and _is_code(form + words[first + 2]):
+                yield first, first + 2, form + words[first + 2]
+            if form.isalpha() or _is_code(form):
+                yield first, first + 1, form
+
+
+def _is_code(form: str) -> bool:
+    """Return whether a form has letters and digits."""
+    return not form.isalpha() and not form.isdigit() and form.isalnum()
+
+
+def _is_kept(word: Word, options: ReadingOptions) -> bool:
+    """Return whether a word keeps its form: it is of a script without spaces, or is never corrected."""
+    return word.folded in options.uncorrected or (not word.folded.isascii() and is_unspaced(word.term))
+
+
+def _are_joined(words: Sequence[Word], counts: Sequence[int], joined: int, documents: int) -> bool:
+    """Return whether known words are searched in their joined form, which so many documents have.
+
+    A pair of words of letters is joined if one of them is rarer than the joined form, and none is frequent. A code is
+    joined if it begins with a digit or no piece of letters is frequent: `16 gb` and `2 in 1`, but not `a 4`.
+    """
+    of_letters = [count for word, count in zip(words, counts, strict=True) if word.folded.isalpha()]
+    none_frequent = max(of_letters, default=0) <= max(LEAST_FREQUENT, FREQUENT_SHARE * documents)
+    if len(of_letters) == len(words):
+        return min(counts) < joined and none_frequent
+    return words[0].folded[0].isdigit() or none_frequent

@@ -1,0 +1,144 @@
+"""An import whose task has ended has no later effect; an import that a stop of the service interrupts is resumed."""
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.documents import imports, spooling
+from service.runtime.jobs import Jobs, Progress
+from service.runtime.task_repository import find_task, task_statuses
+from tests.service.client import DEADLINE_SECONDS, DEFAULT, CollectionClient, good, ndjson, opened, runtime_of
+
+ROWS = [{"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"}]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """The disk has no place for the index, until the patch is undone."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(imports, "make_searchable", refuse)
+        yield patched
+
+
+def started(client: TestClient) -> Any:
+    """Import the rows; return the task."""
+    return good(client.post(f"{DEFAULT}/documents/import", content=ndjson(ROWS)))
+
+
+def failed(client: TestClient) -> Any:
+    """Import the rows on a full disk, and delete those that are stored; return the task when its thread has ended."""
+    task = CollectionClient(client).ended_task(started(client))
+    assert (task["status"], task["error"]["code"]) == ("failed", "insufficient_storage")
+    assert runtime_of(client).jobs.wait(task["id"], DEADLINE_SECONDS)
+    CollectionClient(client).ended_task(CollectionClient(client).post("documents/delete", {"ids": ["a", "b"]}))
+    return task
+
+
+def files(data: Path) -> list[str]:
+    return sorted(path.suffix for path in (data / "imports").iterdir())
+
+
+def statuses(client: TestClient) -> dict[str, str]:
+    with runtime_of(client).database.read() as connection:
+        return task_statuses(connection)
+
+
+def count(client: TestClient) -> tuple[int, int]:
+    """Return the numbers of searchable and of pending documents when the newest task has ended."""
+    collection = CollectionClient(client)
+    collection.ended_task({"id": list(statuses(client))[-1]})
+    counts = collection.get()["counts"]
+    return counts["documents"], counts["pending"]
+
+
+def assert_not_resumed(data: Path, before: dict[str, str]) -> None:
+    with opened(data) as client:
+        assert statuses(client) == before
+        assert count(client) == (0, 0)
+        assert files(data) == []
+
+
+def test_a_failed_import_does_not_run_again(data: Path, full: pytest.MonkeyPatch) -> None:
+    with opened(data) as client:
+        failed(client)
+        assert files(data) == []
+        full.undo()
+        before = statuses(client)
+    assert_not_resumed(data, before)
+
+
+def test_a_kill_after_the_recorded_end_does_not_run_it_again(data: Path, full: pytest.MonkeyPatch) -> None:
+    full.setattr(spooling.Spooled, "remove", lambda _: None)
+    with opened(data) as client:
+        failed(client)
+        before = statuses(client)
+    assert files(data) == [".ndjson", ".parameters", ".taken", ".tasks"]
+    full.undo()
+    assert_not_resumed(data, before)
+
+
+def test_a_failed_import_of_an_earlier_version_is_deleted_at_the_start(data: Path, full: pytest.MonkeyPatch) -> None:
+    full.setattr(spooling.Spooled, "remove", lambda _: None)
+    with opened(data) as client:
+        failed(client)
+        before = statuses(client)
+    for path in (data / "imports").glob("*.tasks"):
+        path.unlink()
+    full.undo()
+    assert_not_resumed(data, before)
+
+
+def test_an_end_that_cannot_be_recorded_deletes_the_body_and_is_recorded_then(
+    data: Path, full: pytest.MonkeyPatch
+) -> None:
+    original = Jobs._set
+
+    def refuse_the_end(jobs: Jobs, task_id: str, **values: Any) -> None:
+        if values["status"] == "failed":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        original(jobs, task_id, **values)
+
+    full.setattr(Jobs, "_set", refuse_the_end)
+    with opened(data) as client:
+        task = failed(client)
+        assert files(data) == []
+        with runtime_of(client).database.read() as connection:
+            assert find_task(connection, task["id"]).status == "failed"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("lost_note", [False, True], ids=["", "and a task was noted and not committed"])
+def test_an_interrupted_import_is_resumed_until_it_ends(
+    data: Path, monkeypatch: pytest.MonkeyPatch, lost_note: bool
+) -> None:
+    def until_the_stop(_runtime: Any, _state: Any, _spooled: Any, progress: Progress) -> Any:
+        progress._canceled.wait(DEADLINE_SECONDS)
+        progress.check()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(imports, "_import", until_the_stop)
+        with opened(data) as client:
+            started(client)
+        with opened(data) as client:
+            assert next(iter(statuses(client).values())) == "failed"
+        (noted,) = (data / "imports").glob("*.tasks")
+        assert len(noted.read_text().split()) == 2
+    if lost_note:
+        noted.write_text(f"{noted.read_text()}\nunknown")
+    with opened(data) as client:
+        assert count(client) == (2, 0)
+        assert runtime_of(client).jobs.wait(list(statuses(client))[-1], DEADLINE_SECONDS)
+        assert list(statuses(client).values()) == ["failed", "failed", "succeeded"]
+        assert files(data) == []
