@@ -93,8 +93,8 @@ class CandidateSet:
     doc_indices (N,) ascending; words (N, len(LEXICAL)) and facts (len(FACTS),) as in `Candidates`. For each near memory
     key: memory_key (m,) is its position in the memory, memory_candidate (m,) the index in doc_indices of the document
     that it confirms, memory_cosine (m,) its cosine with this query, and memory_weight (m,) its weight. trust is
-    `trust_of` the query: the factor of the dense evidence. exact: pairs of a candidate (its index in doc_indices) and its
-    exact rating, for the candidates that come first for exactly these words. signals (N, len(SIGNALS)), None if the
+    `trust_of` the query: the factor of the dense evidence. exact: pairs of a candidate (its index in doc_indices) and
+    its exact rating, for the candidates that come first for exactly these words. signals (N, len(SIGNALS)), None if the
     query does not ask for them.
     """
 

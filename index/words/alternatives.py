@@ -39,7 +39,8 @@ class Alternatives:
     """What stands for the words of a query.
 
     replaced: position -> the word that replaces it. through: position -> the last position that its word replaces, if
-    that is another. corrections: pairs (from, to). trust: the share of the text that is known, in [0, 1]. unfinished: whether the last word is the beginning of words, and not likely a word itself.
+    that is another. corrections: pairs (from, to). trust: the share of the text that is known, in [0, 1]. unfinished:
+    whether the last word is the beginning of words, and not likely a word itself.
     completed: whether `replaced` has a completion. without_last: whether no completion is likely, so that the last word
     is not encoded.
     """

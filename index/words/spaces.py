@@ -88,11 +88,11 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
         return []
     if options.prefix and word.token.end == len(text) and vocabulary.beginning(typed):
         return []
-    of_language = typed in options.known or is_regular_form(typed, options.known)
-    is_corrected = typed.isalpha() and not of_language and len(typed) >= options.one_edit
-    if is_corrected and vocabulary.near(typed, 1):
+    if typed in options.known or is_regular_form(typed, options.known):
         return []
-    best = max(_splits(typed, of_language, vocabulary), default=None)
+    if typed.isalpha() and len(typed) >= options.one_edit and vocabulary.near(typed, 1):
+        return []
+    best = max(_splits(typed, vocabulary), default=None)
     if best is None or best[0] < known:
         return []
     terms = [vocabulary.stems(part) for part in best[2:]]
@@ -101,17 +101,14 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
     return [replace(word, folded=part, term=of[0], part=True) for part, of in zip(best[2:], terms, strict=True)]
 
 
-def _splits(typed: str, of_language: bool, vocabulary: Vocabulary) -> Iterator[tuple[int, int, str, str]]:
-    """Yield (documents with both parts, documents with the rarer part, first, second) of the ways to split a word.
-
-    of_language: whether the encoder knows the word, so that only close companions are its parts.
-    """
+def _splits(typed: str, vocabulary: Vocabulary) -> Iterator[tuple[int, int, str, str]]:
+    """Yield (documents with both parts, documents with the rarer part, first, second) of the ways to split a word."""
     places = [at for at in range(1, len(typed)) if typed.isalpha() or _is_border(typed, at)]
     counts = vocabulary.counts([part for at in places for part in (typed[:at], typed[at:])])
     for at, first, second in zip(places, counts[::2], counts[1::2], strict=True):
         both = vocabulary.count_together(typed[:at], typed[at:]) if first and second else 0
         is_short = typed.isalpha() and min(at, len(typed) - at) < LEAST_PART
-        if both and (not (is_short or of_language) or _are_companions(first, second, both, vocabulary.documents)):
+        if both and (not is_short or _are_companions(first, second, both, vocabulary.documents)):
             yield both, min(first, second), typed[:at], typed[at:]
 
 

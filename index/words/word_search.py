@@ -1,8 +1,8 @@
 """Searches words: reads the text of a query, and returns the best documents by BM25.
 
 Exact words come first. A word that no document contains is corrected by the vocabulary of the collection, as are the
-spaces between words; the last word may be unfinished; the owner of a collection may declare synonyms and stop words. Queries are built from tokens, without
-a query parser, so no character of a query is an operator.
+spaces between words; the last word may be unfinished; the owner of a collection may declare synonyms and stop words.
+Queries are built from tokens, without a query parser, so no character of a query is an operator.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -106,9 +106,19 @@ def test_a_query_that_is_not_encoded_has_the_bits_of_a_single_generation(
         assert len(found.candidates.memory_cosine) == (0 if memory_vector is None else 2)
 
 
+def test_a_query_with_unknown_tokens_has_the_bits_of_a_single_generation(
+    whole: Generation, parts: list[Generation]
+) -> None:
+    query = Query("old oak", vector_of("old oak"), count=100, reading=OPTIONS, known=0.5)
+    expected, found = search(whole, HEADS["untrained"], query), parted(parts, HEADS["untrained"], query)
+    assert np.array_equal(found.logits, expected.logits)
+    known = search(whole, HEADS["untrained"], replace(query, known=1.0))
+    assert not np.array_equal(known.logits, expected.logits)
+
+
 def test_a_query_is_read_by_the_words_of_all_parts(whole: Generation, parts: list[Generation]) -> None:
     vocabulary = LocalParts(parts, HEADS["untrained"]).vocabulary
-    for text in (*QUERIES, "ok", "gardn", "hil of the aldre", "the bee", "m", "an old v"):
+    for text in (*QUERIES, "ok", "gardn", "hil of the aldre", "the bee", "m", "an old v", "oldoak", "mea dow"):
         for options in (OPTIONS, TYPED, ReadingOptions()):
             found, expected = read(text, options, vocabulary), whole.words.read(text, options)
             assert found.terms == expected.terms
