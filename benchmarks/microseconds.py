@@ -43,7 +43,7 @@ from service.storage.database import LOCK_FILE
 
 PARTS: tuple[tuple[int, str, Any, str], ...] = (
     (0, "the answer", actions, "answer"),
-    (1, "encode the query", Runtime, "query_vector"),
+    (1, "encode the query", Runtime, "encoded_query"),
     (1, "search", actions, "search"),
     (2, "candidates", index.ranking.search, "retrieve"),
     (3, "by keys: scan and refine", Generation, "nearest"),

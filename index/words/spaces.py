@@ -92,7 +92,7 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
         return []
     if typed.isalpha() and len(typed) >= options.one_edit and vocabulary.near(typed, 1):
         return []
-    best = max(_splits(typed, vocabulary), default=None)
+    best = max(_splits(typed, bool(known), vocabulary), default=None)
     if best is None or best[0] < known:
         return []
     terms = [vocabulary.stems(part) for part in best[2:]]
@@ -101,26 +101,27 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
     return [replace(word, folded=part, term=of[0], part=True) for part, of in zip(best[2:], terms, strict=True)]
 
 
-def _splits(typed: str, vocabulary: Vocabulary) -> Iterator[tuple[int, int, str, str]]:
-    """Yield (documents with both parts, documents with the rarer part, first, second) of the ways to split a word."""
+def _splits(typed: str, is_known: bool, vocabulary: Vocabulary) -> Iterator[tuple[int, int, str, str]]:
+    """Yield (documents with both parts, documents with the rarer part, first, second) of the ways to split a word.
+
+    The parts of a known word stand together more often than by chance, so that `1910s` is no number with a unit where
+    many words end in 's.
+    """
     places = [at for at in range(1, len(typed)) if typed.isalpha() or _is_border(typed, at)]
     counts = vocabulary.counts([part for at in places for part in (typed[:at], typed[at:])])
     for at, first, second in zip(places, counts[::2], counts[1::2], strict=True):
         both = vocabulary.count_together(typed[:at], typed[at:]) if first and second else 0
         is_short = typed.isalpha() and min(at, len(typed) - at) < LEAST_PART
-        if both and (not is_short or _are_companions(first, second, both, vocabulary.documents)):
+        share = COMPANION_SHARE if is_short else 0.0
+        lift = COMPANION_LIFT if is_short or is_known else 0.0
+        by_chance = first * second / vocabulary.documents
+        if both and both >= share * min(first, second) and both >= lift * by_chance:
             yield both, min(first, second), typed[:at], typed[at:]
 
 
 def _is_border(typed: str, at: int) -> bool:
     """Return whether a digit meets a letter at a place."""
     return typed[at - 1].isdigit() != typed[at].isdigit()
-
-
-def _are_companions(first: int, second: int, both: int, documents: int) -> bool:
-    """Return whether words in so many documents are close companions. Parts of a word nearly always stand together."""
-    by_chance = first * second / documents
-    return both >= COMPANION_SHARE * min(first, second) and both >= COMPANION_LIFT * by_chance
 
 
 def _joined(

@@ -95,6 +95,14 @@ def test_a_number_with_a_unit_finds_both_forms(words: WordSearcher, typed: str) 
     assert words.read(typed, TYPOS).text == typed
 
 
+def test_a_number_with_an_ending_of_many_words_is_no_number_with_a_unit(tmp_path: Path) -> None:
+    index = WordIndex(tmp_path, "english")
+    index.replace(range(4), ["music of the 1910s", "the king's year 1910", "the queen's year 1910", "the year's end"])
+    words = index.commit()
+    assert words.read("1910s", TYPOS).words.exact
+    index.close()
+
+
 def test_known_words_are_not_joined_to_a_form_that_is_rarer_than_both(words: WordSearcher) -> None:
     assert 7 not in found(words, "a cross")
     assert words.read("a cross", TYPOS).words.exact
