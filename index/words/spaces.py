@@ -114,8 +114,8 @@ def _splits(typed: str, is_known: bool, vocabulary: Vocabulary) -> Iterator[tupl
         is_short = typed.isalpha() and min(at, len(typed) - at) < LEAST_PART
         share = COMPANION_SHARE if is_short else 0.0
         lift = COMPANION_LIFT if is_short or is_known else 0.0
-        by_chance = first * second / vocabulary.documents
-        if both and both >= share * min(first, second) and both >= lift * by_chance:
+        above_chance = both * vocabulary.documents >= lift * first * second
+        if both and both >= share * min(first, second) and above_chance:
             yield both, min(first, second), typed[:at], typed[at:]
 
 
