@@ -1,6 +1,6 @@
 """Spaces: words that are typed together, and words and codes that are typed in parts.
 
-The collection decides. A word that no document contains becomes two words that stand together in a document:
+The collection decides. A word that no document contains becomes two words that one document has:
 `coaxialcable`, `4gb`. Neighbouring words are searched in their joined form too, where documents have it: `works
 tation`, `WRT-54GL`, `16 gb`. Known words keep their own form, so pairs such as `a cross` are not joined to `across`.
 """
@@ -24,7 +24,7 @@ LEAST_PART = 3
 COMPANION_SHARE = 0.5
 """Least share of the documents with the rarer of two close companions that has both."""
 COMPANION_LIFT = 2.0
-"""Close companions stand together in at least so many times the documents that chance would have them in."""
+"""Close companions are in one document in at least so many times the documents that chance would have them in."""
 JOINED_FACTOR = 0.9
 """How much the joined form of words counts beside the words."""
 KNOWN_CODE_FACTOR = 0.75

@@ -21,7 +21,7 @@ class Replacements:
         self._lock = threading.Lock()
 
     def note(self, newer: Mapping[int, int]) -> None:
-        """Add replacements. newer: sequence number of the replaced document -> that of the document in its place."""
+        """Add replacements. newer: sequence number of a replaced document -> sequence number of the newer document."""
         with self._lock:
             for before, newest in newer.items():
                 older = (*self._older.pop(before, ()), before)

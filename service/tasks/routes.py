@@ -3,6 +3,7 @@
 from typing import Any
 
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
 from service.http.access import Asking, Caller
 from service.http.answers import TASK_ACCEPTED, Task, answers
@@ -23,9 +24,14 @@ def get_task(runtime: Running, asking: Asking, task_id: str) -> dict[str, Any]:
 
 
 @router.post("/{task_id}/cancel", status_code=202, responses=TASK_ACCEPTED)
-def cancel_task(runtime: Running, asking: Asking, task_id: str) -> Response:
+async def cancel_task(runtime: Running, asking: Asking, task_id: str) -> Response:
     """Stop a task at its next step. Completed steps are kept."""
-    _shown(runtime, asking.caller, task_id)
+    return await run_in_threadpool(_cancel, runtime, asking.caller, task_id)
+
+
+def _cancel(runtime: Runtime, caller: Caller, task_id: str) -> Response:
+    """Stop a task. It writes nothing, so it does not wait with the writes for the task that it stops."""
+    _shown(runtime, caller, task_id)
     runtime.jobs.cancel(task_id)
     return accepted_task(runtime.jobs.show(task_id))
 

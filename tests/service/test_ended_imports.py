@@ -80,23 +80,18 @@ def test_a_failed_import_does_not_run_again(data: Path, full: pytest.MonkeyPatch
     assert_not_resumed(data, before)
 
 
-def test_a_kill_after_the_recorded_end_does_not_run_it_again(data: Path, full: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("names_its_task", [True, False], ids=["this version", "an earlier version"])
+def test_a_body_that_a_kill_left_after_the_recorded_end_is_deleted_at_the_start(
+    data: Path, full: pytest.MonkeyPatch, names_its_task: bool
+) -> None:
     full.setattr(spooling.Spooled, "remove", lambda _: None)
     with opened(data) as client:
         failed(client)
         before = statuses(client)
     assert files(data) == [".ndjson", ".parameters", ".taken", ".tasks"]
-    full.undo()
-    assert_not_resumed(data, before)
-
-
-def test_a_failed_import_of_an_earlier_version_is_deleted_at_the_start(data: Path, full: pytest.MonkeyPatch) -> None:
-    full.setattr(spooling.Spooled, "remove", lambda _: None)
-    with opened(data) as client:
-        failed(client)
-        before = statuses(client)
-    for path in (data / "imports").glob("*.tasks"):
-        path.unlink()
+    if not names_its_task:
+        for path in (data / "imports").glob("*.tasks"):
+            path.unlink()
     full.undo()
     assert_not_resumed(data, before)
 

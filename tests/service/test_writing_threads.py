@@ -62,11 +62,15 @@ def held_database(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> Iterat
 @pytest.mark.parametrize("kind", WRITES)
 def test_reads_are_answered_while_writes_wait(client: TestClient, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     method, path, body = WRITES[kind]
+    task = client.post(f"{DEFAULT}/documents", json={"documents": [{"id": "c", "text": "tin cup"}]}).json()
+    CollectionClient(client).ended_task(task)
     with ThreadPoolExecutor(4) as pool:
         with held_database(client, monkeypatch) as waiting:
             writes = [pool.submit(client.request, method, f"{DEFAULT}/{path}".rstrip("/"), json=body) for _ in range(3)]
             assert waiting.wait(DEADLINE_SECONDS)
             read = pool.submit(client.get, DEFAULT)
             assert read.result(DEADLINE_SECONDS).status_code == 200
+            canceled = pool.submit(client.post, f"/v1/tasks/{task['id']}/cancel")
+            assert canceled.result(DEADLINE_SECONDS).status_code == 202
             assert not any(one.done() for one in writes)
         assert all(one.result(DEADLINE_SECONDS).is_success for one in writes)
