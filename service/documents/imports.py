@@ -82,13 +82,15 @@ def _was_interrupted(runtime: Runtime, state: CollectionState, spooled: Spooled)
 def start_import(runtime: Runtime, state: CollectionState, spooled: Spooled) -> str:
     """Start the task that imports a spooled body; return its id. The body is deleted when the task has ended."""
 
+    sequences: list[int] = []
+
     def work(progress: Progress) -> dict[str, Any]:
-        return _import(runtime, state, spooled, progress)
+        return _import(runtime, state, spooled, progress, sequences)
 
     with runtime.database.write() as connection:
         task_id = runtime.jobs.enqueued(connection, KIND, state.name)
         spooled.note_task(task_id)  # before the commit: no import has a task that its files do not name
-    runtime.jobs.run(task_id, work, spooled.remove)
+    runtime.jobs.run(task_id, work, spooled.remove, lambda: state.replacements.cancel(sequences))
     return task_id
 
 
@@ -98,7 +100,10 @@ def _taken_count(spooled: Spooled) -> int:
     return int(taken.read_bytes()) if taken.is_file() else 0
 
 
-def _import(runtime: Runtime, state: CollectionState, spooled: Spooled, progress: Progress) -> dict[str, Any]:
+def _import(
+    runtime: Runtime, state: CollectionState, spooled: Spooled, progress: Progress, sequences: list[int]
+) -> dict[str, Any]:
+    """Run an import; add the sequence numbers of the documents that it stores to `sequences`."""
     taken = _taken_count(spooled)
     progress.check()
     with spooled.open(progress.check) as stream:
@@ -106,7 +111,6 @@ def _import(runtime: Runtime, state: CollectionState, spooled: Spooled, progress
     progress.plan_passages(taken, 0)
     progress.advance(taken)
     outcome = Outcome(spooled.format.unit)
-    sequences: list[int] = []
     with withdrawn_if_canceled(runtime, state, sequences):
         for batch in _batches(spooled, taken, progress):
             accepted = accept(runtime, state, batch.documents)

@@ -58,7 +58,8 @@ def start_batch(runtime: Runtime, state: CollectionState, items: Sequence[Any]) 
         runtime, state, items, lambda connection: tasks.append(runtime.jobs.enqueued(connection, KIND, state.name))
     )
     (task_id,) = tasks
-    runtime.jobs.run(task_id, _work(runtime, state, accepted))
+    note_cancel = partial(state.replacements.cancel, accepted.sequences)
+    runtime.jobs.run(task_id, _work(runtime, state, accepted), note_cancel=note_cancel)
     return task_id
 
 

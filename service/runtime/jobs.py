@@ -38,9 +38,10 @@ log = structlog.get_logger()
 class Progress:
     """The progress of a job, and its request to stop."""
 
-    def __init__(self, database: Database, task_id: str) -> None:
+    def __init__(self, database: Database, task_id: str, note_cancel: Callable[[], None] = lambda: None) -> None:
         self._database = database
         self._task_id = task_id
+        self._note_cancel = note_cancel
         self._canceled = threading.Event()
         self._written = 0.0
         self._lock = threading.Lock()
@@ -87,6 +88,7 @@ class Progress:
 
     def cancel(self) -> None:
         """Ask the job to stop at its next step."""
+        self._note_cancel()
         self._canceled.set()
 
     def _write(self, force: bool) -> None:
@@ -135,13 +137,20 @@ class Jobs:
         """
         return self._recorded(connection, type=kind, collection=collection, status="enqueued")
 
-    def run(self, task_id: str, work: Work, clean: Callable[[], None] = lambda: None) -> None:
+    def run(
+        self,
+        task_id: str,
+        work: Work,
+        clean: Callable[[], None] = lambda: None,
+        note_cancel: Callable[[], None] = lambda: None,
+    ) -> None:
         """Start the work of an enqueued task whose record is committed.
 
         clean: called when the end of the task is recorded, or cannot be; not after an interruption by `close`.
+        note_cancel: called when the task is asked to stop, before the work notices: also while the task waits.
         """
         self._record_late()
-        progress = self._running[task_id] = Progress(self._database, task_id)
+        progress = self._running[task_id] = Progress(self._database, task_id, note_cancel)
         self._pool.submit(self._run, task_id, work, progress, clean)
 
     def finished(

@@ -18,6 +18,7 @@ class Replacements:
     def __init__(self) -> None:
         self._newest: dict[int, int] = {}
         self._older: dict[int, tuple[int, ...]] = {}
+        self._canceled: set[int] = set()
         self._lock = threading.Lock()
 
     def note(self, newer: Mapping[int, int]) -> None:
@@ -42,15 +43,22 @@ class Replacements:
             return {self._newest.get(sequence, sequence) for sequence in sequences}
 
     def of_others(self, sequences: Collection[int]) -> set[int]:
-        """Return the sequence numbers among these whose document has an older version that is not among them."""
+        """Return the sequence numbers among these whose document has an older version that another request keeps."""
         own = set(sequences)
         with self._lock:
-            return {sequence for sequence in own if not own.issuperset(self._older.get(sequence, ()))}
+            given_up = own | self._canceled
+            return {sequence for sequence in own if not given_up.issuperset(self._older.get(sequence, ()))}
+
+    def cancel(self, sequences: Iterable[int]) -> None:
+        """Note documents whose request is asked to stop. It withdraws them later, maybe after a newer request."""
+        with self._lock:
+            self._canceled.update(sequences)
 
     def forget(self, sequences: Iterable[int]) -> None:
         """Forget the replacements by documents that are not pending any more."""
         with self._lock:
             for sequence in sequences:
+                self._canceled.discard(sequence)
                 for older in self._older.pop(sequence, ()):
                     del self._newest[older]
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from service.documents import indexing, patching, repository
+from service.documents import indexing, patching, repository, words_first
 from service.documents.acceptance import Accepted, accept
+from service.runtime.collection import CollectionState
 from service.runtime.replacements import MOST_OLDER, Replacements
+from service.runtime.runtime import Runtime
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, opened, runtime_of
 from tests.service.held_encoding import HeldEncoding
 
@@ -93,6 +95,32 @@ def test_the_version_of_a_canceled_task_is_not_kept_by_what_replaced_it(
     tasks = [shelf.client.post(f"{shelf.path}/documents", json={"documents": [one]}).json() for one in sent]
     encoding.wait()
     for task in tasks[2:]:  # they wait for the two before them
+        shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
+    encoding.open()
+    assert [shelf.ended_task(task)["status"] for task in tasks] == ["succeeded"] * 2 + ["canceled"] * 2
+    assert shelf.client.get(f"{shelf.path}/documents/first").status_code == 404
+    assert shelf.get()["counts"]["pending"] == 0
+
+
+def test_a_version_is_withdrawn_before_the_older_one_whose_task_is_canceled_too(
+    shelf: CollectionClient, encoding: HeldEncoding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = [book("ahead", "elm"), book("beside", "ash"), book("first", "oak"), book("first", "birch")]
+    tasks = [shelf.client.post(f"{shelf.path}/documents", json={"documents": [one]}).json() for one in sent]
+    encoding.wait()
+    withdraw, newest_is_gone = words_first._withdraw, threading.Event()
+
+    def newest_first(runtime: Runtime, state: CollectionState, sequences: list[int]) -> None:
+        with runtime.database.read() as connection:
+            is_newest = bool(repository.still_pending(connection, sequences))  # the older version has no row
+        if not is_newest:
+            assert newest_is_gone.wait(DEADLINE_SECONDS)
+        withdraw(runtime, state, sequences)
+        if is_newest:
+            newest_is_gone.set()
+
+    monkeypatch.setattr(words_first, "_withdraw", newest_first)
+    for task in tasks[2:]:
         shelf.client.post(f"/v1/tasks/{task['id']}/cancel")
     encoding.open()
     assert [shelf.ended_task(task)["status"] for task in tasks] == ["succeeded"] * 2 + ["canceled"] * 2

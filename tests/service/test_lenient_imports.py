@@ -233,7 +233,7 @@ def test_an_import_of_blank_lines_is_canceled_while_they_are_counted(tmp_path: P
     nothing: Any = None
     canceling: Any = Canceling()
     with pytest.raises(Canceled):
-        imports._import(nothing, nothing, body, canceling)
+        imports._import(nothing, nothing, body, canceling, [])
 
 
 def test_the_records_of_json_are_not_read_before_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
