@@ -2,16 +2,21 @@
 
     python -m benchmarks.workers --data ../shared/data --out benchmarks/results/workers.json
     python -m benchmarks.workers --made 100000 --out benchmarks/results/workers_of_many.json
+    python -m benchmarks.workers --data ../shared/data --prepare FOLDER
+    python -m benchmarks.workers --prepared FOLDER --processes 1,12 --clients 1,96 --out benchmarks/results/cores.json
 
 10,000 documents of two sets, as in `benchmarks.serving`, and the converted encoder. A service with each number of
-processes answers searches in a closed loop of 1, 8 and 32 clients; query texts are made of halves of two queries, so
+processes answers searches in a closed loop of each number of clients; query texts are made of halves of two queries, so
 that few occur twice. `--made` takes that many made documents (`benchmarks.made_texts`) instead, with random vectors,
-because their encoding would take most of an hour. The numbers of processes take turns. The generator is one process on
-the same machine. Processor time is of all processes of the service, by /proc. Memory is the proportional set size of
-the first process, of a worker, and of the first process and all workers together, after the searches.
+because their encoding would take most of an hour. `--prepare` writes the documents and texts to a folder instead of
+measuring, and `--prepared` measures with such a folder: another machine needs neither the sets nor their encoding. The
+numbers of processes take turns. The generator is one process on the same machine; it is the limit where it takes a
+whole core. Processor time is of all processes of the service, by /proc. Memory is the proportional set size of the
+first process, of a worker, and of the first process and all workers together, after the searches.
 """
 
 import argparse
+import json
 import random
 import statistics
 import tempfile
@@ -40,9 +45,10 @@ from service.runtime.runtime import Runtime
 from service.settings import Settings
 
 SEARCH = "/v1/collections/default/search"
-CLIENTS = (1, 8, 32)
+DATA, FACTS = "data", "facts.json"
+"""The names in a prepared folder."""
 READY_SECONDS = 120
-MOST_PER_SECOND = 2000
+MOST_PER_SECOND = 10_000
 MADE_QUERIES = 2000
 WARM = 50
 
@@ -52,26 +58,51 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, help="folder with one folder per test set")
     parser.add_argument("--made", type=int, help="instead of test sets, the number of made documents")
+    parser.add_argument("--prepared", type=Path, help="instead of test sets, a folder that --prepare has written")
+    parser.add_argument("--prepare", type=Path, help="write documents and texts to this folder and measure nothing")
     parser.add_argument("--processes", default="1,2,4", help="numbers of processes")
+    parser.add_argument("--clients", default="1,8,32", help="numbers of clients")
     parser.add_argument("--seconds", type=float, default=15, help="duration of each load")
     parser.add_argument("--repeats", type=int, default=3)
     add_out(parser)
     options = parser.parse_args()
     numbers = [int(one) for one in options.processes.split(",")]
-    if bool(options.data) == bool(options.made):
-        parser.error("either --data or --made is required")
-    texts = made_queries() if options.made else query_texts(options.data)
+    clients = [int(one) for one in options.clients.split(",")]
+    if bool(options.data) + bool(options.made) + bool(options.prepared) != 1:
+        parser.error("one of --data, --made and --prepared is required")
+    if options.prepare:
+        write_prepared(options.prepare, options.data, options.made)
+        return
     runs: dict[int, list[dict[str, Any]]] = {number: [] for number in numbers}
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "data"
-        encoder = converted_encoder(DEFAULT_MODEL)
-        documents = fill(data, options.made, encoder) if options.made else prepare(options.data, data, encoder)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.prepared
+        if folder is None:
+            folder = Path(temporary) / "prepared"
+            write_prepared(folder, options.data, options.made)
+        facts = json.loads((folder / FACTS).read_text())
+        log = Path(temporary) / "log"
         for repeat in range(options.repeats):
             for number in numbers if repeat % 2 == 0 else reversed(numbers):
-                runs[number].append(measure(data, Path(folder) / "log", number, texts, options.seconds, repeat))
-    figures = {"documents": documents, "processes": [summary(number, found) for number, found in runs.items()]}
+                found = measure(folder / DATA, log, number, facts["texts"], clients, options.seconds, repeat)
+                runs[number].append(found)
+    figures = {
+        "documents": facts["documents"],
+        "processes": [summary(number, found) for number, found in runs.items()],
+    }
     print(rates(figures))
     publish(figures, [], options.out)
+
+
+def write_prepared(folder: Path, sets: Path | None, made: int | None) -> None:
+    """Write a data directory, the number of its documents and the texts of queries: of test sets, or made ones."""
+    folder.mkdir(parents=True)
+    encoder = converted_encoder(DEFAULT_MODEL)
+    if made is not None:
+        facts = {"documents": fill(folder / DATA, made, encoder), "texts": made_queries()}
+    else:
+        assert sets is not None
+        facts = {"documents": prepare(sets, folder / DATA, encoder), "texts": query_texts(sets)}
+    (folder / FACTS).write_text(json.dumps(facts))
 
 
 class RandomVectors:
@@ -109,31 +140,50 @@ def made_queries() -> list[str]:
     return sorted({query(rng)[0] for _ in range(MADE_QUERIES)})
 
 
-def measure(data: Path, log: Path, processes: int, texts: Sequence[str], seconds: float, repeat: int) -> dict[str, Any]:
+def measure(
+    data: Path, log: Path, processes: int, texts: Sequence[str], clients: Sequence[int], seconds: float, repeat: int
+) -> dict[str, Any]:
     """Return the figures of one start of the service."""
     with started(data, None, log, "--port", "0", "--workers", str(processes)) as service:
         port = service.port()
         first = wait_until_ready(port, processes)
-        figures: dict[str, Any] = {"ready_seconds": first, "loads": {}}
-        for clients in CLIENTS:
-            most = int(MOST_PER_SECOND * seconds)
-            wanted = [new_text(texts, random.Random(f"{repeat} {processes} {clients} {at}")) for at in range(most)]
-            requests = [request("POST", SEARCH, {"q": text}) for text in wanted]
-            ask(port, requests[:WARM], clients, seconds)
-            before = processor_seconds(service.process.pid)
-            found = ask(port, requests[WARM:], clients, seconds)
-            spent = processor_seconds(service.process.pid) - before
-            statuses = Counter(one.status for one in found.asked)
-            assert set(statuses) == {200}, statuses
-            milliseconds = np.asarray([1000 * one.seconds for one in found.asked])
-            figures["loads"][str(clients)] = {
-                "searches_per_second": len(found.asked) / found.seconds,
-                "p50_ms": float(np.percentile(milliseconds, 50)),
-                "p99_ms": float(np.percentile(milliseconds, 99)),
-                "processor_ms": 1000 * spent / len(found.asked),
-            }
-        figures["memory_mib"] = [proportional_mib(pid) for pid in pids(service)]
-        return figures
+        loads = {str(count): load(service, port, texts, count, seconds, repeat) for count in clients}
+        memory = [proportional_mib(pid) for pid in pids(service)]
+        return {"ready_seconds": first, "loads": loads, "memory_mib": memory}
+
+
+def load(
+    service: ServiceProcess, port: int, texts: Sequence[str], clients: int, seconds: float, repeat: int
+) -> dict[str, float]:
+    """Return the figures of a load by this many clients."""
+    rng = random.Random(f"{repeat} {port} {clients}")
+    wanted = [new_text(texts, rng) for _ in range(int(MOST_PER_SECOND * seconds))]
+    requests = [request("POST", SEARCH, {"q": text}) for text in wanted]
+    warm = WARM * len(pids(service))
+    ask(port, requests[:warm], clients, seconds)
+    before, own = np.asarray(processor_seconds_of_each(service)), time.process_time()
+    found = ask(port, requests[warm:], clients, seconds)
+    own = time.process_time() - own
+    spent = np.asarray(processor_seconds_of_each(service)) - before
+    statuses = Counter(one.status for one in found.asked)
+    assert set(statuses) == {200}, statuses
+    milliseconds = np.asarray([1000 * one.seconds for one in found.asked])
+    return {
+        "searches_per_second": len(found.asked) / found.seconds,
+        "p50_ms": float(np.percentile(milliseconds, 50)),
+        "p99_ms": float(np.percentile(milliseconds, 99)),
+        "processor_ms": 1000 * float(spent.sum()) / len(found.asked),
+        "first_cores": float(spent[0]) / found.seconds,
+        "busiest_worker_cores": float(spent[1:].max(initial=0)) / found.seconds,
+        "generator_cores": own / found.seconds,
+    }
+
+
+def processor_seconds_of_each(service: ServiceProcess) -> list[float]:
+    """Return the processor time of the first process alone, and of each worker."""
+    first, *workers = pids(service)
+    below = sum(processor_seconds(child) for child in children(first))
+    return [processor_seconds(first) - below, *map(processor_seconds, workers)]
 
 
 def new_text(texts: Sequence[str], rng: random.Random) -> str:

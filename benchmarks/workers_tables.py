@@ -5,6 +5,8 @@ from typing import Any
 
 from benchmarks.markdown import number, significant, table
 
+CORES = ("first_cores", "busiest_worker_cores", "generator_cores")
+
 
 def rates(figures: Mapping[str, Any]) -> str:
     """Return a row for each number of processes and of clients."""
@@ -20,6 +22,7 @@ def rates(figures: Mapping[str, Any]) -> str:
                     significant(load["p50_ms"]),
                     significant(load["p99_ms"]),
                     significant(load["processor_ms"]),
+                    *(significant(load.get(name)) for name in CORES),
                     number(one["first_mib"]),
                     "-" if one["worker_mib"] is None else number(one["worker_mib"]),
                     number(one.get("whole_mib")),
@@ -28,6 +31,7 @@ def rates(figures: Mapping[str, Any]) -> str:
             )
     head = (
         "processes", "clients", "searches/s, median", "range", "p50, ms", "p99, ms", "processor ms a search",
+        "cores of the first process", "of the busiest worker", "of the generator",
         "memory of the first process, MiB", "of each worker, MiB", "of all, MiB",
         "seconds until all are ready",
     )  # fmt: skip

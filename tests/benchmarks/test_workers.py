@@ -50,10 +50,10 @@ def test_processor_time_of_children_counts() -> None:
 
 
 def test_the_memory_of_all_processes_is_their_sum() -> None:
-    load = {"searches_per_second": 10.0, "p50_ms": 1.0, "p99_ms": 2.0, "processor_ms": 3.0}
+    load = {"searches_per_second": 10.0, "p50_ms": 1.0, "p99_ms": 2.0, "processor_ms": 3.0, "first_cores": 0.7}
     run = {"ready_seconds": 1.0, "loads": {"1": load}, "memory_mib": [300.0, 100.0, 120.0]}
     found = summary(3, [run])
     assert (found["first_mib"], found["worker_mib"], found["whole_mib"]) == (300.0, 110.0, 520.0)
-    assert "| 300 | 110 | 520 |" in rates({"processes": [found]})
+    assert "| 3 | 0.7 | - | - | 300 | 110 | 520 |" in rates({"processes": [found]})
     without = {name: value for name, value in found.items() if name != "whole_mib"}  # of an earlier stored result
     assert "| 300 | 110 | - |" in rates({"processes": [without]})
