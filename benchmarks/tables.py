@@ -106,6 +106,8 @@ TABLES: dict[str, Renderer] = {
     "scale.faster_costs": scale.costs("faster"),
     "workers.rates": workers.rates,
     "workers_of_many.rates": workers.rates,
+    "cores.rates": workers.rates,
+    "cores_of_one_thread.rates": workers.rates,
     "servers.readme": speed.servers_readme,
     "servers.systems": speed.servers,
     "servers.goals": speed.servers_goals,

@@ -3,7 +3,7 @@
     python -m benchmarks.workers --data ../shared/data --out benchmarks/results/workers.json
     python -m benchmarks.workers --made 100000 --out benchmarks/results/workers_of_many.json
     python -m benchmarks.workers --data ../shared/data --prepare FOLDER
-    python -m benchmarks.workers --prepared FOLDER --processes 1,12 --clients 1,96 --out benchmarks/results/cores.json
+    python -m benchmarks.workers --prepared FOLDER --processes 1,12 --clients-each 8 --out benchmarks/results/cores.json
 
 10,000 documents of two sets, as in `benchmarks.serving`, and the converted encoder. A service with each number of
 processes answers searches in a closed loop of each number of clients; query texts are made of halves of two queries, so
@@ -48,7 +48,7 @@ SEARCH = "/v1/collections/default/search"
 DATA, FACTS = "data", "facts.json"
 """The names in a prepared folder."""
 READY_SECONDS = 120
-MOST_PER_SECOND = 10_000
+MOST_PER_SECOND = 3_000
 MADE_QUERIES = 2000
 WARM = 50
 
@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("--prepare", type=Path, help="write documents and texts to this folder and measure nothing")
     parser.add_argument("--processes", default="1,2,4", help="numbers of processes")
     parser.add_argument("--clients", default="1,8,32", help="numbers of clients")
+    parser.add_argument("--clients-each", type=int, help="instead of --clients, the clients of each process")
     parser.add_argument("--seconds", type=float, default=15, help="duration of each load")
     parser.add_argument("--repeats", type=int, default=3)
     add_out(parser)
@@ -83,7 +84,8 @@ def main() -> None:
         log = Path(temporary) / "log"
         for repeat in range(options.repeats):
             for number in numbers if repeat % 2 == 0 else reversed(numbers):
-                found = measure(folder / DATA, log, number, facts["texts"], clients, options.seconds, repeat)
+                counts = [number * options.clients_each] if options.clients_each else clients
+                found = measure(folder / DATA, log, number, facts["texts"], counts, options.seconds, repeat)
                 runs[number].append(found)
     figures = {
         "documents": facts["documents"],

@@ -24,6 +24,8 @@ MOST_KEY = 512
 MAX_WORKERS = 64
 USUAL_WORKERS = 8
 """The most processes that answer searches where the settings name no number."""
+MOST_WITH_TWO_THREADS = 4
+"""The most processes that run two searches at the same time each, whatever the number of cores."""
 DATABASE_VARIABLE = f"{PREFIX}DATABASE"
 ORIGIN = re.compile(r"https?://([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
 
@@ -77,8 +79,10 @@ class Settings(BaseSettings):
         None,
         description="Processes that answer searches. Without a value: one for each core of the machine, at most 8.",
     )
-    search_threads: Annotated[int, Field(ge=1, le=64)] = Field(
-        2, description="Searches that run at the same time in each process, each with a native thread."
+    search_threads: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        None,
+        description="Searches that run at the same time in each process, each with a native thread. Without a value "
+        "2; 1 where there are more than 4 processes, and more of them than half the cores.",
     )
     search_queue: Annotated[int, Field(ge=1, le=10_000)] = Field(
         64,
@@ -151,12 +155,27 @@ class Settings(BaseSettings):
     @property
     def processes(self) -> int:
         """The number of processes that answer searches, this one included."""
-        return self.workers or min(USUAL_WORKERS, len(os.sched_getaffinity(0)))
+        return self.workers or min(USUAL_WORKERS, _cores())
+
+    @property
+    def searches_at_once(self) -> int:
+        """The number of searches that run at the same time in each process.
+
+        Two threads use one and a half cores. Where the processes use all cores, a second thread only waits.
+        """
+        processes = 1 if self.only_reads else self.processes
+        fills_cores = processes > MOST_WITH_TWO_THREADS and 2 * processes > _cores()
+        return self.search_threads or (1 if fills_cores else 2)
 
     @property
     def host_names(self) -> tuple[str, ...]:
         """The names of `allowed_hosts`."""
         return tuple(name.strip() for name in self.allowed_hosts.split(",") if name.strip())
+
+
+def _cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def with_database(environment: Mapping[str, str], address: str | None) -> dict[str, str]:

@@ -129,11 +129,13 @@ def serve_alone(settings: "Settings", runtime: "Runtime", listening: socket.sock
     from service.app import create_app
     from service.http.connection import Patience, bounded
     from service.http.server import server_config
-    from service.searchers.searcher_app import create_searcher_app
-    from service.searchers.searcher_runtime import SearcherRuntime
 
     connections = bounded(Patience(settings.max_connections), lambda: runtime.search_pool.free_places)
-    if isinstance(runtime, SearcherRuntime):
+    if settings.only_reads:
+        from service.searchers.searcher_app import create_searcher_app  # its driver is optional
+        from service.searchers.searcher_runtime import SearcherRuntime
+
+        assert isinstance(runtime, SearcherRuntime)
         app = create_searcher_app(settings, runtime)
     else:
         app = create_app(settings, runtime)

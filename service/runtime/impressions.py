@@ -1,8 +1,8 @@
 """The log of impressions: a thread writes them in batches, so that a search does not wait for the disk."""
 
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -12,6 +12,8 @@ from service.runtime.repeated_failures import RepeatedFailures
 from service.storage.database import Database
 
 BATCH = 500
+"""Impressions of a transaction."""
+MOST_QUEUED = 20 * BATCH
 GATHERED_SECONDS = 0.1
 """Time for which a batch is gathered. A transaction for each impression would take as long as its search."""
 
@@ -20,20 +22,30 @@ LOOK_SECONDS = 1.0
 
 
 class ImpressionLog:
-    """Queues impressions and writes them in a thread. After `flush`, all queued impressions are durable or lost."""
+    """Queues impressions and writes them in a thread. After `flush`, all queued impressions are durable or lost.
+
+    The thread is woken for a batch and not for each impression: each time it would interrupt a search.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.sources: list[Callable[[], None]] = []
         """Functions that queue the impressions that other processes have sent."""
         self._failures = RepeatedFailures("impression_lost")
-        self._queue: queue.Queue[dict[str, Any] | threading.Event | None] = queue.Queue(maxsize=20 * BATCH)
+        self._waiting: deque[dict[str, Any] | threading.Event | None] = deque()
+        self._has_some = threading.Event()
+        self._is_due = threading.Event()
+        """Whether the queued impressions are written at once: at a full batch, a flush, or the end."""
         self._thread = threading.Thread(target=self._write_all, name="impressions", daemon=True)
         self._thread.start()
 
     def add(self, impression: dict[str, Any]) -> None:
-        """Queue a row of `queries`. Waits while the queue is full."""
-        self._queue.put(impression)
+        """Queue a row of `queries`. Waits while MOST_QUEUED are queued."""
+        self._put(impression)
+        if len(self._waiting) >= BATCH:
+            self._is_due.set()
+            while len(self._waiting) >= MOST_QUEUED and self._thread.is_alive():
+                time.sleep(GATHERED_SECONDS)
 
     def flush(self) -> None:
         """Wait until every impression queued so far, here and in other processes, is committed.
@@ -43,37 +55,43 @@ class ImpressionLog:
         for drain in list(self.sources):
             drain()
         reached = threading.Event()
-        self._queue.put(reached)
+        self._put(reached)
+        self._is_due.set()
         while not reached.wait(LOOK_SECONDS):
             if not self._thread.is_alive() and not reached.is_set():
                 raise RuntimeError("the thread that writes impressions has ended")
 
     def close(self) -> None:
         """Write the queued impressions and end the thread."""
-        self._queue.put(None)
+        self._put(None)
+        self._is_due.set()
         self._thread.join()
+
+    def _put(self, one: dict[str, Any] | threading.Event | None) -> None:
+        self._waiting.append(one)
+        if not self._has_some.is_set():
+            self._has_some.set()
 
     def _write_all(self) -> None:
         ended = False
         while not ended:
             taken = self._gathered()
             ended = None in taken
-            with suppress(Exception):  # a failure is logged; the thread goes on where even that fails
-                self._write([one for one in taken if isinstance(one, dict)])
+            rows = [one for one in taken if isinstance(one, dict)]
+            for start in range(0, len(rows), BATCH):
+                with suppress(Exception):  # a failure is logged; the thread goes on where even that fails
+                    self._write(rows[start : start + BATCH])
             for one in taken:
                 if isinstance(one, threading.Event):
                     one.set()
 
     def _gathered(self) -> list[dict[str, Any] | threading.Event | None]:
-        """Return the next batch: it ends when it is full, when its time is over, or at a flush or close."""
-        taken = [self._queue.get()]
-        until = time.monotonic() + GATHERED_SECONDS
-        while len(taken) < BATCH and isinstance(taken[-1], dict):
-            try:
-                taken.append(self._queue.get(timeout=max(0.0, until - time.monotonic())))
-            except queue.Empty:
-                break
-        return taken
+        """Return what is queued, as soon as something is due or has waited for its time."""
+        self._has_some.wait()
+        self._is_due.wait(GATHERED_SECONDS)
+        self._has_some.clear()  # before the queue is read: what comes later has the thread read it again
+        self._is_due.clear()
+        return [self._waiting.popleft() for _ in range(len(self._waiting))]
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
         try:

@@ -54,7 +54,7 @@ class SearchRuntime:
         self.keyring = Keyring()
         self.epoch = 0
         """The number of services that have begun to write to the database; 0 for SQLite, which has one."""
-        self.search_pool = SearchPool(settings.search_threads, settings.search_queue, _one_native_thread)
+        self.search_pool = SearchPool(settings.searches_at_once, settings.search_queue, _one_native_thread)
         self._encode_query = lru_cache(CACHED_QUERIES)(self._encode_one)
 
     def find_collection(self, name: str) -> ServedCollection | None:

@@ -4,7 +4,6 @@ A message is one line of JSON on a socket. A worker sends an impression before i
 message is in the socket before any event can refer to it; `Inbox.drain` reads all messages in the socket.
 """
 
-import select
 import socket
 import threading
 from collections.abc import Callable
@@ -61,7 +60,7 @@ class Outbox:
 
 
 class Inbox:
-    """The receiving side for one worker: a thread hands over each message."""
+    """The receiving side for one worker. Several threads may drain it."""
 
     def __init__(self, channel: socket.socket, hand_over: Callable[[Message], None]) -> None:
         self._channel = channel
@@ -71,8 +70,6 @@ class Inbox:
         self._rest = b""
         self.has_ended = False
         """Whether the other process closed its side, as it does when it ends."""
-        self._thread = threading.Thread(target=self._receive, name="inbox", daemon=True)
-        self._thread.start()
 
     def drain(self) -> None:
         """Hand over every message that was sent before the call."""
@@ -93,26 +90,14 @@ class Inbox:
 
     def _take(self, line: bytes) -> None:
         try:
-            message = orjson.loads(line)
+            self._hand_over(orjson.loads(line))
         except orjson.JSONDecodeError:
             log.warning("message_lost", length=len(line))
-            return
-        self._hand_over(message)
+        except Exception:  # the other messages are handed over
+            log.exception("message_lost")
 
     def close(self) -> None:
         """Hand over what was sent, and close the socket."""
         self.drain()
         self.has_ended = True
         self._channel.close()
-
-    def _receive(self) -> None:
-        poll = select.poll()
-        poll.register(self._channel, select.POLLIN)
-        while not self.has_ended:
-            try:
-                poll.poll(1000)
-                self.drain()
-            except Exception:  # the channel was closed, or a message cannot be handed over
-                if self.has_ended:
-                    return
-                log.exception("message_lost")

@@ -29,6 +29,8 @@ from service.workers.messages import Inbox, Message
 from service.workers.publisher import Publisher
 
 LOOK_SECONDS = 0.05
+GATHERED_SECONDS = 0.02
+"""Time for which messages wait in their sockets. A thread that takes each as it comes interrupts a search each time."""
 LEAST_LIFE_SECONDS = 5.0
 """A worker that ends sooner is replaced after this time: one that cannot start must not use up the processor."""
 MEND_SECONDS = 10.0
@@ -118,6 +120,7 @@ class Workers:
         self._spawner: _Spawner | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="workers", daemon=True)
+        self._receiver = threading.Thread(target=self._receive, name="inboxes", daemon=True)
 
     def start(self) -> None:
         """Start the workers; they get connections as soon as they are ready."""
@@ -125,6 +128,7 @@ class Workers:
         self._runtime.impressions.sources.append(self.drain)
         self._runtime.workers = self
         self._thread.start()
+        self._receiver.start()
 
     def stop(self) -> None:
         """End the workers in order: they answer what they have begun to answer, for DRAIN_SECONDS at most."""
@@ -133,14 +137,16 @@ class Workers:
         self._closed.set()
         if self._spawner is not None:
             self._spawner.interrupt()
-        if self._thread.is_alive():
-            self._thread.join()
+        for thread in (self._thread, self._receiver):
+            if thread.is_alive():
+                thread.join()
         workers = list(self._workers.values())
         for worker in workers:
             _signal(worker, signal.SIGTERM)
         until = time.monotonic() + DRAIN_SECONDS + 2
         while time.monotonic() < until and not all(worker.inbox.has_ended for worker in workers):
             time.sleep(LOOK_SECONDS)
+            self.drain()
         for worker in workers:
             _signal(worker, signal.SIGKILL)
             worker.inbox.close()
@@ -201,6 +207,10 @@ class Workers:
                 if worker is None and not self._closed.is_set() and self._may_start(number):
                     self._start(number)
             self._closed.wait(LOOK_SECONDS)
+
+    def _receive(self) -> None:
+        while not self._closed.wait(GATHERED_SECONDS):
+            self.drain()
 
     def _may_start(self, number: int) -> bool:
         return time.monotonic() > self._started_at.get(number, -LEAST_LIFE_SECONDS) + LEAST_LIFE_SECONDS

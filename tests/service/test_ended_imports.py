@@ -118,7 +118,7 @@ def test_an_end_that_cannot_be_recorded_deletes_the_body_and_is_recorded_then(
 def test_an_interrupted_import_is_resumed_until_it_ends(
     data: Path, monkeypatch: pytest.MonkeyPatch, lost_note: bool
 ) -> None:
-    def until_the_stop(_runtime: Any, _state: Any, _spooled: Any, progress: Progress) -> Any:
+    def until_the_stop(_runtime: Any, _state: Any, _spooled: Any, progress: Progress, _sequences: Any) -> Any:
         progress._canceled.wait(DEADLINE_SECONDS)
         progress.check()
 

@@ -182,7 +182,7 @@ def test_a_search_beyond_the_queue_is_refused_with_retry_after(client: TestClien
     waiting = []
     while not runtime.search_pool.is_full:
         waiting.append(runtime.run_search(gate.wait))
-    assert len(waiting) == runtime.settings.search_threads + runtime.settings.search_queue
+    assert len(waiting) == runtime.settings.searches_at_once + runtime.settings.search_queue
     refused = client.post(f"{shop.path}/search", json={"q": "bowl"})
     gate.set()
     assert all(one.result(DEADLINE_SECONDS) for one in waiting)

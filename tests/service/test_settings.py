@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -56,6 +57,25 @@ def test_a_value_out_of_range_is_an_error(monkeypatch: pytest.MonkeyPatch, name:
     monkeypatch.setenv(f"{PREFIX}{name}", value)
     with pytest.raises(ValidationError, match=name.lower()):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("cores", "given", "wanted"),
+    [
+        (16, {"workers": 12}, 1),
+        (16, {"workers": 8}, 2),
+        (2, {"workers": 4}, 2),
+        (8, {}, 1),
+        (8, {"role": "searcher"}, 2),
+        (16, {"workers": 12, "search_threads": 3}, 3),
+    ],
+)
+def test_many_processes_run_one_search_at_a_time_each(
+    monkeypatch: pytest.MonkeyPatch, cores: int, given: dict[str, Any], wanted: int
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    database = {"database": "postgresql+psycopg://localhost/s"} if "role" in given else {}
+    assert Settings(**given, **database).searches_at_once == wanted
 
 
 @pytest.mark.parametrize("key", ["", "short", "x" * 513, "a key with spaces, long enough"])

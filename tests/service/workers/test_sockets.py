@@ -1,6 +1,7 @@
 """Messages, the journal and the numbers that processes share."""
 
 import socket
+import threading
 import time
 from pathlib import Path
 
@@ -29,7 +30,8 @@ def test_messages_are_there_as_soon_as_they_were_sent() -> None:
         inbox.drain()
         assert len(taken) == number + 1
     outbox.close()
-    until(lambda: inbox.has_ended)
+    inbox.drain()
+    assert inbox.has_ended
     assert [one["impression"]["number"] for one in taken] == list(range(100))
 
 
@@ -40,10 +42,28 @@ def test_a_message_that_was_cut_loses_no_other(monkeypatch: pytest.MonkeyPatch) 
     outbox.add({"text": "x" * 4_000_000})  # no one reads: the socket takes a part of it
     taken: list[Message] = []
     inbox = Inbox(ours, taken.append)
+    reading = threading.Thread(target=until, args=[lambda: inbox.drain() or taken])
+    reading.start()
     outbox.add({"text": "second"})
-    until(lambda: taken)
+    reading.join()
     assert taken == [{"impression": {"text": "second"}}]
     inbox.close()
+
+
+def test_a_message_that_cannot_be_handed_over_loses_no_other() -> None:
+    ours, theirs = socket.socketpair()
+    taken: list[Message] = []
+
+    def take(message: Message) -> None:
+        if message["impression"]["number"] == 1:
+            raise OSError("a full disk")
+        taken.append(message)
+
+    inbox, outbox = Inbox(ours, take), Outbox(theirs)
+    for number in range(3):
+        outbox.add({"number": number})
+    inbox.close()
+    assert [one["impression"]["number"] for one in taken] == [0, 2]
 
 
 def test_a_journal_is_read_up_to_the_position_that_was_told(tmp_path: Path) -> None:
