@@ -1,8 +1,9 @@
 """Plain text: a text as its words are compared, and where each of its characters stands in the text.
 
 Composed and decomposed accents are equal (Unicode NFC), accents without a composed form are left out, and so are
-characters that are not visible inside a word, such as a soft hyphen. The signs of Indic vowels and of Arabic vowels
-belong to the word. The joiners U+200C and U+200D stay: they distinguish words.
+characters that are not visible inside a word, such as a soft hyphen. Letters and digits in another form are those that
+they stand for (Unicode NFKC): `ﬁ` is `fi`, a fullwidth `Ａ` is `A`, `m²` is `m2`, `½` is `1` and `2`. The signs of
+Indic vowels and of Arabic vowels belong to the word. The joiners U+200C and U+200D stay: they distinguish words.
 """
 
 import re
@@ -12,17 +13,27 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-USUAL = (
-    "\x00-\xac\xae-\u012f\u0131-\u02ff\u1e00-\u1eff"  # Latin
-    "\u0370-\u0373\u0375-\u037d\u037f-\u0386\u0388-\u0482\u048a-\u0590"  # Greek, Cyrillic, Armenian
-    "\u05be\u05d0-\u05ea\u0620-\u064a\u0660-\u066f\u0671-\u06d5"  # Hebrew, Arabic
-    "\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2125\u2127-\u2129"  # signs
-    "\u212c-\u2328\u232b-\u2adb\u2add-\u2bff"
-    "\U0001f000-\U0001faff"  # emoji
+USUAL_BLOCKS = (
+    (range(0xAD), range(0xAE, 0x130), range(0x131, 0x300), range(0x1E00, 0x1F00)),  # Latin
+    (
+        range(0x370, 0x374),
+        range(0x375, 0x37E),
+        range(0x37F, 0x387),
+        range(0x388, 0x483),
+        range(0x48A, 0x591),
+    ),  # Greek …
+    (
+        range(0x5BE, 0x5BF),
+        range(0x5D0, 0x5EB),
+        range(0x620, 0x64B),
+        range(0x660, 0x670),
+        range(0x671, 0x6D6),
+    ),  # Hebrew …
+    (range(0x2010, 0x2028), range(0x2030, 0x205F), range(0x2070, 0x20D0), range(0x2100, 0x2126)),  # signs
+    (range(0x2127, 0x212A), range(0x212C, 0x2329), range(0x232B, 0x2ADC), range(0x2ADD, 0x2C00)),  # signs
+    (range(0x1F000, 0x1FB00),),  # emoji
 )
-"""Characters that are plain and are separated by spaces or signs, as the inside of a character class."""
-UNUSUAL = re.compile(f"[^{USUAL}]")
-"""A text without these characters is plain."""
+"""Where the characters are that are plain and are separated by spaces or signs."""
 INVISIBLE = "\u00ad\u034f\u180b-\u180d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
 """Soft hyphen, word joiner, byte order mark and variation selectors."""
 ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u302a-\u302f\u3099\u309a\ufe20-\ufe2f"
@@ -32,6 +43,23 @@ AFTER_WORD = "\u0e80-\u109f\u1780-\u17ff\u1950-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
 """Lao, Tibetan, Burmese, Khmer and Tai characters: after these, a space without width separates words."""
 CAPITAL_I = "\u0130"
 """I with a dot. Its small letter would be an i with a combining dot."""
+OTHER_FORMS = (
+    range(0xAA, 0x13F),  # without the l with a dot, which Catalan has inside words
+    range(0x141, 0x250),
+    range(0x1E9A, 0x1E9C),
+    range(0x2070, 0x2190),
+    range(0x2460, 0x24EB),
+    range(0x2E80, 0x2FE0),
+    range(0x3200, 0x3400),
+    range(0xFB00, 0xFE00),
+    range(0xFE70, 0xFF00),
+    range(0xFF10, 0xFF5B),
+    range(0x1D400, 0x1D800),
+)
+"""Where the letters and digits in another form are: ligatures, superscripts, fractions, circled, squared, fullwidth and
+mathematical ones, Roman numerals, radicals and Arabic forms. Halfwidth Katakana is in `index.words.tokens`."""
+SIGNS_OF_WORDS = frozenset("℃℉")
+"""Signs that stand for letters, beside the letters and digits. ™ and № separate words: they are no part of a name."""
 MARK_BLOCKS = (
     range(0x300, 0xE31),
     range(0xE50, 0x3000),
@@ -53,11 +81,32 @@ def _ranges(codes: Iterator[int]) -> str:
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in found)
 
 
+def _plain_forms() -> Iterator[tuple[int, str]]:
+    """Yield the letters and digits in another form, with what they stand for.
+
+    What stands for several words, such as a fraction, has spaces around it: no other word is in part of it.
+    """
+    for code in chain(*OTHER_FORMS):
+        character = chr(code)
+        form = unicodedata.normalize("NFKC", character)
+        if form == unicodedata.normalize("NFC", character) or form[0].isspace():
+            continue
+        if character.isalnum() or character in SIGNS_OF_WORDS or code in range(0x2E80, 0x3400):
+            is_word = all(one.isalnum() or unicodedata.combining(one) for one in form)
+            yield code, form if is_word else f" {form} "
+
+
+PLAIN_FORMS = dict(_plain_forms())
+"""Code point -> plain text, as `str.translate` takes it."""
 MARKS = _ranges(code for code in chain(*MARK_BLOCKS) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
 """Characters that belong to the letter before them, as the inside of a character class."""
 EXTENDING = f"{MARKS}{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}\u0e38-\u0e3a\u0e48-\u0e4b\u1160-\u11ff\ud7b0-\ud7fb"
 """Characters that are composed with those before them, change places, or are left out; the last are Thai and Hangul."""
-LEFT_OUT = re.compile(f"[{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}{CAPITAL_I}]")
+_OF_OTHER_FORM = _ranges(iter(sorted(PLAIN_FORMS)))
+UNUSUAL = re.compile(f"[^{_ranges(code for code in chain(*chain(*USUAL_BLOCKS)) if code not in PLAIN_FORMS)}]")
+"""A text without these characters is plain."""
+NOT_PLAIN = re.compile(f"[{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}{CAPITAL_I}{_OF_OTHER_FORM}]")
+"""Characters that are left out, or that stand for others."""
 EXTENSION = re.compile(f"[{EXTENDING}]+")
 CACHED_PIECES = 10_000
 """Characters with their extending characters whose plain length is cached."""
@@ -77,14 +126,14 @@ def is_plain(text: str) -> bool:
     """Return whether a text is known to be plain."""
     if text.isascii() or UNUSUAL.search(text) is None:
         return True
-    return LEFT_OUT.search(text) is None and unicodedata.is_normalized("NFC", text)
+    return NOT_PLAIN.search(text) is None and unicodedata.is_normalized("NFC", text)
 
 
 def plain(text: str) -> str:
     """Return a text as its words are compared."""
     if is_plain(text):
         return text
-    composed = unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
+    composed = unicodedata.normalize("NFC", _INVISIBLE.sub("", text).translate(PLAIN_FORMS))
     return _ACCENTS.sub("", composed).replace(CAPITAL_I, "I")
 
 
@@ -117,10 +166,14 @@ def _pieces(text: str) -> Iterator[tuple[int, int, int]]:
 
 def _without_extension(text: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Yield the pieces of a part of a text without extending characters."""
-    if UNUSUAL.search(text, start, end) is None:
+    for unusual in UNUSUAL.finditer(text, start, end):
+        at = unusual.start()
+        if at > start:
+            yield start, at, at - start
+        yield at, at + 1, _length(text[at])
+        start = at + 1
+    if start < end:
         yield start, end, end - start
-    else:
-        yield from ((at, at + 1, _length(text[at])) for at in range(start, end))
 
 
 @lru_cache(CACHED_PIECES)

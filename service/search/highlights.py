@@ -84,7 +84,8 @@ class Highlighter:
         if is_plain(scanned):
             return self._spans_of_plain(scanned, wanted)
         made, starts, ends = traced(scanned)
-        return [(starts[start], ends[end - 1]) for start, end in self._spans_of_plain(made, wanted)]
+        spans = ((starts[start], ends[end - 1]) for start, end in self._spans_of_plain(made, wanted))
+        return list(dict.fromkeys(spans))  # a fraction is one character and two words
 
     def _spans_of_plain(self, text: str, wanted: AbstractSet[str]) -> list[Span]:
         if not has_unspaced(text, len(text)):

@@ -55,6 +55,7 @@ def plain(
         words = tokens(text or "", highlights.SCANNED_CHARACTERS)
         spans = [(start, end) for start, end, word in words if "".join(analyzer.analyze(word)) in wanted]
         joined = highlights._joined(spans) if has_unspaced(text or "", highlights.SCANNED_CHARACTERS) else spans
+        joined = dict.fromkeys(joined)
         for start, end in islice(joined, MAX_HIGHLIGHTS):
             found.append({"field": field, "start": start, "end": end})
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from index.words.bm25_index import WordIndex
-from index.words.plain_text import ACCENTS, EXTENDING, LEFT_OUT, UNUSUAL, is_plain, plain, traced
+from index.words.plain_text import ACCENTS, EXTENDING, NOT_PLAIN, PLAIN_FORMS, UNUSUAL, is_plain, plain, traced
 from index.words.reading_options import EXACTLY, ReadingOptions, folded
 from index.words.tokens import is_unspaced, spaced, tokens
 from index.words.word_search import WordSearcher
@@ -85,6 +85,41 @@ def test_signs_of_vowels_belong_to_the_word(tmp_path: Path, language: str, text:
     assert rows(words, text[:-1], ReadingOptions(prefix=True)) == [0]
 
 
+@pytest.mark.parametrize(
+    ("text", "query", "found"),
+    [
+        ("an eﬃcient ﬁlter", "efficient filter", "eﬃcient ﬁlter"),
+        ("ＷｉＦｉ ６ ルーター", "wifi 6", "ＷｉＦｉ ６"),
+        ("a plot of 300 m²", "m2", "m²"),
+        ("2½ cups", "2 1/2", "2½"),
+        ("½cup of oil", "cup", "cup"),
+        ("10㎏ of rice", "10kg", "10㎏"),
+        ("20℃", "20", "20"),
+        ("㈱日立の本", "日立", "日立"),
+        ("⽇本", "日本", "⽇本"),
+        ("Chapter Ⅳ", "iv", "Ⅳ"),
+        ("𝐁old", "bold", "𝐁old"),
+        ("سلام ﻻ", "لا", "ﻻ"),
+        ("5 µg", "5 μg", "5 µg"),
+        ("Acme™ phone", "acme", "Acme"),
+        ("№5", "5", "5"),
+    ],
+)
+def test_letters_and_digits_in_another_form_are_those_that_they_stand_for(
+    tmp_path: Path, text: str, query: str, found: str
+) -> None:
+    words = searcher_of(tmp_path, "none", text, "other")
+    assert rows(words, query) == rows(words, found) == [0]
+    wanted = {folded(word) for _, _, word in tokens(query)}
+    places = [(start, end) for start, end, word in tokens(text) if folded(word) in wanted]
+    assert text[min(start for start, _ in places) : max(end for _, end in places)] == found
+
+
+def test_forms_of_scripts_that_are_cut_into_pairs_stay() -> None:
+    assert plain("กำ ㄱ ｶﾞ") == "กำ ㄱ ｶﾞ"
+    assert all(plain(form) == form or "\u0130" in form for form in PLAIN_FORMS.values())
+
+
 @pytest.mark.parametrize("sign", ["\u00ad", "\u200b", "\u2060", "\ufeff"])
 def test_a_character_that_is_not_visible_does_not_cut_a_word(tmp_path: Path, sign: str) -> None:
     written = f"Zusammen{sign}fassung der Arbeit"
@@ -118,7 +153,7 @@ def test_the_usual_characters_are_plain_and_stand_alone() -> None:
     for character in usual:
         assert unicodedata.is_normalized("NFC", character)
         assert unicodedata.category(character) not in ("Mn", "Mc", "Me", "Cf")
-        assert not LEFT_OUT.search(character)
+        assert not NOT_PLAIN.search(character)
         assert not is_unspaced(character)
 
 
