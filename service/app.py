@@ -32,6 +32,7 @@ from service.http.body_limit import BodyLimit
 from service.http.compression import Compression
 from service.http.declared_routes import declared_routes
 from service.http.direct_answers import DirectAnswers
+from service.http.head_requests import HeadRequests
 from service.http.only_reads import OnlyReads
 from service.http.openapi import openapi
 from service.http.overload import Overload
@@ -175,6 +176,7 @@ def _add_middleware(app: FastAPI, settings: Settings, owner: bool) -> None:
         cors_origins=origins_in(settings.cors_origins),
     )
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(HeadRequests)
 
 
 def _is_full(scope: Scope) -> bool:

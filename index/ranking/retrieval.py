@@ -179,6 +179,11 @@ def with_vectors(query: Query, reading: Reading, encode: Callable[[str], Encoded
     )
 
 
+def as_searched(generation: Generation, query: Query, encode: Callable[[str], EncodedQuery]) -> Query:
+    """Return a query that is not encoded yet with the vectors that a search for its text has (`with_vectors`)."""
+    return with_vectors(query, read_query(generation, query), encode, bool(generation.memory.count))
+
+
 def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
     """Return the doc indices of the allowed documents with the best BM25 scores, more than `count` and PEAK_DEPTH.
 

@@ -26,6 +26,9 @@ COMPLETION_FACTOR = 0.9
 LIKELY_COMPLETION = 0.1
 """Least likelihood of a completion that is encoded: its share of the counts of all completions, times typed letters
 over letters. Otherwise the unfinished word is left out of the text that is encoded."""
+MOST_TYPED = 5000
+"""Documents up to which an unfinished character of a script without spaces stands for the pairs that it ends, too. After
+each change of the collection, the first such query reads all words: up to a second here, more with more documents."""
 SYNONYM_FACTOR = 0.9
 COMPOUND_FACTOR = 0.6
 POSSIBLE_COMPOUND_FACTOR = 0.4
@@ -127,10 +130,11 @@ def _complete(
 ) -> bool:
     """Add the completions of a word; return whether there are any. may_go_on: whether nothing follows the word."""
     word = words[position]
-    ends = not may_go_on and len(word.folded) == 1  # a character of an unspaced script, in a pair
+    is_one = len(word.folded) == 1 and is_unspaced(word.folded)  # the other words with it are pairs: it ends them too
+    ends = is_one and (not may_go_on or vocabulary.documents <= MOST_TYPED)
     substitutes, best, share = _completions(position, word, vocabulary, ends)
     found.substitutes += substitutes
-    if substitutes and may_go_on:
+    if best and may_go_on:
         likelihood = share * len(word.folded) / len(best)
         found.without_last = likelihood < LIKELY_COMPLETION and not word.part
         found.unfinished = found.without_last or best != word.folded
@@ -160,23 +164,26 @@ def _correct(
 def _completions(position: int, word: Word, vocabulary: Vocabulary, ends: bool) -> tuple[list[Substitute], str, float]:
     """Return the completions of a word, the best of them, and its share of the counts; itself where it is a word.
 
-    ends: whether words that end with the word count too.
+    ends: whether words that end with the word stand for it too. They are no completions: the best is "" without others.
     """
     if not word.folded:
         return [], "", 0.0
-    every = list(vocabulary.beginning(word.folded))
+    beginning = vocabulary.beginning(word.folded)
+    every = list(beginning)
     if ends:
         every += (one for one in vocabulary.ending(word.folded) if not one[0].startswith(word.folded))
         every.sort(key=lambda one: (-one[1], one[0]))
     counted = [one for one in every[:MAX_COMPLETIONS] if one[0] != word.folded]
     if not counted:
         return [], "", 0.0
-    own = vocabulary.count(word.folded)
-    total = sum(count for _, count in every)
-    idf = vocabulary.idf(min(total, vocabulary.documents))
+    idf = vocabulary.idf(min(sum(count for _, count in every), vocabulary.documents))
     substitutes = _substitutes(position, counted, idf, COMPLETION_FACTOR, Source.COMPLETED, vocabulary)
-    best, count = (word.folded, own) if own else counted[0]
-    return substitutes, best, count / total
+    longer = next((one for one in beginning if one[0] != word.folded), None)
+    if longer is None:
+        return substitutes, "", 0.0
+    own = vocabulary.count(word.folded)
+    best, count = (word.folded, own) if own else longer
+    return substitutes, best, count / sum(count for _, count in beginning)
 
 
 def _corrections(

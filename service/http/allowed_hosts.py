@@ -30,7 +30,7 @@ class AllowedHosts:
             for header, value in scope["headers"]:
                 if header == b"host" and not self._allows(value):
                     detail = "this service does not answer for this host; the setting allowed_hosts names its hosts"
-                    await answer(Problem(421, "host_not_allowed", detail), scope["path"])(scope, receive, send)
+                    await answer(Problem(421, "host_not_allowed", detail), scope)(scope, receive, send)
                     return
         await self.app(scope, receive, send)
 

@@ -116,7 +116,7 @@ class Authorisation:
         head = Head(scope)
         authority: Authority | None = getattr(scope["app"].state, "authority", None)
         if authority is None:
-            await answer(Problem(503, "starting", "the service is starting"), scope["path"])(scope, receive, send)
+            await answer(Problem(503, "starting", "the service is starting"), scope)(scope, receive, send)
             return
         if scope["method"] == "OPTIONS":
             allowed = head.is_preflight and head.origin in self._cors_origins | authority.origins()
@@ -203,7 +203,7 @@ class Authorisation:
         problem.headers["Vary"] = "Accept-Encoding"  # as the application's own answers
         if self._may_read(head.origin, asked.caller, authority):
             problem.headers |= {**readable_by(head.origin), "Vary": "Accept-Encoding, Origin"}
-        await answer(problem, scope["path"])(scope, receive, send)
+        await answer(problem, scope)(scope, receive, send)
 
     def _sender(self, send: Send, asked: Asked, head: Head, authority: Authority) -> Send:
         """Return the function that sends the answer. It records the act before the client hears of it."""

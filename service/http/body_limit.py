@@ -43,7 +43,7 @@ class BodyLimit:
         content_length = dict(scope["headers"]).get(b"content-length", b"")
         if not is_import(scope) and content_length.isdigit() and int(content_length) > MAX_BODY_BYTES:
             problem = Problem(413, "payload_too_large", f"a request body must not exceed {MAX_BODY_BYTES} bytes")
-            await answer(problem, scope["path"])(scope, body.receive, send_after_body)
+            await answer(problem, scope)(scope, body.receive, send_after_body)
             return
         await self.app(scope, body.receive, send_after_body)
 

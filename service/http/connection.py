@@ -208,7 +208,7 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         closes = self.expect_100_continue or not self.parser.should_keep_alive()
         path = self.url.partition(b"?")[0]
         self.cycle = cast(RequestResponseCycle, _Answered())
-        self.transport.write(_overloaded(path, closes))
+        self.transport.write(_overloaded(path, closes, self.parser.get_method() == b"HEAD"))
         REFUSED.inc()
         if closes:
             self.transport.close()
@@ -223,7 +223,8 @@ class BoundedConnection(HttpToolsProtocol, Presence):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if may_answer:
-            self.transport.write(raw_answer(problem))
+            is_head = not self._is_free() and self.cycle.scope["method"] == "HEAD"
+            self.transport.write(raw_answer(problem, is_head=is_head))
             REQUESTS.labels(status=f"{problem.status // 100}xx").inc()
         self.transport.close()
 
@@ -273,9 +274,9 @@ class BoundedConnection(HttpToolsProtocol, Presence):
 
 
 @lru_cache(16)  # a path may have as many bytes as a head
-def _overloaded(path: bytes, closes: bool) -> bytes:
+def _overloaded(path: bytes, closes: bool, is_head: bool) -> bytes:
     """Return the answer to a search that is refused: thousands of them a second differ in their paths alone."""
-    return raw_answer(OVERLOADED, path.decode("latin-1"), closes)
+    return raw_answer(OVERLOADED, path, closes, is_head)
 
 
 def bounded(

@@ -20,4 +20,4 @@ class OnlyReads:
             await self._app(scope, receive, send)
             return
         detail = "this process is a searcher: send the request to the service that writes"
-        await answer(Problem(421, "not_the_writer", detail), scope["path"])(scope, receive, send)
+        await answer(Problem(421, "not_the_writer", detail), scope)(scope, receive, send)

@@ -25,6 +25,6 @@ class Overload:
         asked = scope.get(ASKED)
         if asked is not None and asked.operation in SEARCH_OPERATIONS and self._is_full(scope):
             problem = Problem(503, "overloaded", "too many searches are waiting", headers={"Retry-After": "1"})
-            await answer(problem, scope["path"])(scope, receive, send)
+            await answer(problem, scope)(scope, receive, send)
             return
         await self.app(scope, receive, send)

@@ -14,11 +14,13 @@ from fastapi.responses import Response
 from fastapi.routing import iter_route_contexts
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFeedback
 from index.storage.full_disk import NotSynced, is_full
 from service.http.declared_routes import whole_path
 from service.http.input_errors import input_errors
+from service.http.instances import instance_of
 from service.http.json_bounds import TooComplex
 from service.storage.database import DatabaseOwned, DatabaseUnreachable, MemoryOutdated
 
@@ -77,7 +79,7 @@ class Problem(Exception):
         return TITLES.get(self.status, "Error")
 
     def body(self, instance: str) -> dict[str, Any]:
-        """Return the problem object; instance is the path of the request."""
+        """Return the problem object; instance is the path of the request, as a URI reference."""
         return {
             "type": f"urn:softseek:problem:{self.code}",
             "title": self.title,
@@ -138,10 +140,10 @@ def problem_of(error: Exception) -> Problem:
     return Problem(500, "internal_error", "an unexpected error; the log has the details under the path of this request")
 
 
-def answer(problem: Problem, instance: str) -> Response:
-    """Return the problem as a response."""
+def answer(problem: Problem, scope: Scope) -> Response:
+    """Return the problem of a request as a response."""
     return Response(
-        orjson.dumps(problem.body(instance)),
+        orjson.dumps(problem.body(instance_of(scope))),
         problem.status,
         headers=problem.headers,
         media_type="application/problem+json",
@@ -155,12 +157,12 @@ def install(app: FastAPI) -> None:
         problem = problem_of(error)
         if problem.status == 405:
             problem.headers["Allow"] = ", ".join(allowed_methods(request))
-        return answer(problem, request.url.path)
+        return answer(problem, request.scope)
 
     async def handle_storage(request: Request, error: Exception) -> Response:
         if not is_full(error):  # a full disk is no defect, and needs no traceback
-            log.error("request_failed", path=request.url.path, exc_info=error)
-        return answer(problem_of(error), request.url.path)
+            log.error("request_failed", path=instance_of(request.scope), exc_info=error)
+        return answer(problem_of(error), request.scope)
 
     for storage in (OSError, SQLAlchemyError):
         app.add_exception_handler(storage, handle_storage)
@@ -179,7 +181,8 @@ def allowed_methods(request: Request) -> list[str]:
     routes = [(route.path or "", route.methods or ()) for route in iter_route_contexts(request.app.routes)]
     found = [(route.count("{"), methods) for route, methods in routes if whole_path(route).match(path)]
     least = min((parameters for parameters, _ in found), default=0)
-    return sorted({method for parameters, methods in found if parameters == least for method in methods})
+    allowed = {method for parameters, methods in found if parameters == least for method in methods}
+    return sorted(allowed | {"HEAD"} if "GET" in allowed else allowed)
 
 
 def _validation_problem(error: RequestValidationError) -> Problem:

@@ -1,7 +1,8 @@
-"""Refuses query strings with parameters that a route does not declare, or with a parameter more than once."""
+"""Refuses query strings that are not UTF-8, or have parameters that a route does not declare, or have one twice."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_origin
+from urllib.parse import unquote_plus, unquote_to_bytes
 
 from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel
@@ -12,6 +13,7 @@ from service.http.problems import invalid_request
 
 UNKNOWN = "the parameter is not known"
 MORE_THAN_ONCE = "the parameter occurs more than once"
+NOT_UTF8 = "the parameter is not valid UTF-8"
 
 
 def declared_parameters(dependant: Dependant) -> dict[str, bool]:
@@ -26,6 +28,23 @@ def require_declared(given: QueryParams, declared: Mapping[str, bool]) -> None:
     wrong |= {name: MORE_THAN_ONCE for name, is_list in declared.items() if not is_list and names.count(name) > 1}
     if wrong:
         raise invalid_request([{"pointer": pointer([name]), "detail": detail} for name, detail in wrong.items()])
+
+
+def require_utf8(query: bytes) -> None:
+    """Raise Problem 422 for parameters of a query string that are not UTF-8. Parsers put other characters there."""
+    if b"%" not in query or _is_utf8(query):
+        return
+    wrong = (part.partition(b"=")[0] for part in query.split(b"&") if not _is_utf8(part))
+    names = dict.fromkeys(unquote_plus(name.decode("latin-1")) for name in wrong)
+    raise invalid_request([{"pointer": pointer([name]), "detail": NOT_UTF8} for name in names])
+
+
+def _is_utf8(encoded: bytes) -> bool:
+    try:
+        unquote_to_bytes(encoded).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _annotated(dependant: Dependant) -> Iterator[tuple[str, Any]]:

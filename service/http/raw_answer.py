@@ -2,12 +2,13 @@
 
 import orjson
 
+from service.http.instances import sent_path
 from service.http.problems import Problem
 
 
-def raw_answer(problem: Problem, path: str = "/", close: bool = True) -> bytes:
-    """Return a problem as the bytes of an HTTP/1.1 response."""
-    body = orjson.dumps(problem.body(path))
+def raw_answer(problem: Problem, path: bytes = b"/", close: bool = True, is_head: bool = False) -> bytes:
+    """Return a problem as the bytes of an HTTP/1.1 response. is_head: it answers HEAD, and has no body."""
+    body = orjson.dumps(problem.body(sent_path(path)))
     head = {
         "content-type": "application/problem+json",
         "content-length": str(len(body)),
@@ -17,4 +18,4 @@ def raw_answer(problem: Problem, path: str = "/", close: bool = True) -> bytes:
         **({"connection": "close"} if close else {}),
     }
     lines = "".join(f"{name.lower()}: {value}\r\n" for name, value in head.items())
-    return f"HTTP/1.1 {problem.status} {problem.title}\r\n{lines}\r\n".encode() + body
+    return f"HTTP/1.1 {problem.status} {problem.title}\r\n{lines}\r\n".encode() + (b"" if is_head else body)

@@ -5,7 +5,8 @@ import re
 from starlette.types import Scope
 
 PATHS = re.compile(r"/v1/(?:collections/([^/]+)/(search|recommend|suggestions)|(multi-search))")
-METHODS = {"search": ("POST", "GET"), "recommend": ("POST",), "suggestions": ("GET",), "multi-search": ("POST",)}
+READ = ("GET", "HEAD")
+METHODS = {"search": ("POST", *READ), "recommend": ("POST",), "suggestions": READ, "multi-search": ("POST",)}
 
 
 def reading_request(scope: Scope) -> re.Match[str] | None:

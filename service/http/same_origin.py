@@ -36,7 +36,7 @@ class SameOrigin:
         if scope["type"] == "http" and foreign and _is_protected(scope):
             detail = "changes, logged searches and exports are only for the service's own pages and for programs"
             problem = Problem(403, "cross_origin", detail)
-            await answer(problem, scope["path"])(scope, receive, send)
+            await answer(problem, scope)(scope, receive, send)
             return
         await self.app(scope, receive, send)
 

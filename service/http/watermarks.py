@@ -76,7 +76,7 @@ class Watermarks:
             return
         wanted = [value for name, value in scope["headers"] if name == HEADER]
         if wanted and (problem := await _problem(states, name, wanted)):
-            await answer(problem, scope["path"])(scope, receive, send)
+            await answer(problem, scope)(scope, receive, send)
             return
 
         async def sent(message: Message) -> None:

@@ -5,6 +5,8 @@ the service takes to start.
 """
 
 import re
+from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -17,8 +19,9 @@ from index.learning.click_model import among_shown, estimate_clicks, held_out_qr
 from index.learning.examples import Feedback, split
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead
-from index.ranking.retrieval import Query
+from index.ranking.retrieval import Query, as_searched
 from index.ranking.search import search
+from index.records import EncodedQuery
 from service.http.problems import Problem
 from service.models.actions import show_model
 from service.models.schemas import MEASURE_PATTERN, EvaluationIn
@@ -72,8 +75,9 @@ def _evaluate(
         raise Problem(422, "not_enough_feedback", detail, have=0, need=1)
     progress.expect(len(queries) * len(heads))
     measured: dict[int, dict[str, dict[str, float]]] = {}
+    encode = cache(runtime.encoder.encode_query)  # each model needs the same vectors
     for version, head in heads.items():
-        run = _ranked_rows(generation, head, queries, progress)
+        run = _ranked_rows(generation, head, queries, encode, progress)
         measured[version] = measure_run(run, qrels, wanted.measures)
     models = [{"version": version, "measures": _means(values)} for version, values in measured.items()]
     comparisons = [
@@ -85,12 +89,21 @@ def _evaluate(
 
 
 def _ranked_rows(
-    generation: Generation, head: AttentionHead, queries: list[Feedback], progress: Progress
+    generation: Generation,
+    head: AttentionHead,
+    queries: list[Feedback],
+    encode: Callable[[str], EncodedQuery],
+    progress: Progress,
 ) -> dict[str, list[str]]:
-    """Return query key -> document rows, best first; of stored clicks among the documents that were shown."""
+    """Return query key -> document rows, best first; of stored clicks among the documents that were shown.
+
+    Queries are read and encoded as searches are: the vectors of the feedback are those of the typed texts.
+    """
     run = {}
+    unread = np.zeros(generation.dim, np.float32)
     for one in queries:
-        ranking = search(generation, head, Query(one.text, one.vector, excluded_query=one.query_key))
+        query = Query(one.text, unread, excluded_query=one.query_key)
+        ranking = search(generation, head, as_searched(generation, query, encode))
         run[one.query_key] = [str(row) for row in generation.rows[ranking.doc_indices]]
         progress.advance(1)
     return among_shown(run, queries, DEPTH)
@@ -117,15 +130,14 @@ def _queries(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> 
         rows = {document_id: str(row) for document_id, row in document_rows(connection, state.id).items()}
     queries: list[Feedback] = []
     qrels: dict[str, dict[str, int]] = {}
-    texts = sorted(wanted.qrels)
-    vectors = runtime.encoder.encode_queries(texts)
-    for text, vector in zip(texts, vectors, strict=True):
+    no_vector = np.empty(0, np.float32)
+    for text in sorted(wanted.qrels):
         query_key = as_query_key(text)
         # an unknown document stays in the qrels and is never found
         grades = {rows.get(one, f"missing {one}"): max(0, grade) for one, grade in wanted.qrels[text].items()}
         if any(grades.values()):
             if query_key not in qrels:
-                queries.append(Feedback(query_key, text, vector, {}))
+                queries.append(Feedback(query_key, text, no_vector, {}))
             # two spellings of a query are one query, with the best grade of each document
             known = qrels.setdefault(query_key, {})
             known |= {one: max(grade, known.get(one, 0)) for one, grade in grades.items()}

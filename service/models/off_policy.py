@@ -1,13 +1,13 @@
 """Estimates the clicks per search of two models from explored lists, whether or not the models were ever live.
 
 The policy of a model is its own Plackett-Luce sample. Every search is repeated with both models on the present
-documents, without the memory of its own query, because the clicks on the list are in it.
+documents, read and encoded as a search is, but without the memory of its own query: the clicks on the list are in it.
 
 `compare_models` imports this module at the first comparison with enough lists: scipy takes long to import.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ from index.learning.examples import hash_of
 from index.memory.click_worth import ASSUMED_CURVE
 from index.ranking.attention import AttentionHead
 from index.ranking.replay import ABSENT, Policy, Replayed, policy, replayed
-from index.ranking.retrieval import Mode, Query
+from index.ranking.retrieval import Mode, Query, as_searched, read_query
 from index.ranking.search import Ranking, search
-from index.records import Floats, Mask
+from index.records import Mask
 from service.models.explored_lists import POSITIONS, ExploredList, Search
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
@@ -85,7 +85,7 @@ def _replay_all(models: Models, lists: Sequence[ExploredList]) -> _Sides:
     for wanted, members in groups.items():
         mine = [lists[at] for at in members]
         logged = np.stack([_padded(np.cumsum(np.log(one.probabilities))) for one in mine])
-        for side, (documents, own) in enumerate(_policies(wanted, *_rankings(models, mine[0]))):
+        for side, (documents, own) in enumerate(_policies(wanted, *rankings(models, mine[0]))):
             found = _replayed(documents, own, mine)
             ratios[side, members] = np.exp(found.logs - logged)
             for name, alphas in attention.items():
@@ -93,19 +93,23 @@ def _replay_all(models: Models, lists: Sequence[ExploredList]) -> _Sides:
     return _Sides(ratios, attention)
 
 
-def _rankings(models: Models, one: ExploredList) -> tuple[Ranking, Ranking]:
+def rankings(models: Models, one: ExploredList) -> tuple[Ranking, Ranking]:
     """Return the rankings of both models for the search of a list, without the memory of its query."""
     query_key, mode, count, _ = one.search
-    vector = models.runtime.query_vector(one.text)
-    allowed = _allowed(models, one.text, vector)
-    query = Query(one.text, vector, Mode(mode), count, allowed, excluded_query=query_key)
+    unread = np.zeros(models.generation.dim, np.float32)
+    query = Query(one.text, unread, Mode(mode), count, excluded_query=query_key)
+    query = as_searched(models.generation, query, models.runtime.encoded_query)
+    query = replace(query, allowed=_allowed(models, query))
     a, b = (search(models.generation, head, query) for head in models.heads)
     return a, b
 
 
-def _allowed(models: Models, text: str, vector: Floats) -> Mask | None:
+def _allowed(models: Models, query: Query) -> Mask | None:
     """Return the documents that no rule hides for this query; None if no rule hides any."""
-    rules = models.state.rules.matching((text,), vector, now()) if len(models.state.rules) else []
+    if not len(models.state.rules):
+        return None
+    reading = read_query(models.generation, query)
+    rules = models.state.rules.matching((query.text, reading.text), query.vector, now())
     rows = [models.rows[id] for rule in rules for id in rule.hides if id in models.rows]
     if not rows:
         return None

@@ -70,7 +70,7 @@ class Idempotency:
             else:
                 await self._once(key, request, send)
         except Problem as problem:
-            await answer(problem, scope["path"])(scope, receive, send)
+            await answer(problem, scope)(scope, receive, send)
 
     async def _once(self, key: str, request: Request, send: Send) -> None:
         key = stored_key(request, key)

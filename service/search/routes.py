@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Self, TypeVar
+from urllib.parse import quote
 
 import orjson
 from fastapi import Request
@@ -161,7 +162,7 @@ async def _result(runtime: SearchRuntime, caller: Caller, one: CollectionSearchI
         problem: Problem = problem_of(error)
         if problem.status >= 500:
             raise
-        return orjson.dumps(problem.body(f"/v1/collections/{one.collection}/search"))
+        return orjson.dumps(problem.body(f"/v1/collections/{quote(one.collection, '')}/search"))
 
 
 def _covers(runtime: SearchRuntime, caller: Caller, collection: str) -> bool:

@@ -55,7 +55,7 @@ class Forwarding:
                 raise  # the client sees that the answer ends too early
             detail = "the process of the data directory does not answer"
             problem = Problem(503, "unavailable", detail, headers={"Retry-After": "1"})
-            await answer(problem, scope["path"])(scope, receive, send)
+            await answer(problem, scope)(scope, receive, send)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 
+from index.records import EncodedQuery
 from service.app import create_app
 from service.runtime.runtime import Runtime
 from service.settings import Settings
@@ -37,6 +39,18 @@ def runtime_of(client: TestClient) -> Runtime:
     """Return the runtime of the service of a client."""
     runtime: Runtime = client.app.state.runtime  # type: ignore[attr-defined]
     return runtime
+
+
+def know_no_emoji(monkeypatch: pytest.MonkeyPatch, runtime: Runtime) -> None:
+    """Replace the share of known tokens of the encoder: the words of a text that have a letter or digit."""
+    encode = runtime.encoder.encode_query
+
+    def encode_query(text: str) -> EncodedQuery:
+        words = text.split()
+        return EncodedQuery(encode(text).vector, sum(any(map(str.isalnum, word)) for word in words) / len(words))
+
+    monkeypatch.setattr(runtime.encoder, "encode_query", encode_query)
+    runtime.forget_queries()
 
 
 @dataclass(frozen=True)

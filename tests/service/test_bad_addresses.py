@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from service.http.instances import instance_of
 from tests.service.client import DEFAULT, SECRET, CollectionClient, create, opened, problem
 
 
@@ -110,6 +111,36 @@ def test_a_search_with_an_unknown_model_is_404(client: TestClient) -> None:
 def test_a_wrong_method_is_405_with_the_allowed_methods(client: TestClient, method: str, path: str) -> None:
     assert problem(client.request(method, path), 405, "method_not_allowed")
     assert client.request(method, path).headers["allow"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "instance"),
+    [
+        (b"/v1/a%20b%C3%BC%2f%FF", "/v1/a%20b%C3%BC%2f%FF"),
+        (b"/v1/a:b@c!$&'()*+,;=-._~", "/v1/a:b@c!$&'()*+,;=-._~"),
+        (b'/v1/a"b<c>^`{|}', "/v1/a%22b%3Cc%3E%5E%60%7B%7C%7D"),
+        ("/v1/grüß e".encode(), "/v1/gr%C3%BC%C3%9F%20e"),
+        (b"/v1/100%/%zz", "/v1/100%25/%25zz"),
+        (b"//another.example/x", "/.//another.example/x"),
+    ],
+)
+def test_the_instance_is_a_uri_reference_of_the_path(sent: bytes, instance: str) -> None:
+    assert instance_of({"raw_path": sent, "path": "/decoded"}) == instance
+
+
+def test_without_the_sent_path_the_instance_is_the_encoded_path() -> None:
+    assert instance_of({"path": "/v1/a b%20/ü"}) == "/v1/a%20b%2520/%C3%BC"
+
+
+@pytest.mark.parametrize("path", ["/v1/a%20b%3F%22/%C3%BC", f"{DEFAULT}/documents/a%20%23b", "/v1/collections/%C3%A9"])
+def test_a_problem_has_the_path_as_it_was_sent(client: TestClient, path: str) -> None:
+    assert client.get(f"{path}?q=1").json()["instance"] == path
+
+
+def test_a_search_of_several_that_fails_has_the_address_of_its_collection(client: TestClient) -> None:
+    body = {"searches": [{"collection": 'a b/"ü', "q": "x"}]}
+    failed = client.post("/v1/multi-search", json=body).json()["results"][0]
+    assert failed["instance"] == "/v1/collections/a%20b%2F%22%C3%BC/search"
 
 
 @pytest.mark.parametrize("name", ["a%2Fb", "x" * 200, "%20", "-a", "a.b", "%C3%A9", "%00", "."])

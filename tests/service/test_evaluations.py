@@ -1,5 +1,6 @@
-"""Evaluations on stored feedback: held-out queries, measured as a training run measures them."""
+"""Evaluations on stored feedback and on given judgments: each query is searched without its own memory."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.learning.examples import TEST_FOLDS, fold_of
-from tests.service.client import CollectionClient, create, opened, problem, runtime_of
+from tests.service.client import CollectionClient, create, know_no_emoji, opened, problem, runtime_of
 
 HELD_OUT = [text for text in (f"gadget{n}" for n in range(60)) if fold_of(text) < TEST_FOLDS]
 
@@ -21,7 +22,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 @pytest.fixture
 def shop(client: TestClient, request: pytest.FixtureRequest) -> CollectionClient:
     """A new collection with two documents for each held-out query."""
-    shop = create(client, request.node.name.replace("_", "-")[:100])
+    shop = create(client, re.sub(r"[^a-z0-9]+", "-", request.node.name).strip("-")[:100])
     shop.add(*({"id": f"{text}-{n}", "text": f"{text} model {n}"} for text in HELD_OUT for n in range(2)))
     return shop
 
@@ -62,3 +63,37 @@ def test_clicks_are_measured_among_the_documents_that_were_shown(shop: Collectio
     shop.add(*({"id": f"{text}-new{n}", "text": f"{text} {text}"} for text in HELD_OUT for n in range(12)))
     assert evaluated(shop) == before
     assert (before["queries"], before["models"][0]["measures"]["nDCG@10"]["mean"]) == (len(HELD_OUT), 1.0)
+
+
+@pytest.mark.parametrize("text", ["💥", "anvil 💥 💥 💥 💥 💥 💥 💥", "anvil 💥 hamer"], ids=["none", "few", "most"])
+def test_an_evaluation_ranks_as_a_search_does(
+    shop: CollectionClient, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    know_no_emoji(monkeypatch, runtime_of(shop.client))
+    documents = (
+        "anvil " + "of some other kind of iron " * 5,
+        "anvils",
+        "hammer",
+        "hammer anvil " + "iron " * 9,
+        "hamersley",
+    )
+    shop.add(*({"id": str(number), "text": one} for number, one in enumerate(documents)))
+    searched = shop.ids(text, limit=100, candidates=200)
+    for number in range(len(documents)):
+        rank = searched.index(str(number)) + 1 if str(number) in searched else None
+        task = shop.ended_task(
+            shop.post("evaluations", {"models": [0], "measures": ["RR"], "qrels": {text: {str(number): 1}}})
+        )
+        (model,) = task["result"]["models"]
+        assert model["measures"]["RR"]["mean"] == pytest.approx(0 if rank is None else 1 / rank), number
+
+
+def test_held_out_queries_are_read_as_searches_read_them(
+    shop: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    know_no_emoji(monkeypatch, runtime_of(shop.client))
+    text = next(text for text in ("💥" * n for n in range(1, 60)) if fold_of(text) < TEST_FOLDS)
+    shop.judge(text, f"{HELD_OUT[0]}-0", 3)
+    assert evaluated(shop)["models"][0]["measures"]["nDCG@10"]["mean"] == 0, (
+        "a text of unknown tokens alone finds nothing"
+    )

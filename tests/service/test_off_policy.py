@@ -9,11 +9,15 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.evaluation import off_policy
+from index.memory.query_key import as_query_key
 from index.ranking.checkpoint import head_files
 from service.models import actions, explored_lists
+from service.models.explored_lists import ExploredList
+from service.models.off_policy import Models, rankings
 from service.runtime.feedback_repository import document_rows
 from service.runtime.model_registry import register
-from tests.service.client import CollectionClient, event, good, opened, runtime_of
+from service.search.serving import model_of_version
+from tests.service.client import CollectionClient, event, good, know_no_emoji, opened, runtime_of
 from tests.service.test_cli import Fake, Run, fake, run
 
 __all__ = ["fake", "run"]
@@ -171,6 +175,31 @@ def test_pinned_documents_and_hidden_documents_are_as_their_rules_say(wood: Coll
     found = wood.get("models/compare", a=0, b=0)["off_policy"]
     assert found["a"]["ips"]["mean"] == pytest.approx(found["logged"], rel=1e-3)  # the policy that was logged
     assert found["a"]["ips"]["effective_sample_size"] == pytest.approx(LEAST, rel=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "words"])
+@pytest.mark.parametrize("text", ["tree 💥 💥", "💥", "an elmm in the wood 💥"])
+def test_both_models_rank_as_their_searches_do(
+    wood: CollectionClient, monkeypatch: pytest.MonkeyPatch, text: str, mode: str
+) -> None:
+    runtime = runtime_of(wood.client)
+    know_no_emoji(monkeypatch, runtime)
+    wood.judge("a tree in the woods", "ash", 3)
+    hide = {"query": {"exact": "an elm in the wood 💥"}, "hide": ["yew"]}
+    good(wood.client.put(f"{wood.path}/rules/elm", json=hide))
+    state = runtime.collection(wood.name)
+    heads = model_of_version(runtime, state, 0).head, model_of_version(runtime, state, 1).head
+    with runtime.database.read() as connection:
+        rows = document_rows(connection, state.id)
+    none = np.empty(0)
+    one = ExploredList((as_query_key(text), mode, 200, ()), text, SHARE, none.astype(np.int64), none > 0, none, none)
+    found = rankings(Models(runtime, state, state.generation, rows, heads), one)
+    id_of = {row: name for name, row in rows.items()}
+    for version, ranking in enumerate(found):
+        ids = [id_of[row] for row in state.generation.rows[ranking.doc_indices].tolist()]
+        assert list(zip(ids, ranking.logits.tolist(), ranking.weights.tolist(), strict=True)) == wood.ranking(
+            text, mode=mode, model=version
+        )
 
 
 def test_the_searches_that_are_repeated_are_bounded(wood: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:

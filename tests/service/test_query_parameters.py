@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from service.http.query_parameters import MORE_THAN_ONCE, UNKNOWN
+from service.http.query_parameters import MORE_THAN_ONCE, NOT_UTF8, UNKNOWN
 from tests.service.client import DEFAULT, SECRET, CollectionClient, good, opened, problem
 
 
@@ -52,6 +52,28 @@ def test_frequent_requests_are_no_exception(client: TestClient) -> None:
     assert refused(client, "GET", f"{DEFAULT}/search?q=a&q=b")[0]["detail"] == MORE_THAN_ONCE
     assert refused(client, "GET", f"{DEFAULT}/search?q=a&log=true&log=false")[0]["detail"] == MORE_THAN_ONCE
     assert refused(client, "GET", f"{DEFAULT}/search?q=a&size=3")[0]["detail"] == UNKNOWN
+
+
+@pytest.mark.parametrize("query", ["q=%FF", "q=a%C3", "q=%C3&limit=3", "q=%ED%A0%80", "q=%c0%af", "q=%F8%88%80%80%80"])
+def test_a_query_that_is_not_utf8_is_refused(client: TestClient, query: str) -> None:
+    for operation in ("search", "suggestions"):
+        errors = refused(client, "GET", f"{DEFAULT}/{operation}?{query}")
+        assert errors == [{"pointer": "/q", "detail": NOT_UTF8}]
+
+
+def test_no_operation_reads_a_parameter_that_is_not_utf8(client: TestClient) -> None:
+    for method, path in (
+        ("GET", f"{DEFAULT}/documents?cursor=%FF&limit=%FE"),
+        ("POST", f"{DEFAULT}/documents/import?mapping=%FF"),
+    ):
+        names = [part.partition("=")[0] for part in path.partition("?")[2].split("&")]
+        assert refused(client, method, path) == [{"pointer": f"/{name}", "detail": NOT_UTF8} for name in names]
+    assert refused(client, "GET", f"{DEFAULT}/search?q=a&%FF=b")[0]["detail"] == NOT_UTF8
+
+
+@pytest.mark.parametrize("q", ["gr%C3%BC%C3%9Fe", "%F0%9F%98%80", "100%", "%zz", "a+b%2B%26"])
+def test_every_utf8_text_is_a_query(client: TestClient, q: str) -> None:
+    good(client.get(f"{DEFAULT}/search?q={q}"))
 
 
 def test_declared_parameters_pages_and_checks_of_health_are_answered(client: TestClient) -> None:

@@ -38,7 +38,7 @@ def test_a_document_is_reached_by_an_id_with_line_breaks(client: TestClient, nam
 def test_every_method_of_an_id_with_line_breaks_is_allowed(client: TestClient) -> None:
     refused = client.post(f"{DOCUMENTS}/a%0Ab")
     problem(refused, 405, "method_not_allowed")
-    assert refused.headers["allow"] == "DELETE, GET, PATCH, PUT"
+    assert refused.headers["allow"] == "DELETE, GET, HEAD, PATCH, PUT"
 
 
 @pytest.mark.parametrize(

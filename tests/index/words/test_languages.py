@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from index.words import alternatives
 from index.words.bm25_index import WordIndex
 from index.words.reading_options import ReadingOptions
 from index.words.tokens import tokens
@@ -73,6 +74,41 @@ def test_japanese_words_are_found_without_spaces(tmp_path: Path, text: str, expe
 )
 def test_a_character_is_found_wherever_it_stands_in_a_run(tmp_path: Path, text: str, expected: list[int]) -> None:
     assert sorted(found(searcher(tmp_path, "japanese", JAPANESE), text)) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("法", [1]), ("書", [0, 3]), ("す", [0, 1]), ("方 法", [1, 3])])
+def test_a_character_is_found_wherever_it_stands_in_a_run_while_it_is_typed(
+    tmp_path: Path, text: str, expected: list[int]
+) -> None:
+    assert sorted(found(searcher(tmp_path, "japanese", JAPANESE), text, prefix=True)) == expected
+
+
+def test_an_unfinished_character_begins_words_ends_pairs_and_is_a_word(tmp_path: Path) -> None:
+    words = searcher(tmp_path, "korean", ["학교 책", "학교책", "책상", "연필"])
+    assert sorted(found(words, "책", prefix=True)) == [0, 1, 2]
+    assert sorted(found(words, "연필 책", prefix=True)) == [0, 1, 2, 3]
+    reading = words.read("상", ReadingOptions(prefix=True))
+    assert (reading.text, reading.encoded, reading.trust) == ("상", "상", 1.0), "no word begins with it"
+    assert not reading.unfinished
+
+
+def test_an_unfinished_character_of_a_large_collection_only_begins_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = searcher(tmp_path, "korean", ["학교책", "책상"])
+    monkeypatch.setattr(alternatives, "MOST_TYPED", 1)
+    assert found(words, "책", prefix=True) == [1]
+    assert sorted(found(words, "책")) == [0, 1]
+
+
+def test_the_end_of_a_pair_is_no_completion_of_the_text(tmp_path: Path) -> None:
+    words = searcher(tmp_path, "chinese", ["图书", "图书", "书包"])
+    reading = words.read("书", ReadingOptions(prefix=True))
+    assert (reading.text, reading.trust, reading.unfinished) == ("书包", 0.5, True)
+
+
+def test_an_unfinished_letter_of_a_script_with_spaces_only_begins_words(tmp_path: Path) -> None:
+    assert found(searcher(tmp_path, "none", ["beta", "alpha"]), "a", prefix=True) == [1]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("密码", [0, 3]), ("自行车", [2]), ("重置", [0]), ("馆", [1])])

@@ -69,10 +69,13 @@ WHOLE = [b'{"q": "a"}']
     [
         (SEARCH, "POST"),
         (SEARCH, "GET"),
+        (SEARCH, "HEAD"),
         ("/v1/multi-search", "POST"),
         ("/v1/collections/default/recommend", "POST"),
         ("/v1/collections/default/suggestions", "GET"),
+        ("/v1/collections/default/suggestions", "HEAD"),
         ("/livez", "GET"),
+        ("/livez", "HEAD"),
     ],
 )
 def test_reading_requests_and_liveness_are_answered_here(pair: Pair, path: str, method: str) -> None:
@@ -87,11 +90,13 @@ def test_reading_requests_and_liveness_are_answered_here(pair: Pair, path: str, 
         (SEARCH, "OPTIONS"),
         ("/v1/collections/default/documents/search", "PUT"),
         ("/v1/multi-search", "GET"),
+        ("/v1/multi-search", "HEAD"),
         ("/v1/collections/default/recommend", "GET"),
         ("/v1/collections/default/suggestions", "POST"),
         ("/v1/collections/missing/search", "POST"),
         ("/v1/collections/missing/recommend", "POST"),
         ("/readyz", "GET"),
+        ("/readyz", "HEAD"),
         ("/metrics", "GET"),
     ],
 )

@@ -99,7 +99,8 @@ def test_everything_else_is_passed_on_word_for_word(service: Service) -> None:
     same("GET", "/openapi.json", headers={"Accept-Encoding": "gzip"})
     same("GET", f"{DOCUMENTS}/missing")
     same("GET", "/v1/nothing")
-    same("HEAD", "/livez")
+    for path in ("/livez", "/readyz", "/", "/metrics", f"{SEARCH}?q=walnut", f"{DOCUMENTS}/missing", "/v1/export"):
+        assert same("HEAD", path).status_code == (404 if "missing" in path else 200)
     same("OPTIONS", SEARCH, headers={"Origin": "http://a.example", "Access-Control-Request-Method": "POST"})
     same("PUT", SEARCH, json={})
     same("POST", SEARCH, content=b"{")
