@@ -27,8 +27,8 @@ LIKELY_COMPLETION = 0.1
 """Least likelihood of a completion that is encoded: its share of the counts of all completions, times typed letters
 over letters. Otherwise the unfinished word is left out of the text that is encoded."""
 MOST_TYPED = 5000
-"""Documents up to which an unfinished character of a script without spaces stands for the pairs that it ends, too. After
-each change of the collection, the first such query reads all words: up to a second here, more with more documents."""
+"""Documents up to which an unfinished character of a script without spaces stands for the pairs that it ends, too. The
+first such query after a change of the collection reads all words, which takes up to a second, and longer with more."""
 SYNONYM_FACTOR = 0.9
 COMPOUND_FACTOR = 0.6
 POSSIBLE_COMPOUND_FACTOR = 0.4
