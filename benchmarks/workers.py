@@ -71,6 +71,8 @@ def main() -> None:
     clients = [int(one) for one in options.clients.split(",")]
     if bool(options.data) + bool(options.made) + bool(options.prepared) != 1:
         parser.error("one of --data, --made and --prepared is required")
+    if options.prepare and options.prepared:
+        parser.error("--prepare needs --data or --made")
     if options.prepare:
         write_prepared(options.prepare, options.data, options.made)
         return
@@ -158,7 +160,7 @@ def load(
     service: ServiceProcess, port: int, texts: Sequence[str], clients: int, seconds: float, repeat: int
 ) -> dict[str, float]:
     """Return the figures of a load by this many clients."""
-    rng = random.Random(f"{repeat} {port} {clients}")
+    rng = random.Random(f"{repeat} {len(pids(service))} {clients}")
     wanted = [new_text(texts, rng) for _ in range(int(MOST_PER_SECOND * seconds))]
     requests = [request("POST", SEARCH, {"q": text}) for text in wanted]
     warm = WARM * len(pids(service))

@@ -24,6 +24,8 @@ MOST_KEY = 512
 MAX_WORKERS = 64
 USUAL_WORKERS = 8
 """The most processes that answer searches where the settings name no number."""
+USUAL_SEARCHES = 2
+"""The searches that run at the same time in a process, where the settings name no number."""
 MOST_WITH_TWO_THREADS = 4
 """The most processes that run two searches at the same time each, whatever the number of cores."""
 DATABASE_VARIABLE = f"{PREFIX}DATABASE"
@@ -82,7 +84,7 @@ class Settings(BaseSettings):
     search_threads: Annotated[int, Field(ge=1, le=64)] | None = Field(
         None,
         description="Searches that run at the same time in each process, each with a native thread. Without a value "
-        "2; 1 where there are more than 4 processes, and more of them than half the cores.",
+        "2; 1 where there are more than 4 processes, and more of them than two thirds of the cores.",
     )
     search_queue: Annotated[int, Field(ge=1, le=10_000)] = Field(
         64,
@@ -155,17 +157,17 @@ class Settings(BaseSettings):
     @property
     def processes(self) -> int:
         """The number of processes that answer searches, this one included."""
-        return self.workers or min(USUAL_WORKERS, _cores())
+        return self.workers or min(USUAL_WORKERS, cores())
 
     @property
     def searches_at_once(self) -> int:
         """The number of searches that run at the same time in each process.
 
-        Two threads use one and a half cores. Where the processes use all cores, a second thread only waits.
+        Two threads use one and a half cores. Where the processes use all cores so, a second thread only waits.
         """
         processes = 1 if self.only_reads else self.processes
-        fills_cores = processes > MOST_WITH_TWO_THREADS and 2 * processes > _cores()
-        return self.search_threads or (1 if fills_cores else 2)
+        fills_cores = processes > MOST_WITH_TWO_THREADS and 3 * processes > 2 * cores()
+        return self.search_threads or (1 if fills_cores else USUAL_SEARCHES)
 
     @property
     def host_names(self) -> tuple[str, ...]:
@@ -173,7 +175,7 @@ class Settings(BaseSettings):
         return tuple(name.strip() for name in self.allowed_hosts.split(",") if name.strip())
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 

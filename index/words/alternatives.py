@@ -26,7 +26,7 @@ COMPLETION_FACTOR = 0.9
 LIKELY_COMPLETION = 0.1
 """Least likelihood of a completion that is encoded: its share of the counts of all completions, times typed letters
 over letters. Otherwise the unfinished word is left out of the text that is encoded."""
-MOST_TYPED = 5000
+MOST_DOCUMENTS = 5000
 """Documents up to which an unfinished character of a script without spaces stands for the pairs that it ends, too. The
 first such query after a change of the collection reads all words, which takes up to a second, and longer with more."""
 SYNONYM_FACTOR = 0.9
@@ -73,7 +73,7 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
             respelled_to = last + 1 if not word.part else respelled_to
         if position < respelled_to:
             continue
-        unfinished = options.prefix and position == len(words) - 1 and word.token.end == len(text)
+        unfinished = options.prefix and position == len(words) - 1 and _may_go_on(words, text)
         completed = False
         if unfinished or is_unspaced(word.term):
             completed = _complete(found, position, words, unfinished, vocabulary)
@@ -89,6 +89,13 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
         ]
         found.substitutes += synonyms
     return found
+
+
+def _may_go_on(words: Sequence[Word], text: str) -> bool:
+    """Return whether the last word ends the text, as a word of its own: a fraction is one character and two words."""
+    last = words[-1]
+    is_of_several = len(words) > 1 and not last.part and words[-2].token.start == last.token.start
+    return last.token.end == len(text) and not is_of_several
 
 
 def _respell(found: Alternatives, position: int, text: str, spaces: Spaces) -> int:
@@ -131,7 +138,7 @@ def _complete(
     """Add the completions of a word; return whether there are any. may_go_on: whether nothing follows the word."""
     word = words[position]
     is_one = len(word.folded) == 1 and is_unspaced(word.folded)  # the other words with it are pairs: it ends them too
-    ends = is_one and (not may_go_on or vocabulary.documents <= MOST_TYPED)
+    ends = is_one and (not may_go_on or vocabulary.documents <= MOST_DOCUMENTS)
     substitutes, best, share = _completions(position, word, vocabulary, ends)
     found.substitutes += substitutes
     if best and may_go_on:

@@ -33,7 +33,7 @@ USUAL_BLOCKS = (
     (range(0x2127, 0x212A), range(0x212C, 0x2329), range(0x232B, 0x2ADC), range(0x2ADD, 0x2C00)),  # signs
     (range(0x1F000, 0x1FB00),),  # emoji
 )
-"""Where the characters are that are plain and are separated by spaces or signs."""
+"""Where the characters are that are separated by spaces or signs, and are plain but for those of PLAIN_FORMS."""
 INVISIBLE = "\u00ad\u034f\u180b-\u180d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
 """Soft hyphen, word joiner, byte order mark and variation selectors."""
 ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u302a-\u302f\u3099\u309a\ufe20-\ufe2f"
@@ -46,6 +46,9 @@ CAPITAL_I = "\u0130"
 OTHER_FORMS = (
     range(0xAA, 0x13F),  # without the l with a dot, which Catalan has inside words
     range(0x141, 0x250),
+    range(0x2B0, 0x2E5),
+    range(0x3D0, 0x3FA),
+    range(0x1D2C, 0x1DC0),
     range(0x1E9A, 0x1E9C),
     range(0x2070, 0x2190),
     range(0x2460, 0x24EB),
@@ -56,8 +59,11 @@ OTHER_FORMS = (
     range(0xFF10, 0xFF5B),
     range(0x1D400, 0x1D800),
 )
-"""Where the letters and digits in another form are: ligatures, superscripts, fractions, circled, squared, fullwidth and
-mathematical ones, Roman numerals, radicals and Arabic forms. Halfwidth Katakana is in `index.words.tokens`."""
+"""Where the letters and digits in another form are: ligatures, superscripts, Greek symbols, fractions, circled,
+squared, fullwidth and mathematical ones, Roman numerals, radicals and Arabic forms. Halfwidth Katakana is in
+`index.words.tokens`."""
+FIRST_OF_CJK = "\u2e80"
+"""Latin, Greek and Arabic forms come before it, and the scripts that are cut into pairs after it."""
 SIGNS_OF_WORDS = frozenset("℃℉")
 """Signs that stand for letters, beside the letters and digits. ™ and № separate words: they are no part of a name."""
 MARK_BLOCKS = (
@@ -84,7 +90,7 @@ def _ranges(codes: Iterator[int]) -> str:
 def _plain_forms() -> Iterator[tuple[int, str]]:
     """Yield the letters and digits in another form, with what they stand for.
 
-    What stands for several words, such as a fraction, has spaces around it: no other word is in part of it.
+    What stands for several words or pairs, such as a fraction, has spaces around it: no other word is in part of it.
     """
     for code in chain(*OTHER_FORMS):
         character = chr(code)
@@ -92,8 +98,8 @@ def _plain_forms() -> Iterator[tuple[int, str]]:
         if form == unicodedata.normalize("NFC", character) or form[0].isspace():
             continue
         if character.isalnum() or character in SIGNS_OF_WORDS or code in range(0x2E80, 0x3400):
-            is_word = all(one.isalnum() or unicodedata.combining(one) for one in form)
-            yield code, form if is_word else f" {form} "
+            is_part = all(one.isalnum() or unicodedata.combining(one) for one in form)
+            yield code, form if is_part and (len(form) == 1 or max(form) < FIRST_OF_CJK) else f" {form} "
 
 
 PLAIN_FORMS = dict(_plain_forms())

@@ -65,7 +65,8 @@ def start_batch(runtime: Runtime, state: CollectionState, items: Sequence[Any]) 
 
 def start_indexing(runtime: Runtime, state: CollectionState, accepted: Accepted) -> str:
     """Start the task that makes accepted documents searchable; return its id."""
-    return runtime.jobs.start(KIND, state.name, _work(runtime, state, accepted))
+    note_cancel = partial(state.replacements.cancel, accepted.sequences)
+    return runtime.jobs.start(KIND, state.name, _work(runtime, state, accepted), note_cancel)
 
 
 def _work(runtime: Runtime, state: CollectionState, accepted: Accepted) -> Work:

@@ -69,6 +69,7 @@ def withdrawn_if_canceled(runtime: Runtime, state: CollectionState, sequences: S
             yield
     except Canceled:
         if not runtime.closing:
+            state.replacements.cancel(sequences)  # also what was accepted after the request to stop
             kept = state.replacements.of_others(sequences)
             _withdraw(runtime, state, [sequence for sequence in sequences if sequence not in kept])
             _finish(runtime, state, sorted(kept))

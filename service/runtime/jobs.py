@@ -42,6 +42,7 @@ class Progress:
         self._database = database
         self._task_id = task_id
         self._note_cancel = note_cancel
+        self._has_ended = False
         self._canceled = threading.Event()
         self._written = 0.0
         self._lock = threading.Lock()
@@ -88,8 +89,15 @@ class Progress:
 
     def cancel(self) -> None:
         """Ask the job to stop at its next step."""
-        self._note_cancel()
+        with self._lock:
+            if not self._has_ended:
+                self._note_cancel()
         self._canceled.set()
+
+    def end(self) -> None:
+        """Note that the work has ended: a later request to stop changes nothing."""
+        with self._lock:
+            self._has_ended = True
 
     def _write(self, force: bool) -> None:
         if not force and time.monotonic() - self._written < WRITE_SECONDS:
@@ -120,14 +128,16 @@ class Jobs:
         with self._database.write() as connection:
             fail_unfinished_tasks(connection, INTERRUPTED)
 
-    def start(self, kind: TaskType, collection: str | None, work: Work) -> str:
+    def start(
+        self, kind: TaskType, collection: str | None, work: Work, note_cancel: Callable[[], None] = lambda: None
+    ) -> str:
         """Enqueue work and return the id of its task, which is durable on return.
 
         Raises Problem 503 `too_many_tasks` if the setting `max_tasks` of tasks are unfinished.
         """
         with self._database.write() as connection:
             task_id = self.enqueued(connection, kind, collection)
-        self.run(task_id, work)
+        self.run(task_id, work, note_cancel=note_cancel)
         return task_id
 
     def enqueued(self, connection: Connection, kind: TaskType, collection: str | None) -> str:
@@ -228,6 +238,7 @@ class Jobs:
             detail = NO_SPACE if is_generic else problem.detail
             status, error = "failed", {"code": problem.code, "detail": detail}
             _log_failure("task_failed", task_id)
+        progress.end()
         figures = {"progress_done": progress.done, "progress_total": progress.total}
         outcome = {"status": status, "result": result, "error": error, "finished_at": now(), **figures}
         try:

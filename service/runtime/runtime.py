@@ -33,7 +33,7 @@ from service.runtime.leftovers import delete_leftovers
 from service.runtime.loader import create_collection, load_collection
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.training_supervisor import TrainingSupervisor
-from service.settings import Settings
+from service.settings import Settings, cores
 from service.storage.database import ENCODERS, Database, OwnerLock
 from service.storage.identity_repository import identity_of
 from service.storage.opening import open_database
@@ -54,8 +54,8 @@ class Workers(Protocol):
         """The number of them that take connections."""
 
     @property
-    def any_busy(self) -> bool:
-        """Whether one of them has no thread that is free for a further search."""
+    def busy(self) -> int:
+        """The number of them that have no thread that is free for a further search."""
 
     @property
     def samples(self) -> Sequence[Mapping[str, float]]:
@@ -163,8 +163,9 @@ class Runtime(SearchRuntime):
 
     @property
     def is_busy_searching(self) -> bool:
-        """Whether no thread is free for a further search, here or in a worker."""
-        return self.search_pool.is_busy or (self.workers is not None and self.workers.any_busy)
+        """Whether searches take half the cores or more: those of the processes without a thread for a further one."""
+        busy = self.search_pool.is_busy + (self.workers.busy if self.workers is not None else 0)
+        return busy > 0 and 2 * busy * self.settings.searches_at_once >= cores()
 
     def forget_queries(self) -> None:
         super().forget_queries()

@@ -64,6 +64,6 @@ class Cells:
         self._numbers[BUSY + worker] = int(is_busy)
 
     @property
-    def any_busy(self) -> bool:
-        """Whether one of the processes has no thread that is free for a further search."""
-        return bool(self._numbers[BUSY : BUSY + MAX_WORKERS].any())
+    def busy(self) -> int:
+        """The number of processes that have no thread that is free for a further search."""
+        return int(self._numbers[BUSY : BUSY + MAX_WORKERS].sum())

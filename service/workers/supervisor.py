@@ -185,9 +185,9 @@ class Workers:
         return len(self._ready())
 
     @property
-    def any_busy(self) -> bool:
-        """Whether one of the workers has no thread that is free for a further search."""
-        return self.cells.any_busy
+    def busy(self) -> int:
+        """The number of workers that have no thread that is free for a further search."""
+        return self.cells.busy
 
     @property
     def samples(self) -> Sequence[Mapping[str, float]]:

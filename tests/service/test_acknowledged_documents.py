@@ -128,6 +128,43 @@ def test_a_version_is_withdrawn_before_the_older_one_whose_task_is_canceled_too(
     assert shelf.get()["counts"]["pending"] == 0
 
 
+def test_a_canceled_task_that_resumes_documents_withdraws_them_from_a_newer_one_too(
+    shelf: CollectionClient, encoding: HeldEncoding
+) -> None:
+    runtime = runtime_of(shelf.client)
+    state = runtime.collection(shelf.name)
+    first = pending(shelf, book("a", "oak"))
+    resumed = indexing.start_indexing(runtime, state, first)
+    encoding.wait()
+    newer = pending(shelf, book("a", "elm"))
+    assert state.replacements.of_others(newer.sequences) == set(newer.sequences)
+    shelf.client.post(f"/v1/tasks/{resumed}/cancel")
+    assert state.replacements.of_others(newer.sequences) == set()
+    encoding.open()
+    assert runtime.jobs.wait(resumed, DEADLINE_SECONDS)
+
+
+def test_a_request_to_stop_a_task_whose_work_has_ended_gives_nothing_up(
+    shelf: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = runtime_of(shelf.client)
+    noted: list[str] = []
+    ends, may_end = threading.Event(), threading.Event()
+
+    def clean() -> None:
+        ends.set()
+        may_end.wait(DEADLINE_SECONDS)
+
+    with runtime.database.write() as connection:
+        task = runtime.jobs.enqueued(connection, "documents", shelf.name)
+    runtime.jobs.run(task, lambda _: {}, clean, lambda: noted.append(task))
+    assert ends.wait(DEADLINE_SECONDS)
+    runtime.jobs.cancel(task)
+    may_end.set()
+    assert runtime.jobs.wait(task, DEADLINE_SECONDS)
+    assert (noted, runtime.jobs.show(task)["status"]) == ([], "succeeded")
+
+
 def test_a_canceled_import_withdraws_what_it_stored_twice(shelf: CollectionClient) -> None:
     state = runtime_of(shelf.client).collection(shelf.name)
     first, second = pending(shelf, book("a", "oak")), pending(shelf, book("a", "elm"))

@@ -1,19 +1,21 @@
 """Impressions are written in batches; a flush does not wait until a batch is full."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 
 import service.runtime.impressions
 from service.runtime.feedback_repository import insert_impressions
 from service.runtime.impressions import ImpressionLog
 from service.storage.database import Database
 from service.storage.tables import QUERIES
-from tests.service.client import CollectionClient, ended, opened, runtime_of
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, ended, opened, runtime_of
+from tests.service.workers.services import until
 
 ONE_HOUR = 3600
 
@@ -45,7 +47,45 @@ def test_a_full_batch_is_written(database: Database, monkeypatch: pytest.MonkeyP
             log.add(one)
         ended(lambda: {"status": "succeeded" if stored(database) >= {"one", "two"} else "processing"})
         log.add(made[2])
-        assert "three" not in stored(database)
+        assert not log._is_due.is_set()  # it waits for its time, an hour
+
+
+def test_many_impressions_are_written_in_several_transactions(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+
+    def insert_and_count(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        written.append(len(rows))
+        insert_impressions(connection, rows)
+
+    monkeypatch.setattr(service.runtime.impressions, "insert_impressions", insert_and_count)
+    made = [impression(database, name) for name in "abcde"]
+    with closing(ImpressionLog(database)) as log:
+        for one in made:
+            log.add(one)
+        monkeypatch.setattr(service.runtime.impressions, "BATCH", 2)
+        log.flush()
+    assert written == [2, 2, 1]
+    assert stored(database) >= set("abcde")
+
+
+def test_a_search_waits_while_too_many_impressions_are_queued(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.runtime.impressions, "BATCH", 1)
+    monkeypatch.setattr(service.runtime.impressions, "MOST_QUEUED", 2)
+    monkeypatch.setattr(service.runtime.impressions, "GATHERED_SECONDS", 0.001)
+    made = [impression(database, name) for name in "abcd"]
+    with closing(ImpressionLog(database)) as log:
+        with database.write():  # the thread of the log waits, with at most one batch
+            adding = threading.Thread(target=lambda: [log.add(one) for one in made])
+            adding.start()
+            until(lambda: len(log._waiting) == 2)
+            assert adding.is_alive()
+        adding.join(DEADLINE_SECONDS)
+        log.flush()
+    assert stored(database) >= set("abcd")
 
 
 def test_closing_writes_the_queued_impressions(database: Database) -> None:

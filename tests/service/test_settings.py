@@ -63,7 +63,8 @@ def test_a_value_out_of_range_is_an_error(monkeypatch: pytest.MonkeyPatch, name:
     ("cores", "given", "wanted"),
     [
         (16, {"workers": 12}, 1),
-        (16, {"workers": 8}, 2),
+        (16, {"workers": 10}, 2),
+        (16, {"workers": 11}, 1),
         (2, {"workers": 4}, 2),
         (8, {}, 1),
         (8, {"role": "searcher"}, 2),

@@ -96,7 +96,7 @@ def test_an_unfinished_character_of_a_large_collection_only_begins_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = searcher(tmp_path, "korean", ["학교책", "책상"])
-    monkeypatch.setattr(alternatives, "MOST_TYPED", 1)
+    monkeypatch.setattr(alternatives, "MOST_DOCUMENTS", 1)
     assert found(words, "책", prefix=True) == [1]
     assert sorted(found(words, "책")) == [0, 1]
 

@@ -94,6 +94,9 @@ def test_signs_of_vowels_belong_to_the_word(tmp_path: Path, language: str, text:
         ("2½ cups", "2 1/2", "2½"),
         ("½cup of oil", "cup", "cup"),
         ("10㎏ of rice", "10kg", "10㎏"),
+        ("the 5ᵗʰ of May", "5th", "5ᵗʰ"),
+        ("12㋀", "12", "12"),
+        ("㍿会社", "会社", "㍿会社"),
         ("20℃", "20", "20"),
         ("㈱日立の本", "日立", "日立"),
         ("⽇本", "日本", "⽇本"),
@@ -113,6 +116,12 @@ def test_letters_and_digits_in_another_form_are_those_that_they_stand_for(
     wanted = {folded(word) for _, _, word in tokens(query)}
     places = [(start, end) for start, end, word in tokens(text) if folded(word) in wanted]
     assert text[min(start for start, _ in places) : max(end for _, end in places)] == found
+
+
+def test_a_fraction_that_ends_a_query_is_not_completed(tmp_path: Path) -> None:
+    words = searcher_of(tmp_path, "none", "cake ½ sugar", "cake 200 sugar", "200", "200")
+    reading = words.read("cake ½", ReadingOptions(prefix=True))
+    assert (reading.text, reading.encoded, reading.unfinished) == ("cake ½", "cake ½", False)
 
 
 def test_forms_of_scripts_that_are_cut_into_pairs_stay() -> None:

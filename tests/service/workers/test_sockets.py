@@ -110,12 +110,13 @@ def test_numbers_are_shared(tmp_path: Path) -> None:
     theirs.count_closed(2)
     theirs.count_closed(2)
     assert (ours.closed(1), ours.closed(2)) == (0, 2)
-    assert not ours.any_busy
+    assert ours.busy == 0
     theirs.set_busy(2, True)
-    assert ours.any_busy
+    theirs.set_busy(3, True)
+    assert ours.busy == 2
     ours.reset(2)
     assert ours.closed(2) == 0
-    assert not ours.any_busy
+    assert ours.busy == 1
 
 
 def test_connections_are_divided_among_the_processes() -> None:

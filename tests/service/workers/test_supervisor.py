@@ -38,6 +38,7 @@ def test_training_pauses_while_all_threads_of_a_worker_are_busy(
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
 
     monkeypatch.setattr(child_process, "_spawn", spawn)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     assert not pair.runtime.is_busy_searching
     gate, pool = threading.Event(), pair.follower.search_pool
     search = pool.submit(lambda: gate.wait(DEADLINE_SECONDS))
@@ -47,6 +48,21 @@ def test_training_pauses_while_all_threads_of_a_worker_are_busy(
         gate.set()
     assert search.result(DEADLINE_SECONDS)
     until(lambda: not pair.runtime.is_busy_searching)
+
+
+def test_few_busy_processes_on_many_cores_pause_no_training(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, busy, wanted in (
+        (2, 1, True),
+        (4, 1, False),
+        (4, 2, True),
+        (16, 7, False),
+        (16, 8, True),
+        (1, 0, False),
+    ):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        for worker in range(1, 9):
+            pair.workers.cells.set_busy(worker, worker <= busy)
+        assert pair.runtime.is_busy_searching == wanted, (cores, busy)
 
 
 def test_a_damaged_index_is_rebuilt_once_in_a_time(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
