@@ -114,6 +114,11 @@ def processor_seconds(pid: int) -> float:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that a process has started."""
-    listed = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    return [int(child) for each in listed for child in each]
+    """Return the processes that a process has started, none after its end."""
+    tasks = Path(f"/proc/{pid}/task")
+    while tasks.exists():
+        try:
+            return [int(child) for path in tasks.glob("*/children") for child in path.read_text().split()]
+        except OSError:  # a thread ended meanwhile; another one has its children now
+            continue
+    return []

@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
+from benchmarks.service_process import children
 from service.training.pauses import ORPHANED
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, ended, good, opened, runtime_of
 from tests.service.stored_models import stored_model
@@ -323,11 +324,11 @@ def test_a_killed_service_resumes_its_run_at_the_next_start(untrained: Path, fin
     with served(data) as (client, process):
         run_id = good(client.post(runs, json=ASKED))["id"]
         until(lambda: any((data / "staging" / run_id).glob(FIRST_TRIAL)))
-        children = children_of(process.pid)
+        started = children(process.pid)
         process.kill()
         process.wait()
-    assert bool(children) == LOCKS.is_file()
-    until(lambda: not any(alive(pid) for pid in children))
+    assert bool(started) == LOCKS.is_file()
+    until(lambda: not any(alive(pid) for pid in started))
     assert the_run(data)["status"] == "processing"
     run = finish(data, first=lambda herbs: good(herbs.client.get("/readyz")))
     assert (run["status"], run["resumptions"]) == ("succeeded", 1)
@@ -345,10 +346,6 @@ def test_a_training_process_ends_at_once_with_its_service(spawn_forked: Spawn, t
         process.stdin.close()  # as the end of the service does
         assert process.wait() == ORPHANED
         process.stdout.close()
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(one) for file in Path(f"/proc/{pid}/task").glob("*/children") for one in file.read_text().split()]
 
 
 def alive(pid: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from benchmarks.service_process import children
 from tests.service.client import DEADLINE_SECONDS
 
 DOCUMENTS = "/v1/collections/default/documents"
@@ -100,12 +101,6 @@ def started(
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(DEADLINE_SECONDS)
-
-
-def children(pid: int) -> list[int]:
-    """Return the PIDs of the children of a process."""
-    listed = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    return [int(child) for each in listed for child in each]
 
 
 def port_of(answer: httpx.Response) -> int:

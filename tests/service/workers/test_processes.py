@@ -166,13 +166,15 @@ def test_a_killed_worker_is_replaced_and_nothing_is_wrong(one_service: Service) 
     for thread in threads:
         thread.start()
     until_time, kills, numbers = time.monotonic() + seconds, 0, random.Random(1)
-    while time.monotonic() < until_time or (kills < 3 and time.monotonic() < until_time + DEADLINE_SECONDS):
-        time.sleep(numbers.uniform(0.1, 1.0))
-        workers = service.workers()
-        if workers:
-            os.kill(numbers.choice(workers), signal.SIGKILL)
-            kills += 1
-    ended.set()
+    try:
+        while time.monotonic() < until_time or (kills < 3 and time.monotonic() < until_time + DEADLINE_SECONDS):
+            time.sleep(numbers.uniform(0.1, 1.0))
+            workers = service.workers()
+            if workers:
+                os.kill(numbers.choice(workers), signal.SIGKILL)
+                kills += 1
+    finally:
+        ended.set()
     for thread in threads:
         thread.join()
     assert not faults, faults[:3]
