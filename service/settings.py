@@ -167,7 +167,12 @@ class Settings(BaseSettings):
         """
         processes = 1 if self.only_reads else self.processes
         fills_cores = processes > MOST_WITH_TWO_THREADS and 3 * processes > 2 * cores()
-        return self.search_threads or (1 if fills_cores else USUAL_SEARCHES)
+        return self.search_threads or (1 if fills_cores else self.searches_alone)
+
+    @property
+    def searches_alone(self) -> int:
+        """The same of a process that is no worker, such as a replica of a partition."""
+        return self.search_threads or USUAL_SEARCHES
 
     @property
     def host_names(self) -> tuple[str, ...]:

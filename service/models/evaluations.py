@@ -6,7 +6,6 @@ the service takes to start.
 
 import re
 from collections.abc import Callable
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -74,10 +73,10 @@ def _evaluate(
         detail = "there is no held-out query with a confirmed document"
         raise Problem(422, "not_enough_feedback", detail, have=0, need=1)
     progress.expect(len(queries) * len(heads))
+    searches = _searches(generation, queries, runtime.encoder.encode_query, progress)
     measured: dict[int, dict[str, dict[str, float]]] = {}
-    encode = cache(runtime.encoder.encode_query)  # each model needs the same vectors
     for version, head in heads.items():
-        run = _ranked_rows(generation, head, queries, encode, progress)
+        run = among_shown(_ranked_rows(generation, head, searches, progress), queries, DEPTH)
         measured[version] = measure_run(run, qrels, wanted.measures)
     models = [{"version": version, "measures": _means(values)} for version, values in measured.items()]
     comparisons = [
@@ -88,25 +87,27 @@ def _evaluate(
     return {"queries": len(qrels), "judgments": origin, "models": models, "comparisons": comparisons}
 
 
-def _ranked_rows(
-    generation: Generation,
-    head: AttentionHead,
-    queries: list[Feedback],
-    encode: Callable[[str], EncodedQuery],
-    progress: Progress,
-) -> dict[str, list[str]]:
-    """Return query key -> document rows, best first; of stored clicks among the documents that were shown.
-
-    Queries are read and encoded as searches are: the vectors of the feedback are those of the typed texts.
-    """
-    run = {}
+def _searches(
+    generation: Generation, queries: list[Feedback], encode: Callable[[str], EncodedQuery], progress: Progress
+) -> dict[str, Query]:
+    """Return query key -> query, read and encoded as a search; the vectors of the feedback are those of typed texts."""
+    found = {}
     unread = np.zeros(generation.dim, np.float32)
     for one in queries:
-        query = Query(one.text, unread, excluded_query=one.query_key)
-        ranking = search(generation, head, as_searched(generation, query, encode))
-        run[one.query_key] = [str(row) for row in generation.rows[ranking.doc_indices]]
+        progress.check()
+        found[one.query_key] = as_searched(generation, Query(one.text, unread, excluded_query=one.query_key), encode)
+    return found
+
+
+def _ranked_rows(
+    generation: Generation, head: AttentionHead, searches: dict[str, Query], progress: Progress
+) -> dict[str, list[str]]:
+    """Return query key -> document rows, best first."""
+    run = {}
+    for query_key, query in searches.items():
+        run[query_key] = [str(row) for row in generation.rows[search(generation, head, query).doc_indices]]
         progress.advance(1)
-    return among_shown(run, queries, DEPTH)
+    return run
 
 
 def _means(values: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:

@@ -26,7 +26,7 @@ from service.runtime.log_lines import configure_logging
 from service.runtime.runtime import encoder_of
 from service.searchers.document_part import DocumentPart
 from service.searchers.searcher_runtime import SearcherRuntime
-from service.settings import USUAL_SEARCHES, Settings
+from service.settings import Settings
 from service.storage.database import DirectoryOwned
 
 APPLICATION = NAMESPACE
@@ -60,7 +60,7 @@ class Replica:
         configure_logging(settings.log_level)
         self._runtime = opened_part(settings, part)
         self._partition = Partition(self._runtime, part)
-        self._threads = ThreadPoolExecutor((settings.search_threads or USUAL_SEARCHES), "partition")
+        self._threads = ThreadPoolExecutor(settings.searches_alone, "partition")
 
     async def ask(self, request: str, *arguments: Any) -> Any:
         """Answer a request: the name of a method of `Partition`, with its arguments."""
@@ -178,7 +178,7 @@ def _name(number: int) -> str:
 
 def _options(settings: Settings, deployment: Deployment) -> dict[str, Any]:
     options: dict[str, Any] = {
-        "max_ongoing_requests": 4 * (settings.search_threads or USUAL_SEARCHES),
+        "max_ongoing_requests": 4 * settings.searches_alone,
         "max_queued_requests": settings.search_queue,
         "ray_actor_options": {"num_cpus": deployment.cpus},
         "health_check_period_s": 2,
@@ -191,6 +191,6 @@ def _options(settings: Settings, deployment: Deployment) -> dict[str, Any]:
         "autoscaling_config": {
             "min_replicas": deployment.replicas,
             "max_replicas": deployment.most_replicas,
-            "target_ongoing_requests": (settings.search_threads or USUAL_SEARCHES),
+            "target_ongoing_requests": settings.searches_alone,
         }
     }
