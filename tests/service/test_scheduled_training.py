@@ -140,7 +140,7 @@ def test_the_next_run_needs_the_hours_and_the_new_feedback(wood: CollectionClien
     end(wood, asked["id"])
     assert (asked["started_by"], asked["trigger"]) == ("request", None)
     begun = datetime.fromisoformat(asked["created_at"])
-    assert start_due(wood, 25) == [wood.get(f"training-runs/{asked['id']}")], "there is no new feedback"
+    assert [one["id"] for one in start_due(wood, 25)] == [asked["id"]], "there is no new feedback"
     assert standing(wood)["new_queries"] == 0
     judge_queries(wood, range(3, 7))
     found = standing(wood)
