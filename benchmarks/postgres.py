@@ -57,10 +57,17 @@ class PostgresServer:
         """Start the server again on its data and its port."""
         self.process = _started(self.folder, self.port, self.settings)
 
-    def execute(self, statement: str) -> None:
-        """Run a statement as the superuser."""
+    def execute(self, statement: str) -> int:
+        """Run a statement as the superuser; return the number of its rows."""
         with psycopg.connect(f"postgresql://{self.address}/postgres", autocommit=True) as connection:
-            connection.execute(statement)
+            return connection.execute(statement).rowcount
+
+    def wait_for(self, query: str) -> None:
+        """Return when a query has a row."""
+        until = time.monotonic() + START_SECONDS
+        while self.execute(query) < 1:
+            assert time.monotonic() < until, f"the server does not reach the state: {query}"
+            time.sleep(0.02)
 
 
 def make_database(server: str, name: str, template: str = "template0") -> None:
@@ -90,6 +97,7 @@ def running_standby(primary: PostgresServer) -> Iterator[PostgresServer]:
         with _ended(folder, primary.settings) as standby:
             primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
             primary.execute("SELECT pg_reload_conf()")
+            primary.wait_for("SELECT FROM pg_stat_replication WHERE sync_state = 'sync'")
             yield standby
 
 
@@ -107,14 +115,15 @@ def _own_folder() -> Iterator[Path]:
 
 @contextmanager
 def _ended(folder: Path, settings: Sequence[str]) -> Iterator[PostgresServer]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
-    server = PostgresServer(folder, port, settings, _started(folder, port, settings))
-    try:
-        yield server
-    finally:
-        server.kill()
+    with socket.socket() as kept:  # no other process gets the port, also while the server is down
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does, which may listen to it
+        kept.bind(("127.0.0.1", 0))
+        port = int(kept.getsockname()[1])
+        server = PostgresServer(folder, port, settings, _started(folder, port, settings))
+        try:
+            yield server
+        finally:
+            server.kill()
 
 
 def _program(name: str) -> Path:

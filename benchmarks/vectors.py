@@ -52,6 +52,10 @@ class CachedEncoder:
         """Return the unit vector (D,) of a query; all its tokens count as known."""
         return EncodedQuery(self.encode_queries([text])[0])
 
+    def known_share(self, text: str) -> float:
+        """Return 1: all tokens count as known."""
+        return 1.0
+
     def _known_or_new(self, table: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Floats]) -> Floats:
         names = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in texts]
         with self._connection() as connection:

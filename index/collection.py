@@ -162,11 +162,14 @@ class Collection:
         by_key: dict[str, list[_Judgment]] = {}
         for one in self._judgments.values():
             by_key.setdefault(one.key, []).append(one)
+        generation, encode = self._store.current, self.encoder.encode_query
         feedback = [
-            Feedback(key, of[-1].text, of[-1].vector, {self._rows[one.document_id]: one.grade for one in of})
+            Feedback(
+                key, of[-1].text, of[-1].vector, {self._rows[one.document_id]: one.grade for one in of}
+            ).as_searched(generation, encode)
             for key, of in sorted(by_key.items())
         ]
-        steps = fit(self._store.current, feedback, self.head, config or FitConfig())
+        steps = fit(generation, feedback, self.head, config or FitConfig())
         while True:
             try:
                 next(steps)

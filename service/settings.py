@@ -15,7 +15,7 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from index.encoding.model_files import DEFAULT_MODEL
-from index.encoding.precision import Precision
+from index.encoding.precision import Precision, cores
 
 PREFIX = "SOFTSEEK_"
 LEAST_KEY = 22
@@ -178,11 +178,6 @@ class Settings(BaseSettings):
     def host_names(self) -> tuple[str, ...]:
         """The names of `allowed_hosts`."""
         return tuple(name.strip() for name in self.allowed_hosts.split(",") if name.strip())
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def with_database(environment: Mapping[str, str], address: str | None) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """The whole loop: documents, searches, clicks, better searches, training, the decision of the gate, rollback."""
 
 import hashlib
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from service.storage.tables import KEYS
+from tests.faults.test_states import copy_of_killed
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, opened, runtime_of
 from tests.service.stored_models import stored_model
 from tests.service.training_processes import forked_runs
@@ -338,7 +338,7 @@ def test_a_run_canceled_before_its_process_started_leaves_no_model(
 
 @pytest.mark.sqlite
 def test_a_restart_keeps_documents_memory_and_champion(tmp_path: Path, learned: Learned, data: Path) -> None:
-    """The last test of this file: it uses a copy of the directory, made while the service is idle."""
+    """The last test of this file: it uses a copy of the directory, made while the service writes nothing."""
     herbs = learned.herbs
     garden = create(herbs.client, "kept", filterable=["year"])
     garden.add(
@@ -347,7 +347,7 @@ def test_a_restart_keeps_documents_memory_and_champion(tmp_path: Path, learned: 
     garden.act("b", query_id=garden.search("sowing herbs")["query_id"])
     runtime_of(herbs.client).impressions.flush()
     copy = tmp_path / "data"
-    shutil.copytree(data, copy)
+    copy_of_killed(runtime_of(herbs.client), data, copy)
     with opened(copy) as again:
         for spoken in (herbs, garden):
             reopened = CollectionClient(again, spoken.name)

@@ -61,6 +61,10 @@ class QueriesUncached:
         """Return the unit vector (D,) of a query, and the share of its tokens that are known."""
         return self._encoder.encode_query(text)
 
+    def known_share(self, text: str) -> float:
+        """Return the share of the tokens of a text that are known."""
+        return self._encoder.known_share(text)
+
 
 def typings(one: TestSet, most: int) -> dict[str, list[Typing]]:
     """Return "titles" and "queries": at most `most` of each, always the same ones."""

@@ -4,7 +4,6 @@ One thread of low priority encodes documents, in batches of similar length, so t
 thread encodes queries. Imports neither torch nor transformers.
 """
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +18,14 @@ from tokenizers import Tokenizer
 from index.encoding.chunking import PassageCutter
 from index.encoding.conversion import FP32, INT8, TOKENIZER, UINT8, Converted, padded
 from index.encoding.known_words import UNKNOWN, known_share, known_words
-from index.encoding.precision import Precision, Precisions, choose_precisions, has_unsigned_weights, processor_flags
+from index.encoding.precision import (
+    Precision,
+    Precisions,
+    choose_precisions,
+    cores,
+    has_unsigned_weights,
+    processor_flags,
+)
 from index.encoding.sessions import Session, Tokens, onnx_session, openvino_session
 from index.encoding.token_counting import TokenCounter
 from index.records import EncodedQuery, Floats
@@ -69,7 +75,7 @@ class ConvertedEncoder:
         if chosen.documents != "int8" and find_spec("openvino") is None:
             raise ImportError("No module named 'openvino'")  # raised here, so that the caller can use another encoder
         # opened for the first document: a process that only encodes queries needs half the memory
-        self._document_session = cache(partial(_document_session, document_model, chosen, os.cpu_count() or 1))
+        self._document_session = cache(partial(_document_session, document_model, chosen, cores()))
 
     def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
         """Return unit vectors (len(texts), D) of documents. Concurrent callers take turns after each batch."""
@@ -107,6 +113,10 @@ class ConvertedEncoder:
         ids = self._tokenizer.encode(text).ids
         vector: Floats = self._query_session(*padded([ids], self._pad_id))[0]
         return EncodedQuery(vector, known_share(ids, self._unknown, self._special))
+
+    def known_share(self, text: str) -> float:
+        """Return the share of the tokens of a text that are known."""
+        return known_share(self._tokenizer.encode(text).ids, self._unknown, self._special)
 
 
 def batches(lengths: Sequence[int], texts: int) -> Iterator[list[int]]:

@@ -53,6 +53,10 @@ class Encoder(Protocol):
         """Return the vector that `encode_queries` returns of a text, and the share of its tokens that are known."""
         ...
 
+    def known_share(self, text: str) -> float:
+        """Return the share of the tokens of a text that are known, in [0, 1], without encoding it."""
+        ...
+
 
 def load_encoder(model: str, precision: Precision = "auto", cache: Path | None = None) -> Encoder:
     """Return the encoder for a model name: `hashing`, or any model that sentence-transformers loads.

@@ -37,6 +37,10 @@ class HashingEncoder:
     def encode_query(self, text: str) -> EncodedQuery:
         return EncodedQuery(self.encode_queries([text])[0])
 
+    def known_share(self, text: str) -> float:
+        """Return 1: every token has a vector."""
+        return 1.0
+
     def _vector(self, text: str) -> Floats:
         vector = np.zeros(self.dim, np.float32)
         for word in re.findall(r"\w+", text.lower()):

@@ -4,6 +4,7 @@ The fingerprint does not include the precision: vectors of all precisions are co
 (docs/decisions/0011).
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -56,6 +57,11 @@ def uses_bfloat16(wanted: Precision, flags: frozenset[str]) -> bool:
     if wanted == "auto":
         return any(needed <= flags for needed in FAST_BFLOAT16)
     return wanted == "bf16" and bool(flags & BFLOAT16)
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use; outside Linux, those of the machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor_flags() -> frozenset[str]:

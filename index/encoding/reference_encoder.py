@@ -60,10 +60,16 @@ class SentenceTransformerEncoder:
         """Return the unit vector (D,) of a query, and the share of its tokens that are known."""
         features = self._features([text])
         vector: Floats = self._vectors(features)[0]
+        return EncodedQuery(vector, self._known_share(features))
+
+    def known_share(self, text: str) -> float:
+        """Return the share of the tokens of a text that are known."""
+        return self._known_share(self._features([text]))
+
+    def _known_share(self, features: dict[str, Any]) -> float:
         tokenizer = self._model.tokenizer
         ids = features["input_ids"][0].tolist()
-        special = tokenizer.num_special_tokens_to_add(pair=False)
-        return EncodedQuery(vector, known_share(ids, tokenizer.unk_token_id, special))
+        return known_share(ids, tokenizer.unk_token_id, tokenizer.num_special_tokens_to_add(pair=False))
 
     def _forward(self, texts: list[str]) -> Floats:
         return self._vectors(self._features(texts))

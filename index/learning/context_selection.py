@@ -22,7 +22,6 @@ from index.learning.held_out import sample
 from index.learning.model_selection import Selection
 from index.learning.optimism import beats, once
 from index.ranking.attention import AttentionHead
-from index.ranking.retrieval import Query
 from index.ranking.search import search
 from index.records import Floats
 
@@ -144,7 +143,7 @@ def reranked(generation: Generation, head: AttentionHead, one: Feedback, each: I
     """Return the rows of a list in the order of a search in its context, without the query's own memory."""
     context = generation.doc_indices(np.asarray(each.context, np.int64))
     shown = generation.doc_indices(np.asarray(sorted(each.shown), np.int64))
-    query = Query(one.text, one.vector, excluded_query=one.query_key, context=context[context >= 0])
+    query = one.as_query(context=context[context >= 0])
     ranking = search(generation, head, query, required=shown[shown >= 0])
     rows = generation.rows[ranking.doc_indices].tolist()
     return [row for row in rows if row in each.shown]

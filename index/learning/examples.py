@@ -7,6 +7,7 @@ evidence: with it, memory would look perfect in training and generalise badly.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,9 @@ from index.learning.slates import Slate, Slates, stacked
 from index.memory.click_worth import ASSUMED_CURVE
 from index.ranking.array_api import Array
 from index.ranking.attention import Candidates
-from index.ranking.retrieval import CandidateSet, Query, assemble, retrieve
-from index.records import Floats, Ints
+from index.ranking.retrieval import CandidateSet, Query, assemble, read_query, retrieve, with_vectors
+from index.records import EncodedQuery, Floats, Ints
+from index.words.reading_options import ReadingOptions
 
 FOLDS = 10
 TEST_FOLDS = 2
@@ -62,7 +64,9 @@ class Feedback:
     are the rows at most one position below the lowest click on their list, which were surely examined; None if unknown.
     sessions are the sessions marked as solved. confidence, in (0, 1], is the weight of the query in the loss. contexts
     are its newest lists with a click and a context; training reads them for the parameter `context` alone. explored are
-    explored lists, only for a run that learns from them.
+    explored lists, only for a run that learns from them. vector encodes the text as searches read it, with
+    its spelling corrected; memory_vector is that of the text that was typed, None if it is the same; known is the share
+    of the tokens of `vector` that the encoder knows, and 0 if no text was encoded.
     """
 
     query_key: str
@@ -76,6 +80,32 @@ class Feedback:
     confidence: float = 1.0
     contexts: tuple[InContext, ...] = ()
     explored: tuple[Slate, ...] = ()
+    memory_vector: Floats | None = None
+    known: float = 1.0
+
+    def as_query(self, **more: Any) -> Query:
+        """Return the query as a search sends it, without its own memory. more: other fields of `Query`."""
+        return Query(
+            self.text,
+            self.vector,
+            excluded_query=self.query_key,
+            memory_vector=self.memory_vector,
+            encoded=self.known > 0,
+            known=self.known,
+            **more,
+        )
+
+    def as_searched(
+        self, generation: Generation, encode: Callable[[str], EncodedQuery], reading: ReadingOptions | None = None
+    ) -> "Feedback":
+        """Return the feedback with the vectors that a search for its text has (`index.ranking.retrieval.with_vectors`).
+
+        encode: returns the unit vector (D,) of a text. reading: None: as the generation says.
+        """
+        query = Query(self.text, np.zeros(generation.dim, np.float32), reading=reading)
+        query = with_vectors(query, read_query(generation, query), encode, has_memory=True)
+        known = query.known if query.encoded else 0.0
+        return replace(self, vector=query.vector, memory_vector=query.memory_vector, known=known)
 
     @property
     def is_silent(self) -> bool:
@@ -154,13 +184,7 @@ def make_example(
     rows = _click_candidates(feedback, curve is None) if implicit else []
     shown = generation.doc_indices(np.asarray(rows, np.int64))
     shown = shown[shown != MISSING]
-    query = Query(
-        feedback.text,
-        feedback.vector,
-        count=0 if implicit else count,
-        excluded_query=feedback.query_key,
-        signals=True,
-    )
+    query = feedback.as_query(count=0 if implicit else count, signals=True)
     candidates = retrieve(generation, query, projected, required=shown)
     if implicit:
         candidates = _only(candidates, np.sort(shown))

@@ -7,7 +7,7 @@ import numpy as np
 from index.generation.generation import Generation
 from index.learning.examples import Example, Feedback
 from index.learning.slates import rewards_above_baseline, slate_arrays
-from index.ranking.retrieval import Query, retrieve
+from index.ranking.retrieval import retrieve
 from index.records import Floats
 
 
@@ -27,8 +27,7 @@ def make_explored_examples(
     for (one, slates), own in zip(explored, rewards, strict=True):
         rows = sorted({row for each in slates for row in each.rows})
         required = generation.doc_indices(np.asarray(rows, np.int64))
-        query = Query(one.text, one.vector, count=count, excluded_query=one.query_key)
-        candidates = retrieve(generation, query, project(one.vector), required=required)
+        candidates = retrieve(generation, one.as_query(count=count), project(one.vector), required=required)
         found = generation.rows[candidates.doc_indices].tolist()
         arrays = slate_arrays(slates, own, {row: place for place, row in enumerate(found)})
         gains = np.asarray([one.gains.get(row, 0.0) for row in found], np.float32)

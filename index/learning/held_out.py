@@ -26,7 +26,6 @@ from index.learning.model_selection import Selection
 from index.learning.optimism import Counts, Gains, beats, means, once, optimism
 from index.learning.tree_selection import TreeChoice
 from index.ranking.attention import AttentionHead, initial_parameters
-from index.ranking.retrieval import Query
 from index.ranking.search import search
 from index.records import Floats
 
@@ -294,7 +293,7 @@ def is_untrained(head: AttentionHead) -> bool:
 
 def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback) -> list[str]:
     """Return the rows of the candidates of a query, best first: a full search without the query's own memory."""
-    ranking = search(generation, head, Query(one.text, one.vector, excluded_query=one.query_key))
+    ranking = search(generation, head, one.as_query())
     return [str(row) for row in generation.rows[ranking.doc_indices].tolist()]
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from index.generation.generation import Generation
 from index.learning.examples import Feedback, fold_of, hash_of
 from index.ranking.attention import AttentionHead
-from index.ranking.retrieval import Query
 from index.ranking.search import search
 
 RANKS = 10
@@ -57,6 +56,6 @@ def attention_before_and_after(
 
 def weights_by_rank(generation: Generation, head: AttentionHead, one: Feedback) -> list[float]:
     """Return the weights of the first RANKS ranks and of the null slot (RANKS + 1,), 0 for ranks without a document."""
-    ranking = search(generation, head, Query(one.text, one.vector, excluded_query=one.query_key))
+    ranking = search(generation, head, one.as_query())
     first = ranking.weights[:RANKS].tolist()
     return [round(float(each), DIGITS) for each in (*first, *[0.0] * (RANKS - len(first)), ranking.null_weight)]

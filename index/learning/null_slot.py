@@ -108,7 +108,7 @@ def labelled_evidence(
         ranker = heads[one.query_key]
         assert ranker is not None
         relevant = _living(generation, [row for row, gain in one.gains.items() if gain > 0])
-        query = Query(one.text, one.vector, excluded_query=one.query_key)
+        query = one.as_query()
         first = search(generation, ranker, query)
         second = search(generation, ranker, replace(query, allowed=_without(generation, relevant)))
         found = bool(np.isin(first.doc_indices[:ANSWERED_DEPTH], relevant).any())

@@ -1,6 +1,5 @@
 """Creates, changes, shows and deletes collections."""
 
-import shutil
 from dataclasses import asdict
 from typing import Any
 
@@ -140,8 +139,7 @@ def _removed(runtime: Runtime, state: CollectionState) -> str:
         with state.lock:
             with runtime.database.write() as connection:
                 delete_collection(connection, state.id)
-            state.store.close()
-            shutil.rmtree(state.directory, ignore_errors=True)
+            state.remove_index()
         return {"deleted": name}
 
     runtime.jobs.run(task_id, work)

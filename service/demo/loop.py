@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from index.ranking.attention import AttentionHead
-from index.ranking.retrieval import Mode, Query
+from index.ranking.retrieval import Mode, Query, as_searched
 from index.ranking.search import search
 from service.collections.actions import remove
 from service.demo.documents import gather_documents
@@ -127,7 +128,8 @@ def _run(
     run = {}
     for question in questions:
         generation = state.generation
-        query = Query(question.text, runtime.query_vector(question.text), mode)
+        query = Query(question.text, np.zeros(generation.dim, np.float32), mode)
+        query = as_searched(generation, query, runtime.encoded_query)
         ranking = search(generation, head or state.serving.head, query)
         run[question.text] = [int(row) for row in generation.rows[ranking.doc_indices[:100]]]
         advance(1)

@@ -99,8 +99,7 @@ def _require_unused(connection: Connection, runtime: Runtime, names: set[str], r
 def _open(runtime: Runtime, imported: dict[str, int], replaced: list[CollectionState]) -> None:
     """Open the imported collections in place of those that they replace."""
     for state in replaced:
-        state.store.close()
-        shutil.rmtree(state.directory, ignore_errors=True)
+        state.remove_index()
     with runtime.database.read() as connection:
         rows = [collection_row(connection, number) for number in imported.values()]
         runtime.aliases = collection_aliases(connection)

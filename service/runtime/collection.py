@@ -72,6 +72,8 @@ class CollectionState(ServedCollection):
         self.rules = Rulebook()
         self.count_clicks: ClickCounter = no_clicks
         """Counts the clicks in logged impressions; `service.runtime.loader` sets it."""
+        self.is_removed = False
+        """Whether the collection was deleted or replaced. Nothing writes its index again."""
         self.lock = threading.RLock()
         """Every writer holds it from its first changed row until its generation is published."""
         self.training_lock = threading.Lock()
@@ -159,6 +161,8 @@ class CollectionState(ServedCollection):
         failed; before that, nothing is tried.
         """
         with self.lock:
+            if self.is_removed:
+                return True
             if not self.store.is_on_disk:
                 self.behind = True
             if not self.behind:
@@ -268,10 +272,17 @@ class CollectionState(ServedCollection):
         """Write the index to the directory if it changed since the last save."""
         self.store.seal_tail()  # before the lock is taken, so that no writer waits for it
         with self.lock:
-            if self.behind or self.saved_watermark == self.documents_watermark:
+            if self.is_removed or self.behind or self.saved_watermark == self.documents_watermark:
                 return
             self.store.save(self.settings.language, self.documents_watermark)
             self.saved_watermark = self.documents_watermark
+
+    def remove_index(self) -> None:
+        """End the index and delete its files. Background work that waits for the lock does nothing afterwards."""
+        with self.lock:
+            self.is_removed = True
+            self.store.close()
+            shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def empty_memory(settings: CollectionSettings, worth: ClickWorth) -> Confirmations:

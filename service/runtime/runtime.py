@@ -15,6 +15,7 @@ from sqlalchemy import RowMapping
 from threadpoolctl import threadpool_limits
 
 from index.encoding.encoder import Encoder, load_encoder
+from index.encoding.precision import cores
 from index.storage.files import make_durable_directory
 from index.storage.full_disk import is_full
 from service.runtime.collection import CollectionState
@@ -33,7 +34,7 @@ from service.runtime.leftovers import delete_leftovers
 from service.runtime.loader import create_collection, load_collection
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.training_supervisor import TrainingSupervisor
-from service.settings import Settings, cores
+from service.settings import Settings
 from service.storage.database import ENCODERS, Database, OwnerLock
 from service.storage.identity_repository import identity_of
 from service.storage.opening import open_database

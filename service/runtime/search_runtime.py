@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import faiss
 
 from index.encoding.encoder import Encoder
-from index.records import EncodedQuery, Floats
+from index.records import EncodedQuery
 from service.http.problems import Problem, not_found
 from service.runtime.keyring import Keyring
 from service.runtime.search_pool import SearchPool
@@ -83,10 +83,6 @@ class SearchRuntime:
     def obstacle(self) -> Problem | None:
         """Why the process answers no search now, though it has started; None if it does."""
         return None
-
-    def query_vector(self, text: str) -> Floats:
-        """Return the unit vector (D,) of a query text."""
-        return self._encode_query(text).vector
 
     def encoded_query(self, text: str) -> EncodedQuery:
         """Return the unit vector (D,) of a query text, and the share of its tokens that the encoder knows."""

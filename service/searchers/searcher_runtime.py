@@ -229,9 +229,9 @@ class SearcherRuntime(Runtime):
             states = {state.id: state for state in self.collections.values()}
             for number, state in states.items():
                 if number not in rows:
-                    self._drop(state)
+                    state.remove_index()
                 elif not follow_collection(connection, state, rows[number], effects):
-                    self._drop(state)  # its saved index may have the watermark of the rows
+                    state.remove_index()  # its saved index may have the watermark of the rows
                     states[number] = self._made(rows[number])
         for number, row in rows.items():
             if number not in states:
@@ -244,10 +244,6 @@ class SearcherRuntime(Runtime):
         state = load_collection(self.database, row, self.settings.data)
         state.use_known_words(self.encoder.words)
         return state
-
-    def _drop(self, state: CollectionState) -> None:
-        state.store.close()
-        shutil.rmtree(state.directory, ignore_errors=True)
 
     def _load(self) -> None:
         """Load all collections from the copy, in place of what is in memory."""

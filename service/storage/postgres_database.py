@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,7 @@ class PostgresDatabase(PostgresReader, Database):
         self._is_outdated = False
         self._writer = engine_of(address, poolclass=StaticPool, pool_pre_ping=True)
         event.listen(self._writer, "connect", self._own)
+        event.listen(self._writer, "close", _disown)
         try:
             self._writer.connect().close()
         except BaseException:
@@ -227,6 +228,13 @@ class PostgresDatabase(PostgresReader, Database):
         super().close()
         with self._write_lock:
             self._writer.dispose()
+
+
+def _disown(connection: psycopg.Connection[Any], _record: Any) -> None:
+    """Give back the lock of the writer before its connection is closed: the server ends a session some time after its
+    client, and another service may start at once."""
+    with suppress(psycopg.Error):  # a lost connection has no lock, or loses it
+        connection.execute("SELECT pg_advisory_unlock_all()")
 
 
 def connected(address: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:

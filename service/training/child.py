@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,13 @@ from index.storage.full_disk import is_full
 from service.runtime.feedback_log import feedback_counts
 from service.settings import DATABASE_VARIABLE
 from service.training.exported_state import (
-    encoder_of,
+    encoder_loader,
     export_state,
     exported_champion,
     exported_lineages,
     read_exported,
 )
-from service.training.inputs import Inputs
+from service.training.inputs import Inputs, encoder_of_keys
 from service.training.staging import EXPORTED, LOCK, MODEL, NO_SPACE, REPORT, STAGED, TRIAL_CACHE
 
 CLICK_MODEL = "click_model"
@@ -86,13 +86,15 @@ def fit_state(specification: dict[str, Any], inputs: Inputs) -> None:
     config = _config(specification)
     lineage = _lineage(specification, config, inputs)
     if learn_from == "documents":
-        encode = partial(encoder_of(specification), inputs.encoder, fingerprint=inputs.fingerprint)
-        steps = fit_from_documents(inputs.generation, inputs.initial, inputs.texts, encode)
+        load = cache(partial(encoder_of_keys, encoder_loader(specification), inputs.encoder, inputs.fingerprint))
+        steps = fit_from_documents(
+            inputs.generation, inputs.initial, inputs.texts, lambda texts: load().encode_queries(texts)
+        )
     else:
         champion = exported_champion(staging, inputs.initial, specification["champion"])
         earlier = earlier_decisions(exported_lineages(staging), lineage)
-        cache = staging / TRIAL_CACHE
-        steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, cache, earlier, inputs.new)
+        trials = staging / TRIAL_CACHE
+        steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, trials, earlier, inputs.new)
     fitted, seconds = _fitted(steps)
     if fitted.clicks is not None:
         lineage |= {CLICK_MODEL: fitted.clicks.frozen()}

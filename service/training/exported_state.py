@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from index.encoding.encoder import load_encoder
 from index.errors import DamagedFile
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.checkpoint import load_head
-from index.records import Floats
 from index.storage.files import make_durable_directory, write_atomically
 from service.runtime.model_repository import model_files
 from service.storage.database import ENCODERS
 from service.storage.opening import open_reader
-from service.training.inputs import Inputs, encode_by, load_inputs, read_inputs
+from service.training.inputs import Inputs, LoadEncoder, load_inputs, read_inputs
 from service.training.repository import lineages_against
 from service.training.staging import CHAMPION, INPUTS, KNOWN_WORDS, LINEAGES
 
@@ -23,10 +23,10 @@ PARTS = (KNOWN_WORDS, INPUTS, CHAMPION, LINEAGES)
 """The files and folders of a staging folder that the fit reads."""
 
 
-def encoder_of(specification: Mapping[str, Any]) -> partial[Floats]:
-    """Return the function that encodes queries with an encoder, by its name, as the service does."""
+def encoder_loader(specification: Mapping[str, Any]) -> LoadEncoder:
+    """Return the function that loads an encoder, by its name, as the service does."""
     cache = Path(specification["data"]) / ENCODERS
-    return partial(encode_by, precision=specification["encoder_precision"], cache=cache)
+    return partial(load_encoder, precision=specification["encoder_precision"], cache=cache)
 
 
 def export_state(specification: Mapping[str, Any]) -> Inputs:
@@ -34,8 +34,8 @@ def export_state(specification: Mapping[str, Any]) -> Inputs:
     staging, collection_id = Path(specification["staging"]), specification["collection_id"]
     database = open_reader(Path(specification["data"]), specification["database"])
     known, explored = _known_words(staging), specification["objective"] == "reinforce"
-    encode, learn_from = encoder_of(specification), specification["learn_from"]
-    inputs = load_inputs(staging / INPUTS, database, collection_id, encode, known, learn_from, explored)
+    load, learn_from = encoder_loader(specification), specification["learn_from"]
+    inputs = load_inputs(staging / INPUTS, database, collection_id, load, known, learn_from, explored)
     with database.read() as connection:
         version = specification["champion"]
         _write(staging / CHAMPION, model_files(connection, collection_id, version) if version else {})

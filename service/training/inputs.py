@@ -7,6 +7,7 @@ covers all files and is written last; a folder without a manifest is incomplete.
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,7 @@ import numpy as np
 import orjson
 from sqlalchemy import Connection
 
-from index.encoding.encoder import load_encoder
-from index.encoding.precision import Precision
+from index.encoding.encoder import Encoder, load_encoder
 from index.errors import DamagedFile, EncoderMismatch
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
@@ -23,8 +23,9 @@ from index.learning.examples import Feedback, InContext, Showings, Solved
 from index.learning.made_queries import SourceText
 from index.learning.slates import Slate
 from index.ranking.attention import HeadConfig
-from index.records import Floats, MemoryKey
+from index.records import EncodedQuery, Floats, MemoryKey
 from index.storage.files import read_manifest, sync_directory, write_manifest
+from index.words.reading_options import ReadingOptions
 from service.runtime.collection_repository import PART_SIZE, collection_row, indexed_documents
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
@@ -40,8 +41,8 @@ MAX_DOCUMENTS = 20_000
 MAX_TEXTS = 400
 """Documents whose texts a run without feedback reads, at most."""
 
-EncodeBy = Callable[[str, Sequence[str]], Floats]
-"""Encoder name and query texts to unit vectors (len(texts), D)."""
+LoadEncoder = Callable[[str], Encoder]
+"""Name of an encoder to the encoder of the service."""
 
 
 @dataclass(frozen=True)
@@ -61,35 +62,30 @@ class Inputs:
     """The rows of the documents that are newer than all documents that a list of the feedback shows."""
 
 
-def encode_by(
-    model: str,
-    texts: Sequence[str],
-    precision: Precision = "auto",
-    cache: Path | None = None,
-    fingerprint: str | None = None,
-) -> Floats:
-    """Load an encoder and return unit vectors (len(texts), D) of queries.
+def encoder_of_keys(load: LoadEncoder, model: str, fingerprint: str) -> Encoder:
+    """Load the encoder of the keys, whose fingerprint is given.
 
-    fingerprint: of the encoder of the keys. Raises EncoderMismatch if the weights of this machine have another one.
+    Raises EncoderMismatch if the weights of this machine have another one.
     """
-    encoder = load_encoder(model, precision, cache)
-    if fingerprint is not None and encoder.fingerprint != fingerprint:
+    encoder = load(model)
+    if encoder.fingerprint != fingerprint:
         raise EncoderMismatch("the collection was encoded with other weights than this machine has")
-    return encoder.encode_queries(texts)
+    return encoder
 
 
 def load_inputs(
     directory: Path,
     database: DatabaseReader,
     collection_id: int,
-    encode: EncodeBy = encode_by,
+    load: LoadEncoder = load_encoder,
     known: frozenset[str] = frozenset(),
     learn_from: str = "feedback",
     explored: bool = False,
 ) -> Inputs:
     """Return the inputs in the directory. If they are incomplete or damaged, gather and write them first.
 
-    learn_from: `feedback` or `documents`. explored: whether the run learns from explored lists.
+    known: the words that are not corrected in queries. learn_from: `feedback` or `documents`. explored: whether the run
+    learns from explored lists.
 
     The inputs are always read from the directory, so that a resumed run gets the same inputs in the same order.
     """
@@ -98,7 +94,7 @@ def load_inputs(
     except DamagedFile:  # also at the first start, and after an interruption before the manifest was written
         shutil.rmtree(directory, ignore_errors=True)
         with database.read() as connection:
-            write_inputs(directory, connection, collection_id, encode, learn_from, explored)
+            write_inputs(directory, connection, collection_id, load, known, learn_from, explored)
         return read_inputs(directory, known)
 
 
@@ -106,11 +102,12 @@ def write_inputs(
     directory: Path,
     connection: Connection,
     collection_id: int,
-    encode: EncodeBy = encode_by,
+    load: LoadEncoder = load_encoder,
+    known: frozenset[str] = frozenset(),
     learn_from: str = "feedback",
     explored: bool = False,
 ) -> None:
-    """Write the inputs of a collection into a new directory, as of this connection's snapshot."""
+    """Write the inputs of a collection into a new directory, as of this connection's snapshot (`load_inputs`)."""
     directory.mkdir(parents=True)
     row = collection_row(connection, collection_id)
     language, watermark = row["settings"]["language"], row["watermark"]
@@ -126,7 +123,10 @@ def write_inputs(
         documents = texts_of(connection, _spaced(rows, MAX_TEXTS))
     else:
         store.apply(watermark, indexed_documents(connection, collection_id))
-        feedback = gather_feedback(connection, collection_id, lambda texts: encode(row["encoder"], texts), explored)
+        encoder = cache(partial(encoder_of_keys, load, row["encoder"], row["fingerprint"]))
+        feedback = gather_feedback(connection, collection_id, lambda texts: encoder().encode_queries(texts), explored)
+        reading = replace(CollectionSettings(**row["settings"]).reading, known=known)
+        feedback = _as_searched(store.current, reading, feedback, encoder)
         memory = memory_keys(connection, row)
         shown = {row for one in feedback for row in one.shown or ()}
         new = frozenset(newer_documents(connection, collection_id, sorted(shown)))
@@ -145,6 +145,7 @@ def write_inputs(
     np.savez(
         directory / ARRAYS,
         feedback=_stacked([one.vector for one in feedback if len(one.vector)], row["dim"]),
+        typed=_stacked([one.memory_vector for one in feedback if one.memory_vector is not None], row["dim"]),
         memory=_stacked(list(vectors.values()), row["dim"]),
         source=np.asarray([query_index[key.query_key] for key in memory], np.int64),
         row=np.asarray([key.row for key in memory], np.int64),
@@ -174,13 +175,32 @@ def read_inputs(directory: Path, known: frozenset[str] = frozenset()) -> Inputs:
         generation = store.remember(watermark, _memory(texts["memory"], arrays))
         generation.key_guard.check_all(generation.keys)  # damage found later would waste the trials until then
         store.close()  # the generation stays searchable
-        feedback = _feedbacks(texts["feedback"], arrays["feedback"])
+        feedback = _feedbacks(texts["feedback"], arrays["feedback"], arrays["typed"])
         documents = tuple(SourceText(*one) for one in texts.get("documents", []))
         initial, encoder = settings.initial(dim), facts.get("encoder", "")
         new = frozenset(texts.get("new", ()))
         return Inputs(generation, feedback, initial, facts["fingerprint"], encoder, documents, new)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe the inputs of a run") from error
+
+
+def _as_searched(
+    generation: Generation, reading: ReadingOptions, feedback: Sequence[Feedback], encoder: Callable[[], Encoder]
+) -> list[Feedback]:
+    """Return feedback with the vectors that searches for its texts have.
+
+    A corrected text is encoded; a text without corrections keeps its vector. The tokens of an ASCII text count as
+    known. The encoder is loaded if there is another text, or a correction.
+    """
+    typed = {one.text.rstrip(): one.vector for one in feedback if len(one.vector)}
+
+    def encode(text: str) -> EncodedQuery:
+        vector = typed.get(text.rstrip())
+        if vector is None:
+            return encoder().encode_query(text)
+        return EncodedQuery(vector, 1.0 if text.isascii() else encoder().known_share(text))
+
+    return [one.as_searched(generation, encode, reading) if len(one.vector) else one for one in feedback]
 
 
 def _spaced(rows: Sequence[int], most: int) -> Sequence[int]:
@@ -215,16 +235,24 @@ def _feedback_json(one: Feedback) -> dict[str, Any]:
         ],
         "sessions": [{"shown": dict(each.shown), "clicked": sorted(each.clicked)} for each in one.sessions],
         "explored": [asdict(each) for each in one.explored],
+        "known": one.known,
+        "typed": one.memory_vector is not None,
     }
 
 
-def _feedbacks(records: Sequence[Mapping[str, Any]], vectors: Floats) -> list[Feedback]:
-    """Return the feedback of these records. The last records, queries without feedback, have no vector."""
-    silent = [np.empty(0, np.float32)] * (len(records) - len(vectors))
-    return [_feedback(record, vector) for record, vector in zip(records, [*vectors, *silent], strict=True)]
+def _feedbacks(records: Sequence[Mapping[str, Any]], vectors: Floats, typed: Floats) -> list[Feedback]:
+    """Return the feedback of these records. The last records, queries without feedback, have no vector.
+
+    typed (T, D): vectors of the typed texts of the T queries for which searches encode another text, in their order.
+    """
+    silent, left = [np.empty(0, np.float32)] * (len(records) - len(vectors)), iter(typed)
+    return [
+        _feedback(record, vector, next(left) if record["typed"] else None)
+        for record, vector in zip(records, [*vectors, *silent], strict=True)
+    ]
 
 
-def _feedback(record: Mapping[str, Any], vector: Floats) -> Feedback:
+def _feedback(record: Mapping[str, Any], vector: Floats, memory_vector: Floats | None) -> Feedback:
     examined = record["examined"]
     return Feedback(
         record["source"],
@@ -239,6 +267,8 @@ def _feedback(record: Mapping[str, Any], vector: Floats) -> Feedback:
         explored=tuple(
             Slate(**{name: tuple(values) for name, values in each.items()}) for each in record.get("explored", [])
         ),
+        memory_vector=memory_vector,
+        known=record["known"],
     )
 
 

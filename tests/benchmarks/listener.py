@@ -1,12 +1,14 @@
 """A small server for tests of load generators, in a thread of the test."""
 
 import asyncio
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from benchmarks.servers.http1 import HOST
+from tests.service.client import DEADLINE_SECONDS
 
 Speak = Callable[[str], bytes | None]
 
@@ -46,11 +48,19 @@ def listening(speak: Speak) -> Iterator[Listener]:
     thread = threading.Thread(target=lambda: loop.run_until_complete(listener.serve(ready, stop)))
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(DEADLINE_SECONDS)
         yield listener
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(DEADLINE_SECONDS)
+
+
+@contextmanager
+def refusing() -> Iterator[int]:
+    """Yield a port of which no process takes connections, also no process that is started meanwhile."""
+    with socket.socket() as bound:
+        bound.bind((HOST, 0))
+        yield bound.getsockname()[1]
 
 
 def said(body: str, status: int = 200) -> bytes:

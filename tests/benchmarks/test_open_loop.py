@@ -5,7 +5,7 @@ import time
 from benchmarks.servers.http1 import request
 from benchmarks.servers.load import NO_CONNECTION
 from benchmarks.servers.open_loop import open_loop
-from tests.benchmarks.listener import listening, said
+from tests.benchmarks.listener import listening, refusing, said
 
 
 def get(number: int) -> bytes:
@@ -57,7 +57,6 @@ def test_a_request_without_an_answer_fails() -> None:
 
 
 def test_without_a_listener_every_request_fails() -> None:
-    with listening(lambda path: said("x")) as listener:
-        port = listener.port
-    done = open_loop(port, get, rate=100.0, seconds=0.05, most_open=100)
+    with refusing() as port:
+        done = open_loop(port, get, rate=100.0, seconds=0.05, most_open=100)
     assert len(done.seconds[NO_CONNECTION]) == 5

@@ -140,13 +140,14 @@ def test_recall_counts_documents_that_tie_with_the_last_rank() -> None:
 
 
 def test_detached_processes_are_found_counted_and_ended(tmp_path: Path) -> None:
-    sleep = f"import time; open({str(tmp_path / 'awake')!r}, 'w').close(); time.sleep(600)"
+    sleep = "import time; time.sleep(600)"
     leave = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {sleep!r}], start_new_session=True)"
     with running([sys.executable, "-c", leave], {}, tmp_path, tmp_path / "log") as one:
         one.process.wait(60)
         (left,) = marked(one.mark)
         assert left != one.process.pid
-        assert memory(one.mark)["rss_bytes"] >= memory(one.mark)["pss_bytes"] > 0
+        used = memory(one.mark)  # one look: the process may still be starting
+        assert used["rss_bytes"] >= used["pss_bytes"] > 0
         subprocess.run(["kill", str(left)], check=True)
     assert marked(one.mark) == set()
 

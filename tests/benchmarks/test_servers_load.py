@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.servers.http1 import BrokenAnswer, read_answer, request
 from benchmarks.servers.load import NO_CONNECTION, Asked, Round, ask, percentile, summary
-from tests.benchmarks.listener import listening, said
+from tests.benchmarks.listener import listening, refusing, said
 
 
 def hits(body: bytes) -> list[str]:
@@ -83,9 +83,8 @@ def test_a_broken_connection_fails_only_its_own_request() -> None:
 
 
 def test_without_a_listener_requests_fail_and_are_counted() -> None:
-    with listening(lambda path: said("x")) as listener:
-        port = listener.port
-    found = summary(ask(port, [request("GET", "/")] * 3, 1, 60), hits)
+    with refusing() as port:
+        found = summary(ask(port, [request("GET", "/")] * 3, 1, 60), hits)
     assert found == {"answers": 0, "failures": {"no answer": 3}}
 
 

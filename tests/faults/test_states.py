@@ -43,7 +43,10 @@ FILTERS = st.sampled_from(
 
 def copy_of_killed(runtime: Runtime, data: Path, target: Path) -> None:
     """Copy a directory as a kill leaves it: the files as they are now, without an orderly end."""
-    with runtime.database.write():  # no other transaction or checkpoint is halfway through while files are copied
+    with ExitStack() as held:  # nothing is halfway through while files are copied: no saving, transaction or checkpoint
+        for state in runtime.collections.values():
+            held.enter_context(state.lock)
+        held.enter_context(runtime.database.write())
         shutil.copytree(data, target, ignore=shutil.ignore_patterns(DATABASE[2], "*.lock"))
 
 

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,11 +27,28 @@ MEMBERS = {"type", "title", "status", "detail", "code", "instance", "errors"}
 """Members of a problem: those of RFC 9457, `code` and `errors`."""
 
 
+class NoHousekeeping:
+    """In the place of a housekeeping thread."""
+
+    def __init__(self, *_: Any) -> None:
+        """Start nothing."""
+
+    def stop(self) -> None:
+        """End nothing."""
+
+
 @contextmanager
-def opened(data: Path, **settings: Any) -> Iterator[TestClient]:
-    """Yield a client of the service on this directory. Unhandled errors are responses with status 500."""
+def opened(data: Path, *, keeps_house: bool = True, **settings: Any) -> Iterator[TestClient]:
+    """Yield a client of the service on this directory. Unhandled errors are responses with status 500.
+
+    keeps_house: whether its housekeeping runs, whose rounds, also the first one, may come at any moment of a test.
+    """
     app = create_app(Settings(encoder="hashing", data=data, log_level="warning", **settings))
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with ExitStack() as entered:
+        with pytest.MonkeyPatch.context() as patch:
+            if not keeps_house:
+                patch.setattr("service.app.Housekeeping", NoHousekeeping)
+            client = entered.enter_context(TestClient(app, raise_server_exceptions=False))
         yield client
 
 
@@ -45,11 +62,15 @@ def know_no_emoji(monkeypatch: pytest.MonkeyPatch, runtime: Runtime) -> None:
     """Replace the share of known tokens of the encoder: the words of a text that have a letter or digit."""
     encode = runtime.encoder.encode_query
 
-    def encode_query(text: str) -> EncodedQuery:
+    def known_share(text: str) -> float:
         words = text.split()
-        return EncodedQuery(encode(text).vector, sum(any(map(str.isalnum, word)) for word in words) / len(words))
+        return sum(any(map(str.isalnum, word)) for word in words) / len(words)
+
+    def encode_query(text: str) -> EncodedQuery:
+        return EncodedQuery(encode(text).vector, known_share(text))
 
     monkeypatch.setattr(runtime.encoder, "encode_query", encode_query)
+    monkeypatch.setattr(runtime.encoder, "known_share", known_share)
     runtime.forget_queries()
 
 
@@ -80,7 +101,8 @@ class CollectionClient:
 
     def add(self, *documents: dict[str, Any]) -> Any:
         """Post documents; return when all are searchable."""
-        answer = self.client.post(f"{self.path}/documents?wait=60", json={"documents": list(documents)})
+        address = f"{self.path}/documents?wait={DEADLINE_SECONDS}"
+        answer = self.client.post(address, json={"documents": list(documents)})
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -111,12 +133,28 @@ class CollectionClient:
         return self.ended_run(self.post("training-runs", body)["id"])
 
     def ended_run(self, run_id: str) -> Any:
-        """Return the record of a training run when it has ended."""
-        return ended(lambda: self.get(f"training-runs/{run_id}"))
+        """Return the record of a training run when it has ended, and the thread that followed it too.
+
+        The thread deletes the files of the run and releases its lock after it has recorded the end.
+        """
+        run = ended(lambda: self.get(f"training-runs/{run_id}"))
+        for thread in self._runtime_here.training.threads if self._runtime_here else ():
+            if thread.name == f"training-{run_id}":
+                thread.join(DEADLINE_SECONDS)
+        return run
 
     def ended_task(self, task: Any) -> Any:
-        """Return a task when it has ended."""
-        return ended(lambda: good(self.client.get(f"/v1/tasks/{task['id']}")))
+        """Return a task when it has ended, and has cleaned up: it does so after it has recorded its end."""
+        seen = ended(lambda: good(self.client.get(f"/v1/tasks/{task['id']}")))
+        if self._runtime_here:
+            self._runtime_here.jobs.wait(task["id"], DEADLINE_SECONDS)
+        return seen
+
+    @property
+    def _runtime_here(self) -> Runtime | None:
+        """The runtime of the service, if the service is in this process."""
+        state = getattr(getattr(self.client, "app", None), "state", None)
+        return getattr(state, "runtime", None)
 
     def until_indexed(self) -> None:
         """Return when all accepted documents are searchable."""

@@ -7,6 +7,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 
 from service.partitions.calls import Calls
@@ -16,6 +17,16 @@ from service.searchers.document_part import DocumentPart
 from service.searchers.searcher_app import create_searcher_app
 from service.searchers.searcher_runtime import SearcherRuntime
 from service.settings import Settings
+
+PATIENT_SECONDS = 60.0
+LIMITS = (
+    "service.partitions.calls.ANSWER_SECONDS",
+    "service.partitions.calls.SLOW_SECONDS",
+    "service.partitions.partition.WAIT_SECONDS",
+    "service.http.watermarks.WAIT_SECONDS",
+    "service.searchers.searcher_runtime.OLD_SECONDS",
+)
+"""Times after which a partition on a busy machine counts as away, or a state as not reached."""
 
 
 class ThreadAnswer:
@@ -58,8 +69,11 @@ def settings_of(data: Path, address: str) -> Settings:
 def partitioned(
     folder: Path, address: str, count: int, answers_partially: bool = True
 ) -> Iterator[tuple[TestClient, list[LocalPartition]]]:
-    """Yield a client of a coordinator of `count` partitions, and the partitions."""
+    """Yield a client of a coordinator of `count` partitions, and the partitions. None is away for being slow."""
     with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for limit in LIMITS:
+            patch.setattr(limit, PATIENT_SECONDS)
         threads = stack.enter_context(ThreadPoolExecutor(16))
         partitions = []
         for number in range(count):

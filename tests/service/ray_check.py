@@ -10,6 +10,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +93,19 @@ def answers(asked: httpx.Client) -> list[Any]:
 
 
 def whole_answers(asked: httpx.Client) -> list[Any]:
-    """Return the answers once all partitions give them: on busy cores one may be late for a moment, and says so."""
+    return [kept(whole_answer(asked, {"log": False, **search}, {})) for search in SEARCHES]
+
+
+def whole_answer(asked: httpx.Client, search: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+    """Return an answer once all partitions give it: on busy cores one may be late for a moment, and that is said."""
     end = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < end:
-        found = [asked.post("/search", json={"log": False, **search}) for search in SEARCHES]
-        if all(one.status_code == 200 and "partition_away" not in one.json()["degraded"] for one in found):
-            return [kept(one.json()) for one in found]
+        found = asked.post("/search", json=search, headers=headers)
+        body: dict[str, Any] = found.json()
+        if found.status_code != 503 and "partition_away" not in body["degraded"]:
+            return body
         time.sleep(0.05)
-    raise AssertionError([one.text for one in found])
+    raise AssertionError(found.text)
 
 
 def kept(answer: dict[str, Any]) -> dict[str, Any]:
@@ -109,16 +115,21 @@ def kept(answer: dict[str, Any]) -> dict[str, Any]:
 def put_is_seen(writer: httpx.Client, reading: httpx.Client) -> bool:
     """Return whether a search with the watermark of a write sees the document."""
     put = writer.put("/documents/new", json={"text": "a zelkova", "metadata": {"n": 99}})
-    found = reading.post("/search", json={"q": "zelkova"}, headers={WATERMARK: put.headers[WATERMARK]})
-    return bool(found.json()["hits"][0]["id"] == "new")
+    found = whole_answer(reading, {"q": "zelkova"}, {WATERMARK: put.headers[WATERMARK]})
+    return bool(found["hits"][0]["id"] == "new")
 
 
 def killed(reading: httpx.Client, expected: list[Any]) -> dict[str, Any]:
-    """Kill the process of a partition, and count the answers until the partition is back."""
-    os.kill(replicas_of(1)[0], signal.SIGKILL)
+    """Kill the process of a partition, and count the answers until the partition is back.
+
+    It is killed again if it was back before a search missed it.
+    """
     counted: Counter[str] = Counter()
-    whole, end = 0, time.monotonic() + WAIT_SECONDS
-    while whole < ENOUGH and time.monotonic() < end:
+    whole, end = ENOUGH, time.monotonic() + WAIT_SECONDS
+    while (whole < ENOUGH or not counted["partial"]) and time.monotonic() < end:
+        if whole >= ENOUGH:
+            os.kill(replicas_of(1)[0], signal.SIGKILL)
+            whole = 0
         for search, wanted in zip(SEARCHES, expected, strict=True):
             answer = reading.post("/search", json={"log": False, **search})
             kind = judged(answer, wanted)
@@ -129,19 +140,33 @@ def killed(reading: httpx.Client, expected: list[Any]) -> dict[str, Any]:
 
 
 def encoded(writer: httpx.Client) -> dict[str, Any]:
-    """Add many documents, kill an encoder of the cluster meanwhile, and count what is searchable."""
+    """Add many documents, kill an encoder of the cluster meanwhile, and count what is searchable.
+
+    More are added while the encoders of the last ones had ended before one could be killed.
+    """
     pond = str(writer.base_url).replace("default", "pond").rstrip("/")
     writer.put(pond, json={}).raise_for_status()
-    documents = [{"id": f"p{n}", "text": f"water {n} and {WORDS[n % 4]} reed."} for n in range(MANY)]
-    task = writer.post(f"{pond}/documents", json={"documents": documents}).raise_for_status().json()
-    address, end, kills = f"{pond.partition('/v1/')[0]}/v1/tasks/{task['id']}", time.monotonic() + WAIT_SECONDS, 0
-    while (seen := writer.get(address).json())["status"] in ("enqueued", "processing") and time.monotonic() < end:
-        if not kills and (encoders := processes_named("BlockEncoder")):
-            os.kill(encoders[0], signal.SIGKILL)
-            kills = 1
-        time.sleep(0.02)
+    sent, kills, status, end = 0, 0, "succeeded", time.monotonic() + WAIT_SECONDS
+    while not kills and status == "succeeded" and time.monotonic() < end:
+        documents = [{"id": f"p{n}", "text": f"water {n} and {WORDS[n % 4]} reed."} for n in range(sent, sent + MANY)]
+        task = writer.post(f"{pond}/documents", json={"documents": documents}).raise_for_status().json()
+        sent += MANY
+        address = f"{pond.partition('/v1/')[0]}/v1/tasks/{task['id']}"
+        while (status := writer.get(address).json()["status"]) in ("enqueued", "processing") and time.monotonic() < end:
+            kills = kills or end_process("BlockEncoder")
+            time.sleep(0.02)
     counts = writer.get(pond).json()["counts"]
-    return {"encoded": seen["status"], "encoders_killed": kills, "counts": [counts["documents"], counts["pending"]]}
+    found = {"encoded": status, "encoders_killed": kills, "sent": sent}
+    return found | {"counts": [counts["documents"], counts["pending"]]}
+
+
+def end_process(name: str) -> int:
+    """Kill a process with this part in its name; return the number of killed processes, 0 or 1."""
+    for pid in processes_named(name):
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(pid, signal.SIGKILL)
+            return 1
+    return 0
 
 
 def trained(writer: httpx.Client) -> dict[str, Any]:

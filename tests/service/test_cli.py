@@ -27,7 +27,7 @@ class Fake:
     url: str
     answers: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
     requests: list[tuple[str, str, bytes]] = field(default_factory=list)
-    arrived: threading.Event = field(default_factory=threading.Event)
+    arrived: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def on(self, method: str, path: str, *answers: Any) -> None:
         """Set the responses of a path, in order. A response is a body, or (status, body)."""
@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
     def handle_any(self) -> None:
         path = self.path.split("?")[0]
         self.fake.requests.append((self.command, path, self._body()))
-        self.fake.arrived.set()
+        self.fake.arrived.release()
         answers = self.fake.answers.get((self.command, path), [(404, problem("not_found", "nothing here"))])
         status, body = answers.pop(0) if len(answers) > 1 else answers[0]
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -370,7 +370,7 @@ def test_ctrl_c_ends_with_130_and_without_a_traceback(fake: Fake) -> None:
     fake.on("GET", "/v1/collections/default/training-runs/r1", {"status": "processing"})
     command = [*PROGRAM, "train", "--url", fake.url]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert fake.arrived.wait(60)
+        assert all(fake.arrived.acquire(timeout=60) for _ in range(6))  # then it loads nothing more, and waits
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -19,7 +19,7 @@ from schemathesis.generation.meta import ParameterLocation
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.service.authorised import bearer
-from tests.service.client import DEFAULT, CollectionClient, opened
+from tests.service.client import DEADLINE_SECONDS, DEFAULT, CollectionClient, opened
 from tests.service.server import served
 
 ADMIN_KEY = "the-admin-key-of-this-test"
@@ -45,7 +45,7 @@ def headers_of(case: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_every_answer_is_as_the_schema_says(address: str, mode: GenerationMode) -> None:
-    schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
+    schema = schemathesis.openapi.from_url(f"{address}/openapi.json", timeout=DEADLINE_SECONDS)
     operations = [found.ok() for found in schema.get_all_operations()]
     assert len(operations) > 40
     for operation in operations[::EACH]:
@@ -56,7 +56,9 @@ def test_every_answer_is_as_the_schema_says(address: str, mode: GenerationMode) 
         )  # fmt: skip
         @given(case=operation.as_strategy(generation_mode=mode))
         def ask(case: schemathesis.Case) -> None:
-            case.call_and_validate(headers=headers_of(case), excluded_checks=[positive_data_acceptance])
+            case.call_and_validate(
+                headers=headers_of(case), timeout=DEADLINE_SECONDS, excluded_checks=[positive_data_acceptance]
+            )
 
         try:
             ask()

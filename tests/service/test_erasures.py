@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,8 @@ def ordinary(trees: CollectionClient) -> None:
 def found_in(data: Path, *needles: str) -> dict[str, int]:
     """Return path -> number of occurrences of the needles in the bytes of the file, for files with any."""
     counts = {}
-    for path in sorted(data.rglob("*")):
-        if path.is_file():
+    for path in sorted(Path(parent, name) for parent, _, names in os.walk(data) for name in names):
+        with suppress(FileNotFoundError):  # the service has just deleted it
             content = path.read_bytes().lower()
             counts[path.relative_to(data).as_posix()] = sum(content.count(one.lower().encode()) for one in needles)
     return {name: count for name, count in counts.items() if count}

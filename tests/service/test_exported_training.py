@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from index.encoding.encoder import load_encoder
 from index.errors import EncoderMismatch
 from service.cluster import training
 from service.training import child_process
 from service.training.exported_state import write_files
-from service.training.inputs import encode_by
+from service.training.inputs import encoder_of_keys
 from tests.service.client import CollectionClient, create, opened, runtime_of
 from tests.service.stored_models import stored_model
 from tests.service.training_processes import Spawn
@@ -127,7 +128,7 @@ def test_the_folders_of_killed_fits_are_deleted_by_the_next_one(
 
 def test_weights_that_the_collection_was_not_encoded_with_are_refused() -> None:
     with pytest.raises(EncoderMismatch):
-        encode_by("hashing", ["a wren"], fingerprint="another")
+        encoder_of_keys(load_encoder, "hashing", "another")
 
 
 @pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "model/../../outside"])

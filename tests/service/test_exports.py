@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import orjson
 import pytest
 from fastapi.testclient import TestClient
 
+from index.generation.store import GenerationStore
 from service.exports.importing import Importer
 from service.exports.record_repository import NOT_EXPORTED, TABLES
 from service.snapshots.state import StateHash, state_hash
@@ -240,6 +242,30 @@ def test_a_collection_whose_documents_are_not_resumed_is_open_all_the_same(
         done = imported(other, exported)
         assert done["status"] == "succeeded", done
         assert CollectionClient(other, "wood").ids(NIGHT)
+
+
+def test_the_index_of_a_replaced_collection_is_closed_while_nothing_else_uses_it(
+    exported: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, is_free = GenerationStore.close, []
+    with opened(tmp_path / "data") as other:
+        state = runtime_of(other).collection("default")
+
+        def lock_is_free() -> bool:
+            if free := state.lock.acquire(blocking=False):
+                state.lock.release()
+            return free
+
+        def noting(store: GenerationStore) -> None:
+            if store is state.store:
+                with ThreadPoolExecutor(1) as another_thread:
+                    is_free.append(another_thread.submit(lock_is_free).result())
+            close(store)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(GenerationStore, "close", noting)
+            assert imported(other, exported)["status"] == "succeeded"
+    assert is_free == [False]
 
 
 def test_the_number_of_exports_at_a_time_is_bounded(client: TestClient) -> None:

@@ -104,7 +104,7 @@ def test_a_generated_client_creates_fills_and_searches_a_collection(api: Generat
     imported = api.ended(task.parsed)
     assert (imported.status, imported.result["succeeded"]) == ("succeeded", 3)
     batch = api.model("DocumentBatch", documents=[{"id": "doc-2", "text": "how to paint a fence"}])
-    assert api.call("documents.post_documents", "books", body=batch, wait=30.0).parsed.succeeded == 1
+    assert api.call("documents.post_documents", "books", body=batch, wait=120.0).parsed.succeeded == 1
 
     found = api.call("search.search", "books", body=api.model("SearchIn", q="copy a folder"))
     assert found.status_code == 200

@@ -19,6 +19,7 @@ from tests.service.authorised import Keys
 from tests.service.client import DEADLINE_SECONDS, DEFAULT, CollectionClient, good, opened, problem, runtime_of
 from tests.service.server import served, server_of
 from tests.service.test_connection import Server, connected, hold
+from tests.service.test_keys import stopped_clock
 
 VOLATILE = {"date", "etag", "content-length"}
 """Headers that may differ between two answers of GET."""
@@ -73,9 +74,10 @@ def test_head_is_allowed_where_get_is(client: TestClient) -> None:
     assert client.put(f"{DEFAULT}/search").headers["allow"] == "GET, HEAD, POST"
 
 
-def test_a_key_has_the_rights_and_the_rate_of_get(tmp_path: Path) -> None:
+def test_a_key_has_the_rights_and_the_rate_of_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(tmp_path / "data") as client:
         reads = Keys.first(client).headers("search", rate_per_minute=3)
+        stopped_clock(monkeypatch)  # no minute ends between two requests
         statuses = [client.head(f"{DEFAULT}/documents").status_code, client.head("/livez").status_code]
         statuses += [
             client.head(address, headers=reads).status_code for address in (f"{DEFAULT}/search?q=a", "/v1/keys")

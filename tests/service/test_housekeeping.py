@@ -15,9 +15,8 @@ from tests.service.client import CollectionClient, create, opened, runtime_of
 
 
 @pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    monkeypatch.setattr(housekeeping, "SAVE_SECONDS", 3600.0)  # these tests call the steps themselves
-    with opened(tmp_path / "data") as client:
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    with opened(tmp_path / "data", keeps_house=False) as client:  # these tests call the steps themselves
         for collection in (CollectionClient(client), create(client, "other")):
             collection.add({"id": "a", "text": "copper wire"})
         yield client

@@ -24,10 +24,9 @@ TREES = ("oak", "pine", "birch", "willow", "maple")
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.operations.housekeeping.SAVE_SECONDS", 3600.0)  # these tests set the day themselves
-        with opened(tmp_path_factory.mktemp("memory") / "data") as client:
-            yield client
+    """A service whose housekeeping does not run: these tests set the day themselves."""
+    with opened(tmp_path_factory.mktemp("memory") / "data", keeps_house=False) as client:
+        yield client
 
 
 @pytest.fixture

@@ -30,10 +30,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(data: Path) -> Iterator[TestClient]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.operations.housekeeping.SAVE_SECONDS", 3600.0)
-        with opened(data) as client:
-            yield client
+    """A service whose housekeeping does not run: it would weigh the memory."""
+    with opened(data, keeps_house=False) as client:
+        yield client
 
 
 @pytest.fixture

@@ -89,8 +89,9 @@ def test_the_estimates_agree_with_a_slow_loop(wood: CollectionClient) -> None:
     for side in ("a", "b", "difference"):
         for one in found[side].values():
             assert one["impressions"] == LEAST
-            assert 0 < one["effective_sample_size"] <= LEAST
-            assert one["reliable"] == (one["effective_sample_size"] >= SHARE * LEAST / 3)
+            size, least = one["effective_sample_size"], SHARE * LEAST / 3
+            assert 0 < size <= LEAST
+            assert one["reliable"] == (size >= least) or abs(size - least) <= 0.05, "the answer has a rounded size"
             assert one["reliable"] == (one["reason"] is None) == (one["low"] is not None) == (one["high"] is not None)
             assert not one["reliable"] or one["low"] <= one["mean"] <= one["high"]
 

@@ -201,7 +201,7 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     client.put(f"{wood.path}/documents/a", json={"text": "b"})
     client.patch(f"{wood.path}/documents/a", json={"metadata": {"x": ["y"]}})
     wood.add(*map(tree, range(4)))
-    client.post(f"{wood.path}/documents?wait=9", json={"documents": [{"id": "b"}, tree(9)]})
+    client.post(f"{wood.path}/documents?wait=60", json={"documents": [{"id": "b"}, tree(9)]})
     wood.ended_task(client.post(f"{wood.path}/documents", json={"documents": [tree(8)]}).json())
     wood.ended_task(client.post(f"{wood.path}/documents/import", content=ndjson([tree(7), "{"])).json())
     wood.get("documents", limit=2)

@@ -1,7 +1,10 @@
 """The service on PostgreSQL: what it does on SQLite, with the same rankings."""
 
 import json
+import os
+import signal
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -34,9 +37,11 @@ __all__ = ["run"]
 
 QUERIES = ("old oak", "young", "Old tree", "nothing of it")
 END_OF_SESSIONS = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
     " WHERE datname = current_database() AND pid != pg_backend_pid()"
 )
+"""It waits, at most a minute for each, until the sessions have ended: they hold the lock of the writer until then."""
+OWNER = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid != pg_backend_pid()"
 HOSTILE = {"id": "nul \0 \ufdd0", "text": "a nut\0 hidden \ufdd0", "metadata": {"n": 7, "k": "v\0\ufdd01"}}
 
 
@@ -182,9 +187,20 @@ def test_one_service_writes_to_a_database(address: str, tmp_path: Path) -> None:
         assert client.get("/livez").status_code == 200
 
 
+def test_a_service_starts_at_once_after_the_end_of_another_on_a_busy_server(address: str, tmp_path: Path) -> None:
+    """The server may end the session of a service long after the service has ended."""
+    with opened(tmp_path / "one", keeps_house=False, database=address):
+        with psycopg.connect(address.replace("+psycopg", ""), autocommit=True) as connection:
+            ((session,),) = connection.execute(OWNER).fetchall()
+        os.kill(session, signal.SIGSTOP)
+        threading.Timer(1.0, os.kill, (session, signal.SIGCONT)).start()
+    with opened(tmp_path / "one", database=address) as client:
+        assert client.get("/livez").status_code == 200
+
+
 def test_a_service_that_was_replaced_writes_no_more(address: str, tmp_path: Path) -> None:
     """Its memory is out of date, also when the service that replaced it has ended."""
-    with opened(tmp_path / "one", database=address) as client:
+    with opened(tmp_path / "one", keeps_house=False, database=address) as client:
         shop = CollectionClient(client)
         shop.add({"id": "lamp", "text": "a copper lamp"})
         with psycopg.connect(address.replace("+psycopg", ""), autocommit=True) as connection:

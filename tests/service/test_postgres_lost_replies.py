@@ -11,7 +11,6 @@ from fastapi.testclient import TestClient
 
 from benchmarks.postgres import PostgresServer
 from service.cli.operating import StopSignal
-from service.operations import housekeeping
 from service.storage import postgres_database
 from service.storage.database import MemoryOutdated
 from tests.service.authorised import Keys, bearer
@@ -53,7 +52,6 @@ class Line:
 
 @pytest.fixture
 def line(monkeypatch: pytest.MonkeyPatch) -> Line:
-    monkeypatch.setattr(housekeeping, "SAVE_SECONDS", 3600.0)  # these tests call the steps themselves
     monkeypatch.setattr(postgres_database, "SETTLE_SECONDS", 0.1)
     return Line(monkeypatch)
 
@@ -65,7 +63,7 @@ def address(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> 
 
 @pytest.fixture
 def client(address: str, line: Line, tmp_path: Path) -> Iterator[TestClient]:
-    with opened(tmp_path / "data", database=address) as client:
+    with opened(tmp_path / "data", keeps_house=False, database=address) as client:
         CollectionClient(client).add({"id": "oak", "text": "an old oak"})
         yield client
 
@@ -113,7 +111,7 @@ def test_after_an_outage_a_write_that_is_not_stored_lets_writes_go_on(client: Te
 
 def test_after_an_outage_a_write_that_is_stored_needs_a_new_start(address: str, line: Line, tmp_path: Path) -> None:
     path = "/v1/collections/default/documents"
-    with opened(tmp_path / "data", database=address) as client:
+    with opened(tmp_path / "data", keeps_house=False, database=address) as client:
         CollectionClient(client).add({"id": "oak", "text": "an old oak"})
         told: list[str] = []
         runtime_of(client).database.when_outdated = lambda: told.append("outdated")

@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from index.learning.config import FitConfig
 from service.training.actions import start_scheduled_runs
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, event, opened, problem, runtime_of
+from tests.service.training_processes import held_runs
 
 pytestmark = pytest.mark.usefixtures("forked_training")
 
@@ -23,7 +24,8 @@ SCHEDULE = {"every_hours": 24, "min_new_queries": 5}
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with opened(tmp_path_factory.mktemp("scheduled") / "data") as client:
+    """A service whose schedules start runs only when a test says so."""
+    with opened(tmp_path_factory.mktemp("scheduled") / "data", keeps_house=False) as client:
         yield client
 
 
@@ -123,15 +125,16 @@ def test_a_schedule_out_of_its_limits_is_refused(wood: CollectionClient, train: 
 def test_a_due_run_starts_once_and_says_why(wood: CollectionClient) -> None:
     judge_queries(wood, range(NEED))
     assert standing(wood) == SCHEDULE | {"new_queries": NEED, "next_at": None, "missing": None}
-    (run,) = start_due(wood)
-    assert len(start_due(wood, 48)) == 1, "while a run goes on, no second run starts"
-    assert (run["started_by"], run["promote"]) == ("schedule", "auto")
-    assert run["trigger"] == {"new_queries": NEED, "hours_since_last_run": None}
-    assert "trigger" not in run["data"]
-    assert "A training run has not ended" in standing(wood)["missing"]
-    refused = wood.client.post(f"{wood.path}/training-runs", json={})
-    problem(refused, 409, "training_already_running")
-    cancel(wood, run["id"])
+    with held_runs():
+        (run,) = start_due(wood)
+        assert len(start_due(wood, 48)) == 1, "while a run goes on, no second run starts"
+        assert (run["started_by"], run["promote"]) == ("schedule", "auto")
+        assert run["trigger"] == {"new_queries": NEED, "hours_since_last_run": None}
+        assert "trigger" not in run["data"]
+        assert "A training run has not ended" in standing(wood)["missing"]
+        refused = wood.client.post(f"{wood.path}/training-runs", json={})
+        problem(refused, 409, "training_already_running")
+        cancel(wood, run["id"])
 
 
 def test_the_next_run_needs_the_hours_and_the_new_feedback(wood: CollectionClient) -> None:

@@ -10,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.records import LEXICAL
+from service.runtime import search_pool
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, opened, runtime_of
 
 COLOURS = ("red", "green", "blue", "white")
@@ -176,7 +177,10 @@ def test_query_ids_sort_by_time(shop: CollectionClient) -> None:
     assert [one[:13] for one in ids] == sorted(one[:13] for one in ids)
 
 
-def test_a_search_beyond_the_queue_is_refused_with_retry_after(client: TestClient, shop: CollectionClient) -> None:
+def test_a_search_beyond_the_queue_is_refused_with_retry_after(
+    client: TestClient, shop: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_pool, "LONGEST_WAIT_SECONDS", DEADLINE_SECONDS)
     runtime = runtime_of(client)
     gate = threading.Event()
     waiting = []

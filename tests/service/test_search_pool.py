@@ -35,7 +35,8 @@ class Busy:
 
 
 @pytest.fixture
-def busy() -> Iterator[Busy]:
+def busy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Busy]:
+    monkeypatch.setattr(search_pool, "LONGEST_WAIT_SECONDS", DEADLINE_SECONDS)
     one = Busy(queue=3)
     yield one
     one.free()

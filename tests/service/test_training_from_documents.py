@@ -10,9 +10,9 @@ from fastapi.testclient import TestClient
 
 from index.learning.config import FitConfig
 from index.ranking.checkpoint import WEIGHTS, head_of_files
-from service.training import child_process, from_documents, inputs
+from service.training import actions, child_process, from_documents, inputs
 from service.training.actions import start_scheduled_runs
-from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, opened, problem, runtime_of
 from tests.service.stored_models import stored_model
 from tests.service.training_processes import Spawn
 
@@ -29,8 +29,10 @@ MIN_DOCUMENTS = 40
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A service in which runs start by themselves only when a test says so."""
     assert from_documents.MIN_DOCUMENTS > MIN_DOCUMENTS
-    with pytest.MonkeyPatch.context() as patch, opened(tmp_path_factory.mktemp("documents") / "data") as client:
+    data = tmp_path_factory.mktemp("documents") / "data"
+    with pytest.MonkeyPatch.context() as patch, opened(data, keeps_house=False) as client:
         patch.setattr(from_documents, "MIN_DOCUMENTS", MIN_DOCUMENTS)
         yield client
 
@@ -250,7 +252,10 @@ def test_no_run_starts_while_documents_are_waiting(client: TestClient) -> None:
     wood.ended_run(start_due(wood)[0]["id"])
 
 
-def test_a_run_that_started_by_itself_gives_way_to_a_requested_run(client: TestClient) -> None:
+def test_a_run_that_started_by_itself_gives_way_to_a_requested_run(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "LOCK_WAIT_SECONDS", DEADLINE_SECONDS)
     wood = forest(client, "gives-way", MIN_DOCUMENTS)
     judge_queries(wood)
     (by_itself,) = start_due(wood)

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from index.encoding.encoder import Encoder
 from index.errors import DamagedFile
 from index.learning.examples import Feedback
+from index.ranking.retrieval import Query, as_searched
 from service.runtime.feedback_log import gather_feedback
 from service.training.inputs import load_inputs, read_inputs, write_inputs
 from tests.index.fixtures import arrays_of
-from tests.service.client import CollectionClient, create, opened, problem, runtime_of
+from tests.service.client import CollectionClient, create, know_no_emoji, opened, problem, runtime_of
 
 pytestmark = pytest.mark.usefixtures("forked_training")
 
@@ -50,7 +52,8 @@ def written(wood: CollectionClient, directory: Path) -> Path:
 
 
 def plain(one: Feedback) -> dict[str, Any]:
-    return vars(one) | {"vector": one.vector.tobytes()}
+    typed = None if one.memory_vector is None else one.memory_vector.tobytes()
+    return vars(one) | {"vector": one.vector.tobytes(), "memory_vector": typed}
 
 
 def test_documents_newer_than_all_lists_are_read_and_a_change_makes_no_document_new(
@@ -96,12 +99,57 @@ def test_feedback_with_contexts_and_explored_lists_is_read_unchanged(client: Tes
     runtime.impressions.flush()
     encode = runtime.encoder.encode_queries
     with runtime.database.read() as connection:
-        write_inputs(tmp_path / "inputs", connection, thicket.id, lambda _, texts: encode(texts), explored=True)
+        write_inputs(tmp_path / "inputs", connection, thicket.id, lambda _: runtime.encoder, explored=True)
         gathered = gather_feedback(connection, thicket.id, encode, explored=True)
     read = read_inputs(tmp_path / "inputs").feedback
     assert [plain(one) for one in read] == [plain(one) for one in gathered]
     assert any(one.contexts and one.explored for one in read)
     assert {one.query_key for one in read if one.is_silent} == {"a tree without a click", "another tree"}
+
+
+def test_training_encodes_a_query_as_searches_do(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, runtime = create(client, "tools"), runtime_of(client)
+    know_no_emoji(monkeypatch, runtime)
+    shop.add({"id": "hammer", "text": "hammer"}, {"id": "anvil", "text": "anvil"})
+    texts = ("hammer", "hamer", "hammer \U0001f4a5", "hamer \U0001f4a5", "\U0001f4a5")
+    for text in texts:
+        shop.judge(text, "hammer", 3)
+    with runtime.database.read() as connection:
+        write_inputs(tmp_path / "inputs", connection, shop.id, lambda _: runtime.encoder, runtime.encoder.words)
+    generation = runtime.collection("tools").generation
+    unread = np.zeros(generation.dim, np.float32)
+    read = {one.text: one for one in read_inputs(tmp_path / "inputs").feedback}
+    assert sorted(read) == sorted(texts)
+    for text, one in read.items():
+        searched = as_searched(generation, Query(text, unread), runtime.encoder.encode_query)
+        trained = one.as_query()
+        assert (trained.known, trained.encoded) == (searched.known, searched.encoded), text
+        assert trained.vector.tobytes() == searched.vector.tobytes(), text
+        assert (trained.memory_vector is None) == (searched.memory_vector is None), text
+        if searched.memory_vector is not None and trained.memory_vector is not None:
+            assert trained.memory_vector.tobytes() == searched.memory_vector.tobytes(), text
+    corrected, spelled = read["hamer"], read["hammer"]
+    assert corrected.vector.tobytes() == spelled.vector.tobytes()
+    assert corrected.memory_vector is not None
+    assert [read[text].known for text in texts] == [1, 1, 0.5, 0.5, 0]
+
+
+def test_an_encoder_is_loaded_for_corrected_and_unusual_texts_alone(client: TestClient, tmp_path: Path) -> None:
+    shop, runtime = create(client, "plain-tools"), runtime_of(client)
+    shop.add({"id": "hammer", "text": "hammer"}, {"id": "anvil", "text": "anvil"})
+    loaded = []
+
+    def load(name: str) -> Encoder:
+        loaded.append(name)
+        return runtime.encoder
+
+    for number, (text, loads) in enumerate({"hammer": [], "hammer ": [], "anvyl": ["hashing"]}.items()):
+        shop.judge(text, "hammer", 3)
+        with runtime.database.read() as connection:
+            write_inputs(tmp_path / str(number), connection, shop.id, load)
+        assert loaded == loads, text
 
 
 def test_the_generation_is_read_unchanged(wood: CollectionClient, tmp_path: Path) -> None:

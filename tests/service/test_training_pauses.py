@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from service.runtime import search_pool
 from service.runtime.search_pool import SearchPool
 from service.training import pauses
 from service.training.pauses import (
@@ -91,7 +92,8 @@ def test_orders_reach_the_process_until_it_has_ended(monkeypatch: pytest.MonkeyP
         busy.set()  # the next order finds no reader, which is no error
 
 
-def test_a_pool_is_busy_when_no_thread_is_free() -> None:
+def test_a_pool_is_busy_when_no_thread_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_pool, "LONGEST_WAIT_SECONDS", DEADLINE_SECONDS)
     gate, pool = threading.Event(), SearchPool(threads=2, queue=2)
     futures = [pool.submit(lambda: gate.wait(DEADLINE_SECONDS))]
     assert not pool.is_busy

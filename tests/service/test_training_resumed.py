@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from benchmarks.service_process import children
 from service.training.pauses import ORPHANED
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, ended, good, opened, runtime_of
 from tests.service.stored_models import stored_model
-from tests.service.training_processes import Spawn
+from tests.service.training_processes import Spawn, held_runs
 
 ROOT = Path(__file__).parents[2]
 HERBS = (
@@ -166,7 +166,7 @@ def test_a_killed_process_is_restarted_and_makes_the_same_model(
 
 def test_a_run_whose_process_is_killed_twice_fails_with_the_signal(untrained: Path, tmp_path: Path) -> None:
     data = copied(untrained, tmp_path)
-    with opened(data) as client:
+    with held_runs(), opened(data) as client:
         herbs = CollectionClient(client, NAME)
         run_id = herbs.post("training-runs", ASKED)["id"]
         training = runtime_of(client).training
@@ -270,7 +270,7 @@ def test_a_run_fails_after_too_many_resumptions(disturbed: Path) -> None:
 
 
 def test_a_run_canceled_before_the_end_of_the_service_stays_canceled(disturbed: Path) -> None:
-    with opened(disturbed) as client:
+    with held_runs(), opened(disturbed) as client:
         run_id = the_run(disturbed)["id"]
         CollectionClient(client, NAME).post(f"training-runs/{run_id}/cancel")
         CollectionClient(client, NAME).ended_run(run_id)
@@ -290,11 +290,14 @@ def test_a_model_registered_before_the_end_of_the_service_is_not_made_twice(fini
 
 
 def test_a_run_ends_with_its_collection(disturbed: Path) -> None:
-    with opened(disturbed) as client:
+    held = ExitStack()
+    held.enter_context(held_runs())
+    with held, opened(disturbed) as client:
         runtime = runtime_of(client)
         (thread,) = runtime.training.threads
         task = good(client.delete(f"/v1/collections/{NAME}"))
         ended(lambda: good(client.get(f"/v1/tasks/{task['id']}")))
+        held.close()  # the process goes on, and finds that its run is gone
         thread.join(DEADLINE_SECONDS)
         assert not runtime.training.threads
         assert not runtime.training.children
@@ -352,7 +355,7 @@ def alive(pid: int) -> bool:
     """Return whether a process runs. An ended process without a waiting parent is listed as a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second, if it ends between the opening and the reading
         return False
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from service.http import watermarks
 from tests.service.authorised import Keys
-from tests.service.client import create, good, opened
+from tests.service.client import DEADLINE_SECONDS, create, good, opened
 
 HEADER = "x-softseek-watermark"
 PAGE = "https://shop.example"
@@ -101,14 +102,16 @@ def test_a_limited_number_of_requests_wait_for_a_state(monkeypatch: pytest.Monke
         await asyncio.tasks.sleep(0)
 
     monkeypatch.setattr(watermarks, "WAITS", waits)
-    monkeypatch.setattr(watermarks, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(watermarks, "WAIT_SECONDS", 5)
     with monkeypatch.context() as patched:
-        patched.setattr(watermarks, "asyncio", type("Loop", (), {"sleep": staticmethod(sleep)}))
+        patched.setattr(watermarks, "asyncio", SimpleNamespace(sleep=sleep))
+        patched.setattr(watermarks, "time", SimpleNamespace(monotonic=lambda: len(waited)))  # only sleeps take time
         assert [one.code for one in refused(5)] == ["watermark_not_reached"] * 5
     assert (max(waited), waits._count) == (2, 0)
 
 
-def test_a_request_waits_until_the_state_is_reached() -> None:
+def test_a_request_waits_until_the_state_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watermarks, "WAIT_SECONDS", DEADLINE_SECONDS)
     asked: list[int] = []
 
     class Advancing(Following):

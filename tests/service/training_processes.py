@@ -9,6 +9,7 @@ and it ends when the other end is closed.
 """
 
 import atexit
+import fcntl
 import gc
 import json
 import os
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from service.training import child_process
+from service.training.staging import LOCK
 
 ROOT = Path(__file__).parents[2]
 MAX_REQUEST_BYTES = 1 << 16
@@ -131,6 +133,26 @@ def forked_runs() -> Iterator[Spawn]:
         yield started
     finally:
         child_process._spawn = started
+
+
+@contextmanager
+def held_runs() -> Iterator[None]:
+    """Let the training processes that start in the block wait until its end, as for a process that is still ending."""
+    spawn = child_process._spawn
+    with ExitStack() as stack:
+        held: set[str] = set()
+
+        def spawn_waiting(specification: dict[str, Any], errors: Any) -> Any:
+            if specification["staging"] not in held:
+                held.add(specification["staging"])
+                fcntl.flock(stack.enter_context((Path(specification["staging"]) / LOCK).open("wb")), fcntl.LOCK_EX)
+            return spawn(specification, errors)
+
+        child_process._spawn = spawn_waiting
+        try:
+            yield
+        finally:
+            child_process._spawn = spawn
 
 
 def main() -> None:

@@ -282,6 +282,23 @@ def test_int8_is_judged_by_the_weights_that_the_processor_uses(
 
 
 @needs_weights
+def test_documents_are_encoded_on_the_cores_that_the_process_may_use(
+    small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    session = converted_encoder._document_session
+
+    def noted(model: Path, chosen: Any, cores: int) -> Any:
+        threads.append(cores)
+        return session(model, chosen, 1)
+
+    monkeypatch.setattr(converted_encoder, "cores", lambda: 3)
+    monkeypatch.setattr(converted_encoder, "_document_session", noted)
+    load_encoder(str(small), "fp32", small_cache).encode(["a document"])
+    assert threads == [3]
+
+
+@needs_weights
 def test_a_start_reads_every_file_of_a_model_once(
     small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from index.encoding.precision import Precisions, choose_precisions, processor_flags
+from index.encoding.precision import Precisions, choose_precisions, cores, processor_flags
 
 SERVER = frozenset({"GenuineIntel", "fpu", "avx2", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8"})
 AMD_SERVER = frozenset({"AuthenticAMD", "fpu", "avx2", "avx512_bf16", "avx512_vnni"})
@@ -47,3 +47,11 @@ def test_bfloat16_falls_back_to_float32() -> None:
 
 def test_processor_flags_can_be_read_on_this_machine() -> None:
     assert isinstance(processor_flags(), frozenset)
+
+
+def test_the_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {4, 5}, raising=False)
+    assert cores() == 2
+    monkeypatch.delattr("os.sched_getaffinity")
+    assert cores() == 64, "a system without affinity"

@@ -265,8 +265,10 @@ def test_searches_may_run_while_the_next_generation_is_made(tmp_path: Path) -> N
     answers: list[list[int]] = []
 
     def read() -> None:
-        while not done.is_set():
+        while True:  # each answers once, however late it begins
             answers.append(nearest(held, X))
+            if done.is_set():
+                return
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
@@ -276,7 +278,7 @@ def test_searches_may_run_while_the_next_generation_is_made(tmp_path: Path) -> N
     done.set()
     for reader in readers:
         reader.join()
-    assert answers
+    assert len(answers) >= len(readers)
     assert all(answer == expected for answer in answers)
 
 

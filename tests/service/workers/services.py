@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,17 @@ class Service:
 
     def ready_workers(self) -> int:
         """Return the number of workers that take connections."""
-        answer = httpx.get(f"{self.url}/readyz", headers=self.headers).json()
-        return int(answer.get("workers", {}).get("ready", 0))
+        return int(self.get("/readyz").json().get("workers", {}).get("ready", 0))
+
+    def has_replaced(self, ended: Collection[int]) -> bool:
+        """Whether other workers take connections in place of those that ended, which count until that is noticed."""
+        workers = self.workers()
+        is_whole = len(workers) == PROCESSES - 1 and not set(workers) & set(ended)
+        return is_whole and self.ready_workers() == len(workers)
+
+    def get(self, path: str) -> httpx.Response:
+        """Return the answer of any of the processes, on a connection of its own."""
+        return httpx.get(f"{self.url}{path}", headers=self.headers, timeout=DEADLINE_SECONDS)
 
     @contextmanager
     def connected(self) -> Iterator[list[httpx.Client]]:

@@ -27,6 +27,8 @@ from tests.service.workers.services import (
 )
 
 SOAK = "SOAK" in os.environ
+LEAST_SEARCHES = 30
+"""Answered searches between two kills: a slow machine loses no larger share of its requests."""
 
 
 @pytest.fixture(scope="module")
@@ -165,25 +167,26 @@ def test_a_killed_worker_is_replaced_and_nothing_is_wrong(one_service: Service) 
     threads = [threading.Thread(target=work, args=(name,)) for name in ("x", "y", "z")]
     for thread in threads:
         thread.start()
-    until_time, kills, numbers = time.monotonic() + seconds, 0, random.Random(1)
+    until_time, numbers = time.monotonic() + seconds, random.Random(1)
+    killed: list[int] = []
+    searched = 0
     try:
-        while time.monotonic() < until_time or (kills < 3 and time.monotonic() < until_time + DEADLINE_SECONDS):
+        while time.monotonic() < until_time or (len(killed) < 3 and time.monotonic() < until_time + DEADLINE_SECONDS):
             time.sleep(numbers.uniform(0.1, 1.0))
-            workers = service.workers()
-            if workers:
-                os.kill(numbers.choice(workers), signal.SIGKILL)
-                kills += 1
+            workers = set(service.workers()) - set(killed)
+            if workers and counts["searches"] >= searched + LEAST_SEARCHES:
+                searched = counts["searches"]
+                killed.append(numbers.choice(sorted(workers)))
+                os.kill(killed[-1], signal.SIGKILL)
     finally:
         ended.set()
     for thread in threads:
         thread.join()
     assert not faults, faults[:3]
-    assert kills >= 3
-    assert counts["searches"] > 20
+    assert len(killed) >= 3
     assert counts["lost"] < counts["searches"] / 4
-    until(lambda: service.ready_workers() == PROCESSES - 1)
-    answers = httpx.get(f"{service.url}/metrics").text
-    assert "softseek_search_seconds_count" in answers
+    until(lambda: service.has_replaced(killed))
+    assert "softseek_search_seconds_count" in service.get("/metrics").text
 
 
 def test_no_worker_outlives_its_service(one_service: Service, data: Path) -> None:
@@ -198,7 +201,7 @@ def test_no_worker_outlives_its_service(one_service: Service, data: Path) -> Non
 
 def test_a_service_that_is_still_starting_its_workers_ends_at_once(tmp_path: Path) -> None:
     with started(tmp_path / "data", processes=2) as (process, url):
-        until(lambda: "workers" in httpx.get(f"{url}/readyz").json())
+        until(lambda: "workers" in httpx.get(f"{url}/readyz", timeout=DEADLINE_SECONDS).json())
         process.send_signal(signal.SIGTERM)
         assert process.wait(DEADLINE_SECONDS) == 0
 
@@ -214,5 +217,5 @@ def test_workers_of_a_killed_service_end(tmp_path: Path) -> None:
 def runs(pid: int) -> bool:
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second, if it ends between the opening and the reading
         return False

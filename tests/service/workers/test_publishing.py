@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 import service.workers.publisher
 from service.workers.cells import NO_POSITION
-from tests.service.client import CollectionClient
+from tests.service.client import DEADLINE_SECONDS, CollectionClient
 from tests.service.workers.pairs import Pair, paired
 
 TEXTS = {
@@ -258,7 +258,10 @@ def test_a_change_after_the_end_is_not_published(pair: Pair) -> None:
     assert not pair.publisher._folder.exists()
 
 
-def test_a_hit_that_was_deleted_meanwhile_waits_for_the_generation_without_it(pair: Pair) -> None:
+def test_a_hit_that_was_deleted_meanwhile_waits_for_the_generation_without_it(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.workers.mirrored_collection.WAIT_SECONDS", DEADLINE_SECONDS)
     pair.publish()
     state = pair.follower.collection("default")
     before = state.generation

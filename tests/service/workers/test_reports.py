@@ -63,7 +63,7 @@ def test_every_process_shows_the_searches_of_all_also_of_those_that_ended(servic
     until(lambda: [searches_counted(client) for client in service.clients] == [5 * PROCESSES] * PROCESSES)
     before = service.workers()
     os.kill(before[0], signal.SIGKILL)
-    until(lambda: before[0] not in service.workers() and service.ready_workers() == PROCESSES - 1)
+    until(lambda: service.has_replaced(before[:1]))
     with service.connected() as clients:
         assert [searches_counted(client) for client in clients] == [5 * PROCESSES] * PROCESSES
         ids(clients[1], "walnut", mode="words")
@@ -123,11 +123,11 @@ def test_an_index_that_a_worker_finds_damaged_is_rebuilt(service: Service, data:
     until(lambda: [hits(owner), hits(worker)] == [sound, sound])
 
     def answers_alone() -> bool:
-        with stopped(service.process.pid):
+        with service.connected() as clients, stopped(service.process.pid):
             try:
-                return hits(worker, timeout=2) == sound
+                return hits(clients[1], timeout=2) == sound
             except httpx.ReadTimeout:  # it has not read the new index yet, and passed the search on
-                pass
+                pass  # the connection is closed, so that the next search needs another
         time.sleep(0.5)  # the other process goes on and publishes the new index
         return False
 

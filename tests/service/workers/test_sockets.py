@@ -12,10 +12,11 @@ from service.workers.cells import LENGTH_BITS, NO_POSITION, Cells
 from service.workers.journal import Journal, JournalReader
 from service.workers.messages import Inbox, Message, Outbox
 from service.workers.supervisor import connections_of_each
+from tests.service.client import DEADLINE_SECONDS
 
 
 def until(holds: object) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + DEADLINE_SECONDS
     while not holds():  # type: ignore[operator]
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -40,6 +41,7 @@ def test_a_message_that_was_cut_loses_no_other(monkeypatch: pytest.MonkeyPatch) 
     ours, theirs = socket.socketpair()
     outbox = Outbox(theirs)
     outbox.add({"text": "x" * 4_000_000})  # no one reads: the socket takes a part of it
+    theirs.settimeout(DEADLINE_SECONDS)  # the reading thread may begin late
     taken: list[Message] = []
     inbox = Inbox(ours, taken.append)
     reading = threading.Thread(target=until, args=[lambda: inbox.drain() or taken])

@@ -81,6 +81,7 @@ def test_a_damaged_index_is_rebuilt_once_in_a_time(pair: Pair, monkeypatch: pyte
                 thread.join(DEADLINE_SECONDS)
         return damaged.store is not before
 
+    monkeypatch.setattr("service.workers.supervisor.MEND_SECONDS", 10.0 * DEADLINE_SECONDS)
     assert is_rebuilt_after_a_report()
     assert not is_rebuilt_after_a_report()
     monkeypatch.setattr("service.workers.supervisor.MEND_SECONDS", 0.0)

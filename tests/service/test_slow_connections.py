@@ -1,0 +1,122 @@
+"""Clients that send too slowly are refused, each after the time of the part that it does not end."""
+
+import contextlib
+import socket
+import threading
+
+import pytest
+
+from service.http.connection import Patience
+from tests.service.client import DEADLINE_SECONDS
+from tests.service.test_connection import (
+    ANSWERED_EARLY,
+    HEAD,
+    LONG,
+    SEARCH,
+    Server,
+    answer,
+    client,
+    closed,
+    connected,
+    hold,
+    server,
+    servers,
+)
+
+__all__ = ["client", "server", "servers"]
+
+SHORT = 0.4
+in_a_head = pytest.mark.parametrize("server", [Patience(8, SHORT, SHORT)], indirect=True, ids=["head"])
+in_a_body = pytest.mark.parametrize("server", [Patience(8, LONG, SHORT)], indirect=True, ids=["body"])
+in_a_whole_body = pytest.mark.parametrize("server", [Patience(8, LONG, SHORT, 0, 1.0)], indirect=True, ids=["whole"])
+"""Little time in one place alone. A whole body that has little time may pause in between."""
+
+
+@in_a_head
+@pytest.mark.parametrize("sent", [b"", b"GET", HEAD, b"\r\n"])
+def test_a_head_that_does_not_end_is_refused_after_its_time(client: socket.socket, sent: bytes) -> None:
+    client.sendall(sent)
+    status, _, body = answer(client)
+    assert (status, body["code"]) == (408, "request_timeout")
+    assert closed(client)
+
+
+@in_a_body
+@pytest.mark.parametrize(
+    "sent",
+    [SEARCH, SEARCH + b'{"q"', SEARCH.replace(b"Content-Length: 10", b"Expect: 1\r\nTransfer-Encoding: chunked")],
+)
+def test_a_body_that_does_not_arrive_is_refused_after_its_time(client: socket.socket, sent: bytes) -> None:
+    client.sendall(sent)
+    status, _, body = answer(client)
+    assert (status, body["code"]) == (408, "request_timeout")
+    assert closed(client)
+
+
+@in_a_body
+def test_a_slow_search_is_not_cut_off(client: socket.socket, server: Server) -> None:
+    gate = hold(server, 1)
+    client.sendall(SEARCH + b'{"q": "x"}')
+    threading.Timer(3 * SHORT, gate.set).start()
+    assert answer(client)[0] == 200
+
+
+def trickle(client: socket.socket, part: bytes, parts: int = 400) -> bool:
+    """Send parts of a body steadily; return whether the server answered or closed before the last."""
+    client.setblocking(False)
+    try:
+        for _ in range(parts):
+            threading.Event().wait(0.05)
+            client.sendall(part)
+            with contextlib.suppress(BlockingIOError):
+                client.recv(1, socket.MSG_PEEK)
+                return True
+    except ConnectionError:
+        return True
+    finally:
+        client.settimeout(DEADLINE_SECONDS)
+    return False
+
+
+@in_a_body
+def test_the_body_of_an_answered_request_is_discarded_for_a_bounded_time(client: socket.socket) -> None:
+    client.sendall(ANSWERED_EARLY)
+    assert answer(client)[0] == 405
+    assert trickle(client, b"x" * 2048)
+    assert closed(client)
+
+
+@in_a_head
+def test_a_late_end_of_an_answered_body_gets_no_second_answer(server: Server) -> None:
+    for _ in range(20):  # a pause of the machine may be longer than the time of a head
+        with connected(server) as client:
+            client.sendall(ANSWERED_EARLY.replace(b"1000000", b"1"))
+            if (status := answer(client)[0]) != 408:
+                client.sendall(b"x")
+                assert closed(client)
+                break
+    assert status == 405
+
+
+@in_a_whole_body
+def test_a_body_that_arrives_steadily_has_a_time_as_a_whole(client: socket.socket) -> None:
+    client.sendall(SEARCH.replace(b"Content-Length: 10", b"Content-Length: 1000000"))
+    assert trickle(client, b"x" * 2048)
+    with contextlib.suppress(ConnectionError):  # the answer is lost where bytes are left unread
+        assert answer(client)[2]["code"] == "request_timeout"
+
+
+@in_a_whole_body
+def test_a_document_has_a_time_though_its_id_ends_like_an_import(client: socket.socket) -> None:
+    head = SEARCH.replace(b"POST", b"PUT").replace(b"/search", b"/documents/a/documents/import")
+    client.sendall(head.replace(b" 10\r", b" 1000000\r"))
+    assert trickle(client, b" " * 2048)
+    with contextlib.suppress(ConnectionError):  # the answer is lost where bytes are left unread
+        assert answer(client)[2]["code"] == "request_timeout"
+
+
+@in_a_whole_body
+def test_the_body_of_an_import_has_no_time_as_a_whole(client: socket.socket) -> None:
+    head = SEARCH.replace(b"/search", b"/documents/import").replace(b" 10\r", b" 1000000\r")
+    client.sendall(head.replace(b"\r\n\r\n", b"\r\nContent-Type: application/x-ndjson\r\n\r\n"))
+    assert not trickle(client, b"\n" * 2048, parts=40)  # two seconds
