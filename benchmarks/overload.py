@@ -7,11 +7,15 @@ rate of answers in a closed loop of as many clients as searches may run and wait
 ten times the capacity, whether earlier ones are answered or not. Goodput is the rate of answers with status 200. Then
 impatient clients close their connection after three tenths or one tenth of a second and try again at once; an answer
 counts if it came before. `/livez` is asked ten times a second during each load.
+
+With `--cores 2` the service has two cores of the machine, and each load comes from the other cores, as from another
+machine: then the generator takes nothing from the service.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -50,16 +54,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="duration of each load")
     parser.add_argument("--encoder", help="the encoder of the service, such as hashing")
+    parser.add_argument("--cores", type=int, help="cores of the service; the loads come from the others")
     parser.add_argument("--load", help=argparse.SUPPRESS)
     add_out(parser)
     options = parser.parse_args()
     if options.load:
         print(json.dumps(asyncio.run(_load(**json.loads(options.load)))))
         return
+    rest = take_cores(options.cores) if options.cores else None
     with service(options.encoder) as port:
-        figures = measure(port, options.seconds)
+        if rest:
+            os.sched_setaffinity(0, rest)
+        figures = measure(port, options.seconds) | {"service_cores": options.cores}
     print(loads(figures))
     publish(figures, [], options.out)
+
+
+def take_cores(count: int) -> set[int]:
+    """Restrict this process, and those that it starts, to so many of its cores; return the others.
+
+    Raises SystemExit if there is no other.
+    """
+    usable = sorted(os.sched_getaffinity(0))
+    if not 0 < count < len(usable):
+        raise SystemExit(f"--cores: 1 to {len(usable) - 1}, since this process may use {len(usable)} cores")
+    os.sched_setaffinity(0, usable[:count])
+    return set(usable[count:])
 
 
 def measure(port: int, seconds: float) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Machine:
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     data, disk = tmp_path_factory.mktemp("failing") / "data", FailingDisk()
     with recorded(data, disk):
-        with opened(data, keeps_house=False, max_tasks=1000) as client:
+        with opened(data, max_tasks=1000) as client:
             forest = CollectionClient(client)
             forest.add(*map(tree, TREES))
             put_model_file(client, 2.0)

@@ -38,10 +38,11 @@ class NoHousekeeping:
 
 
 @contextmanager
-def opened(data: Path, *, keeps_house: bool = True, **settings: Any) -> Iterator[TestClient]:
+def opened(data: Path, *, keeps_house: bool = False, **settings: Any) -> Iterator[TestClient]:
     """Yield a client of the service on this directory. Unhandled errors are responses with status 500.
 
-    keeps_house: whether its housekeeping runs, whose rounds, also the first one, may come at any moment of a test.
+    keeps_house: whether its housekeeping runs. Its rounds, also the first one, come at any moment of a test, so most
+    tests run without it, and call the steps that they need.
     """
     app = create_app(Settings(encoder="hashing", data=data, log_level="warning", **settings))
     with ExitStack() as entered:

@@ -52,8 +52,7 @@ DAMAGE = {
 @pytest.fixture(scope="module")
 def administered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A service with rows in all tables and a collection of number 2."""
-    # housekeeping would finish the erasure among the rows
-    with opened(tmp_path_factory.mktemp("administered") / "data", keeps_house=False) as client:
+    with opened(tmp_path_factory.mktemp("administered") / "data") as client:
         wood = filled(client)
         add_administration(wood)
         assert runtime_of(client).collection("wood").id == 2

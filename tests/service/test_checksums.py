@@ -132,7 +132,7 @@ def test_values_of_other_types_and_borders_have_other_sums() -> None:
 
 
 def test_rows_of_every_writer_have_checksums(tmp_path: Path) -> None:
-    with opened(tmp_path / "data", keeps_house=False) as client:  # housekeeping would finish the erasure among the rows
+    with opened(tmp_path / "data") as client:
         wood = filled(client)
         add_other_rows(wood)
         wood.add({"id": "oak", "text": "another oak"})  # its memory moves to the new row

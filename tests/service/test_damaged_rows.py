@@ -72,7 +72,7 @@ CASES = [(row, column) for row in ROWS for column in (*TABLES["keys" if row in K
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with opened(tmp_path_factory.mktemp("damaged") / "data", keeps_house=False) as client:  # it ends an erasure
+    with opened(tmp_path_factory.mktemp("damaged") / "data") as client:
         wood = filled(client)
         add_other_rows(wood)
         add_pending(wood)
@@ -197,7 +197,7 @@ def is_found(path: Path) -> str:
 
 
 def test_200_flips_of_bytes_inside_the_content_of_the_file_are_found(tmp_path: Path) -> None:
-    with opened(tmp_path / "data", keeps_house=False) as client:
+    with opened(tmp_path / "data") as client:
         wood = filled(client)
         wood.add(*({"id": f"tree-{n}", "title": f"Tree {n}", "text": f"tree {n} " * 20} for n in range(40)))
         for n in range(20):

@@ -33,8 +33,7 @@ WRITES: dict[str, Callable[[TestClient, str], Any]] = {
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    # without housekeeping, which may be saving an index when a test closes it
-    with opened(tmp_path / "data", keeps_house=False) as client:
+    with opened(tmp_path / "data") as client:
         yield client
 
 

@@ -72,7 +72,7 @@ def assert_not_resumed(data: Path, before: dict[str, str]) -> None:
 
 
 def test_a_failed_import_does_not_run_again(data: Path, full: pytest.MonkeyPatch) -> None:
-    with opened(data, keeps_house=False) as client:  # housekeeping would resume the documents
+    with opened(data) as client:
         failed(client)
         assert files(data) == []
         full.undo()
@@ -85,7 +85,7 @@ def test_a_body_that_a_kill_left_after_the_recorded_end_is_deleted_at_the_start(
     data: Path, full: pytest.MonkeyPatch, names_its_task: bool
 ) -> None:
     full.setattr(spooling.Spooled, "remove", lambda _: None)
-    with opened(data, keeps_house=False) as client:  # housekeeping would resume the documents
+    with opened(data) as client:
         failed(client)
         before = statuses(client)
     assert files(data) == [".ndjson", ".parameters", ".taken", ".tasks"]
@@ -107,7 +107,7 @@ def test_an_end_that_cannot_be_recorded_deletes_the_body_and_is_recorded_then(
         original(jobs, task_id, **values)
 
     full.setattr(Jobs, "_set", refuse_the_end)
-    with opened(data, keeps_house=False) as client:
+    with opened(data) as client:
         task = failed(client)
         assert files(data) == []
         with runtime_of(client).database.read() as connection:

@@ -19,8 +19,7 @@ BOB = "canary-bob"
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    # without housekeeping, which tries erasures again: a round of it may come at any moment of a test
-    with opened(tmp_path / "data", keeps_house=False) as client:
+    with opened(tmp_path / "data") as client:
         CollectionClient(client).search("copper wire", client_id=BOB)
         yield client
 

@@ -27,8 +27,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    # without housekeeping, which resumes documents too: a round of it may come at any moment of a test
-    with opened(tmp_path / "data", keeps_house=False) as client:
+    with opened(tmp_path / "data") as client:
         CollectionClient(client).add({"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"})
         yield client
 

@@ -18,7 +18,7 @@ from tests.service.client import DEFAULT, CollectionClient, opened, runtime_of
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    with opened(tmp_path / "data", keeps_house=False) as client:  # these tests heal the indexes themselves
+    with opened(tmp_path / "data") as client:
         CollectionClient(client).add(
             {"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"}, {"id": "c", "text": "copper pot"}
         )

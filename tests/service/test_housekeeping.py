@@ -16,7 +16,7 @@ from tests.service.client import CollectionClient, create, opened, runtime_of
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    with opened(tmp_path / "data", keeps_house=False) as client:  # these tests call the steps themselves
+    with opened(tmp_path / "data") as client:
         for collection in (CollectionClient(client), create(client, "other")):
             collection.add({"id": "a", "text": "copper wire"})
         yield client

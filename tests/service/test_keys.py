@@ -23,7 +23,7 @@ ADMIN_KEY = "a-secret-of-the-environment"
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A service whose housekeeping does not run: it would store the last uses of keys."""
     data = tmp_path_factory.mktemp("keys") / "data"
-    with opened(data, keeps_house=False, cors_origins="https://admin.example:8443") as client:
+    with opened(data, cors_origins="https://admin.example:8443") as client:
         good(client.put(f"{DEFAULT}/documents/known", json={"text": "a known document"}))
         yield client
 

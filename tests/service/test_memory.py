@@ -25,7 +25,7 @@ TREES = ("oak", "pine", "birch", "willow", "maple")
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A service whose housekeeping does not run: these tests set the day themselves."""
-    with opened(tmp_path_factory.mktemp("memory") / "data", keeps_house=False) as client:
+    with opened(tmp_path_factory.mktemp("memory") / "data") as client:
         yield client
 
 

@@ -31,7 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def client(data: Path) -> Iterator[TestClient]:
     """A service whose housekeeping does not run: it would weigh the memory."""
-    with opened(data, keeps_house=False) as client:
+    with opened(data) as client:
         yield client
 
 

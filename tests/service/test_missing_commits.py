@@ -120,7 +120,7 @@ def test_a_kill_after_deletions_changes_no_ranking(tmp_path: Path) -> None:
     documents = [
         {"id": f"d{number}", "text": " ".join(words[: 1 + number % 5]) + " wire" * (number % 3)} for number in range(30)
     ]
-    with opened(tmp_path / "data", keeps_house=False) as client:
+    with opened(tmp_path / "data") as client:
         collection = CollectionClient(client)
         collection.add(*documents)
         collection.post("documents/delete", {"ids": [f"d{number}" for number in range(0, 30, 3)]})

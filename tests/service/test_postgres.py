@@ -189,7 +189,7 @@ def test_one_service_writes_to_a_database(address: str, tmp_path: Path) -> None:
 
 def test_a_service_starts_at_once_after_the_end_of_another_on_a_busy_server(address: str, tmp_path: Path) -> None:
     """The server may end the session of a service long after the service has ended."""
-    with opened(tmp_path / "one", keeps_house=False, database=address):
+    with opened(tmp_path / "one", database=address):
         with psycopg.connect(address.replace("+psycopg", ""), autocommit=True) as connection:
             ((session,),) = connection.execute(OWNER).fetchall()
         os.kill(session, signal.SIGSTOP)
@@ -200,7 +200,7 @@ def test_a_service_starts_at_once_after_the_end_of_another_on_a_busy_server(addr
 
 def test_a_service_that_was_replaced_writes_no_more(address: str, tmp_path: Path) -> None:
     """Its memory is out of date, also when the service that replaced it has ended."""
-    with opened(tmp_path / "one", keeps_house=False, database=address) as client:
+    with opened(tmp_path / "one", database=address) as client:
         shop = CollectionClient(client)
         shop.add({"id": "lamp", "text": "a copper lamp"})
         with psycopg.connect(address.replace("+psycopg", ""), autocommit=True) as connection:

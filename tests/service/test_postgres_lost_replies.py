@@ -63,7 +63,7 @@ def address(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> 
 
 @pytest.fixture
 def client(address: str, line: Line, tmp_path: Path) -> Iterator[TestClient]:
-    with opened(tmp_path / "data", keeps_house=False, database=address) as client:
+    with opened(tmp_path / "data", database=address) as client:
         CollectionClient(client).add({"id": "oak", "text": "an old oak"})
         yield client
 
@@ -111,7 +111,7 @@ def test_after_an_outage_a_write_that_is_not_stored_lets_writes_go_on(client: Te
 
 def test_after_an_outage_a_write_that_is_stored_needs_a_new_start(address: str, line: Line, tmp_path: Path) -> None:
     path = "/v1/collections/default/documents"
-    with opened(tmp_path / "data", keeps_house=False, database=address) as client:
+    with opened(tmp_path / "data", database=address) as client:
         CollectionClient(client).add({"id": "oak", "text": "an old oak"})
         told: list[str] = []
         runtime_of(client).database.when_outdated = lambda: told.append("outdated")

@@ -15,7 +15,7 @@ def index_files(data: Path) -> dict[str, tuple[int, int]]:
 
 def test_put_and_delete_change_the_database_alone(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with opened(data, keeps_house=False) as client:
+    with opened(data) as client:
         collection = CollectionClient(client)
         collection.add({"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"})
         before = index_files(data)

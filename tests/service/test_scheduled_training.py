@@ -25,7 +25,7 @@ SCHEDULE = {"every_hours": 24, "min_new_queries": 5}
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A service whose schedules start runs only when a test says so."""
-    with opened(tmp_path_factory.mktemp("scheduled") / "data", keeps_house=False) as client:
+    with opened(tmp_path_factory.mktemp("scheduled") / "data") as client:
         yield client
 
 
@@ -231,7 +231,7 @@ def test_a_start_of_the_service_starts_the_runs_that_are_due(tmp_path: Path) -> 
         wood.add({"id": "oak", "text": "the oak is a tree"})
         judge_queries(wood, range(NEED))
         client.put(wood.path, json={"train": SCHEDULE})
-    with opened(tmp_path / "data") as client:
+    with opened(tmp_path / "data", keeps_house=True) as client:
         wood = CollectionClient(client, "wood")
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not runs(wood):

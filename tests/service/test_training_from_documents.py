@@ -32,7 +32,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A service in which runs start by themselves only when a test says so."""
     assert from_documents.MIN_DOCUMENTS > MIN_DOCUMENTS
     data = tmp_path_factory.mktemp("documents") / "data"
-    with pytest.MonkeyPatch.context() as patch, opened(data, keeps_house=False) as client:
+    with pytest.MonkeyPatch.context() as patch, opened(data) as client:
         patch.setattr(from_documents, "MIN_DOCUMENTS", MIN_DOCUMENTS)
         yield client
 
