@@ -6,9 +6,9 @@ from typing import Any
 from benchmarks.markdown import number, significant, table
 
 LOADS = {
-    "closed": "closed loop, 66 clients: the capacity",
+    "closed": "closed loop, 66 clients, before the overload",
     "overload": "open loop, ten times the capacity",
-    "afterwards": "closed loop, 5 s after the overload",
+    "afterwards": "the closed loop again, 5 s after the overload",
     "impatient": "256 clients that leave after .3 s",
     "very_impatient": "256 clients that leave after .1 s",
 }
@@ -24,8 +24,8 @@ HEADINGS = [
 
 
 def rows(figures: Mapping[str, Any]) -> list[list[str]]:
-    """Return a row for each load."""
-    capacity = figures["closed"]["goodput"]
+    """Return a row for each load. The capacity is the mean of both closed loops."""
+    capacity = (figures["closed"]["goodput"] + figures["afterwards"]["goodput"]) / 2
     return [
         [
             label,
