@@ -1,4 +1,4 @@
-"""Refuses query strings that are not UTF-8, or have parameters that a route does not declare, or have one twice."""
+"""Refuses paths and query strings that are not UTF-8, unknown parameters, and parameters that occur twice."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_origin
@@ -37,6 +37,16 @@ def require_utf8(query: bytes) -> None:
     wrong = (part.partition(b"=")[0] for part in query.split(b"&") if not _is_utf8(part))
     names = dict.fromkeys(unquote_plus(name.decode("latin-1")) for name in wrong)
     raise invalid_request([{"pointer": pointer([name]), "detail": NOT_UTF8} for name in names])
+
+
+def require_utf8_path(path: str, sent: bytes | None, given: Mapping[str, Any]) -> None:
+    """Raise Problem 422 for a path that is not UTF-8: the server puts U+FFFD there, which names something else.
+
+    sent: the path with its percent-encoding, if the server tells it. given: the parameters of the path.
+    """
+    if "\ufffd" in path and sent is not None and not _is_utf8(sent):
+        names = [name for name, value in given.items() if "\ufffd" in str(value)]
+        raise invalid_request([{"pointer": pointer([name]), "detail": NOT_UTF8} for name in names])
 
 
 def _is_utf8(encoded: bytes) -> bool:

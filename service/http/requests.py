@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from starlette.concurrency import run_in_threadpool
 
 from service.http.json_bounds import parse
-from service.http.query_parameters import declared_parameters, require_declared, require_utf8
+from service.http.query_parameters import declared_parameters, require_declared, require_utf8, require_utf8_path
 from service.http.wording import field_name, in_words
 from service.http.writing_threads import in_writing_thread
 
@@ -60,9 +60,9 @@ class StrictRequest(Request):
 class StrictRoute(APIRoute):
     """A route that ignores Content-Type and reads the body as JSON: `curl -d` always sends the type of a form.
 
-    It refuses query strings that are not UTF-8, and query parameters that it does not declare. A route that describes
-    its parameters in `openapi_extra` reads the query string itself. Functions of routes that do more than GET run in
-    the threads of writes.
+    It refuses paths and query strings that are not UTF-8, and query parameters that it does not declare. A route that
+    describes its parameters in `openapi_extra` reads the query string itself. Functions of routes that do more than GET
+    run in the threads of writes.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
@@ -76,6 +76,7 @@ class StrictRoute(APIRoute):
         declared = declared_parameters(self.dependant)
 
         async def handle(request: Request) -> Any:
+            require_utf8_path(request.scope["path"], request.scope.get("raw_path"), request.path_params)
             if query := request.scope["query_string"]:
                 require_utf8(query)
                 if not reads_itself:

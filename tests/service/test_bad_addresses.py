@@ -21,6 +21,18 @@ def search(client: TestClient, **body: Any) -> Any:
     return client.post(f"{DEFAULT}/search", json=body)
 
 
+def test_a_path_that_is_not_utf8_is_refused_and_stores_nothing(client: TestClient) -> None:
+    wrong = f"{DEFAULT}/documents/caf%E9"
+    for answer in (client.put(wrong, json={"text": "coffee"}), client.get(wrong), client.delete(wrong)):
+        assert problem(answer, 422, "invalid_request")["errors"] == [
+            {"pointer": "/document_id", "detail": "the parameter is not valid UTF-8"}
+        ]
+    replaced = f"{DEFAULT}/documents/caf%EF%BF%BD"
+    problem(client.get(replaced), 404, "document_not_found")
+    assert client.put(replaced, json={"text": "coffee"}).status_code == 201, "the character itself is one like others"
+    assert client.delete(replaced).status_code == 204
+
+
 @pytest.mark.parametrize(
     "name",
     [
