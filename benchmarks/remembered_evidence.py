@@ -45,7 +45,7 @@ class RememberedEvidence:
     def ranked(self, generation: Generation, head: AttentionHead, one: Feedback) -> tuple[Ints, Floats]:
         """Return the rows of a full search (N,), best first, and their logits (N,). The head has no second hop."""
         if one.query_key not in self._evidence:
-            query = Query(one.text, one.vector, excluded_query=one.query_key, signals=True)
+            query = one.as_query(signals=True)
             found = retrieve(generation, query, project(head, one.vector))
             inputs = assemble(generation, [found])
             dense = head.dense(one.vector[None], inputs)
@@ -62,7 +62,7 @@ class RememberedEvidence:
         if not self._batches:
             for start in range(0, len(queries), BATCH):
                 part = queries[start : start + BATCH]
-                asked = [Query(one.text, one.vector, excluded_query=one.query_key, signals=True) for one in part]
+                asked = [one.as_query(signals=True) for one in part]
                 sets = [retrieve(generation, one, project(head, one.vector)) for one in asked]
                 inputs = assemble(generation, sets)
                 dense = head.dense(np.stack([one.vector for one in part]), inputs)

@@ -156,19 +156,18 @@ class Collection:
         Every call is judged as the first decision against the head; only the service counts decisions (decision 0022).
         """
         from index.learning.config import FitConfig  # torch is imported by a process that trains, and by no other
-        from index.learning.examples import Feedback
+        from index.learning.examples import Feedback, with_search_vectors
         from index.learning.fit import fit
 
         by_key: dict[str, list[_Judgment]] = {}
         for one in self._judgments.values():
             by_key.setdefault(one.key, []).append(one)
-        generation, encode = self._store.current, self.encoder.encode_query
         feedback = [
-            Feedback(
-                key, of[-1].text, of[-1].vector, {self._rows[one.document_id]: one.grade for one in of}
-            ).as_searched(generation, encode)
+            Feedback(key, of[-1].text, of[-1].vector, {self._rows[one.document_id]: one.grade for one in of})
             for key, of in sorted(by_key.items())
         ]
+        generation = self._store.current
+        feedback = with_search_vectors(generation, feedback, lambda: self.encoder)
         steps = fit(generation, feedback, self.head, config or FitConfig())
         while True:
             try:

@@ -12,6 +12,7 @@ import pytest
 
 import index
 from index import Collection, Document, NotEnoughFeedback, load_encoder
+from index.learning.examples import Feedback
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
@@ -43,6 +44,23 @@ def test_a_first_letter_is_not_encoded_and_half_a_word_is(animals: Collection) -
     assert asked == []
     assert animals.search("cat slee", prefix=True)[0].document.id == "cat"
     assert asked == ["cat sleeps"]
+
+
+def test_a_fit_reads_a_misspelled_query_as_a_search_does(animals: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    taught = []
+
+    def fit(_generation: object, feedback: list[Feedback], *_: object) -> Iterator[None]:
+        taught.extend(feedback)
+        raise NotEnoughFeedback(1, 20)
+        yield  # a generator, as the fit is
+
+    monkeypatch.setattr("index.learning.fit.fit", fit)
+    animals.judge("a dogg barks", "dog", 3)
+    with pytest.raises(NotEnoughFeedback):
+        animals.fit()
+    (one,) = taught
+    assert one.memory_vector is not None
+    assert one.vector.tobytes() == animals.encoder.encode_queries(["a dog barks"])[0].tobytes()
 
 
 # --- The public names ---

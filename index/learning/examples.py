@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from index.candidates.base import MISSING
+from index.encoding.encoder import Encoder
 from index.generation.generation import Generation
 from index.learning.slates import Slate, Slates, stacked
 from index.memory.click_worth import ASSUMED_CURVE
@@ -24,6 +25,8 @@ from index.words.reading_options import ReadingOptions
 FOLDS = 10
 TEST_FOLDS = 2
 """Folds whose queries no model is ever trained on. The other folds are split again to select a recipe."""
+LONGEST_KNOWN_WORD = 100
+"""Characters of a word that tokenizers cut into parts; WordPiece has the unknown token for a longer one."""
 MAX_SILENT = 50_000
 """Most queries without feedback in a log: those with the lowest hashes."""
 SOLVED_UNCLICKED = 0.1
@@ -95,22 +98,40 @@ class Feedback:
             **more,
         )
 
-    def as_searched(
-        self, generation: Generation, encode: Callable[[str], EncodedQuery], reading: ReadingOptions | None = None
-    ) -> "Feedback":
-        """Return the feedback with the vectors that a search for its text has (`index.ranking.retrieval.with_vectors`).
-
-        encode: returns the unit vector (D,) of a text. reading: None: as the generation says.
-        """
-        query = Query(self.text, np.zeros(generation.dim, np.float32), reading=reading)
-        query = with_vectors(query, read_query(generation, query), encode, has_memory=True)
-        known = query.known if query.encoded else 0.0
-        return replace(self, vector=query.vector, memory_vector=query.memory_vector, known=known)
-
     @property
     def is_silent(self) -> bool:
         """Whether it has impressions only: no gain, no solved session. It has a vector only with explored lists."""
         return not self.gains and not self.sessions and (not len(self.vector) or bool(self.explored))
+
+
+def with_search_vectors(
+    generation: Generation,
+    feedback: Sequence[Feedback],
+    encoder: Callable[[], Encoder],
+    reading: ReadingOptions | None = None,
+) -> list[Feedback]:
+    """Return feedback with the vectors that searches for its texts have (`index.ranking.retrieval.with_vectors`).
+
+    The vectors of the feedback encode the texts that were typed; without a vector it stays as it is. encoder: loads the
+    encoder, and is called if a text is corrected, or has a letter beyond ASCII or a very long word, so that some of its
+    tokens may be unknown. reading: how texts are read; None: as the generation says.
+    """
+    typed = {one.text.rstrip(): one.vector for one in feedback if len(one.vector)}
+
+    def encode(text: str) -> EncodedQuery:
+        vector = typed.get(text.rstrip())
+        if vector is None:
+            return encoder().encode_query(text)
+        is_plain = text.isascii() and max(map(len, text.split()), default=0) <= LONGEST_KNOWN_WORD
+        return EncodedQuery(vector, 1.0 if is_plain else encoder().known_share(text))
+
+    def searched(one: Feedback) -> Feedback:
+        query = Query(one.text, np.zeros(generation.dim, np.float32), reading=reading)
+        query = with_vectors(query, read_query(generation, query), encode, has_memory=True)
+        known = query.known if query.encoded else 0.0
+        return replace(one, vector=query.vector, memory_vector=query.memory_vector, known=known)
+
+    return [searched(one) if len(one.vector) else one for one in feedback]
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class CollectionState(ServedCollection):
         self.count_clicks: ClickCounter = no_clicks
         """Counts the clicks in logged impressions; `service.runtime.loader` sets it."""
         self.is_removed = False
-        """Whether the collection was deleted or replaced. Nothing writes its index again."""
+        """Whether the collection was deleted, replaced or loaded anew: this object writes its index no more."""
         self.lock = threading.RLock()
         """Every writer holds it from its first changed row until its generation is published."""
         self.training_lock = threading.Lock()
@@ -277,11 +277,16 @@ class CollectionState(ServedCollection):
             self.store.save(self.settings.language, self.documents_watermark)
             self.saved_watermark = self.documents_watermark
 
-    def remove_index(self) -> None:
-        """End the index and delete its files. Background work that waits for the lock does nothing afterwards."""
+    def end(self) -> None:
+        """Close the index, whose folder may get another one. Work that waits for the lock writes nothing afterwards."""
         with self.lock:
             self.is_removed = True
             self.store.close()
+
+    def remove_index(self) -> None:
+        """Close the index and delete its files (`end`)."""
+        with self.lock:
+            self.end()
             shutil.rmtree(self.directory, ignore_errors=True)
 
 

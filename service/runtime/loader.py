@@ -163,7 +163,7 @@ def load_serving(connection: Connection, row: RowMapping) -> Serving:
 def rebuild_index(database: Database, state: CollectionState, damaged: Generation) -> None:
     """Rebuild the index from the database, unless another thread has rebuilt it since `damaged` was current."""
     with state.lock:
-        if state.generation.key_guard is not damaged.key_guard:
+        if state.is_removed or state.generation.key_guard is not damaged.key_guard:
             return
         log.warning("index_rebuilt", collection=state.name, reason="a key differs from its checksum")
         state.behind = True  # until the rebuild has succeeded

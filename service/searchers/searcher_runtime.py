@@ -248,7 +248,7 @@ class SearcherRuntime(Runtime):
     def _load(self) -> None:
         """Load all collections from the copy, in place of what is in memory."""
         for state in self.collections.values():
-            state.store.close()
+            state.end()
         with self.database.read() as connection:
             rows = [row for row in collection_rows(connection) if not row["name"].startswith(TOMBSTONE)]
             self.aliases = collection_aliases(connection)

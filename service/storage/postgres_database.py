@@ -7,6 +7,7 @@ also requires that no other service has begun an epoch since.
 
 import errno
 import os
+import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -58,6 +59,8 @@ others."""
 WRITER = 0x50F75EEC
 """The number of the advisory lock of the process that writes."""
 OWNED = "another service has written to the database since; restart this one"
+DISOWN_SECONDS = 5.0
+"""The longest wait, at the end of a service, until the server has given back the lock of the writer."""
 SETTLE_SECONDS = 10.0
 """The longest wait of a write whose commit failed until it is known whether it is stored. Other writes wait, too."""
 RETRY_SECONDS = 0.2
@@ -121,7 +124,6 @@ class PostgresDatabase(PostgresReader, Database):
         self._is_outdated = False
         self._writer = engine_of(address, poolclass=StaticPool, pool_pre_ping=True)
         event.listen(self._writer, "connect", self._own)
-        event.listen(self._writer, "close", _disown)
         try:
             self._writer.connect().close()
         except BaseException:
@@ -227,14 +229,19 @@ class PostgresDatabase(PostgresReader, Database):
     def close(self) -> None:
         super().close()
         with self._write_lock:
+            event.listen(self._writer, "close", _disown)
             self._writer.dispose()
 
 
 def _disown(connection: psycopg.Connection[Any], _record: Any) -> None:
-    """Give back the lock of the writer before its connection is closed: the server ends a session some time after its
-    client, and another service may start at once."""
-    with suppress(psycopg.Error):  # a lost connection has no lock, or loses it
-        connection.execute("SELECT pg_advisory_unlock_all()")
+    """Give back the lock of the writer before its connection is closed, and wait DISOWN_SECONDS at most for that.
+
+    The server ends a session some time after its client, and another service may start at once.
+    """
+    with suppress(psycopg.Error, OSError):  # a lost connection has no lock, or loses it
+        connection.pgconn.send_query(b"SELECT pg_advisory_unlock_all()")
+        connection.pgconn.flush()
+        select.select([connection.pgconn.socket], [], [], DISOWN_SECONDS)
 
 
 def connected(address: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:

@@ -19,13 +19,12 @@ from index.encoding.encoder import Encoder, load_encoder
 from index.errors import DamagedFile, EncoderMismatch
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
-from index.learning.examples import Feedback, InContext, Showings, Solved
+from index.learning.examples import Feedback, InContext, Showings, Solved, with_search_vectors
 from index.learning.made_queries import SourceText
 from index.learning.slates import Slate
 from index.ranking.attention import HeadConfig
-from index.records import EncodedQuery, Floats, MemoryKey
+from index.records import Floats, MemoryKey
 from index.storage.files import read_manifest, sync_directory, write_manifest
-from index.words.reading_options import ReadingOptions
 from service.runtime.collection_repository import PART_SIZE, collection_row, indexed_documents
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
@@ -126,7 +125,7 @@ def write_inputs(
         encoder = cache(partial(encoder_of_keys, load, row["encoder"], row["fingerprint"]))
         feedback = gather_feedback(connection, collection_id, lambda texts: encoder().encode_queries(texts), explored)
         reading = replace(CollectionSettings(**row["settings"]).reading, known=known)
-        feedback = _as_searched(store.current, reading, feedback, encoder)
+        feedback = with_search_vectors(store.current, feedback, encoder, reading)
         memory = memory_keys(connection, row)
         shown = {row for one in feedback for row in one.shown or ()}
         new = frozenset(newer_documents(connection, collection_id, sorted(shown)))
@@ -182,25 +181,6 @@ def read_inputs(directory: Path, known: frozenset[str] = frozenset()) -> Inputs:
         return Inputs(generation, feedback, initial, facts["fingerprint"], encoder, documents, new)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe the inputs of a run") from error
-
-
-def _as_searched(
-    generation: Generation, reading: ReadingOptions, feedback: Sequence[Feedback], encoder: Callable[[], Encoder]
-) -> list[Feedback]:
-    """Return feedback with the vectors that searches for its texts have.
-
-    A corrected text is encoded; a text without corrections keeps its vector. The tokens of an ASCII text count as
-    known. The encoder is loaded if there is another text, or a correction.
-    """
-    typed = {one.text.rstrip(): one.vector for one in feedback if len(one.vector)}
-
-    def encode(text: str) -> EncodedQuery:
-        vector = typed.get(text.rstrip())
-        if vector is None:
-            return encoder().encode_query(text)
-        return EncodedQuery(vector, 1.0 if text.isascii() else encoder().known_share(text))
-
-    return [one.as_searched(generation, encode, reading) if len(one.vector) else one for one in feedback]
 
 
 def _spaced(rows: Sequence[int], most: int) -> Sequence[int]:

@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.runtime.collection_repository import delete_collection, mark_deleted
+from service.runtime.loader import rebuild_index
 from service.runtime.search_runtime import SearchRuntime
 from tests.service.client import CollectionClient, create, event, opened, problem, runtime_of
 
@@ -65,15 +66,20 @@ def test_a_write_that_meets_the_deletion_of_its_collection_gets_404(
     runtime.collections.pop("wood").store.close()
 
 
-def test_work_that_waited_for_a_deletion_makes_no_index(client: TestClient) -> None:
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "loaded anew"])
+def test_work_that_waited_for_the_end_of_a_collection_makes_no_index(client: TestClient, is_deleted: bool) -> None:
     wood = create(client, "copse")
     wood.add({"id": "a", "text": "oak"})
-    state = runtime_of(client).collection("copse")
-    wood.ended_task(wood.client.delete(wood.path).json())
-    assert not state.directory.exists()
-    state.heal()
-    state.save()
-    assert not state.directory.exists()
+    runtime = runtime_of(client)
+    state = runtime.collection("copse")
+    if is_deleted:
+        wood.ended_task(wood.client.delete(wood.path).json())
+    else:
+        runtime.collections.pop("copse")
+        state.remove_index()
+    for late in (state.heal, state.save, lambda: rebuild_index(runtime.database, state, state.generation)):
+        late()
+        assert not state.directory.exists()
 
 
 def test_a_change_of_language_keeps_the_watermark(client: TestClient) -> None:

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from fastapi.testclient import TestClient
 
 from index.errors import DamagedKeys
+from service.documents.indexing import resume_interrupted
+from service.erasures.actions import retry_erasures
 from service.operations import housekeeping
 from service.operations.housekeeping import Housekeeping
 from service.runtime.collection import CollectionState
+from service.runtime.runtime import Runtime
 from tests.service.client import CollectionClient, create, opened, runtime_of
 
 
@@ -20,6 +23,29 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
         for collection in (CollectionClient(client), create(client, "other")):
             collection.add({"id": "a", "text": "copper wire"})
         yield client
+
+
+def test_a_service_starts_its_housekeeping_with_the_steps_of_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.app.Housekeeping", Held)
+    Held.given.clear()
+    with opened(tmp_path / "own", keeps_house=True):
+        ((runtime, trains, hourly, often),) = Held.given
+    assert (type(runtime), trains) == (Runtime, True)
+    assert (hourly, often) == ({"erasures": retry_erasures}, {"resume_documents": resume_interrupted})
+
+
+class Held:
+    """In the place of a housekeeping thread: keeps what it is started with."""
+
+    given: ClassVar[list[tuple[Any, ...]]] = []
+
+    def __init__(self, *arguments: Any) -> None:
+        self.given.append(arguments)
+
+    def stop(self) -> None:
+        """End nothing."""
 
 
 def test_every_step_of_a_round_is_tried(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from service.settings import Settings
 from service.snapshots.moving import NotMovable, move_database
 from service.snapshots.restoring import restore, verify
 from service.snapshots.state import state_hash
+from service.storage import postgres_database
 from service.storage.base import METADATA
 from service.storage.database import Database, DatabaseOwned, DatabaseUnreachable, UnsuitableDatabase
 from service.storage.opening import open_database
@@ -41,7 +42,10 @@ END_OF_SESSIONS = (
     " WHERE datname = current_database() AND pid != pg_backend_pid()"
 )
 """It waits, at most a minute for each, until the sessions have ended: they hold the lock of the writer until then."""
-OWNER = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid != pg_backend_pid()"
+OWNER = (
+    "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid != pg_backend_pid()"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 HOSTILE = {"id": "nul \0 \ufdd0", "text": "a nut\0 hidden \ufdd0", "metadata": {"n": 7, "k": "v\0\ufdd01"}}
 
 
@@ -196,6 +200,19 @@ def test_a_service_starts_at_once_after_the_end_of_another_on_a_busy_server(addr
         threading.Timer(1.0, os.kill, (session, signal.SIGCONT)).start()
     with opened(tmp_path / "one", database=address) as client:
         assert client.get("/livez").status_code == 200
+
+
+def test_a_service_ends_although_the_server_does_not_answer(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_database, "DISOWN_SECONDS", 0.1)
+    with opened(tmp_path / "one", database=address), psycopg.connect(address.replace("+psycopg", "")) as connection:
+        ((session,),) = connection.execute(OWNER).fetchall()
+        os.kill(session, signal.SIGSTOP)
+    try:
+        assert Path(f"/proc/{session}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    finally:
+        os.kill(session, signal.SIGCONT)
 
 
 def test_a_service_that_was_replaced_writes_no_more(address: str, tmp_path: Path) -> None:

@@ -152,6 +152,16 @@ def test_an_encoder_is_loaded_for_corrected_and_unusual_texts_alone(client: Test
         assert loaded == loads, text
 
 
+def test_a_word_that_the_encoder_knows_is_not_corrected(client: TestClient, tmp_path: Path) -> None:
+    shop, runtime = create(client, "known-tools"), runtime_of(client)
+    shop.add({"id": "hammer", "text": "hammer"}, {"id": "anvil", "text": "anvil"})
+    shop.judge("hamer", "hammer", 3)
+    for name, known, is_corrected in (("unknown", "", True), ("known", "hamer", False)):
+        load = {"load": lambda _: runtime.encoder, "known": frozenset({known})}
+        (one,) = load_inputs(tmp_path / name, runtime.database, shop.id, **load).feedback
+        assert (one.memory_vector is not None) == is_corrected
+
+
 def test_the_generation_is_read_unchanged(wood: CollectionClient, tmp_path: Path) -> None:
     inputs = read_inputs(written(wood, tmp_path / "inputs"))
     live = runtime_of(wood.client).collection("wood")
