@@ -7,7 +7,8 @@ import pytest
 from tests.service.namespaces import seen_in_namespace
 
 BOUND_SECONDS = 60
-"""Far above the time-outs of connections, which take ten seconds together on a quiet machine, and far below the time after which the system gives a connection up."""
+"""Far above the time-outs of connections, which take ten seconds together on a quiet machine, and far below the time
+after which the system gives a connection up."""
 
 
 @pytest.fixture(scope="module")
