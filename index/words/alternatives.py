@@ -42,8 +42,9 @@ class Alternatives:
     """What stands for the words of a query.
 
     replaced: position -> the word that replaces it. through: position -> the last position that its word replaces, if
-    that is another. corrections: pairs (from, to). trust: the share of the text that is known, in [0, 1]. unfinished:
-    whether the last word is the beginning of words, and not likely a word itself.
+    that is another. meant: position -> the synonym that is encoded in place of a word that no document has.
+    corrections: pairs (from, to). trust: the share of the text that is known, in [0, 1]. unfinished: whether the last
+    word is the beginning of words, and not likely a word itself.
     completed: whether `replaced` has a completion. without_last: whether no completion is likely, so that the last word
     is not encoded.
     """
@@ -51,6 +52,7 @@ class Alternatives:
     substitutes: list[Substitute] = field(default_factory=list)
     replaced: dict[int, str] = field(default_factory=dict)
     through: dict[int, int] = field(default_factory=dict)
+    meant: dict[int, str] = field(default_factory=dict)
     corrections: list[tuple[str, str]] = field(default_factory=list)
     trust: float = 1.0
     unfinished: bool = False
@@ -61,10 +63,15 @@ class Alternatives:
 def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary: Vocabulary) -> Alternatives:
     """Return what stands for the words of a query.
 
-    A word that has completions, or that is spelled with other spaces, gets no corrections. A synonym that is also a
-    correction is a synonym.
+    A word that has completions, or that is spelled with other spaces, gets no corrections. A word with a synonym that
+    the collection has is no mistake: it is corrected to its synonyms alone, and such a correction is a synonym.
     """
     words = spaces.words
+    synonyms = [] if options.synonyms is None else _synonyms(words, options.synonyms, vocabulary)
+    declared: dict[int, set[str]] = {}
+    for one in synonyms:
+        if vocabulary.term_count(one.term):
+            declared.setdefault(one.position, set()).add(one.term)
     found = Alternatives(list(spaces.joined))
     respelled_to = 0
     for position, word in enumerate(words):
@@ -78,16 +85,10 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
         if unfinished or is_unspaced(word.term):
             completed = _complete(found, position, words, unfinished, vocabulary)
         if not completed:
-            _correct(found, position, word, unfinished, options, vocabulary)
+            _correct(found, position, word, unfinished, options, vocabulary, declared.get(position))
+    found.substitutes += synonyms
     if options.synonyms is not None:
-        synonyms = _synonyms(words, options.synonyms, vocabulary)
-        declared = {(one.position, one.term) for one in synonyms}
-        found.substitutes = [
-            one
-            for one in found.substitutes
-            if one.source is not Source.CORRECTED or (one.position, one.term) not in declared
-        ]
-        found.substitutes += synonyms
+        found.meant = _meant(words, options.synonyms, vocabulary)
     return found
 
 
@@ -115,6 +116,8 @@ def split_compounds(text: str, words: Sequence[Word], options: ReadingOptions, v
 def _split(word: Word, text: str, options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:
     """Return the parts of a word. A correction of the word comes before parts of which the collection lacks one."""
     if not word.folded.isalpha() or is_unspaced(word.term) or vocabulary.term_count(word.term):
+        return [word]
+    if options.synonyms is not None and options.synonyms.of([word.folded]):
         return [word]
     unfinished = options.prefix and word.token.end == len(text)
     if unfinished and vocabulary.beginning(word.folded):
@@ -153,15 +156,26 @@ def _complete(
 
 
 def _correct(
-    found: Alternatives, position: int, word: Word, unfinished: bool, options: ReadingOptions, vocabulary: Vocabulary
+    found: Alternatives,
+    position: int,
+    word: Word,
+    unfinished: bool,
+    options: ReadingOptions,
+    vocabulary: Vocabulary,
+    synonyms: set[str] | None = None,
 ) -> None:
-    """Add the compounds of a word, and the corrections of an unknown word that has none."""
+    """Add the compounds of a word, and the corrections of an unknown word that has none.
+
+    synonyms: terms of the collection that are declared to stand for the word. It is corrected to one of them or not.
+    """
     in_compounds = _compound_words(position, word, vocabulary) if options.compounds else []
     found.substitutes += in_compounds
     if not options.typos or in_compounds or vocabulary.term_count(word.term):
         return
     substitutes, best = _corrections(position, word, options, vocabulary, unfinished)
-    if substitutes:
+    if synonyms and synonyms.isdisjoint(vocabulary.stems(best)):
+        return
+    if not synonyms:  # else the synonyms stand for the word already, as exact words
         found.substitutes += substitutes
     if substitutes and not word.part:
         found.replaced[position] = best
@@ -237,6 +251,17 @@ def _substitutes(
     terms = [of[0] for of in (vocabulary.stems(other) for other, _ in counted) if len(of) == 1]
     own = (vocabulary.idf(vocabulary.term_count(term)) if idf is None else idf for term in terms)
     return [Substitute(position, term, of, factor, source) for term, of in zip(terms, own, strict=True)]
+
+
+def _meant(words: Sequence[Word], synonyms: Synonyms, vocabulary: Vocabulary) -> dict[int, str]:
+    """Return the most frequent synonym of each word that no document has: position -> word or words of documents."""
+    best: dict[int, tuple[int, str]] = {}
+    for first, end, other in synonyms.of([word.folded for word in words]):
+        if end == first + 1 and not words[first].part and not vocabulary.term_count(words[first].term):
+            count = min(map(vocabulary.term_count, vocabulary.stems(spaced(other))), default=0)
+            if count > best.get(first, (0, ""))[0]:
+                best[first] = (count, other)
+    return {position: other for position, (_, other) in best.items()}
 
 
 def _synonyms(words: Sequence[Word], synonyms: Synonyms, vocabulary: Vocabulary) -> list[Substitute]:

@@ -74,7 +74,8 @@ def joined_forms(text: str) -> list[str]:
 
 
 def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:
-    """Return the two words that an unknown word consists of; nothing if it is one edit from a known word.
+    """Return the two words that an unknown word consists of; nothing if it is one edit from a known word, or if it has
+    a synonym.
 
     known: the number of documents with the word. A number with a unit that documents write in one word is split too,
     if they write it in two words as often.
@@ -89,6 +90,8 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
     if options.prefix and word.token.end == len(text) and vocabulary.beginning(typed):
         return []
     if typed in options.known or is_regular_form(typed, options.known):
+        return []
+    if options.synonyms is not None and options.synonyms.of([typed]):
         return []
     if typed.isalpha() and len(typed) >= options.one_edit and vocabulary.near(typed, 1):
         return []

@@ -223,10 +223,11 @@ def _reading(
     ]
     boosts = (*((term, 1.0) for term in terms), *((one.term, one.factor) for one in found.substitutes))
     read = _replaced(text, words, found.replaced, found.through)
-    encoded = read.rstrip()
+    meant = found.meant | found.replaced
+    encoded = _replaced(text, words, meant, found.through).rstrip()
     if found.without_last:
         last = len(words) - 1
-        finished = {position: word for position, word in found.replaced.items() if position != last}
+        finished = {position: word for position, word in meant.items() if position != last}
         typed = text[: words[last].token.start]
         encoded = _replaced(typed, words, finished, found.through).rstrip() if last else ""
     remembered = encoded if found.completed else text.rstrip()

@@ -166,6 +166,54 @@ def test_synonyms_find_documents_with_the_other_word(words: WordSearcher) -> Non
     assert words.read("directory", options).corrections == ()
 
 
+@pytest.mark.parametrize(
+    ("synonym", "corrections", "encoded", "ids"),
+    [
+        ("folder", (), "folder", [3]),  # the owner of the collection says what the word means
+        ("spade", (("pyhton", "python"),), "python", [0, 1]),  # no document has the synonym
+        ("python", (("pyhton", "python"),), "python", [0, 1]),
+    ],
+)
+def test_a_word_with_a_synonym_is_corrected_to_the_synonym_or_not_at_all(
+    words: WordSearcher, synonym: str, corrections: tuple[tuple[str, str], ...], encoded: str, ids: list[int]
+) -> None:
+    options = replace(TYPOS, synonyms=Synonyms({"pyhton": [synonym]}))
+    reading = words.read("pyhton", options)
+    assert (reading.corrections, reading.encoded, reading.remembered) == (corrections, encoded, "pyhton")
+    assert found(words, "pyhton", options) == ids
+    assert found(words, "pyhton list", options)[-1:] == found(words, f"{synonym} list", TYPOS)[-1:]
+    assert words.read("pyhton pythn", options).corrections[-1] == ("pythn", "python"), "other words are corrected"
+
+
+def test_the_most_frequent_synonym_of_a_word_that_no_document_has_is_encoded(words: WordSearcher) -> None:
+    options = replace(TYPOS, synonyms=Synonyms({"snake": ["shutil", "python", "adder"], "copy": ["python"]}))
+    assert words.read("Snake methods", options).encoded == "python methods"
+    assert words.read("Snake methods", options).text == "Snake methods"
+    assert words.read("snake pythn", options).encoded == "python python"
+    assert words.read("copy", options).encoded == "copy", "a word of the collection"
+    phrases = replace(
+        TYPOS, synonyms=Synonyms({"snake": ["word spade", "dictionary methods"], "big snake": ["python"]})
+    )
+    assert words.read("snake", phrases).encoded == "dictionary methods"
+    assert words.read("big snake", phrases).encoded == "big dictionary methods"
+
+
+def test_an_unfinished_word_with_a_synonym_is_not_corrected(words: WordSearcher) -> None:
+    options = replace(TYPOS, prefix=True, synonyms=Synonyms({"pyhton": ["folder"]}))
+    assert words.read("pyhton", options).corrections == ()
+
+
+def test_a_compound_with_a_synonym_stays_whole(tmp_path: Path) -> None:
+    index = WordIndex(tmp_path, "german")
+    index.replace(range(2), ["Schuhe für die Hand", "Fäustlinge"])
+    options = ReadingOptions(typos=True, compounds=True)
+    assert len(index.commit().read("Handschuhe", options).terms) == 2
+    declared = replace(options, synonyms=Synonyms({"handschuhe": ["fäustlinge"]}))
+    words = index.commit()
+    assert words.read("Handschuhe", declared).terms[0][0] == "handschuh"
+    assert words.search("Handschuhe", 2, None, declared)[0].tolist() == [1, 0], "the parts find less"
+
+
 def test_words_are_folded_as_the_vocabulary_writes_them() -> None:
     assert folded("  Café  AU-lait ") == "cafe au lait"
 

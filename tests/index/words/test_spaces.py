@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from index.words.bm25_index import WordIndex
-from index.words.reading_options import ReadingOptions
+from index.words.reading_options import ReadingOptions, Synonyms
 from index.words.spaces import joined_forms
 from index.words.word_search import WordSearcher
 
@@ -117,6 +117,12 @@ def test_words_that_never_stand_together_and_common_words_are_not_split(words: W
 def test_words_of_the_language_and_their_regular_forms_are_not_split(words: WordSearcher, typed: str) -> None:
     assert words.read(typed, TYPOS).corrections != ()
     assert words.read(typed, replace(TYPOS, known=frozenset({"carpet", "gameshow"}))).corrections == ()
+
+
+def test_a_word_with_a_synonym_is_not_split(words: WordSearcher) -> None:
+    assert words.read("carwash", TYPOS).corrections == (("carwash", "car wash"),)
+    declared = replace(TYPOS, synonyms=Synonyms({"carwash": ["router"]}))
+    assert words.read("carwash", declared).corrections == ()
 
 
 def test_a_correction_by_one_edit_comes_before_two_words(words: WordSearcher) -> None:
