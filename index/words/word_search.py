@@ -223,16 +223,19 @@ def _reading(
     ]
     boosts = (*((term, 1.0) for term in terms), *((one.term, one.factor) for one in found.substitutes))
     read = _replaced(text, words, found.replaced, found.through)
-    meant = found.meant | found.replaced
-    encoded = _replaced(text, words, meant, found.through).rstrip()
-    if found.without_last:
-        last = len(words) - 1
-        finished = {position: word for position, word in meant.items() if position != last}
-        typed = text[: words[last].token.start]
-        encoded = _replaced(typed, words, finished, found.through).rstrip() if last else ""
-    remembered = encoded if found.completed else text.rstrip()
+    encoded = _finished(text, words, found, found.meant | found.replaced)
+    remembered = _finished(text, words, found, found.replaced) if found.completed else text.rstrip()
     known = QueryWords.of(numbers[: len(terms)], idf, numbered)
     return Reading(known, boosts, read, encoded, remembered, tuple(found.corrections), found.trust, found.unfinished)
+
+
+def _finished(text: str, words: Sequence[Word], found: Alternatives, by: Mapping[int, str]) -> str:
+    """Return a text with some words replaced, without its last word where that is too short to be completed."""
+    if not found.without_last:
+        return _replaced(text, words, by, found.through).rstrip()
+    last = len(words) - 1
+    finished = {position: word for position, word in by.items() if position != last}
+    return _replaced(text[: words[last].token.start], words, finished, found.through).rstrip() if last else ""
 
 
 def _replaced(text: str, words: Sequence[Word], by: Mapping[int, str], through: Mapping[int, int]) -> str:

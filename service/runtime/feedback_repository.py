@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Select, Text, cast, exists, insert, select
+from sqlalchemy import Connection, Select, Text, cast, exists, func, insert, select, union
 from sqlalchemy.dialects import postgresql, sqlite
 
 from index.records import Floats, KeyKind
@@ -31,10 +31,18 @@ def document_rows(connection: Connection, collection_id: int) -> dict[str, int]:
 
 
 def confirmed_count(connection: Connection, collection_id: int) -> int:
-    """Return the number of query texts with a confirmed document. Anonymous memory has no texts."""
-    mine = (KEYS.c.collection_id == collection_id, KEYS.c.kind == KeyKind.QUERY, KEYS.c.confirmed_on.is_(None))
-    wanted = select(KEYS.c.query_key).where(*mine, KEYS.c.weight > 0)
-    return len(set(connection.execute(wanted.distinct()).scalars()))
+    """Return the number of query texts with a confirmed document that exists, as a training run finds them.
+
+    Memory is no measure of it: it has no keys of a document that was deleted and posted again, and anonymous ones.
+    """
+    living = select(DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id)
+    confirmed = [
+        select(table.c.query_key).where(
+            table.c.collection_id == collection_id, table.c.document_id.in_(living), grade > 0
+        )
+        for table, grade in ((JUDGMENTS, JUDGMENTS.c.rating), (EVENTS, EVENTS.c.grade))
+    ]
+    return int(connection.execute(select(func.count()).select_from(union(*confirmed).subquery())).scalar_one())
 
 
 def judgments(connection: Connection, collection_id: int) -> Iterator[Any]:

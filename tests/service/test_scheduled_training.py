@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.learning.config import FitConfig
+from service.runtime.feedback_repository import confirmed_count
 from service.training.actions import start_scheduled_runs
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, event, opened, problem, runtime_of
 from tests.service.training_processes import held_runs
@@ -135,6 +136,27 @@ def test_a_due_run_starts_once_and_says_why(wood: CollectionClient) -> None:
         refused = wood.client.post(f"{wood.path}/training-runs", json={})
         problem(refused, 409, "training_already_running")
         cancel(wood, run["id"])
+
+
+def test_feedback_on_a_document_that_is_posted_again_counts_again(wood: CollectionClient) -> None:
+    judge_queries(wood, range(NEED - 1))
+    wood.act("oak", user_query=f"tree number {NEED}")
+    wood.act("oak", user_query="tree number 3")
+    wood.client.delete(f"{wood.path}/documents/oak")
+    assert standing(wood)["missing"] == f"0 queries have a confirmed document, and a run needs {NEED}."
+    found = problem(wood.client.post(f"{wood.path}/training-runs", json={}), 422, "not_enough_feedback")
+    assert (found["have"], found["need"]) == (0, NEED)
+    wood.add({"id": "oak", "text": "the oak is a tree"})
+    assert standing(wood)["missing"] is None
+    run = wood.post("training-runs")
+    assert (run["data"]["judgments"], run["data"]["events"]) == (NEED - 1, 2)
+    end(wood, run["id"])
+    wood.act("oak", "thumbs_down", user_query="another tree")
+    wood.judge("one more tree", "oak", 0)
+    wood.client.delete(f"{wood.path}/documents/oak")
+    wood.add({"id": "oak", "text": "the oak is a tree"})
+    with runtime_of(wood.client).database.read() as connection:
+        assert confirmed_count(connection, wood.id) == NEED
 
 
 def test_the_next_run_needs_the_hours_and_the_new_feedback(wood: CollectionClient) -> None:

@@ -198,6 +198,12 @@ def test_the_most_frequent_synonym_of_a_word_that_no_document_has_is_encoded(wor
     assert words.read("big snake", phrases).encoded == "big dictionary methods"
 
 
+def test_memory_compares_the_text_without_synonyms(words: WordSearcher) -> None:
+    options = replace(TYPOS, prefix=True, synonyms=Synonyms({"snake": ["python"]}))
+    reading = words.read("snake dictiona", options)
+    assert (reading.encoded, reading.remembered) == ("python dictionary", "snake dictionary")
+
+
 def test_an_unfinished_word_with_a_synonym_is_not_corrected(words: WordSearcher) -> None:
     options = replace(TYPOS, prefix=True, synonyms=Synonyms({"pyhton": ["folder"]}))
     assert words.read("pyhton", options).corrections == ()
