@@ -41,6 +41,11 @@ def reencode(
         show.line(f"{collection} has the vectors of {encoder} already")
     else:
         show.line(f"{collection}: {done.documents} documents and {done.queries} past queries encoded with {encoder}")
+        if done.anonymous_queries_deleted:
+            show.line(
+                f"{done.anonymous_queries_deleted} anonymous past queries were deleted: their texts are not stored, "
+                "so they cannot be encoded"
+            )
         if done.champion_before:
             show.line(
                 f"champion: model 0 (untrained) instead of model {done.champion_before}, which is kept: train again"

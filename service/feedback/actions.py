@@ -1,6 +1,6 @@
 """Stores and deletes feedback: checks each item, joins it to its query, and makes `query` keys from it at once."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -79,11 +79,13 @@ def take_events(
         queries = repository.query_texts(connection, state.id, [event.query_id for _, event in events], caller.filter)
         ids = [event.document_id for _, event in events]
         rows = repository.document_rows(connection, state.id, ids, caller.condition)
+        missing = [id for id in ids if id not in rows]
+        waiting = repository.waiting_documents(connection, state.id, missing, caller.condition)
         events = [(index, _joined(event, queries, caller)) for index, event in events]
         positions = repository.shown_positions(connection, state.id, [event for _, event in events])
     accepted: list[tuple[EventIn, str]] = []
     for index, event in events:
-        refusal = _foreign(event, queries, caller) or _refusal(event, queries, rows)
+        refusal = _foreign(event, queries, caller) or _refusal(event, queries, rows, waiting)
         if refusal:
             rejected.append({"index": index, **refusal})
         else:
@@ -124,16 +126,15 @@ def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any
             rows = repository.document_rows(connection, state.id, [judgment.document_id for _, judgment in judgments])
             # the judgment of a deleted document can still be deleted
             unknown = {
-                index
+                index: judgment.document_id
                 for index, judgment in judgments
                 if judgment.document_id not in rows and judgment.rating is not None
             }
+            waiting = repository.waiting_documents(connection, state.id, unknown.values())
             accepted = [judgment for index, judgment in judgments if index not in unknown]
             added, removed = _store_judgments(connection, state, accepted, rows, vectors)
             watermark = bump_watermark(connection, state.id, documents=False) if added or removed else 0
-            rejected += [
-                {"index": index, "code": "unknown_document", "detail": "no such document"} for index in unknown
-            ]
+            rejected += [{"index": index, **_unknown_document(id in waiting)} for index, id in unknown.items()]
             note_answer(200, _outcome(len(accepted), rejected))
         if added or removed:
             _remember(runtime, state, watermark, added, removed)
@@ -187,8 +188,10 @@ def _foreign(event: EventIn, queries: Mapping[str, str], caller: Caller) -> dict
     return {"code": "unknown_query", "detail": "the query_id is unknown"}
 
 
-def _refusal(event: EventIn, queries: dict[str, str], rows: dict[str, int]) -> dict[str, str] | None:
-    """Return the reason for rejecting an event, or None."""
+def _refusal(
+    event: EventIn, queries: Mapping[str, str], rows: Mapping[str, int], waiting: Set[str]
+) -> dict[str, str] | None:
+    """Return the reason for rejecting an event, or None. waiting: the ids of documents that are not searchable yet."""
     if event.is_verdict and event.session_id and not event.query_id:
         return None
     if event.grade is None:  # stored and not learned from: it may concern no search and no document
@@ -201,8 +204,14 @@ def _refusal(event: EventIn, queries: dict[str, str], rows: dict[str, int]) -> d
         if event.grade and not (event.is_verdict and event.query_id in queries):
             return {"code": "document_missing", "detail": _missing_document(event)}
     elif event.document_id not in rows:
-        return {"code": "unknown_document", "detail": "no such document"}
+        return _unknown_document(event.document_id in waiting)
     return None
+
+
+def _unknown_document(is_waiting: bool) -> dict[str, str]:
+    """Return the reason for rejecting feedback on a document that has no row. is_waiting: it is stored, and pending."""
+    detail = "the document is not searchable yet; wait for its task, and send the feedback again"
+    return {"code": "unknown_document", "detail": detail if is_waiting else "no such document"}
 
 
 def _missing_document(event: EventIn) -> str:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, insert, select
 
 from index.filters.conditions import FilterNode
+from index.filters.evaluation import matches
 from index.memory.query_key import anonymous_key, as_query_key
 from index.records import Floats, KeyKind
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.storage.database import now, rfc3339
 from service.storage.filter_sql import to_sql
-from service.storage.tables import DOCUMENTS, EVENTS, JUDGMENTS, KEYS, QUERIES
+from service.storage.tables import DOCUMENTS, EVENTS, JUDGMENTS, KEYS, PENDING_DOCUMENTS, QUERIES
 from service.storage.vector_codec import as_blob
 
 
@@ -59,6 +60,20 @@ def document_rows(
     if forced is not None:
         found = found.where(to_sql(connection, forced, DOCUMENTS.c.metadata))
     return {row.id: row.row for row in connection.execute(found)}
+
+
+def waiting_documents(
+    connection: Connection, collection_id: int, ids: Iterable[str | None], forced: FilterNode | None = None
+) -> set[str]:
+    """Return the ids among these of the pending documents whose metadata passes the filter `forced`."""
+    wanted = sorted({id for id in ids if id})
+    if not wanted:
+        return set()
+    pending = PENDING_DOCUMENTS.c
+    found = select(pending.id, pending.body["metadata"]).where(
+        pending.collection_id == collection_id, pending.id.in_(wanted)
+    )
+    return {id for id, fields in connection.execute(found) if forced is None or matches(forced, fields or {})}
 
 
 def shown_positions(

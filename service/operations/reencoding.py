@@ -43,11 +43,13 @@ class TrainingUnfinished(SearchError):
 
 @dataclass(frozen=True)
 class Reencoded:
-    """What was encoded, and the version that was the champion before; 0 is the untrained model."""
+    """What was encoded and deleted, and the version that was the champion before; 0 is the untrained model."""
 
     documents: int
     queries: int
     champion_before: int
+    anonymous_queries_deleted: int
+    """Past queries of anonymous memory: their texts are not stored."""
 
 
 def reencode(
@@ -80,10 +82,10 @@ def reencode(
         with runtime.database.write() as connection:
             near = {id: rule_vectors[text] for id, text in rules.items()}
             repository.set_rule_vectors(connection, state.id, near)
-            champion = repository.switch(connection, before, beside, memory, vectors)
+            champion, anonymous = repository.switch(connection, before, beside, memory, vectors)
         _reload(runtime, state)
     delete_encoded_blocks(runtime.settings.data)
-    return Reencoded(total, len(vectors), champion)
+    return Reencoded(total, len(vectors), champion, anonymous)
 
 
 def _encode_documents(runtime: Runtime, state: CollectionState, beside: int, advance: Callable[[int], None]) -> None:

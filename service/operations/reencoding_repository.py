@@ -48,10 +48,15 @@ def memory_texts(connection: Connection, collection_id: int) -> dict[int, str]:
     return {int(id): str(text) for id, text in connection.execute(wanted)}
 
 
-def delete_anonymous_memory(connection: Connection, collection_id: int) -> None:
-    """Delete the anonymous memory of a collection: it has vectors of the old encoder, and no texts."""
+def delete_anonymous_memory(connection: Connection, collection_id: int) -> int:
+    """Delete the anonymous memory of a collection; return the number of its past queries.
+
+    It has vectors of the old encoder, and no texts. A past query has a key for each document and day.
+    """
     mine = (KEYS.c.collection_id == collection_id, KEYS.c.kind == KeyKind.QUERY, KEYS.c.confirmed_on.is_not(None))
+    count = connection.execute(select(func.count(KEYS.c.query_key.distinct())).where(*mine)).scalar_one()
     connection.execute(delete(KEYS).where(*mine))
+    return int(count)
 
 
 def rule_texts(connection: Connection, collection_id: int) -> dict[str, str]:
@@ -70,15 +75,16 @@ def set_rule_vectors(connection: Connection, collection_id: int, vectors: Mappin
 
 def switch(
     connection: Connection, before: RowMapping, beside: int, memory: Mapping[int, str], vectors: Mapping[str, Floats]
-) -> int:
-    """Replace documents, keys and values of a collection by the rows beside; return the version of the old champion.
+) -> tuple[int, int]:
+    """Replace documents, keys and values of a collection by the rows beside.
 
-    memory: id of a `query` key -> text; vectors: text -> vector. Feedback and models stay. Models that were trained get
-    the fingerprint of the old encoder in their lineage, and version 0 becomes the champion.
+    Returns the version of the old champion, and the number of anonymous past queries that were deleted.
+    memory: id of a `query` key -> text; vectors: text -> vector. Other feedback and models stay. Models that were
+    trained get the fingerprint of the old encoder in their lineage, and version 0 becomes the champion.
     """
     collection_id = int(before["id"])
     after = collection_row(connection, beside)
-    delete_anonymous_memory(connection, collection_id)
+    anonymous = delete_anonymous_memory(connection, collection_id)
     _move_memory(connection, collection_id, beside)
     set_vectors(connection, ((id, vectors[text]) for id, text in memory.items()))
     own = and_(KEYS.c.collection_id == collection_id, KEYS.c.kind != KeyKind.QUERY)
@@ -93,7 +99,7 @@ def switch(
     watermark = before["watermark"] + 1
     values |= {"watermark": watermark, "documents_watermark": watermark}
     update_row(connection, "collections", {"id": collection_id}, values)
-    return _retire_models(connection, collection_id, before["fingerprint"], after["encoder"])
+    return _retire_models(connection, collection_id, before["fingerprint"], after["encoder"]), anonymous
 
 
 def _move_memory(connection: Connection, collection_id: int, beside: int) -> None:

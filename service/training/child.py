@@ -124,14 +124,18 @@ def _lineage(specification: dict[str, Any], config: FitConfig, inputs: Inputs) -
 def earlier_decisions(lineages: Sequence[Mapping[str, Any]], own: Mapping[str, Any]) -> int:
     """Return how often the gate has compared another challenger with the champion.
 
-    A run that repeats another one, with the same data and parameters, has the same result and does not count again.
+    lineages: of the models whose parent has the champion's version. Those of another encoder do not count: version 0
+    ranks by other vectors there. A run that repeats another one, with the same data and parameters, has the same result
+    and does not count again.
     """
+    encoder = own.get("encoder_fingerprint")
+    same = [lineage for lineage in lineages if lineage.get("encoder_fingerprint") == encoder]
 
     def facts(lineage: Mapping[str, Any]) -> str:
         data = {name: value for name, value in lineage.items() if name not in ("training_run", CLICK_MODEL)}
         return json.dumps(data, sort_keys=True)
 
-    return len({facts(lineage) for lineage in lineages} - {facts(own)})
+    return len({facts(lineage) for lineage in same} - {facts(own)})
 
 
 def _config(specification: dict[str, Any]) -> FitConfig:

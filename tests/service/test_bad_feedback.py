@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from service.documents.acceptance import accept
+from service.documents.indexing import make_searchable
 from service.feedback.repository import insert_event, insert_judgment
 from service.feedback.schemas import EventIn, JudgmentIn
 from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, ndjson, opened, problem, runtime_of
@@ -129,6 +131,25 @@ def test_each_judgment_is_accepted_or_rejected_separately(
     assert (answer.status_code, answer.json()["accepted"]) == (200, 1)
     assert [(one["index"], one["code"]) for one in answer.json()["rejected"]] == [(1, code)]
     assert SECRET not in answer.text
+
+
+def test_feedback_on_a_document_that_is_not_searchable_yet_is_refused_until_it_is(client: TestClient) -> None:
+    wood = create(client, "waiting")
+    runtime = runtime_of(client)
+    state = runtime.collection("waiting")
+    accepted = accept(runtime, state, [{"id": "late", "text": "a late document"}])
+    assert wood.get("documents/late")["id"] == "late"
+    detail = "the document is not searchable yet; wait for its task, and send the feedback again"
+    expected = [
+        {"index": 0, "code": "unknown_document", "detail": detail},
+        {"index": 1, "code": "unknown_document", "detail": "no such document"},
+    ]
+    ids = ("late", "absent")
+    judgments = {"judgments": [{"query": "x", "document_id": id, "rating": 4} for id in ids]}
+    events = [event(id, user_query="x") for id in ids]
+    assert wood.post("judgments", judgments) == wood.post("events", events) == {"accepted": 0, "rejected": expected}
+    make_searchable(runtime, state, accepted.sequences)
+    assert wood.post("judgments", judgments) == wood.post("events", events) == {"accepted": 1, "rejected": expected[1:]}
 
 
 def test_feedback_on_a_blank_query_that_was_stored_earlier_is_read_and_can_be_deleted(client: TestClient) -> None:

@@ -29,6 +29,14 @@ def test_a_run_that_repeats_another_one_does_not_count_again() -> None:
     assert earlier_decisions([lineage("before", seed=1), lineage("more", data={"queries": 31})], own) == 2
 
 
+def test_a_comparison_under_another_encoder_does_not_count() -> None:
+    """Version 0 is the parent under each encoder, and ranks by other vectors."""
+    own = lineage("now", encoder_fingerprint="new", seed=2)
+    before = [lineage(str(seed), encoder_fingerprint="old", encoder="old", seed=seed) for seed in (0, 1)]
+    assert earlier_decisions(before, own) == 0
+    assert earlier_decisions([*before, lineage("first", encoder_fingerprint="new")], own) == 1
+
+
 def test_decisions_are_counted_until_the_champion_changes(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as client:
         wood = create(client, "wood")

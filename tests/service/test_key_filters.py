@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 
+from service.documents.acceptance import accept
 from service.erasures.repository import subject_rows
 from tests.service.authorised import Keys, bearer
 from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
@@ -213,6 +214,23 @@ def test_a_search_of_another_tenant_is_unknown_to_events(tenants: Tenants) -> No
     assert found == [(None, None)]
     renewed = tenants.keys.headers("events", filter=FILTER)  # the filter is the tenant, not the key
     assert tenants.as_tenant("events", event("pears", query_id=own), renewed).json()["accepted"] == 1
+
+
+def test_a_pending_document_of_another_tenant_is_unknown_to_events(tenants: Tenants) -> None:
+    """The answer does not tell that the document exists."""
+    runtime = runtime_of(tenants.client)
+    waiting = {"mine": "late-mine", "yours": "late-yours"}
+    accept(
+        runtime, runtime.collection("shop"), [document(of, id, "a late one", "food", 1) for of, id in waiting.items()]
+    )
+    events = [event(id, user_query="late") for id in (*waiting.values(), "absent")]
+    rejected = tenants.as_tenant("events", events).json()["rejected"]
+    for id in waiting.values():
+        tenants.client.delete(f"{tenants.shop.path}/documents/{id}", headers=tenants.owner).raise_for_status()
+    assert [one["code"] for one in rejected] == ["unknown_document"] * 3
+    mine, yours, absent = (one["detail"] for one in rejected)
+    assert "not searchable yet" in mine
+    assert yours == absent
 
 
 def test_sessions_of_other_filters_do_not_join_and_an_erasure_finds_them(tenants: Tenants) -> None:

@@ -3,8 +3,9 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,17 @@ from service.documents.repository import documents_of_rows, record_of
 from service.operations import encoded_blocks, reencoding, reencoding_repository
 from service.operations.housekeeping import Housekeeping
 from service.operations.reencoding import Reencoded, TrainingUnfinished, reencode
+from service.operations.retention import forget_old_feedback
 from service.runtime.runtime import Runtime
 from service.settings import Settings
-from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
+from service.storage.database import rfc3339
+from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
 
 pytestmark = pytest.mark.usefixtures("forked_training")
 
 WIDE = HashingEncoder(dim=96)
+
+Command = Callable[..., tuple[str, str]]
 
 
 def tree(n: int) -> dict[str, Any]:
@@ -78,7 +83,7 @@ def test_a_collection_is_searched_with_the_new_encoder(data: Path) -> None:
     steps: list[tuple[int, int]] = []
     with running(data) as runtime:
         done = reencode(runtime, runtime.collection("wood"), lambda *step: steps.append(step))
-        assert done == Reencoded(documents=30, queries=31, champion_before=1)
+        assert done == Reencoded(documents=30, queries=31, champion_before=1, anonymous_queries_deleted=0)
         assert steps[-1] == (30, 30)
         assert reencode(runtime, runtime.collection("wood")) is None
     with served(data) as wood:
@@ -131,7 +136,8 @@ def test_models_of_the_old_vectors_are_kept_but_not_served(data: Path) -> None:
         problem(wood.client.post(f"{wood.path}/evaluations", json={"models": [1]}), 409, "encoder_mismatch")
         history = good(wood.client.put(champion, json={"version": 0}))["history"]
         assert any("encoded again" in move["reason"] for move in history)
-        assert wood.train(promote="never", budget_seconds=1)["model_version"] == 2
+        run = wood.train(promote="never", budget_seconds=1)
+        assert (run["model_version"], run["decision"]["earlier_decisions"]) == (2, 0)
 
 
 def test_models_serve_again_after_the_way_back(data: Path) -> None:
@@ -269,9 +275,9 @@ def test_doctor_finds_no_fault_after_the_switch(data: Path) -> None:
         assert all(check["ok"] for check in diagnose(runtime) if check["name"] in ("database", "foreign keys"))
 
 
-def test_the_command_says_what_it_did(
-    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def command(data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run `softseek reencode` with the wide encoder; return stdout and stderr."""
     for name in [name for name in os.environ if name.upper().startswith("SOFTSEEK_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(data.parent)
@@ -285,10 +291,37 @@ def test_the_command_says_what_it_did(
         assert (ended.value.code or 0) == code, shown.err
         return shown.out, shown.err
 
-    _, err = run("nowhere", "--encoder", "wide", code=1)
+    return run
+
+
+def test_the_command_says_what_it_did(command: Command) -> None:
+    _, err = command("nowhere", "--encoder", "wide", code=1)
     assert "no such collection" in err
-    out, err = run("wood", "--encoder", "wide")
+    out, err = command("wood", "--encoder", "wide")
     assert "wood: 30 documents and 31 past queries encoded with wide" in out
     assert "champion: model 0 (untrained) instead of model 1" in out
     assert "SOFTSEEK_ENCODER=wide" in err
-    assert json.loads(run("wood", "--encoder", "wide", "--json")[0])["changed"] is False
+    assert json.loads(command("wood", "--encoder", "wide", "--json")[0])["changed"] is False
+    assert "anonymous" not in out
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_the_command_says_how_many_anonymous_past_queries_it_deleted(
+    data: Path, command: Command, is_json: bool
+) -> None:
+    now = datetime.now(UTC)
+    old = {"timestamp": rfc3339(now - timedelta(days=10))}
+    with served(data, HashingEncoder()) as wood:
+        good(wood.client.put(wood.path, json={"retention_days": 1}))
+        for query, id in (("fir", "tree-1"), ("fir", "tree-2"), ("Fir", "tree-2"), ("elm", "tree-3")):
+            wood.post("events", event(id, user_query=query) | old)
+        forget_old_feedback(runtime_of(wood.client), now)
+        assert wood.get()["counts"]["keys"]["query"] == 31 + 3
+    out, _ = command("wood", "--encoder", "wide", *(["--json"] if is_json else []))
+    if is_json:
+        assert json.loads(out)["done"]["anonymous_queries_deleted"] == 2
+    else:
+        deleted = "2 anonymous past queries were deleted: their texts are not stored, so they cannot be encoded"
+        assert deleted in out.splitlines()
+    with served(data) as wood:
+        assert wood.get()["counts"]["keys"]["query"] == 31
