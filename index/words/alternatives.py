@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from index.words.compounds import compounds, parts, parts_of_unknown
+from index.words.declared_synonyms import has_synonym, known_count
 from index.words.inflections import is_regular_form
 from index.words.postings import Counted
 from index.words.query_words import Source
@@ -68,10 +69,7 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
     """
     words = spaces.words
     synonyms = [] if options.synonyms is None else _synonyms(words, options.synonyms, vocabulary)
-    declared: dict[int, set[str]] = {}
-    for one in synonyms:
-        if vocabulary.term_count(one.term):
-            declared.setdefault(one.position, set()).add(one.term)
+    declared = _declared(words, options, vocabulary)
     found = Alternatives(list(spaces.joined))
     respelled_to = 0
     for position, word in enumerate(words):
@@ -87,8 +85,7 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
         if not completed:
             _correct(found, position, word, unfinished, options, vocabulary, declared.get(position))
     found.substitutes += synonyms
-    if options.synonyms is not None:
-        found.meant = _meant(words, options.synonyms, vocabulary)
+    found.meant = _meant(words, found, options, vocabulary)
     return found
 
 
@@ -117,7 +114,7 @@ def _split(word: Word, text: str, options: ReadingOptions, vocabulary: Vocabular
     """Return the parts of a word. A correction of the word comes before parts of which the collection lacks one."""
     if not word.folded.isalpha() or is_unspaced(word.term) or vocabulary.term_count(word.term):
         return [word]
-    if options.synonyms is not None and options.synonyms.of([word.folded]):
+    if has_synonym(word.folded, options, vocabulary):
         return [word]
     unfinished = options.prefix and word.token.end == len(text)
     if unfinished and vocabulary.beginning(word.folded):
@@ -253,15 +250,43 @@ def _substitutes(
     return [Substitute(position, term, of, factor, source) for term, of in zip(terms, own, strict=True)]
 
 
-def _meant(words: Sequence[Word], synonyms: Synonyms, vocabulary: Vocabulary) -> dict[int, str]:
-    """Return the most frequent synonym of each word that no document has: position -> word or words of documents."""
+def _declared(words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> dict[int, set[str]]:
+    """Return position -> the terms of the synonyms of the word or phrase there whose words documents have."""
+    declared: dict[int, set[str]] = {}
+    for first, end, other in [] if options.synonyms is None else options.synonyms.of([word.folded for word in words]):
+        if known_count(other, vocabulary):
+            for position in range(first, end):
+                declared.setdefault(position, set()).update(vocabulary.stems(spaced(other)))
+    return declared
+
+
+def _meant(
+    words: Sequence[Word], found: Alternatives, options: ReadingOptions, vocabulary: Vocabulary
+) -> dict[int, str]:
+    """Return the most frequent synonym of each word that no document has: position -> word or words of documents.
+
+    Without corrections nothing is encoded in place of a word: what documents have must not show in the answers to
+    keys with a filter. A word that overlaps another one, or is replaced already, stays too.
+    """
+    if options.synonyms is None or not options.typos:
+        return {}
+    replaced = {at for first in found.replaced for at in range(first, found.through.get(first, first) + 1)}
     best: dict[int, tuple[int, str]] = {}
-    for first, end, other in synonyms.of([word.folded for word in words]):
-        if end == first + 1 and not words[first].part and not vocabulary.term_count(words[first].term):
-            count = min(map(vocabulary.term_count, vocabulary.stems(spaced(other))), default=0)
-            if count > best.get(first, (0, ""))[0]:
-                best[first] = (count, other)
+    for first, end, other in options.synonyms.of([word.folded for word in words]):
+        word = words[first]
+        if end > first + 1 or first in replaced or word.part or is_unspaced(word.term) or _overlaps(words, first):
+            continue
+        count = 0 if vocabulary.term_count(word.term) else known_count(other, vocabulary)
+        if count > best.get(first, (0, ""))[0]:
+            best[first] = (count, other)
     return {position: other for position, (_, other) in best.items()}
+
+
+def _overlaps(words: Sequence[Word], position: int) -> bool:
+    """Return whether characters of a word belong to a neighbour too: a fraction is one character and two words."""
+    before, after = words[:position][-1:], words[position + 1 :][:1]
+    token = words[position].token
+    return any(one.token.end > token.start for one in before) or any(one.token.start < token.end for one in after)
 
 
 def _synonyms(words: Sequence[Word], synonyms: Synonyms, vocabulary: Vocabulary) -> list[Substitute]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from index.words.declared_synonyms import has_synonym
 from index.words.inflections import is_regular_form
 from index.words.query_words import Source
 from index.words.reading_options import ReadingOptions, folded
@@ -74,8 +75,9 @@ def joined_forms(text: str) -> list[str]:
 
 
 def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:
-    """Return the two words that an unknown word consists of; nothing if it is one edit from a known word, or if it has
-    a synonym.
+    """Return the two words that an unknown word consists of.
+
+    Nothing if it is one edit from a known word, or if documents have its synonym.
 
     known: the number of documents with the word. A number with a unit that documents write in one word is split too,
     if they write it in two words as often.
@@ -91,7 +93,7 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
         return []
     if typed in options.known or is_regular_form(typed, options.known):
         return []
-    if options.synonyms is not None and options.synonyms.of([typed]):
+    if typed.isalpha() and has_synonym(typed, options, vocabulary):
         return []
     if typed.isalpha() and len(typed) >= options.one_edit and vocabulary.near(typed, 1):
         return []

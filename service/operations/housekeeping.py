@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from service.keys.actions import store_last_uses
 from service.operations.each_collection import for_each_collection
 from service.operations.encoded_blocks import delete_encoded_blocks
+from service.operations.restored_memory import Look, restore_memory
 from service.operations.retention import forget_old_feedback
 from service.runtime.arenas import give_back_free_memory
 from service.runtime.collection import CollectionState
@@ -51,6 +52,7 @@ class Housekeeping:
         self._failures: dict[str, RepeatedFailures] = {}
         """Name of a step -> its failures."""
         self._seen: dict[int, int] = {}
+        self._looks: dict[int, Look] = {}
         self._thread = threading.Thread(target=self._rounds, name="housekeeping", daemon=True)
         self._thread.start()
 
@@ -71,6 +73,7 @@ class Housekeeping:
     def _steps(self, hourly: bool) -> dict[str, Work]:
         """Return the steps of a round, in their order. Each is tried, whatever the others do."""
         steps: dict[str, Work] = {**self._often, "heal_indexes": heal_indexes, **(self._hourly if hourly else {})}
+        steps["restore_memory"] = lambda runtime: restore_memory(runtime, self._looks)
         steps |= {"age_memory": age_memory, "weigh_memory": weigh_memory, "store_last_uses": store_last_uses}
         steps["save_indexes"] = lambda runtime: save_paused(runtime, self._seen)
         if self._trains:

@@ -72,6 +72,8 @@ class CollectionState(ServedCollection):
         self.rules = Rulebook()
         self.count_clicks: ClickCounter = no_clicks
         """Counts the clicks in logged impressions; `service.runtime.loader` sets it."""
+        self.lacks_memory = True
+        """Whether feedback may be stored without its key in memory: since a deletion, or one of before the start."""
         self.is_removed = False
         """Whether the collection was deleted, replaced or loaded anew: this object writes its index no more."""
         self.lock = threading.RLock()
@@ -137,6 +139,7 @@ class CollectionState(ServedCollection):
             self.behind = True
             self.store.hide(removed)
             self.heal(HEAL_SECONDS)
+        self.lacks_memory = self.lacks_memory or bool(forgotten)
         self.remember(watermark, remembered, forgotten)
         self.without_vectors.difference_update(removed)
         self.without_vectors.update(document.row for document in added if document.value is None)

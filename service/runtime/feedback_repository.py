@@ -31,9 +31,10 @@ def document_rows(connection: Connection, collection_id: int) -> dict[str, int]:
 
 
 def confirmed_count(connection: Connection, collection_id: int) -> int:
-    """Return the number of query texts with a confirmed document that exists, as a training run finds them.
+    """Return the number of query texts with a confirmed document that exists: most that a training run can learn from.
 
-    Memory is no measure of it: it has no keys of a document that was deleted and posted again, and anonymous ones.
+    A run leaves out those whose later feedback takes the confirmation back. Memory is no measure of it: it has
+    anonymous keys, and no keys of a document that has just been posted again.
     """
     living = select(DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id)
     confirmed = [

@@ -241,7 +241,9 @@ def _disown(connection: psycopg.Connection[Any], _record: Any) -> None:
     with suppress(psycopg.Error, OSError):  # a lost connection has no lock, or loses it
         connection.pgconn.send_query(b"SELECT pg_advisory_unlock_all()")
         connection.pgconn.flush()
-        select.select([connection.pgconn.socket], [], [], DISOWN_SECONDS)
+        answer = select.poll()
+        answer.register(connection.pgconn.socket, select.POLLIN)
+        answer.poll(1000 * DISOWN_SECONDS)
 
 
 def connected(address: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:

@@ -198,6 +198,25 @@ def test_the_most_frequent_synonym_of_a_word_that_no_document_has_is_encoded(wor
     assert words.read("big snake", phrases).encoded == "big dictionary methods"
 
 
+@pytest.mark.parametrize(
+    ("text", "synonyms"),
+    [
+        ("docstr ings", {"docstr": ["python"], "ings": ["python"]}),  # the words are joined already
+        ("電話機", {"電話": ["python"], "話機": ["copy"]}),  # pairs of characters overlap
+        ("½", {"1": ["python"], "2": ["copy"]}),  # a character is two words
+        ("snake", {"snake": ["python spade"]}),  # no document has all words of the synonym
+    ],
+)
+def test_a_synonym_is_encoded_for_whole_words_alone(
+    words: WordSearcher, text: str, synonyms: dict[str, list[str]]
+) -> None:
+    assert words.read(text, replace(TYPOS, synonyms=Synonyms(synonyms))).encoded == words.read(text, TYPOS).encoded
+
+
+def test_without_corrections_no_synonym_is_encoded(words: WordSearcher) -> None:
+    assert words.read("snake", ReadingOptions(synonyms=Synonyms({"snake": ["python"]}))).encoded == "snake"
+
+
 def test_memory_compares_the_text_without_synonyms(words: WordSearcher) -> None:
     options = replace(TYPOS, prefix=True, synonyms=Synonyms({"snake": ["python"]}))
     reading = words.read("snake dictiona", options)

@@ -121,8 +121,11 @@ def test_words_of_the_language_and_their_regular_forms_are_not_split(words: Word
 
 def test_a_word_with_a_synonym_is_not_split(words: WordSearcher) -> None:
     assert words.read("carwash", TYPOS).corrections == (("carwash", "car wash"),)
-    declared = replace(TYPOS, synonyms=Synonyms({"carwash": ["router"]}))
+    declared = replace(TYPOS, synonyms=Synonyms({"carwash": ["router"], "4gb": ["router"]}))
     assert words.read("carwash", declared).corrections == ()
+    assert words.read("4gb", declared).corrections == (("4gb", "4 gb"),), "a number with a unit"
+    absent = replace(TYPOS, synonyms=Synonyms({"carwash": ["autowash"]}))
+    assert words.read("carwash", absent).corrections == (("carwash", "car wash"),)
 
 
 def test_a_correction_by_one_edit_comes_before_two_words(words: WordSearcher) -> None:

@@ -1,0 +1,93 @@
+"""Gives documents that were deleted and posted again the memory of their feedback (docs/decisions/0061).
+
+A deletion deletes the `query` keys of a document, and its judgments and events stay. When a document with the same id
+is searchable again, keys are made from them anew. Anonymous memory of the document is gone: its texts are not stored.
+"""
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from index.memory.grades import weight_of
+from index.memory.query_key import as_query_key
+from index.records import Floats
+from service.feedback.repository import MemoryRow, insert_memory
+from service.operations import restored_memory_repository as repository
+from service.operations.each_collection import for_each_collection
+from service.operations.restored_memory_repository import Unremembered
+from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import bump_watermark, confirmations
+from service.runtime.runtime import Runtime
+from service.storage.database import rfc3339
+
+BATCH = 256
+"""Judgments and events whose keys are made in a transaction."""
+REST = 20.0
+"""After a look at the feedback of a collection, the next one waits for so many times as long as the look took."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """The last look at a collection: its watermark of documents, and the earliest time of the next one."""
+
+    watermark: int
+    not_before: float
+
+
+def restore_memory(runtime: Runtime, looks: dict[int, Look]) -> None:
+    """Make the keys that are missing, in all collections whose documents changed since the last look.
+
+    looks: id of a collection -> its last look. It is brought up to date. A collection is looked at once after a start,
+    and then only after a deletion that took memory away.
+    """
+
+    def restore(state: CollectionState) -> None:
+        look, watermark, begun = looks.get(state.id), state.documents_watermark, time.monotonic()
+        if not state.lacks_memory or (look and (look.watermark == watermark or begun < look.not_before)):
+            return
+        state.lacks_memory = _restored(runtime, state)
+        looks[state.id] = Look(watermark, time.monotonic() + REST * (time.monotonic() - begun))
+
+    for_each_collection(runtime, restore)
+
+
+def _restored(runtime: Runtime, state: CollectionState) -> bool:
+    """Make the missing keys of a collection; return whether there is more feedback without a key."""
+    if state.fingerprint != runtime.encoder.fingerprint:
+        return True
+    days = state.settings.memory_retention_days
+    since = None if days is None else rfc3339(datetime.now(UTC) - timedelta(days=days))
+    while not runtime.closing:
+        with runtime.database.read() as connection:
+            missing = repository.unremembered(connection, state.id, since, BATCH)
+            if not missing:
+                return repository.has_unremembered(connection, state.id, since)
+        texts = sorted({one.text for one in missing if one.grade})
+        vectors = dict(zip(texts, runtime.encoder.encode_queries(texts), strict=True)) if texts else {}
+        if not _remember(runtime, state, since, vectors):
+            break
+    return True
+
+
+def _remember(runtime: Runtime, state: CollectionState, since: str | None, vectors: dict[str, Floats]) -> bool:
+    """Store and publish the keys of feedback that still has none, and whose text has a vector; return whether any."""
+    with state.lock:
+        if state.is_removed:
+            return False
+        with runtime.database.write() as connection:
+            missing = repository.unremembered(connection, state.id, since, BATCH)
+            keys = [_key(one, vectors) for one in missing if one.text in vectors or not one.grade]
+            added = insert_memory(connection, state.id, keys)
+            watermark = bump_watermark(connection, state.id, documents=False) if added else 0
+        if added:
+            with runtime.database.read() as connection:
+                confirmed = confirmations(connection, state.id, added)
+            state.remember(watermark, confirmed)
+        return bool(added)
+
+
+def _key(one: Unremembered, vectors: dict[str, Floats]) -> MemoryRow:
+    vector = vectors[one.text] if one.grade else np.empty(0, np.float32)
+    return MemoryRow(one.row, as_query_key(one.text), vector, weight_of(one.grade), one.event_id, one.judgment_id)
