@@ -82,6 +82,19 @@ def test_work_that_waited_for_the_end_of_a_collection_makes_no_index(client: Tes
         assert not state.directory.exists()
 
 
+def test_a_collection_that_has_ended_leaves_its_folder_to_the_next(client: TestClient) -> None:
+    wood = create(client, "grove")
+    wood.add({"id": "a", "text": "oak"})
+    runtime = runtime_of(client)
+    state = runtime.collections.pop("grove")
+    state.end()
+    state.behind = True
+    before = {path: path.stat().st_mtime_ns for path in state.directory.rglob("*")}
+    for late in (state.heal, state.save, lambda: rebuild_index(runtime.database, state, state.generation)):
+        late()
+        assert {path: path.stat().st_mtime_ns for path in state.directory.rglob("*")} == before
+
+
 def test_a_change_of_language_keeps_the_watermark(client: TestClient) -> None:
     empty = create(client, "empty")
     empty.add({"id": "a", "text": "oak"})
