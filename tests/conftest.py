@@ -1,4 +1,8 @@
-"""A PostgreSQL server for the tests that need one, and, with TEST_POSTGRES, for the services of all tests."""
+"""A PostgreSQL server for the tests that need one, and, with TEST_POSTGRES, for the services of all tests.
+
+Properties are tested with the same examples in every run, so that a run fails by a change and not by chance. SOAK=1
+draws new examples.
+"""
 
 import os
 import signal
@@ -7,11 +11,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from benchmarks.postgres import PostgresServer, running_server
 from tests.postgres_servers import ALL_TESTS, make_schema, serve_all_tests
 
 ended_last = ExitStack()
+settings.register_profile("repeatable", derandomize=True, database=None)
+if not os.environ.get("SOAK"):
+    settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from index.filters.conditions import (
+    INT64,
     And,
     Compare,
     Contains,
@@ -28,7 +29,16 @@ from index.filters.evaluation import fold
 
 TEXT = "lower((element.value #>> '{}') COLLATE \"C\")"
 """An element as text, with A to Z in lower case."""
-NUMBER = "CAST(element.value #>> '{}' AS numeric)"
+_DIGITS = "(element.value #>> '{}')"
+_EXACT, _FLOAT = f"CAST({_DIGITS} AS numeric)", f"CAST({_DIGITS} AS double precision)"
+NUMBER = f"""CASE
+WHEN {_DIGITS} ~ '^-?[0-9]+$' AND {_EXACT} BETWEEN -9223372036854775808 AND 9223372036854775807 THEN {_EXACT}
+WHEN abs({_EXACT}) > 1.7976931348623157e308 THEN {_EXACT}
+WHEN {_FLOAT} = trunc({_FLOAT}) AND {_FLOAT} >= -9223372036854775808 AND {_FLOAT} < 9223372036854775808
+THEN CAST(CAST({_FLOAT} AS bigint) AS numeric)
+ELSE CAST(CAST({_FLOAT} AS text) AS numeric) END"""
+"""An element as an exact number. Integers beyond 64 bits are floats, as in SQLite; of floats beyond 64 bits the
+shortest digits are compared, which are in the order of the floats."""
 
 
 def readable(metadata: str) -> str:
@@ -105,16 +115,23 @@ class PostgresWriter:
     def _numbers(self, numbers: Sequence[Number]) -> str:
         if len(numbers) == 1:
             return self._number(numbers[0])
-        listed = self._parameter(json.dumps(numbers))
+        listed = self._parameter(json.dumps([_exact(number) for number in numbers]))
         return f"SELECT CAST(value AS numeric) FROM json_array_elements_text(CAST({listed} AS json))"
 
     def _number(self, number: Number | None) -> str:
-        return f"CAST({self._parameter(json.dumps(number))} AS numeric)"
+        return f"CAST({self._parameter(json.dumps(_exact(number)))} AS numeric)"
 
     def _parameter(self, value: str) -> str:
         name = f"filter_{len(self.bound)}"
         self.bound[name] = value
         return f":{name}"
+
+
+def _exact(number: Number | None) -> Number | None:
+    """Return a float without a fraction as an integer, if it has 64 bits: the digits of a large float are not exact."""
+    if isinstance(number, float) and number.is_integer() and int(number) in INT64:
+        return int(number)
+    return number
 
 
 def _of_type(name: str, test: str) -> str:

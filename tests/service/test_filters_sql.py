@@ -127,6 +127,10 @@ FILTERS = st.recursive(CONDITION, joined, max_leaves=5).filter(lambda text: text
 @example('"lang" = "a"', [{"lang": "a\0b"}, {"lang": "a"}], True)
 @example('"lang" CONTAINS "u0000"', [{"lang": "a\\u0000"}, {"lang": "\0"}, {"lang": "\\\0"}], True)
 @example('"lang" EXISTS', [{"lang\0x": 1}], True)
+@example('"lang" -9223372036854775808 TO 0', [{"lang": -(2**63) - 1}, {"lang": -(2.0**63)}], True)
+@example('"lang" = 9.223372036854776e+18', [{"lang": 2**63}, {"lang": 2.0**63}, {"lang": 2**63 - 1}], True)
+@example('"lang" < 9007199254740993', [{"lang": 2.0**53}, {"lang": 2**53 + 1}], True)
+@example('"lang" > 1.7976931348623157e+308', [{"lang": 10**400}, {"lang": -(10**400)}], True)
 def test_sql_agrees_with_the_reference(
     database: Connection, text: str, documents: list[Metadata], ascii_only: bool
 ) -> None:
