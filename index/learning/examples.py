@@ -67,9 +67,9 @@ class Feedback:
     are the rows at most one position below the lowest click on their list, which were surely examined; None if unknown.
     sessions are the sessions marked as solved. confidence, in (0, 1], is the weight of the query in the loss. contexts
     are its newest lists with a click and a context; training reads them for the parameter `context` alone. explored are
-    explored lists, only for a run that learns from them. vector encodes the text as searches read it, with
-    its spelling corrected; memory_vector is that of the text that was typed, None if it is the same; known is the share
-    of the tokens of `vector` that the encoder knows, and 0 if no text was encoded.
+    explored lists, only for a run that learns from them. vector is the unit vector of the text that searches encode,
+    after corrections. memory_vector is the unit vector of the typed text, None if searches encode that text. known is
+    the share of the tokens of the encoded text that the encoder knows, 0 if no text was encoded.
     """
 
     query_key: str

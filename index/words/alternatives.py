@@ -5,13 +5,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from index.words.compounds import compounds, parts, parts_of_unknown
 from index.words.declared_synonyms import has_synonym, known_count
 from index.words.inflections import is_regular_form
 from index.words.postings import Counted
 from index.words.query_words import Source
-from index.words.reading_options import ReadingOptions, Synonyms
+from index.words.reading_options import ReadingOptions
 from index.words.spaces import Spaces
 from index.words.tokens import is_unspaced, spaced
 from index.words.vocabulary import Vocabulary
@@ -68,8 +69,8 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
     the collection has is no mistake: it is corrected to its synonyms alone, and such a correction is a synonym.
     """
     words = spaces.words
-    synonyms = [] if options.synonyms is None else _synonyms(words, options.synonyms, vocabulary)
-    declared = _declared(words, options, vocabulary)
+    replacements = _replacements(words, options, vocabulary)
+    declared = _declared(replacements)
     found = Alternatives(list(spaces.joined))
     respelled_to = 0
     for position, word in enumerate(words):
@@ -84,8 +85,9 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
             completed = _complete(found, position, words, unfinished, vocabulary)
         if not completed:
             _correct(found, position, word, unfinished, options, vocabulary, declared.get(position))
-    found.substitutes += synonyms
-    found.meant = _meant(words, found, options, vocabulary)
+    found.substitutes += [one for each in replacements for one in _substitutes_of(each, vocabulary)]
+    if options.typos:  # without them, answers to keys with a filter must not show what other documents have
+        found.meant = _meant(words, found, replacements, vocabulary)
     return found
 
 
@@ -250,36 +252,52 @@ def _substitutes(
     return [Substitute(position, term, of, factor, source) for term, of in zip(terms, own, strict=True)]
 
 
-def _declared(words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> dict[int, set[str]]:
-    """Return position -> the terms of the synonyms of the word or phrase there whose words documents have."""
+class Replacement(NamedTuple):
+    """A synonym of the words [first, end) of a query: its terms, and in how many documents the rarest of them is."""
+
+    first: int
+    end: int
+    text: str
+    terms: tuple[str, ...]
+    documents: int
+
+
+def _replacements(words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> list[Replacement]:
+    """Return the declared synonyms of the words of a query."""
+    declared = () if options.synonyms is None else options.synonyms.of([word.folded for word in words])
+    return [
+        Replacement(first, end, other, vocabulary.stems(spaced(other)), known_count(other, vocabulary))
+        for first, end, other in declared
+    ]
+
+
+def _declared(replacements: Sequence[Replacement]) -> dict[int, set[str]]:
+    """Return position -> the terms of the synonyms there whose words documents have."""
     declared: dict[int, set[str]] = {}
-    for first, end, other in [] if options.synonyms is None else options.synonyms.of([word.folded for word in words]):
-        if known_count(other, vocabulary):
-            for position in range(first, end):
-                declared.setdefault(position, set()).update(vocabulary.stems(spaced(other)))
+    for one in replacements:
+        for position in range(one.first, one.end) if one.documents else ():
+            declared.setdefault(position, set()).update(one.terms)
     return declared
 
 
 def _meant(
-    words: Sequence[Word], found: Alternatives, options: ReadingOptions, vocabulary: Vocabulary
+    words: Sequence[Word], found: Alternatives, replacements: Sequence[Replacement], vocabulary: Vocabulary
 ) -> dict[int, str]:
     """Return the most frequent synonym of each word that no document has: position -> word or words of documents.
 
-    Without corrections nothing is encoded in place of a word: what documents have must not show in the answers to
-    keys with a filter. A word that overlaps another one, or is replaced already, stays too.
+    A word that overlaps another one, or is replaced already, keeps its text.
     """
-    if options.synonyms is None or not options.typos:
-        return {}
     replaced = {at for first in found.replaced for at in range(first, found.through.get(first, first) + 1)}
-    best: dict[int, tuple[int, str]] = {}
-    for first, end, other in options.synonyms.of([word.folded for word in words]):
-        word = words[first]
-        if end > first + 1 or first in replaced or word.part or is_unspaced(word.term) or _overlaps(words, first):
+    best: dict[int, Replacement] = {}
+    for one in replacements:
+        word = words[one.first]
+        if one.end > one.first + 1 or one.first in replaced or vocabulary.term_count(word.term):
             continue
-        count = 0 if vocabulary.term_count(word.term) else known_count(other, vocabulary)
-        if count > best.get(first, (0, ""))[0]:
-            best[first] = (count, other)
-    return {position: other for position, (_, other) in best.items()}
+        if word.part or is_unspaced(word.term) or _overlaps(words, one.first):
+            continue
+        if one.documents > (best[one.first].documents if one.first in best else 0):
+            best[one.first] = one
+    return {position: one.text for position, one in best.items()}
 
 
 def _overlaps(words: Sequence[Word], position: int) -> bool:
@@ -289,20 +307,11 @@ def _overlaps(words: Sequence[Word], position: int) -> bool:
     return any(one.token.end > token.start for one in before) or any(one.token.start < token.end for one in after)
 
 
-def _synonyms(words: Sequence[Word], synonyms: Synonyms, vocabulary: Vocabulary) -> list[Substitute]:
-    """Return the synonyms of the words of a query. The words of a synonym phrase share its factor."""
-    substitutes = []
-    for first, end, other in synonyms.of([word.folded for word in words]):
-        terms = vocabulary.stems(spaced(other))
-        for position in range(first, end):
-            substitutes += [
-                Substitute(
-                    position,
-                    term,
-                    vocabulary.idf(vocabulary.term_count(term)),
-                    SYNONYM_FACTOR / len(terms),
-                    Source.EXACT,
-                )
-                for term in terms
-            ]
-    return substitutes
+def _substitutes_of(one: Replacement, vocabulary: Vocabulary) -> list[Substitute]:
+    """Return the terms of a synonym for each word that it replaces. The words of a synonym phrase share its factor."""
+    factor = SYNONYM_FACTOR / max(1, len(one.terms))
+    return [
+        Substitute(position, term, vocabulary.idf(vocabulary.term_count(term)), factor, Source.EXACT)
+        for position in range(one.first, one.end)
+        for term in one.terms
+    ]

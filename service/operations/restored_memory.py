@@ -48,7 +48,8 @@ def restore_memory(runtime: Runtime, looks: dict[int, Look]) -> None:
         if not state.lacks_memory or (look and (look.watermark == watermark or begun < look.not_before)):
             return
         state.lacks_memory = _restored(runtime, state)
-        looks[state.id] = Look(watermark, time.monotonic() + REST * (time.monotonic() - begun))
+        ended = time.monotonic()
+        looks[state.id] = Look(watermark, ended + REST * (ended - begun))
 
     for_each_collection(runtime, restore)
 

@@ -32,13 +32,14 @@ TEXT = "lower((element.value #>> '{}') COLLATE \"C\")"
 _DIGITS = "(element.value #>> '{}')"
 _EXACT, _FLOAT = f"CAST({_DIGITS} AS numeric)", f"CAST({_DIGITS} AS double precision)"
 NUMBER = f"""CASE
+WHEN {_EXACT} BETWEEN -9007199254740992 AND 9007199254740992 THEN {_EXACT}
 WHEN {_DIGITS} ~ '^-?[0-9]+$' AND {_EXACT} BETWEEN -9223372036854775808 AND 9223372036854775807 THEN {_EXACT}
 WHEN abs({_EXACT}) > 1.7976931348623157e308 THEN {_EXACT}
 WHEN {_FLOAT} = trunc({_FLOAT}) AND {_FLOAT} >= -9223372036854775808 AND {_FLOAT} < 9223372036854775808
 THEN CAST(CAST({_FLOAT} AS bigint) AS numeric)
 ELSE CAST(CAST({_FLOAT} AS text) AS numeric) END"""
-"""An element as an exact number. Integers beyond 64 bits are floats, as in SQLite; of floats beyond 64 bits the
-shortest digits are compared, which are in the order of the floats."""
+"""An element as an exact number; up to 2^53 its digits are exact. Integers beyond 64 bits are floats, as in SQLite; of
+floats beyond 64 bits the shortest digits are compared, which are in the order of the floats."""
 
 
 def readable(metadata: str) -> str:
