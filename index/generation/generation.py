@@ -24,7 +24,7 @@ from index.storage.checksum_guard import ChecksumGuard
 from index.words.document_signals import document_signals
 from index.words.query_words import QueryWords, Source
 from index.words.reading_options import EXACTLY, ReadingOptions
-from index.words.term_matching import Matches, bm25, documents_with, find_words, match
+from index.words.term_matching import Matches, bm25, documents_with, documents_with_phrase, find_words, match
 from index.words.uncorrected_fields import documents_outside, without_corrections
 from index.words.word_search import WordSearcher
 from index.words.word_statistics import WordStatistics
@@ -130,12 +130,18 @@ class Generation:
         return bm25(query, found, mean_words), match(query, found), signals
 
     def documents_with(self, query: QueryWords) -> Mask:
-        """Return (N,) bool, True for documents that contain a word of the query, or a word that stands for one."""
-        words, first_word = self.columns.tokens, self.columns.first_token
-        if not query.uncorrected_fields:
-            return documents_with(words, first_word, query.words)
-        found = documents_with(words, first_word, query.words[query.source != Source.CORRECTED])
-        return found | self.documents_with_corrections(query)
+        """Return (N,) bool, True for documents that contain a word of the query, or a word or phrase that stands for it.
+
+        A word of a phrase that stands alone in a document is not enough, although it has evidence.
+        """
+        words, first_word, title_words = self.columns.tokens, self.columns.first_token, self.columns.title_words
+        wanted = query.words if not query.uncorrected_fields else query.words[query.source != Source.CORRECTED]
+        if query.parts:
+            wanted = wanted[~np.isin(wanted, list(query.parts))]
+        found = documents_with(words, first_word, wanted)
+        for phrase in query.phrases:
+            found |= documents_with_phrase(words, first_word, title_words, np.asarray(phrase, np.uint32))
+        return found | self.documents_with_corrections(query) if query.uncorrected_fields else found
 
     def documents_with_corrections(self, query: QueryWords) -> Mask:
         """Return (N,) bool, True for documents that contain a corrected word in a field where it matches."""

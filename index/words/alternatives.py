@@ -48,7 +48,7 @@ class Alternatives:
     corrections: pairs (from, to). trust: the share of the text that is known, in [0, 1]. unfinished: whether the last
     word is the beginning of words, and not likely a word itself.
     completed: whether `replaced` has a completion. without_last: whether no completion is likely, so that the last word
-    is not encoded.
+    is not encoded. phrases: the terms of each synonym of several words.
     """
 
     substitutes: list[Substitute] = field(default_factory=list)
@@ -60,6 +60,7 @@ class Alternatives:
     unfinished: bool = False
     completed: bool = False
     without_last: bool = False
+    phrases: list[tuple[str, ...]] = field(default_factory=list)
 
 
 def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary: Vocabulary) -> Alternatives:
@@ -86,6 +87,7 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
         if not completed:
             _correct(found, position, word, unfinished, options, vocabulary, declared.get(position))
     found.substitutes += [one for each in replacements for one in _substitutes_of(each, vocabulary)]
+    found.phrases = [one.terms for one in replacements if len(one.terms) > 1]
     if options.typos:  # without them, answers to keys with a filter must not show what other documents have
         found.meant = _meant(words, found, replacements, vocabulary)
     return found
@@ -311,7 +313,14 @@ def _substitutes_of(one: Replacement, vocabulary: Vocabulary) -> list[Substitute
     """Return the terms of a synonym for each word that it replaces. The words of a synonym phrase share its factor."""
     factor = SYNONYM_FACTOR / max(1, len(one.terms))
     return [
-        Substitute(position, term, vocabulary.idf(vocabulary.term_count(term)), factor, Source.EXACT)
+        Substitute(
+            position,
+            term,
+            vocabulary.idf(vocabulary.term_count(term)),
+            factor,
+            Source.EXACT,
+            of_phrase=len(one.terms) > 1,
+        )
         for position in range(one.first, one.end)
         for term in one.terms
     ]

@@ -45,6 +45,8 @@ class Alternative(NamedTuple):
     factor: float
     """How much the word counts, in (0, 1]."""
     source: Source
+    of_phrase: bool = False
+    """Whether it stands for the query's word only together with the other words of a phrase."""
 
 
 class QueryWords(NamedTuple):
@@ -53,7 +55,8 @@ class QueryWords(NamedTuple):
     words (A,) uint32; slot (A,) in [0, S); factor (A,) in (0, 1]; source (A,) as in `Source`; idf (A,). of_query (Q,):
     the slot of each word of the query, in reading order. weight (S,): the weight of each slot for coverage, proximity
     and phrase. exact: whether every slot has its own word alone. uncorrected_fields: the fields in which words with the
-    source CORRECTED do not match; empty without such words.
+    source CORRECTED do not match; empty without such words. phrases: synonyms of several words, each as its words in
+    order. parts: the words that no slot has but as a part of a phrase.
     """
 
     words: Words
@@ -65,9 +68,17 @@ class QueryWords(NamedTuple):
     weight: Floats
     exact: bool
     uncorrected_fields: frozenset[Field] = frozenset()
+    phrases: tuple[tuple[int, ...], ...] = ()
+    parts: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, numbers: Words, idf: Floats, alternatives: Sequence[Alternative] = ()) -> "QueryWords":
+    def of(
+        cls,
+        numbers: Words,
+        idf: Floats,
+        alternatives: Sequence[Alternative] = (),
+        phrases: tuple[tuple[int, ...], ...] = (),
+    ) -> "QueryWords":
         """Return the words of a query (Q,) with idf (Q,).
 
         A slot with alternatives has the smaller of two idf values: its own and the idf of its first alternative. Its
@@ -95,8 +106,18 @@ class QueryWords(NamedTuple):
             weight[at] = min(weight[at], one.idf)
         every_idf = np.concatenate([weight, [one.idf for _, one in kept]]).astype(np.float32)
         order = np.argsort(words, kind="stable")
+        alone = {one.number for one in alternatives if not one.of_phrase}
         return cls(
-            words[order], slot[order], factor[order], source[order], every_idf[order], of_query, weight, exact=False
+            words[order],
+            slot[order],
+            factor[order],
+            source[order],
+            every_idf[order],
+            of_query,
+            weight,
+            exact=False,
+            phrases=phrases,
+            parts=frozenset(one.number for _, one in kept) - alone,
         )
 
 

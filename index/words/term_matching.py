@@ -127,15 +127,21 @@ def documents_with(words: Words, first_word: Ints, wanted: Words) -> Mask:
     return found
 
 
-def documents_with_phrase(words: Words, first_word: Ints, phrase: Words) -> Mask:
-    """Return (N,) bool, True for the documents that contain the words of a phrase (W,), W > 0, in this order."""
+def documents_with_phrase(words: Words, first_word: Ints, title_words: Ints, phrase: Words) -> Mask:
+    """Return (N,) bool, True for documents with the words of a phrase (W,), W > 0, in this order in title or text.
+
+    words (T,), first_word (N + 1,) and title_words (N,) are those of all documents, as in `Columns`.
+    """
     starts = np.flatnonzero(words == phrase[0])
     for offset in range(1, len(phrase)):
         starts = starts[starts + offset < len(words)]
         starts = starts[words[starts + offset] == phrase[offset]]
+    ends = starts + len(phrase)
     document = np.searchsorted(first_word, starts, side="right") - 1
+    text = first_word.take(document) + title_words.take(document)
+    in_one_field = (ends <= text) | ((text <= starts) & (ends <= first_word.take(document + 1)))
     found = np.zeros(len(first_word) - 1, np.bool_)
-    found[document[starts + len(phrase) <= first_word[document + 1]]] = True
+    found[document[in_one_field]] = True
     return found
 
 

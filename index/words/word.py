@@ -28,3 +28,4 @@ class Substitute:
     idf: float
     factor: float
     source: Source
+    of_phrase: bool = False

@@ -97,6 +97,13 @@ class WordSearcher:
         """Return the words of a text as numbers (T,), in order, as `WordIndex.number` does."""
         return number_words(self.vocabulary.stems(spaced(text)))
 
+    def containing(self, character: str) -> Words:
+        """Return the numbers (n,) of the words with this character, one of a script without spaces."""
+        folded = self.vocabulary.folded(character)
+        begun = (word for word, _ in self.vocabulary.beginning(folded))
+        ended = (word for word, _ in self.vocabulary.ending(folded))
+        return number_words({folded, *begun, *ended})
+
     def search(
         self, text: str, k: int, allowed: Ints | None = None, options: ReadingOptions = EXACTLY
     ) -> tuple[Ints, Floats]:
@@ -218,14 +225,15 @@ def _reading(
     idf = np.asarray([vocabulary.idf(counts[term]) for term in terms], np.float32)
     numbers = number_words([*terms, *(one.term for one in found.substitutes)])
     numbered = [
-        Alternative(one.position, int(number), one.idf, one.factor, one.source)
+        Alternative(one.position, int(number), one.idf, one.factor, one.source, one.of_phrase)
         for one, number in zip(found.substitutes, numbers[len(terms) :], strict=True)
     ]
     boosts = (*((term, 1.0) for term in terms), *((one.term, one.factor) for one in found.substitutes))
     read = _replaced(text, words, found.replaced, found.through)
     encoded = _finished(text, words, found, found.meant | found.replaced)
     remembered = _finished(text, words, found, found.replaced) if found.completed else text.rstrip()
-    known = QueryWords.of(numbers[: len(terms)], idf, numbered)
+    phrases = tuple(tuple(number_words(phrase).tolist()) for phrase in found.phrases)
+    known = QueryWords.of(numbers[: len(terms)], idf, numbered, phrases)
     return Reading(known, boosts, read, encoded, remembered, tuple(found.corrections), found.trust, found.unfinished)
 
 

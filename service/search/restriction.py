@@ -10,6 +10,7 @@ from index.generation.generation import Generation
 from index.records import Mask
 from index.words.query_syntax import ParsedQuery
 from index.words.term_matching import documents_with, documents_with_phrase
+from index.words.tokens import is_unspaced
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection
 from service.search import repository
@@ -52,13 +53,16 @@ def conditions_of(
 
 def _with_phrases(generation: Generation, parsed: ParsedQuery) -> list[Mask]:
     """Return a mask (N,) for each phrase and excluded word that has words."""
-    words, first = generation.columns.tokens, generation.columns.first_token
+    columns = generation.columns
     masks: list[Mask] = []
     for texts, kept in ((parsed.phrases, True), (parsed.excluded, False)):
         for text in texts:
             numbers = generation.words.number(text)
-            if len(numbers) == 1:
-                masks.append(documents_with(words, first, numbers) == kept)
+            if len(numbers) > 1:
+                found = documents_with_phrase(columns.tokens, columns.first_token, columns.title_words, numbers)
+                masks.append(found == kept)
             elif len(numbers):
-                masks.append(documents_with_phrase(words, first, numbers) == kept)
+                if len(character := text.strip()) == 1 and is_unspaced(character):
+                    numbers = generation.words.containing(character)
+                masks.append(documents_with(columns.tokens, columns.first_token, numbers) == kept)
     return masks

@@ -86,6 +86,23 @@ def test_documents_with_words_and_phrases_are_found() -> None:
     first, words = np.asarray([0, 3, 3, 5, 7]), np.asarray([1, 2, 3, 2, 1, 9, 1], np.uint32)
     assert documents_with(words, first, np.asarray([3, 9, 9], np.uint32)).tolist() == [True, False, False, True]
     assert documents_with(words, first, np.empty(0, np.uint32)).tolist() == [False] * 4
-    assert documents_with_phrase(words, first, np.asarray([1, 2], np.uint32)).tolist() == [True, False, False, False]
-    assert documents_with_phrase(words, first, np.asarray([3, 2], np.uint32)).tolist() == [False] * 4  # two documents
-    assert documents_with_phrase(words, first, np.asarray([9, 1, 1], np.uint32)).tolist() == [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("phrase", "title_words", "expected"),
+    [
+        ([1, 2], 0, [True, False, False, False]),
+        ([3, 2], 0, [False] * 4),  # two documents
+        ([9, 1, 1], 0, [False] * 4),
+        ([1, 2], 1, [False] * 4),  # the title ends between them
+        ([2, 3], 1, [True, False, False, False]),
+        ([1, 2], 2, [True, False, False, False]),
+        ([1], 1, [True, False, True, True]),
+    ],
+)
+def test_documents_with_a_phrase_in_one_field_are_found(
+    phrase: list[int], title_words: int, expected: list[bool]
+) -> None:
+    first, words = np.asarray([0, 3, 3, 5, 7]), np.asarray([1, 2, 3, 2, 1, 9, 1], np.uint32)
+    titles = np.minimum(title_words, np.diff(first))
+    assert documents_with_phrase(words, first, titles, np.asarray(phrase, np.uint32)).tolist() == expected

@@ -1,0 +1,74 @@
+"""Which documents contain a phrase: one of the operators, or a synonym of several words."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.service.client import CollectionClient, create, opened
+
+DOCUMENTS = (
+    {"id": "kettle", "title": "steel blue", "text": "kettle of iron"},
+    {"id": "cat", "title": "黒猫の写真", "text": "とても可愛い"},
+    {"id": "dog", "title": "犬", "text": "白い犬の写真です"},
+    {"id": "flat", "text": "a flat screen on the wall", "metadata": {"price": 5}},
+    {"id": "shoes", "text": "flat shoes", "metadata": {"price": 1}},
+    {"id": "door", "text": "a screen door", "metadata": {"price": 2}},
+    {"id": "order", "text": "a screen that is flat", "metadata": {"price": 3}},
+    {"id": "set", "text": "a television set", "metadata": {"price": 4}},
+)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectionClient]:
+    directory: Path = tmp_path_factory.mktemp("phrases")
+    with opened(directory / "data") as client:
+        shop = create(client, "shop", filterable=["price"])
+        shop.add(*DOCUMENTS)
+        yield shop
+
+
+def found(shop: CollectionClient, q: str) -> set[str]:
+    return {hit["id"] for hit in shop.search(q, operators=True, mode="words", limit=50)["hits"]}
+
+
+@pytest.mark.parametrize(
+    ("q", "expected"),
+    [
+        ('"steel blue"', {"kettle"}),
+        ('"kettle of iron"', {"kettle"}),
+        ('"blue kettle"', set()),  # the title ends between the words
+        ('kettle -"blue kettle"', {"kettle"}),
+        ('kettle -"steel blue"', set()),
+    ],
+)
+def test_the_words_of_a_phrase_are_in_one_field(shop: CollectionClient, q: str, expected: set[str]) -> None:
+    assert found(shop, q) == expected
+
+
+@pytest.mark.parametrize(
+    ("q", "expected"),
+    [
+        ('"猫"', {"cat"}),
+        ('"い"', {"cat", "dog"}),
+        ("写真 -猫", {"dog"}),
+        ("写真 -白", {"cat"}),
+        ("写真 -写", set()),
+    ],
+)
+def test_one_character_of_a_script_without_spaces_is_a_part_of_pairs(
+    shop: CollectionClient, q: str, expected: set[str]
+) -> None:
+    assert found(shop, q) == expected
+
+
+def test_facets_and_sorting_count_a_synonym_of_several_words_as_a_phrase(shop: CollectionClient) -> None:
+    path = f"{shop.path}/synonyms"
+    shop.client.put(f"{path}/tv", json={"words": ["tv", "television", "flat screen"]}).raise_for_status()
+    answer = shop.search("tv", mode="words", facets=["price"], sort=["price:asc"])
+    assert [hit["id"] for hit in answer["hits"]] == ["set", "flat"]
+    assert answer["facets"]["price"]["values"] == {"4": 1, "5": 1}
+    shop.client.put(f"{path}/door", json={"words": ["tv", "door"]}).raise_for_status()
+    shop.client.put(f"{path}/screen", json={"words": ["tv", "screen"]}).raise_for_status()
+    answer = shop.search("tv", mode="words", sort=["price:asc"])
+    assert [hit["id"] for hit in answer["hits"]] == ["door", "order", "set", "flat"]  # `screen` alone is a synonym too
