@@ -63,6 +63,8 @@ def test_a_page_of_a_service_with_keys_has_no_data(tmp_path_factory: pytest.Temp
 
 @needs_chromium
 def test_a_key_opens_the_page_and_is_kept_until_the_tab_is_closed(site: LockedSite, visit: Visit) -> None:
+    visit.page.goto(visit.url())
+    expect(visit.page.get_by_label("This service needs an API key")).to_be_focused()
     visit.page.goto(visit.url(q="git tool"))
     expect(visit.page.locator("#login")).to_be_visible()
     expect(visit.titles).to_have_count(0)
@@ -109,3 +111,21 @@ def test_the_learning_page_follows_a_run_with_a_key(site: LockedSite, visit: Vis
     expect(visit.page.locator("#status")).to_contain_text("Run of")
     streams = [one for one in visit.requests if one.url.endswith("/stream")]
     assert [one.headers["authorization"] for one in streams] == [f"Bearer {site.keys.admin}"]
+
+
+@needs_chromium
+def test_a_key_that_ends_does_not_take_the_focus_from_a_query(site: LockedSite, visit: Visit) -> None:
+    made = site.keys.make("search", collections=["tools"])
+    visit.page.goto(visit.url(q="git tool"))
+    log_in(visit, made["key"])
+    expect(visit.titles).to_have_count(3)
+    site.keys.expire(made)
+    visit.page.locator("#q").fill("git")
+    visit.press("End")
+    expect(visit.page.locator("#login")).to_be_visible()
+    visit.page.keyboard.type(" tools")
+    expect(visit.page.locator("#q")).to_have_value("git tools")
+    expect(visit.page.get_by_label("This service needs an API key")).to_have_value("")
+    log_in(visit, site.keys.admin)
+    expect(visit.titles).to_have_count(3)
+    visit.button("Log out").click()

@@ -14,7 +14,10 @@ from service.search.schemas import SearchIn
 from service.web import routes
 
 NODE = compute_driver_executable()[0]
-PAGE = "globalThis.document = {body: {dataset: {collection: 'zoo'}}, getElementById: () => null};"
+PAGE = """
+globalThis.document = {body: {dataset: {collection: 'zoo'}}, getElementById: () => null};
+globalThis.window = {addEventListener: () => null};
+"""
 FILTERABLE = ["lang", 'odd " name', "year"]
 
 

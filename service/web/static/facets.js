@@ -36,8 +36,8 @@ function sectionOf(field) {
 
 function showValues(body, field, facets, wish, changed) {
   const chosen = wish.values[field] ?? [];
-  const counted = Object.entries(facets[field].values);
-  const gone = chosen.filter((value) => !Object.hasOwn(facets[field].values, value)).map((value) => [value, 0]);
+  const counted = Object.entries(facets[field].values).sort(([, one], [, other]) => other - one); // values like numbers are first
+  const gone = chosen.filter((value) => !Object.hasOwn(facets[field].values, value)).map((value) => [value, null]); // not counted
   const all = [...gone, ...counted];
   const shown = all.filter(([value], at) => expanded.has(field) || at < FIRST || chosen.includes(value));
   const choose = (value, on) => {
@@ -50,6 +50,7 @@ function showValues(body, field, facets, wish, changed) {
     const onclick = () => {
       expanded.add(field);
       showFacets(facets, wish, changed);
+      body.querySelectorAll("input")[shown.length].focus();
     };
     rows.push(el("button", { className: "plain", type: "button", onclick }, `${all.length - shown.length} more`));
   }
@@ -60,7 +61,7 @@ function valueRow(field, value, count, checked, choose) {
   const box = el("input", { type: "checkbox", checked });
   box.dataset.key = `${field}=${value}`;
   box.addEventListener("change", () => choose(value, box.checked));
-  const counted = el("span", { className: "count" }, count.toLocaleString());
+  const counted = el("span", { className: "count" }, count?.toLocaleString() ?? "");
   return el("label", { className: "value" }, box, isolated(value || "(empty)"), counted);
 }
 

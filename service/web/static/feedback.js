@@ -4,6 +4,8 @@
 import { $, Problem, attempt, call, el } from "./page.js";
 
 const PRIVATE = "softseek-do-not-learn"; // key in localStorage; login.js has the key of the service in sessionStorage
+const LEAVING_MS = 3000; // how long a link waits at most until its click is sent
+let leavingTo = null; // the address of the link that waits
 
 export function mayLearn() {
   try {
@@ -20,7 +22,12 @@ export function setLearning(allowed) {
   } catch {
     // the choice holds for no longer than the page
   }
-  for (const thumb of document.querySelectorAll(".thumb")) enable(thumb, allowed);
+  showLearning();
+}
+
+function showLearning() {
+  $("private").checked = !mayLearn();
+  for (const thumb of document.querySelectorAll(".thumb")) enable(thumb, mayLearn());
 }
 
 function enable(thumb, allowed) {
@@ -28,14 +35,21 @@ function enable(thumb, allowed) {
   thumb.title = allowed ? thumb.ariaLabel : "“Do not learn from me” is on";
 }
 
-// A list of hits as it is shown. The search is logged when feedback needs it, or when the user has come to rest.
+// A page of hits as it is shown. The search is logged when feedback needs it, or when the user has come to rest.
+// `pages` are all pages of the search, the first one first.
 export class List {
   #logged;
 
-  constructor(request, answer) {
+  constructor(request, answer, first = null) {
     this.request = request;
     this.answer = answer;
+    this.pages = first?.pages ?? [];
+    this.pages.push(this);
     this.#logged = request.log ? Promise.resolve(answer.query_id) : null;
+  }
+
+  get isLogged() {
+    return this.#logged !== null;
   }
 
   // Returns the query_id of the logged search. The first call repeats the search with its impression, for the hits shown.
@@ -75,8 +89,12 @@ async function opened(event, title, list, send) {
     return;
   }
   event.preventDefault();
-  await Promise.race([send("click"), new Promise((done) => setTimeout(done, 1000))]);
-  location.assign(title.href);
+  const waits = leavingTo !== null; // a double click
+  leavingTo = title.href;
+  if (waits) return;
+  await Promise.race([send("click"), new Promise((done) => setTimeout(done, LEAVING_MS))]);
+  location.assign(leavingTo);
+  leavingTo = null;
 }
 
 function sender(hit, list, element, again) {
@@ -90,7 +108,7 @@ function sender(hit, list, element, again) {
         const queryId = await list.queryId();
         const { rejected } = await call("POST", "/events", event(action, queryId, hit), { keepalive: true });
         if (rejected.length) throw new Problem(rejected[0]);
-        showStored(element, action, queryId, again);
+        showStored(element, action, list, again);
       } catch (error) {
         sent.delete(kind);
         throw error;
@@ -107,23 +125,27 @@ function event(action, queryId, hit) {
   };
 }
 
-function showStored(element, action, queryId, again) {
+function showStored(element, action, list, again) {
   for (const thumb of action === "click" ? [] : element.querySelectorAll(".thumb")) {
     thumb.ariaPressed = String(thumb.dataset.action === action);
     thumb.ariaDisabled = "true";
   }
   const link = (onclick, text) => el("button", { className: "plain", type: "button", onclick }, text);
   const repeat = link(again, "Search again");
-  const undo = link(() => deleteFeedback(queryId, again), "delete all feedback on this search");
+  const undo = link(() => deleteFeedback(list, again), "delete all feedback on this search");
   element.querySelector(".done").replaceChildren("Stored. ", repeat, " to see the effect, or ", undo, ".");
 }
 
-// Deletes the feedback, and searches again to show the ranking without it.
-async function deleteFeedback(queryId, again) {
-  if (await attempt(() => call("POST", "/events/delete", { query_id: queryId }))) await again();
+// Deletes the feedback on all pages of the search, and searches again to show the ranking without it.
+async function deleteFeedback({ pages }, again) {
+  const logged = pages.filter((page) => page.isLogged);
+  const remove = async (page) => call("POST", "/events/delete", { query_id: await page.queryId() });
+  if (await attempt(() => Promise.all(logged.map(remove)))) await again();
 }
 
 export function connectSwitch() {
-  $("private").checked = !mayLearn();
   $("private").addEventListener("change", () => setLearning(!$("private").checked));
+  window.addEventListener("storage", showLearning); // another tab has the same choice
+  window.addEventListener("pageshow", showLearning);
+  showLearning();
 }

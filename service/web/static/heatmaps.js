@@ -2,6 +2,7 @@
 // Every number is text in its cell. The colour repeats the number and adds nothing.
 
 import { attempt, call, el, isolated } from "./page.js";
+import { titleOf } from "./titles.js";
 
 const MAX_KEY_CHARACTERS = 40; // characters of a key in the head of its column
 const PARTS = {
@@ -82,7 +83,7 @@ function table(caption, top, rows, last) {
 function documentHead(hit, own) {
   const mine = hit.id === own.id;
   const more = mine ? [el("span", { className: "visually-hidden" }, " (this document)")] : [];
-  return el("th", { className: mine ? "own" : "" }, `${hit.position}. `, isolated(hit.title || hit.id), ...more);
+  return el("th", { className: mine ? "own" : "" }, `${hit.position}. `, isolated(titleOf(hit)), ...more);
 }
 
 function keyName({ kind, start, end }, { text }) {

@@ -26,7 +26,14 @@ export function hitElement(hit, list, facts, again) {
   find(".facts").append(...factElements(hit.metadata ?? {}, facts));
   find("meter").value = hit.score;
   find("output").textContent = percent(hit.score);
-  const opening = (name, show) => find(name).addEventListener("toggle", () => show(find(name), hit, list), { once: true });
+  const opening = (name, show) => {
+    let shown = false; // after a failure, the next opening tries again
+    find(name).addEventListener("toggle", async () => {
+      if (shown || !find(name).open) return;
+      shown = true;
+      shown = await show(find(name), hit, list);
+    });
+  };
   opening(".why", explain);
   opening(".similar", showSimilar);
   return element;
@@ -46,15 +53,15 @@ function factElements(metadata, facts) {
   });
 }
 
-// Searches again for this hit alone, with its explanation: most explanations are never opened.
+// Searches again for this hit alone, with its explanation: most explanations are never opened. Returns whether it is shown.
 async function explain(details, hit, list) {
   const { facets, ...request } = list.request;
   const body = { ...request, offset: hit.position - 1, limit: 1, explain: true, fields: ["text"], snippet: false };
   const answer = await attempt(() => call("POST", "/search", { ...body, log: false }));
   const found = answer?.hits.find((one) => one.id === hit.id);
   const changed = el("p", {}, "The ranking has changed since this search. Search again to see an explanation.");
-  const shown = found ? [...explanation(found), ...heatmaps(hit, list)] : answer ? [changed] : [];
-  details.querySelector(".explain").append(...shown);
+  if (answer) details.querySelector(".explain").append(...(found ? [...explanation(found), ...heatmaps(hit, list)] : [changed]));
+  return Boolean(answer);
 }
 
 // Parts that are 0 are left out.

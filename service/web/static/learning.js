@@ -1,6 +1,6 @@
 // The learning page: the counts of the collection, the progress of training, and the models with their reports.
 
-import { $, Problem, attempt, call, collection, el, showError } from "./page.js";
+import { $, Problem, attempt, call, collection, el, once, showError } from "./page.js";
 import { follow as followEvents } from "./stream.js";
 
 const MEASURE = "nDCG@10";
@@ -132,12 +132,16 @@ async function promoteModel(version, force = false) {
   }
 }
 
+// The pressed button is removed with the old list of models, so the focus moves to what has been done.
 function changeChampion(work) {
-  return attempt(async () => {
-    const alias = await work();
-    if (alias) $("promoted").textContent = `Model ${alias.version} ranks the next search.`;
-    await refresh();
-  });
+  return once([$("rollback"), ...$("versions").querySelectorAll("button")], () =>
+    attempt(async () => {
+      const alias = await work();
+      if (alias) $("promoted").textContent = `Model ${alias.version} ranks the next search.`;
+      await refresh();
+      if (document.activeElement === document.body) $("promoted").focus();
+    }),
+  );
 }
 
 // Shows a run. The stream sends all steps from the first, for running and ended runs.
@@ -248,9 +252,11 @@ function svg(tag, attributes) {
 $("train").onclick = () => {
   if (!$("budget").reportValidity()) return;
   const body = { budget_seconds: $("budget").valueAsNumber, click_reading: $("interpretation").value };
-  attempt(async () => follow(await call("POST", "/training-runs", body)));
+  once([$("train")], () => attempt(() => call("POST", "/training-runs", body))).then((run) => run && follow(run));
 };
-$("rollback").onclick = () => changeChampion(() => call("POST", "/models/aliases/champion/rollback"));
+$("rollback").onclick = ({ detail: clicks }) => {
+  if (clicks < 2) changeChampion(() => call("POST", "/models/aliases/champion/rollback")); // a double click goes back once
+};
 if ($("error").hidden) {
   attempt(async () => {
     const runs = await refresh();

@@ -35,13 +35,15 @@ export async function fetchWithKey(address, { headers = {}, ...options } = {}) {
   }
 }
 
+const isEdited = (field) => field?.matches("input") && field.value !== field.defaultValue;
+
 // Shows the form; resolves when a key was typed. Requests that wait at the same time share a form.
 function ask(refused) {
   asking ??= new Promise((typed) => {
     part("login").hidden = false;
     part("refused").hidden = !refused;
     part("logout").hidden = true;
-    part("key").focus();
+    if (!isEdited(document.activeElement)) part("key").focus(); // a query that is being typed is no key
     part("login").onsubmit = (event) => {
       event.preventDefault();
       remember(part("key").value.trim());

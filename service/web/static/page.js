@@ -50,6 +50,16 @@ export async function attempt(work) {
   }
 }
 
+// Runs a function with buttons disabled until it has ended: a second click does not repeat the first one.
+export async function once(buttons, work) {
+  for (const button of buttons) button.disabled = true;
+  try {
+    return await work();
+  } finally {
+    for (const button of buttons) button.disabled = false;
+  }
+}
+
 // Shows an error, except the refusal of something that the key may not do: the page then works without it.
 export function unlessForbidden(error) {
   if (error.status !== 403) showError(error.message);
@@ -85,6 +95,11 @@ if (document.body.dataset.locked) {
     })
     .catch(unlessForbidden);
 }
+
+// The collection of a page never changes: a browser that returns to the page restores the choice that led away from it.
+window.addEventListener("pageshow", () => {
+  if ($("collection")) $("collection").value = collection;
+});
 
 // A change of the collection loads a new page.
 $("collection")?.addEventListener("change", (event) => event.target.form.submit());

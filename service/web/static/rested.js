@@ -2,6 +2,7 @@
 // estimates of the fields from the attention.
 
 import { $, call, el, isolated, percent } from "./page.js";
+import { titleOf } from "./titles.js";
 
 const RESTING_MS = 1000; // pause after which the second search is sent
 const LEAST_WORDS = 3; // shorter queries name a thing and ask nothing
@@ -33,7 +34,7 @@ export function showWhenRested(request, hits, fields) {
 const countOf = (query) => Array.from(words.segment(query)).filter(({ isWordLike }) => isWordLike).length;
 
 function showSentence({ id, text, weight }, hits) {
-  const title = hits.find((hit) => hit.id === id)?.title ?? id;
+  const title = titleOf(hits.find((hit) => hit.id === id) ?? { id });
   const source = el("span", { className: "quiet", dir: "ltr" }, isolated(title), ` · ${percent(weight)} of the attention`);
   $("closest").replaceChildren(el("q", {}, text.trim()), " ", source);
   $("closest").hidden = false;

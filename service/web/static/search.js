@@ -16,6 +16,7 @@ const wish = wishFrom(location.search); // changed in place: what is on the page
 let filterable = []; // fields of the collection that filters may use
 let newest = 0; // number of the newest search: late responses to older searches are dropped
 let running = Promise.resolve();
+let asked = ""; // the request of the newest search, without its impression, until its response
 let list = null; // the first page of hits that is shown, with its request
 let typing, resting;
 let newestIntent = 0; // number of the newest change or Enter: an Enter that waits is dropped when there is a newer one
@@ -30,6 +31,7 @@ async function perform(offset, log) {
   const mine = ++newest;
   if (!wish.q.trim()) return clear();
   const request = { ...searchOf(wish, filterable, offset), log };
+  asked = unlogged(request);
   $("hits").setAttribute("aria-busy", "true");
   let answer = null;
   let facets = {};
@@ -40,6 +42,7 @@ async function perform(offset, log) {
     problem = error.message;
   }
   if (mine !== newest) return;
+  asked = "";
   showError(problem);
   $("hits").removeAttribute("aria-busy");
   if (offset && !answer) return;
@@ -53,11 +56,14 @@ async function counts() {
   return Object.fromEntries(answers.flatMap((answer) => Object.entries(answer.facets)));
 }
 
+const unlogged = (request) => JSON.stringify({ ...request, log: false });
+
 function show(answer, request, facets) {
-  const shown = answer && new List(request, answer);
+  const shown = answer && new List(request, answer, request.offset ? list : null);
   if (!request.offset) {
     list = shown;
     $("welcome")?.remove();
+    if (answer?.hits.length) $("empty")?.remove();
     $("hits").replaceChildren();
     showHint(answer);
     showReading(answer, wish, reread);
@@ -67,14 +73,22 @@ function show(answer, request, facets) {
     document.title = `${wish.q} – Softseek`;
   }
   $("summary").textContent = answer ? summary(answer) : "";
+  if (answer?.model.alias) showAlias(answer.model);
   $("more").hidden = !answer?.page.has_more;
   $("more").onclick = () => more(request.offset + LIMIT);
   $("hits").append(...(answer?.hits ?? []).map((hit) => hitElement(hit, shown, filterable, again)));
   if (request.offset) $("hits").children[request.offset]?.querySelector("h2 > *").focus();
 }
 
+// The version behind an alias changes when another page promotes a model.
+function showAlias({ alias, version }) {
+  const option = [...$("model").options].find(({ value }) => value === alias);
+  if (option) option.textContent = `${alias} (${version})`;
+}
+
 function clear() {
   list = null;
+  asked = "";
   for (const id of ["hits", "facets"]) $(id).replaceChildren();
   for (const id of ["hint", "reading", "more", "reset"]) $(id).hidden = true;
   showWhenRested({ q: "" }, [], []);
@@ -103,9 +117,9 @@ async function again() {
 async function rest() {
   clearTimeout(resting);
   await running;
-  if (list?.request.q !== wish.q) return; // the user has gone on typing
+  if ((list?.request.q ?? "") !== wish.q) return; // the user has gone on typing
   remember();
-  if (mayLearn()) await list.queryId().catch((error) => showError(error.message));
+  if (list && mayLearn()) await list.queryId().catch((error) => showError(error.message));
 }
 
 function remember() {
@@ -167,15 +181,15 @@ function typed() {
   soon(TYPING_MS);
 }
 
-// Enter. A search that is already shown is only logged.
+// Enter. A search that is already shown is only logged. The response to another search is not waited for.
 async function submit(event) {
   event.preventDefault();
   const mine = intend();
   wish.q = $("q").value;
-  await running;
+  const wanted = unlogged(searchOf(wish, filterable));
+  if (asked === wanted) await running;
   if (mine !== newestIntent) return;
-  const wanted = JSON.stringify(searchOf(wish, filterable));
-  if (!list || JSON.stringify({ ...list.request, log: false }) !== wanted) await search(0, true);
+  if (asked || !list || unlogged(list.request) !== wanted) await search(0, true);
   await rest();
   window.scrollTo(0, 0);
 }
@@ -221,6 +235,7 @@ $("reset").addEventListener("click", () => {
   const { q, sort, mode, model } = wish;
   Object.assign(wish, emptyWish(q), { sort, mode, model });
   changed();
+  $("summary").focus({ preventScroll: true }); // the button is hidden now
 });
 $("q").addEventListener("input", (event) => event.isComposing || typed());
 $("q").addEventListener("compositionend", typed);

@@ -5,14 +5,15 @@ import { titleElement } from "./titles.js";
 
 const MOST = 5; // recommended documents of a hit
 
-// Shows the documents like a hit in its open details. They pass the filter of the search.
+// Shows the documents like a hit in its open details; returns whether they are shown. They pass the filter of the search.
 export async function showSimilar(details, hit, list) {
   const request = { like: [hit.id], limit: MOST, fields: ["title", "url"] };
   if (list.request.filter) request.filter = list.request.filter;
   const answer = await attempt(() => call("POST", "/recommend", request));
-  if (!answer) return;
+  if (!answer) return false;
   const items = answer.hits.map(lineOf);
   details.append(items.length ? el("ol", {}, ...items) : el("p", {}, "No other document is near this document."));
+  return true;
 }
 
 function lineOf(found) {

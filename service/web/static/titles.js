@@ -4,10 +4,14 @@ import { attempt, call, el } from "./page.js";
 
 const RESOLVED = [".", ".."]; // ids that browsers resolve in an address, however they are written
 
+// Returns the title of a document, or its id where no character of the title can be seen.
+export const titleOf = ({ id, title }) => (/[\p{L}\p{M}\p{N}\p{P}\p{S}]/u.test(title ?? "") ? title : id);
+
 // Documents with an http or https address get a link. The whole text of other documents opens in the element `text`,
 // with `words` marked; `folded` returns its content while it is closed.
 export function titleElement(document, highlights, text, folded, words) {
-  const marked = document.title ? mark(document.title, highlights) : [document.id];
+  const title = titleOf(document);
+  const marked = title === document.title ? mark(title, highlights) : [title];
   const url = document.url && URL.canParse(document.url) ? new URL(document.url) : null;
   if (url && /^https?:$/.test(url.protocol)) return el("a", { href: url.href, rel: "noopener" }, ...marked);
   const button = el("button", { className: "plain", type: "button", ariaExpanded: "false" }, ...marked);
