@@ -14,6 +14,7 @@ from index.memory.query_key import anonymous_key, as_query_key
 from index.records import Floats, KeyKind
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.storage.database import now, rfc3339
+from service.storage.event_times import acted_before
 from service.storage.filter_sql import to_sql
 from service.storage.tables import DOCUMENTS, EVENTS, JUDGMENTS, KEYS, PENDING_DOCUMENTS, QUERIES
 from service.storage.vector_codec import as_blob
@@ -122,14 +123,14 @@ def delete_events(
 ) -> tuple[int, list[int]]:
     """Delete the events that match all given conditions, and their `query` keys.
 
-    before: an RFC 3339 time; only events with an earlier timestamp are deleted.
+    before: an RFC 3339 time; only events that count at an earlier time are deleted.
     Returns the number of events and the ids of the keys.
     """
     where = [EVENTS.c.collection_id == collection_id]
     where += [EVENTS.c.query_id == query_id] if query_id else []
     where += [EVENTS.c.client_id == client_id] if client_id else []
     where += [EVENTS.c.query_key == query_key] if query_key is not None else []
-    where += [EVENTS.c.timestamp < before] if before else []
+    where += [acted_before(before)] if before else []
     keys = select(KEYS.c.id).where(KEYS.c.event_id.in_(select(EVENTS.c.id).where(*where)))
     removed = [int(key) for key in connection.execute(keys).scalars()]
     return int(connection.execute(delete(EVENTS).where(*where)).rowcount), removed

@@ -19,6 +19,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from service.storage.event_times import acted_since
 from service.storage.tables import EVENTS, JUDGMENTS, QUERIES
 
 MAX_ROWS = 50_000
@@ -51,7 +52,7 @@ def asked_queries(connection: Connection, collection_id: int, since: str) -> lis
     searcher = func.coalesce(QUERIES.c.client_id, QUERIES.c.session_id, QUERIES.c.query_id)
     own = func.coalesce(EVENTS.c.client_id, EVENTS.c.session_id, EVENTS.c.query_id, "event " + cast(EVENTS.c.id, Text))
     client = func.coalesce(searcher, own)  # feedback on a logged list is by the client of its search
-    lately = case((EVENTS.c.timestamp >= since, client), else_=null())
+    lately = case((acted_since(since), client), else_=null())
     logged = and_(QUERIES.c.query_id == EVENTS.c.query_id, QUERIES.c.collection_id == EVENTS.c.collection_id)
     searched = select(
         QUERIES.c.query_key.label("query_key"),

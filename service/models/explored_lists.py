@@ -20,6 +20,7 @@ from index.records import Ints
 from service.models import explored_repository
 from service.runtime.candidate_steps import stepped
 from service.runtime.explored_slates import is_repeatable
+from service.runtime.feedback_log import client_of, combined_grade, grades_by_client, searcher_of
 
 POSITIONS = 10
 MAX_LISTS = 2_000
@@ -70,8 +71,7 @@ def read_explored(
     left_out: Counter[str] = Counter()
     counting = _counting(explored_repository.explored_lists(connection, collection_id), rows, learned_until, left_out)
     found = list(islice(counting, MAX_LISTS))
-    query_ids = [impression.query_id for impression, _ in found]
-    confirmed = explored_repository.confirmed_documents(connection, collection_id, query_ids)
+    confirmed = _confirmed(connection, collection_id, [impression for impression, _ in found])
     lists: list[ExploredList] = []
     searches: set[Search] = set()
     for impression, shown in found:
@@ -84,6 +84,23 @@ def read_explored(
         else:
             left_out["too_many_searches"] += 1
     return ExploredLog(lists, dict(left_out))
+
+
+def _confirmed(connection: Connection, collection_id: int, impressions: Sequence[Any]) -> dict[str, set[str]]:
+    """Return query id -> ids of the documents that a client confirms in this search, as training counts clients."""
+    shown = {impression.query_id: impression for impression in impressions}
+    grades: dict[str, dict[tuple[str, str], float]] = {}
+    for event in explored_repository.graded_events(connection, collection_id, list(shown)):
+        of_list, name = grades.setdefault(event.query_id, {}), (client_of(event), event.document_id)
+        of_list[name] = combined_grade(of_list[name], event.grade) if name in of_list else event.grade
+    return {
+        query_id: {
+            document
+            for (_, document), grade in grades_by_client(of_list, searcher_of(shown[query_id], of_list)).items()
+            if grade > 0
+        }
+        for query_id, of_list in grades.items()
+    }
 
 
 def _counting(

@@ -1,4 +1,4 @@
-"""SQL of explored lists and of the documents that were confirmed in them."""
+"""SQL of explored lists and of the events on their documents."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from service.storage.dialects import newest_first
+from service.storage.event_times import acted_at
 from service.storage.tables import EVENTS, QUERIES
 
 CHUNK = 500
@@ -20,27 +21,27 @@ def has_explored(connection: Connection, collection_id: int) -> bool:
     return connection.execute(wanted.limit(1)).first() is not None
 
 
-def explored_lists(connection: Connection, collection_id: int) -> Iterator[Row[Any, Any, Any, Any, Any, Any]]:
+def explored_lists(connection: Connection, collection_id: int) -> Iterator[Row[*tuple[Any, ...]]]:
     """Yield the impressions of searches that asked for exploration, the newest first."""
     columns = (
         QUERIES.c.query_id, QUERIES.c.query_key, QUERIES.c.text, QUERIES.c.request, QUERIES.c.shown,
-        QUERIES.c.created_at,
+        QUERIES.c.created_at, QUERIES.c.client_id, QUERIES.c.session_id,
     )  # fmt: skip
     wanted = select(*columns).where(QUERIES.c.collection_id == collection_id, ASKED)
     wanted = wanted.order_by(*newest_first(connection))
     yield from connection.execute(wanted, execution_options={"yield_per": CHUNK})
 
 
-def confirmed_documents(connection: Connection, collection_id: int, query_ids: Sequence[str]) -> dict[str, set[str]]:
-    """Return query id -> ids of the documents with a positive event in this search."""
-    found: dict[str, set[str]] = {}
+def graded_events(
+    connection: Connection, collection_id: int, query_ids: Sequence[str]
+) -> Iterator[Row[*tuple[Any, ...]]]:
+    """Yield the graded events on documents in these searches, those of a search in the order of their times."""
+    columns = (EVENTS.c.query_id, EVENTS.c.document_id, EVENTS.c.grade, EVENTS.c.client_id, EVENTS.c.session_id)
     for first in range(0, len(query_ids), CHUNK):
-        wanted = select(EVENTS.c.query_id, EVENTS.c.document_id).where(
+        wanted = select(*columns).where(
             EVENTS.c.collection_id == collection_id,
             EVENTS.c.query_id.in_(query_ids[first : first + CHUNK]),
             EVENTS.c.document_id.is_not(None),
-            EVENTS.c.grade > 0,
+            EVENTS.c.grade != 0,
         )
-        for query_id, document_id in connection.execute(wanted):
-            found.setdefault(str(query_id), set()).add(str(document_id))
-    return found
+        yield from connection.execute(wanted.order_by(acted_at(), EVENTS.c.id))

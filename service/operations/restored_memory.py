@@ -1,7 +1,8 @@
-"""Gives documents that were deleted and posted again the memory of their feedback (docs/decisions/0061).
+"""Gives feedback that is stored its memory again (docs/decisions/0061).
 
 A deletion deletes the `query` keys of a document, and its judgments and events stay. When a document with the same id
-is searchable again, keys are made from them anew. Anonymous memory of the document is gone: its texts are not stored.
+is searchable again, keys are made from them anew. They are made from events too that `memory_retention_days` removed
+from memory, when the setting is longer or null. Anonymous memory is gone: its texts are not stored.
 """
 
 import time
@@ -40,26 +41,32 @@ def restore_memory(runtime: Runtime, looks: dict[int, Look]) -> None:
     """Make the keys that are missing, in all collections whose documents changed since the last look.
 
     looks: id of a collection -> its last look. It is brought up to date. A collection is looked at once after a start,
-    and then only after a deletion that took memory away.
+    and then only after a deletion that took memory away, and after its memory is kept for longer.
     """
 
     def restore(state: CollectionState) -> None:
         look, watermark, begun = looks.get(state.id), state.documents_watermark, time.monotonic()
-        if not state.lacks_memory or (look and (look.watermark == watermark or begun < look.not_before)):
+        since = _since(state)
+        waits = not state.lacks_memory or (look and (look.watermark == watermark or begun < look.not_before))
+        if waits and since >= state.remembered_since:
             return
-        state.lacks_memory = _restored(runtime, state)
-        ended = time.monotonic()
+        state.lacks_memory = _restored(runtime, state, since)
+        state.remembered_since, ended = since, time.monotonic()
         looks[state.id] = Look(watermark, ended + REST * (ended - begun))
 
     for_each_collection(runtime, restore)
 
 
-def _restored(runtime: Runtime, state: CollectionState) -> bool:
+def _since(state: CollectionState) -> str:
+    """Return the time from which on events are kept in memory, as RFC 3339 text; "" without a limit."""
+    days = state.settings.memory_retention_days
+    return "" if days is None else rfc3339(datetime.now(UTC) - timedelta(days=days))
+
+
+def _restored(runtime: Runtime, state: CollectionState, since: str) -> bool:
     """Make the missing keys of a collection; return whether there is more feedback without a key."""
     if state.fingerprint != runtime.encoder.fingerprint:
         return True
-    days = state.settings.memory_retention_days
-    since = None if days is None else rfc3339(datetime.now(UTC) - timedelta(days=days))
     while not runtime.closing:
         with runtime.database.read() as connection:
             missing = repository.unremembered(connection, state.id, since, BATCH)
@@ -72,7 +79,7 @@ def _restored(runtime: Runtime, state: CollectionState) -> bool:
     return True
 
 
-def _remember(runtime: Runtime, state: CollectionState, since: str | None, vectors: dict[str, Floats]) -> bool:
+def _remember(runtime: Runtime, state: CollectionState, since: str, vectors: dict[str, Floats]) -> bool:
     """Store and publish the keys of feedback that still has none, and whose text has a vector; return whether any."""
     with state.lock:
         if state.is_removed:

@@ -1,4 +1,4 @@
-"""SQL of feedback that has no `query` key, since its document was deleted."""
+"""SQL of feedback that has no `query` key: its document was deleted, or memory was kept for a shorter time."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, select
 from sqlalchemy.sql.schema import Table
 
+from service.storage.event_times import acted_since
 from service.storage.tables import DOCUMENTS, EVENTS, JUDGMENTS, KEYS
 
 
@@ -20,8 +21,8 @@ class Unremembered:
     judgment_id: int | None = None
 
 
-def unremembered(connection: Connection, collection_id: int, since: str | None, most: int) -> list[Unremembered]:
-    """Return the first feedback without a key whose document exists. since: RFC 3339; events of before are left out."""
+def unremembered(connection: Connection, collection_id: int, since: str, most: int) -> list[Unremembered]:
+    """Return the first feedback without a key whose document exists. since: RFC 3339; earlier events are left out."""
     judgments = _of_documents(JUDGMENTS, JUDGMENTS.c.rating, *_judgments(collection_id)).limit(most)
     events = _of_documents(EVENTS, EVENTS.c.grade, *_events(collection_id, since)).limit(most)
     found = [
@@ -32,7 +33,7 @@ def unremembered(connection: Connection, collection_id: int, since: str | None, 
     return found[:most]
 
 
-def has_unremembered(connection: Connection, collection_id: int, since: str | None) -> bool:
+def has_unremembered(connection: Connection, collection_id: int, since: str) -> bool:
     """Return whether there is feedback without a key, also of documents that do not exist."""
     wanted = select(
         select(JUDGMENTS.c.id).where(*_judgments(collection_id)).exists(),
@@ -46,15 +47,15 @@ def _judgments(collection_id: int) -> list[ColumnElement[bool]]:
     return [JUDGMENTS.c.collection_id == collection_id, ~remembered]
 
 
-def _events(collection_id: int, since: str | None) -> list[ColumnElement[bool]]:
+def _events(collection_id: int, since: str) -> list[ColumnElement[bool]]:
     remembered = exists().where(KEYS.c.event_id == EVENTS.c.id)
-    mine = [
+    return [
         EVENTS.c.collection_id == collection_id,
         EVENTS.c.grade != 0,
         EVENTS.c.document_id.is_not(None),
+        acted_since(since),
         ~remembered,
     ]
-    return mine if since is None else [*mine, EVENTS.c.timestamp >= since]
 
 
 def _of_documents(table: Table, grade: ColumnElement[float], *where: ColumnElement[bool]) -> Select[Any]:

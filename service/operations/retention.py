@@ -62,6 +62,7 @@ def _forget_memory(runtime: Runtime, state: CollectionState, before: str) -> Non
             watermark = bump_watermark(connection, state.id, documents=False) if removed else 0
         if removed:
             state.remember(watermark, [], removed)
+            state.remembered_since = max(state.remembered_since, before)
 
 
 def _confirmations(connection: Connection, collection_id: int, ids: Sequence[int]) -> list[Confirmation]:

@@ -3,11 +3,12 @@
 from sqlalchemy import Connection, delete, exists, or_, select
 
 from index.records import KeyKind
+from service.storage.event_times import acted_before, acted_since
 from service.storage.tables import EVENTS, KEYS, QUERIES
 
 
 def expiring_keys(connection: Connection, collection_id: int, before: str) -> list[int]:
-    """Return the ids of the `query` keys whose events have a timestamp before a time.
+    """Return the ids of the `query` keys whose events count at a time before `before`.
 
     The keys of a client that has a later event about the same query and document are left out: that event stands for
     the client, now and when it expires.
@@ -18,11 +19,11 @@ def expiring_keys(connection: Connection, collection_id: int, before: str) -> li
         later.c.query_key == EVENTS.c.query_key,
         later.c.client_id == EVENTS.c.client_id,
         later.c.document_id == EVENTS.c.document_id,
-        later.c.timestamp >= before,
+        acted_since(before, later),
         later.c.grade != 0,
     )
     wanted = select(KEYS.c.id).join(EVENTS, EVENTS.c.id == KEYS.c.event_id)
-    wanted = wanted.where(EVENTS.c.collection_id == collection_id, EVENTS.c.timestamp < before, ~stands)
+    wanted = wanted.where(EVENTS.c.collection_id == collection_id, acted_before(before), ~stands)
     return [int(id) for id in connection.execute(wanted.order_by(KEYS.c.id)).scalars()]
 
 
@@ -34,7 +35,7 @@ def delete_impressions(connection: Connection, collection_id: int, before: str) 
 
 def delete_memory(connection: Connection, collection_id: int, before: str) -> list[int]:
     """Delete the `query` keys of events of before a time, and the anonymous keys of earlier days; return their ids."""
-    events = select(EVENTS.c.id).where(EVENTS.c.collection_id == collection_id, EVENTS.c.timestamp < before)
+    events = select(EVENTS.c.id).where(EVENTS.c.collection_id == collection_id, acted_before(before))
     old = or_(KEYS.c.confirmed_on < before[:10], KEYS.c.event_id.in_(events))
     mine = (KEYS.c.collection_id == collection_id, KEYS.c.kind == KeyKind.QUERY)
     return list(connection.execute(delete(KEYS).where(*mine, old).returning(KEYS.c.id)).scalars())

@@ -74,6 +74,8 @@ class CollectionState(ServedCollection):
         """Counts the clicks in logged impressions; `service.runtime.loader` sets it."""
         self.lacks_memory = True
         """Whether feedback may be stored without its key in memory: since a deletion, or one of before the start."""
+        self.remembered_since = ""
+        """RFC 3339: events of an earlier time may have lost their keys to `memory_retention_days`."""
         self.is_removed = False
         """Whether the collection was deleted, replaced or loaded anew: this object writes its index no more."""
         self.lock = threading.RLock()

@@ -4,11 +4,11 @@ Impressions are streamed and only their counts are kept, so that the log of a ye
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -40,6 +40,8 @@ Encode = Callable[[Sequence[str]], Floats]
 
 Records = dict[str, QueryRecord]
 """Query key -> record."""
+Document = TypeVar("Document", int, str)
+"""The row or the id of a document."""
 
 
 @dataclass(slots=True)
@@ -155,7 +157,7 @@ def _summarise_events(connection: Connection, collection_id: int, rows: dict[str
 
 def _add_action(summary: EventSummary, event: Any, row: int) -> None:
     actions = summary.actions.setdefault(event.query_id or "", {})
-    client = event.client_id or event.session_id or ("" if event.query_id else f"event {event.id}")
+    client = client_of(event) or ("" if event.query_id else f"event {event.id}")
     name = (client if event.query_id else f"{client}\n{event.query_key}", row)
     before = actions.get(name)
     grade = event.grade if before is None else combined_grade(before.grade, event.grade)
@@ -167,6 +169,11 @@ def _add_action(summary: EventSummary, event: Any, row: int) -> None:
             confirmed.add(row)
         else:
             confirmed.discard(row)
+
+
+def client_of(event: Any) -> str:
+    """Return the name of the client of an event, "" if it has none."""
+    return event.client_id or event.session_id or ""
 
 
 def combined_grade(before: float, grade: float) -> float:
@@ -235,7 +242,7 @@ def _add_list(
     if slate is not None and is_repeatable(orjson.loads(shown.request)):
         record.explored = [*record.explored[1 - MAX_SLATES :], slate]
     record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
-    clicked = _move_actions(record, positions, actions, _searcher(shown, actions))
+    clicked = _move_actions(record, positions, actions, searcher_of(shown, actions))
     if clicked:
         context = summary.log.before(shown.session_id, shown.created_at, shown.query_key)
         _add_context(record, context, positions, clicked)
@@ -286,7 +293,18 @@ def _drop_actions(actions: dict[tuple[str, int], Action], pinned: set[int]) -> N
         del actions[name]
 
 
-def _searcher(shown: Any, actions: Mapping[tuple[str, int], Action]) -> set[str]:
+def grades_by_client(
+    grades: Mapping[tuple[str, Document], float], searcher: Set[str]
+) -> dict[tuple[str, Document], float]:
+    """Return client and document -> grade, with the grades under the names `searcher` as those of one client, ""."""
+    merged: dict[tuple[str, Document], float] = {}
+    for (client, document), grade in grades.items():
+        own = ("" if client in searcher else client, document)
+        merged[own] = combined_grade(merged[own], grade) if own in merged else grade
+    return merged
+
+
+def searcher_of(shown: Any, actions: Iterable[tuple[str, object]]) -> set[str]:
     """Return the names that the client of a list has in its actions: "" where an action has no client.
 
     If the list has none either, it was shown to the client that acts first.
@@ -303,11 +321,8 @@ def _move_actions(
 
     searcher: the names of the client that the list was shown to. Its actions count as those of one client.
     """
-    grades: dict[tuple[str, int], float] = {}
-    for name in [name for name, action in actions.items() if action.row in positions]:
-        action = actions.pop(name)
-        own = ("" if name[0] in searcher else name[0], action.row)
-        grades[own] = combined_grade(grades[own], action.grade) if own in grades else action.grade
+    moved = [name for name, action in actions.items() if action.row in positions]
+    grades = grades_by_client({name: actions.pop(name).grade for name in moved}, searcher)
     clicked = set()
     for (_, row), grade in grades.items():
         record.listed_grades[row] += grade

@@ -12,6 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from index.records import Floats, KeyKind
 from service.storage.checksums import row_checksum
 from service.storage.dialects import is_sqlite
+from service.storage.event_times import acted_at
 from service.storage.tables import DOCUMENTS, EVENTS, JUDGMENTS, KEYS, QUERIES
 from service.storage.vector_codec import as_vector
 
@@ -53,13 +54,16 @@ def judgments(connection: Connection, collection_id: int) -> Iterator[Any]:
 
 
 def graded_events(connection: Connection, collection_id: int) -> Iterator[Any]:
-    """Yield the events with a grade other than 0, in the order of their timestamps."""
+    """Yield the events with a grade other than 0, in the order of the times at which they count.
+
+    `timestamp` is that time: a client whose clock is ahead does not act after the events that come later.
+    """
     columns = (
         EVENTS.c.id, EVENTS.c.query_key, EVENTS.c.query_text, EVENTS.c.query_id, EVENTS.c.document_id, EVENTS.c.grade,
-        EVENTS.c.client_id, EVENTS.c.session_id, EVENTS.c.timestamp,
+        EVENTS.c.client_id, EVENTS.c.session_id, acted_at().label("timestamp"),
     )  # fmt: skip
     wanted = select(*columns).where(EVENTS.c.collection_id == collection_id, EVENTS.c.grade != 0)
-    return _streamed(connection, wanted.order_by(EVENTS.c.timestamp, EVENTS.c.id))
+    return _streamed(connection, wanted.order_by(acted_at(), EVENTS.c.id))
 
 
 def impressions(connection: Connection, collection_id: int) -> Iterator[Any]:
@@ -83,7 +87,7 @@ class ShownList:
     client_id: str | None
     session_id: str | None
     created_at: str
-    """The timestamp of its first document."""
+    """The time at which its first document counts."""
     shown: bytes
     """JSON: an object with id and position for each document."""
     request: bytes = b"{}"
@@ -98,7 +102,7 @@ def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownLis
     one = EVENTS.c
     columns = (
         one.query_id, one.query_key, one.query_text, one.client_id, one.session_id, one.document_id, one.position,
-        one.timestamp,
+        acted_at().label("timestamp"),
     )  # fmt: skip
     logged = exists().where(QUERIES.c.query_id == EVENTS.c.query_id, QUERIES.c.collection_id == collection_id)
     wanted = select(*columns).where(

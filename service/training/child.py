@@ -35,7 +35,7 @@ from service.training.exported_state import (
     read_exported,
 )
 from service.training.inputs import Inputs, encoder_of_keys
-from service.training.staging import EXPORTED, LOCK, MODEL, NO_SPACE, REPORT, STAGED, TRIAL_CACHE
+from service.training.staging import EXPORTED, LOCK, MODEL, NO_SPACE, READ, REPORT, STAGED, TRIAL_CACHE
 
 CLICK_MODEL = "click_model"
 """The name of the frozen click model in a lineage."""
@@ -57,6 +57,8 @@ def main(arguments: list[str], fit_elsewhere: Callable[[dict[str, Any]], None] |
                 fit_state(specification, read_exported(Path(specification["staging"])))
             else:
                 inputs = export_state(specification)
+                if inputs.window is not None:
+                    print_record({READ: inputs.window})
                 if fit_elsewhere is None:
                     fit_state(specification, inputs)
                 else:
@@ -107,6 +109,7 @@ def fit_state(specification: dict[str, Any], inputs: Inputs) -> None:
 
 def _lineage(specification: dict[str, Any], config: FitConfig, inputs: Inputs) -> dict[str, Any]:
     """Return the origin of the model: its parent, the parameters of the run, and the counts of its data."""
+    window = specification["window"] if inputs.window is None else inputs.window
     facts = {"documents": inputs.generation.count, "generation": inputs.generation.watermark}
     return {
         "kind": "documents" if specification["learn_from"] == "documents" else "trained",
@@ -116,7 +119,7 @@ def _lineage(specification: dict[str, Any], config: FitConfig, inputs: Inputs) -
         "click_reading": specification["click_reading"],
         "training_run": specification["run"],
         "encoder_fingerprint": inputs.fingerprint,
-        "data": feedback_counts(inputs.feedback) | facts | {"window": specification["window"]},
+        "data": feedback_counts(inputs.feedback) | facts | {"window": window},
         **({"objective": "reinforce"} if specification["objective"] == "reinforce" else {}),
     }
 

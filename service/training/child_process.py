@@ -14,7 +14,7 @@ from service.runtime.runtime import Runtime
 from service.runtime.training_supervisor import Child
 from service.training import repository
 from service.training.pauses import pausing
-from service.training.staging import STAGED
+from service.training.staging import READ, STAGED
 
 log = structlog.get_logger()
 MAX_STEPS = 2000
@@ -99,6 +99,10 @@ def _record_steps(runtime: Runtime, run_id: str, child: Child) -> tuple[dict[str
             continue
         if STAGED in step:
             return error, True
+        if READ in step:
+            with runtime.database.write() as connection:
+                repository.add_data(connection, run_id, step[READ])
+            continue
         error = step.get("error", error)
         _append(steps, step)
         progress = {"progress_done": step.get("done", 0), "progress_total": step.get("total", 0)}

@@ -30,7 +30,7 @@ from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.loader import memory_keys
 from service.storage.database import DatabaseReader
-from service.training.repository import document_rows, newer_documents, texts_of
+from service.training.repository import document_rows, feedback_window, newer_documents, texts_of
 
 INDEX = "index"
 TEXTS = "texts.json"
@@ -59,6 +59,8 @@ class Inputs:
     texts: tuple[SourceText, ...] = ()
     new: frozenset[int] = frozenset()
     """The rows of the documents that are newer than all documents that a list of the feedback shows."""
+    window: Mapping[str, Any] | None = None
+    """The counts and times of the feedback, as of the read of the inputs; None for a run on the documents."""
 
 
 def encoder_of_keys(load: LoadEncoder, model: str, fingerprint: str) -> Encoder:
@@ -115,6 +117,7 @@ def write_inputs(
     memory: list[MemoryKey] = []
     documents: list[tuple[int, str, str]] = []
     new: frozenset[int] = frozenset()
+    window: dict[str, Any] | None = None
     if learn_from == "documents":
         rows = _spaced(document_rows(connection, collection_id), MAX_DOCUMENTS)
         parts = (rows[start : start + PART_SIZE] for start in range(0, len(rows), PART_SIZE))
@@ -129,6 +132,7 @@ def write_inputs(
         memory = memory_keys(connection, row)
         shown = {row for one in feedback for row in one.shown or ()}
         new = frozenset(newer_documents(connection, collection_id, sorted(shown)))
+        window = feedback_window(connection, collection_id)
     store.save(language, watermark)
     vectors: dict[str, Floats] = {}
     for key in memory:
@@ -138,6 +142,7 @@ def write_inputs(
         "memory": list(vectors),
         "documents": documents,
         "new": sorted(new),
+        "window": window,
     }
     (directory / TEXTS).write_bytes(orjson.dumps(texts, option=orjson.OPT_NON_STR_KEYS))
     query_index = {query_key: index for index, query_key in enumerate(vectors)}
@@ -178,7 +183,8 @@ def read_inputs(directory: Path, known: frozenset[str] = frozenset()) -> Inputs:
         documents = tuple(SourceText(*one) for one in texts.get("documents", []))
         initial, encoder = settings.initial(dim), facts.get("encoder", "")
         new = frozenset(texts.get("new", ()))
-        return Inputs(generation, feedback, initial, facts["fingerprint"], encoder, documents, new)
+        window = texts.get("window")
+        return Inputs(generation, feedback, initial, facts["fingerprint"], encoder, documents, new, window)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe the inputs of a run") from error
 

@@ -31,11 +31,19 @@ ON_DOCUMENTS = func.coalesce(TRAINING_RUNS.c.data["learn_from"].as_string(), "fe
 
 
 def feedback_window(connection: Connection, collection_id: int) -> dict[str, Any]:
-    """Return the counts of events and judgments, and the first and last timestamp of the events."""
-    wanted = select(func.min(EVENTS.c.timestamp), func.max(EVENTS.c.timestamp), func.count())
-    first, last, events = connection.execute(wanted.where(EVENTS.c.collection_id == collection_id)).one()
-    rated = select(func.count()).select_from(JUDGMENTS).where(JUDGMENTS.c.collection_id == collection_id)
-    return {"events": events, "judgments": connection.execute(rated).scalar_one(), "from": first, "to": last}
+    """Return the counts of events and judgments, and the first and last timestamp of the events.
+
+    `stored_until` is the time when the newest of them was stored, None without feedback: what comes later is new.
+    """
+    read_at = now()
+    event, judgment = EVENTS.c, JUDGMENTS.c
+    wanted = select(func.count(), func.min(event.timestamp), func.max(event.timestamp), func.max(event.created_at))
+    events, first, last, acted = connection.execute(wanted.where(event.collection_id == collection_id)).one()
+    rated = select(func.count(), func.max(judgment.created_at)).where(judgment.collection_id == collection_id)
+    judgments, judged = connection.execute(rated).one()
+    newest = max(filter(None, (acted, judged)), default=None)
+    stored_until = newest and min(newest, read_at)  # the clock of the service may have been ahead in between
+    return {"events": events, "judgments": judgments, "from": first, "to": last, "stored_until": stored_until}
 
 
 def explored_count(connection: Connection, collection_id: int) -> int:
@@ -47,53 +55,55 @@ def explored_count(connection: Connection, collection_id: int) -> int:
 
 def last_start(connection: Connection, collection_id: int) -> str | None:
     """Return when the last run on feedback of a collection began, with any outcome, or None."""
-    return _last_start(connection, collection_id, true())
+    return _of_last_run(connection, collection_id, TRAINING_RUNS.c.created_at, true())
 
 
 def last_reading(connection: Connection, collection_id: int) -> str | None:
-    """Return when the last run on feedback of a collection began that read the feedback to an end, or None.
+    """Return when the newest feedback was stored that the last run read that read the feedback to an end, or None.
 
     A run that failed or was canceled did not, except where it found too little feedback.
     """
     code = TRAINING_RUNS.c.error["code"].as_string()
-    return _last_start(
+    stored_until = TRAINING_RUNS.c.data["stored_until"].as_string()  # the data of earlier runs do not have it
+    return _of_last_run(
         connection,
         collection_id,
+        func.coalesce(stored_until, TRAINING_RUNS.c.created_at),
         or_(TRAINING_RUNS.c.status.not_in(("failed", "canceled")), code == "not_enough_feedback"),
     )
 
 
-def _last_start(connection: Connection, collection_id: int, condition: ColumnElement[bool]) -> str | None:
+def _of_last_run(
+    connection: Connection, collection_id: int, moment: ColumnElement[str], condition: ColumnElement[bool]
+) -> str | None:
+    """Return a time of the last run on feedback for which a condition holds, or None."""
     mine = (TRAINING_RUNS.c.collection_id == collection_id, ~ON_DOCUMENTS, condition)
-    wanted = select(TRAINING_RUNS.c.created_at).where(*mine).order_by(TRAINING_RUNS.c.id.desc())
+    wanted = select(moment).where(*mine).order_by(TRAINING_RUNS.c.id.desc())
     found: str | None = connection.execute(wanted.limit(1)).scalar()
     return found
 
 
 def queries_with_feedback_since(connection: Connection, collection_id: int, since: str | None) -> int:
     """Return the number of query texts with a graded event or a judgment that was stored after `since`."""
-    newest_events = select(EVENTS.c.collection_id, EVENTS.c.query_key, EVENTS.c.created_at).order_by(EVENTS.c.id.desc())
-    newest_judgments = select(JUDGMENTS.c.collection_id, JUDGMENTS.c.query_key, JUDGMENTS.c.created_at)
     found: set[str] = set()
-    for newest_first in (newest_events.where(EVENTS.c.grade != 0), newest_judgments.order_by(JUDGMENTS.c.id.desc())):
-        found.update(_stored_after(connection, newest_first, collection_id, since))
+    for table, graded in ((EVENTS, EVENTS.c.grade != 0), (JUDGMENTS, true())):
+        own = table.c.collection_id + 0 == collection_id  # the sum keeps SQLite from reading and sorting all of them
+        newest_first = select(table.c.query_key, table.c.created_at).where(own, graded).order_by(table.c.id.desc())
+        found.update(_stored_after(connection, newest_first, since))
     return len(found - {""})  # a thumb about a whole session has no query text
 
 
-def _stored_after(
-    connection: Connection, newest_first: Select[int, str, str], collection_id: int, since: str | None
-) -> Iterator[str]:
-    """Yield the query keys of a collection, newest first.
+def _stored_after(connection: Connection, newest_first: Select[str, str], since: str | None) -> Iterator[str]:
+    """Yield the query keys of a collection's rows that were stored after `since`, newest first.
 
-    Rows are stored in the order of time, so that rows from before `since` are not read. The rows of all collections
-    are: with a condition on the collection, SQLite reads all its rows through the index and sorts them.
+    The rows of a collection are stored in the order of time, so that the rows from before `since` are not read. Those
+    of other collections are passed by, whatever their time: an import gives old rows the newest ids.
     """
     with closing(connection.execute(newest_first, execution_options={"yield_per": CHUNK})) as rows:
-        for collection, query_key, created_at in rows:
+        for query_key, created_at in rows:
             if since is not None and created_at <= since:
                 return
-            if collection == collection_id:
-                yield query_key
+            yield query_key
 
 
 def is_processing(connection: Connection, collection_id: int) -> bool:
@@ -116,6 +126,12 @@ def update_run(connection: Connection, run_id: str, **values: Any) -> bool:
     A run that differs from its checksum loses it, and stays known as damaged.
     """
     return update_row(connection, "training_runs", {"id": run_id}, values)
+
+
+def add_data(connection: Connection, run_id: str, data: dict[str, Any]) -> None:
+    """Set members of the data of a run, if it exists."""
+    stored = connection.execute(select(TRAINING_RUNS.c.data).where(TRAINING_RUNS.c.id == run_id)).scalar() or {}
+    update_run(connection, run_id, data=stored | data)
 
 
 def end_run(connection: Connection, run_id: str, outcome: dict[str, Any]) -> None:

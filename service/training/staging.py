@@ -12,6 +12,8 @@ KNOWN_WORDS = "known_words.txt"
 """The words that the encoder of the service knows, one in a line."""
 EXPORTED = "exported"
 """The member of a specification that says that the staging folder has all that the fit reads."""
+READ = "read"
+"""The key in the line of the training process with the counts and times of the feedback that it has read."""
 STAGED = "staged"
 """The key in the last line of the training process: model and report are complete, and the process may be ended."""
 NO_SPACE = {"code": "insufficient_storage", "detail": "the disk is full: the run has made no model"}

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 
 from index.ranking.attention import AttentionHead
 from index.ranking.checkpoint import head_files
 from service.judging import actions
 from service.judging.actions import discount
 from service.runtime.model_registry import register
+from service.storage.tables import EVENTS
 from tests.service.client import CollectionClient, create, event, opened, problem, runtime_of
 
 TREES = ("oak", "pine", "birch", "willow", "maple")
@@ -144,6 +146,14 @@ def test_queries_with_feedback_are_listed_without_a_search(wood: CollectionClien
     clients = {one["q"]: (one["clients"], one["searches"]) for one in listed(wood)}
     assert clients == {"Old leaves": (0, 0), "new leaves": (2, 0), "judged leaves": (0, 0)}
     assert all(one["score"] > 0 for one in listed(wood)), "a query without clients counts as one of a client"
+
+
+def test_an_old_event_of_a_client_whose_clock_is_ahead_is_old(wood: CollectionClient) -> None:
+    wood.act("oak", user_query="new leaves", timestamp="2999-01-01T00:00:00Z", client_id="ada")
+    assert [one["clients"] for one in listed(wood)] == [1]
+    with runtime_of(wood.client).database.write() as connection:
+        connection.execute(update(EVENTS).values(created_at=OLD))
+    assert [one["clients"] for one in listed(wood)] == [0]
 
 
 def test_a_search_without_a_client_counts_as_a_client_together_with_its_click(wood: CollectionClient) -> None:

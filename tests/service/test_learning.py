@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from index.learning.examples import Feedback, hash_of
 from service.runtime.feedback_log import combined_grade, feedback_counts, gather_feedback
+from service.storage.database import now
 from tests.service.client import CollectionClient, create, event, opened, runtime_of
 
 QUERY = "which tree is tall"
@@ -168,6 +169,14 @@ def test_the_later_of_a_click_and_a_thumb_down_of_a_client_counts(wood: Collecti
     wood.post("events", [acted("thumbs_down", "bob", 1), acted("click", "bob", 2)])
     wood.post("events", [acted("click", "cyd", 3)])
     assert learned(wood)[QUERY].gains == {order[0]: 1.0, order[1]: 1.0}  # -1 + 1 + 1
+
+
+def test_an_event_of_a_client_whose_clock_is_ahead_counts_when_it_was_stored(wood: CollectionClient) -> None:
+    query_id, order = searched(wood, client_id="ada")
+    wood.act(order[1], query_id=query_id, client_id="ada")
+    wood.act(order[0], query_id=query_id, client_id="ada", timestamp="2999-01-01T00:00:00Z")
+    wood.act(order[0], "thumbs_down", query_id=query_id, client_id="ada", timestamp=now())
+    assert learned(wood)[QUERY].gains == {order[1]: 1.0}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from service.models.off_policy import Models, rankings
 from service.runtime.feedback_repository import document_rows
 from service.runtime.model_registry import register
 from service.search.serving import model_of_version
+from service.storage.database import now
 from tests.service.client import CollectionClient, event, good, know_no_emoji, opened, runtime_of
 from tests.service.test_cli import Fake, Run, fake, run
 
@@ -94,6 +95,23 @@ def test_the_estimates_agree_with_a_slow_loop(wood: CollectionClient) -> None:
             assert one["reliable"] == (size >= least) or abs(size - least) <= 0.05, "the answer has a rounded size"
             assert one["reliable"] == (one["reason"] is None) == (one["low"] is not None) == (one["high"] is not None)
             assert not one["reliable"] or one["low"] <= one["mean"] <= one["high"]
+
+
+def test_a_click_that_its_client_takes_back_does_not_count(wood: CollectionClient) -> None:
+    answers = explored(wood, client_id="ada")
+    for answer in answers:
+        wood.act("fir", query_id=answer["query_id"])
+    assert wood.get("models/compare", a=0, b=1)["off_policy"]["logged"] == 1.0
+    first, second, third, *_ = (answer["query_id"] for answer in answers)
+    wood.act("oak", query_id=first, client_id="ada", timestamp="2999-01-01T00:00:00Z")
+    wood.act("oak", "thumbs_down", query_id=first, client_id="ada", timestamp=now())
+    wood.act("fir", "thumbs_down", query_id=second, client_id="ada")  # an event without a client is by the searcher
+    wood.act("fir", "thumbs_down", query_id=third, client_id="bob")
+    wood.act("oak", "thumbs_down", query_id=third, client_id="ada")
+    wood.act("oak", query_id=third, client_id="ada")
+    assert wood.get("models/compare", a=0, b=1)["off_policy"]["logged"] == 1.0
+    wood.act("fir", "thumbs_down", query_id=first)
+    assert wood.get("models/compare", a=0, b=1)["off_policy"]["logged"] == 1 - 1 / LEAST
 
 
 def test_an_estimate_whose_weight_few_searches_carry_has_no_interval_and_the_reason(

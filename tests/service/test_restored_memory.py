@@ -91,9 +91,9 @@ def test_a_collection_is_looked_at_after_changes_of_documents_alone(
     looked: list[str] = []
     restored = restored_memory._restored
 
-    def noted(runtime: Any, state: Any) -> bool:
+    def noted(runtime: Any, state: Any, since: str) -> bool:
         looked.append(state.name)
-        return restored(runtime, state)
+        return restored(runtime, state, since)
 
     monkeypatch.setattr(restored_memory, "_restored", noted)
     monkeypatch.setattr(restored_memory, "REST", 0.0)
@@ -135,6 +135,27 @@ def test_memory_whose_retention_is_over_does_not_come_back(wood: CollectionClien
     deleted_and_posted_again(wood)
     restore_memory(runtime_of(wood.client), {})
     assert memory_of(wood) == memory
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("days", [None, 20])
+def test_memory_that_is_kept_for_longer_comes_back(wood: CollectionClient, days: int | None, started: bool) -> None:
+    for text, age in (("an old click", 9), ("an older click", 30)):
+        wood.act("oak", user_query=text, timestamp=rfc3339(datetime.now(UTC) - timedelta(days=age)))
+    runtime, memory, looks = runtime_of(wood.client), memory_of(wood), dict[int, Look]()
+    restore_memory(runtime, looks)
+    wood.client.put(wood.path, json={"memory_retention_days": 5})
+    forget_old_feedback(runtime)
+    if started:  # nothing is left to forget
+        state, looks = runtime.collection("wood"), {}
+        state.lacks_memory, state.remembered_since = True, ""
+        forget_old_feedback(runtime)
+    restore_memory(runtime, looks)
+    assert not {"an old click", "an older click"} & {query_key for query_key, _, _ in memory_of(wood)}
+    wood.client.put(wood.path, json={"memory_retention_days": days})
+    forget_old_feedback(runtime)
+    restore_memory(runtime, looks)
+    assert memory_of(wood) == [key for key in memory if days is None or key[0] != "an older click"]
 
 
 def test_deleted_feedback_does_not_come_back(wood: CollectionClient) -> None:

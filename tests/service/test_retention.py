@@ -71,6 +71,23 @@ def test_an_expired_click_stays_in_memory_without_its_event_and_its_text(wood: C
     assert "zqxcanary" not in source
 
 
+def test_a_click_of_a_client_whose_clock_is_ahead_expires_by_the_time_when_it_was_stored(
+    wood: CollectionClient,
+) -> None:
+    click(wood, -900_000, client_id="ada")
+    remembered = wood.ranking(QUERY)
+    expire(wood, NOW + timedelta(days=29), retention_days=30)
+    assert wood.get()["counts"]["events"] == 1
+    expire(wood, NOW + timedelta(days=31), retention_days=30)
+    assert wood.get()["counts"]["events"] == 0
+    assert wood.ranking(QUERY) == remembered
+    assert wood.get()["counts"]["keys"]["query"] == 1
+    click(wood, -900_000, "pine", client_id="ada")
+    expire(wood, NOW + timedelta(days=31), retention_days=None, memory_retention_days=30)
+    counts = wood.get()["counts"]
+    assert (counts["events"], counts["keys"]["query"]) == (1, 0)
+
+
 def test_the_same_memory_is_there_after_a_start(wood: CollectionClient) -> None:
     for client_id, tree in (("ada", "oak"), ("bob", "oak"), ("cid", "elm"), (None, "pine")):
         if tree != "elm":

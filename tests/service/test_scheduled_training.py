@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from index.learning.config import FitConfig
 from service.runtime.feedback_repository import confirmed_count
+from service.training import child_process
 from service.training.actions import start_scheduled_runs
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, event, opened, problem, runtime_of
 from tests.service.training_processes import held_runs
@@ -216,6 +217,49 @@ def test_query_texts_count_once_and_only_with_feedback_that_training_learns_from
     wood.judge("a judged tree", "pine", 0)
     wood.act("oak", "thumbs_down", user_query="no tree")
     assert standing(wood)["new_queries"] == 3
+
+
+def test_old_feedback_of_a_collection_that_was_imported_later_hides_no_new_feedback(wood: CollectionClient) -> None:
+    judge_queries(wood, range(NEED))
+    (run,) = start_due(wood)
+    end(wood, run["id"])
+    wood.act("oak", user_query="a clicked tree")
+    wood.judge("a judged tree", "oak", 3)
+    imported = create(wood.client, f"{wood.name[:90]}-imported")
+    imported.add({"id": "owl", "text": "an owl"})
+    imported.act("owl", user_query="owl")
+    imported.judge("owl", "owl", 3)
+    with runtime_of(wood.client).database.write() as connection:  # an import keeps the times of the rows
+        for table in ("events", "judgments"):
+            statement = f"UPDATE {table} SET created_at = ? WHERE collection_id = ?"
+            connection.exec_driver_sql(statement, ("2020-01-01T10:00:00.000Z", imported.id))
+    assert standing(wood)["new_queries"] == 2
+    judge_queries(wood, range(NEED, NEED + 3))
+    assert len(start_due(wood, 25)) == 2
+
+
+def test_feedback_that_a_run_has_read_after_its_start_is_in_its_data_and_not_new(
+    wood: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The feedback comes between the record of the run and the start of its process."""
+
+    def spawn_later(specification: dict[str, Any], errors: Any) -> Any:
+        judge_queries(wood, range(NEED, NEED + 7))
+        wood.act("pine", user_query="a clicked tree")
+        return spawn(specification, errors)
+
+    judge_queries(wood, range(NEED))
+    spawn = child_process._spawn
+    monkeypatch.setattr(child_process, "_spawn", spawn_later)
+    run = wood.train(budget_seconds=1)
+    assert run["status"] == "succeeded"
+    assert (run["data"]["judgments"], run["data"]["events"]) == (NEED + 7, 1)
+    window = wood.get(f"models/{run['model_version']}")["lineage"]["data"]["window"]
+    assert {name: value for name, value in run["data"].items() if name != "champion"} == window
+    assert run["created_at"] < window["stored_until"]
+    assert standing(wood)["new_queries"] == 0
+    judge_queries(wood, range(1))
+    assert standing(wood)["new_queries"] == 1
 
 
 def test_too_few_confirmed_queries_are_named(wood: CollectionClient) -> None:
