@@ -8,6 +8,8 @@ from typing import get_args
 
 import pytest
 
+from index.evaluation.measures import DEFAULT_MEASURES
+from index.learning.click_likelihood import CLICKS
 from service.app import create_app
 from service.http.answers import TaskType
 from service.settings import PREFIX, Settings
@@ -87,6 +89,21 @@ def test_every_code_is_documented() -> None:
     found = codes()
     assert {"invalid_filter", "document_not_found", "too_many_events", "unknown_query", "invalid_event"} <= found
     assert sorted(code for code in found if f"`{code}`" not in page("api.md")) == []
+
+
+def checks_in(source: str) -> set[str]:
+    """Return the names that a source file gives to the checks of a decision."""
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    named = (call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("Check", "_better"))
+    return {name for call in named if call.args for name in constant(call.args[0])}
+
+
+def test_every_check_and_measure_of_a_decision_is_documented() -> None:
+    files = (ROOT / "index" / "learning").glob("*.py"), (ROOT / "index" / "evaluation").glob("*.py")
+    found = set().union(*(checks_in(path.read_text(encoding="utf-8")) for paths in files for path in paths))
+    assert {"ndcg_better", "clicks_better", "spread"} <= found
+    missing = {name for name in found | {CLICKS, *DEFAULT_MEASURES} if f"`{name}`" not in page("api.md")}
+    assert not missing, f"docs/api.md, Training: {sorted(missing)}"
 
 
 def test_every_type_of_a_task_is_documented() -> None:

@@ -20,6 +20,8 @@ MAX_HITS = 1_000
 """Hits of a query that become impressions."""
 OF_QUERY = ("user_query", "client_id", "session_id")
 """Fields that an event takes from its query where it has none."""
+TEXTS = ("query_id", *OF_QUERY, "user_id")
+"""Fields whose numbers become text: the API takes text only, and logs often have numbers as ids."""
 
 
 @dataclass
@@ -61,8 +63,10 @@ def read_log(path: Path) -> EventLog:
     log = EventLog()
     for found in unwrapped(read_objects(path)):
         if isinstance(found, Record) and is_query(found.value):
-            kept = {name: found.value[name] for name in OF_QUERY if isinstance(found.value.get(name), str)}
-            log.queries[str(found.value["query_id"])] = kept
+            query = with_text(found.value)
+            log.queries[as_text(query["query_id"])] = {
+                name: query[name] for name in OF_QUERY if isinstance(query.get(name), str)
+            }
         elif isinstance(found, Record):
             _count(found.value, log)
     return log
@@ -72,7 +76,7 @@ def _count(event: dict[str, Any], log: EventLog) -> None:
     name = str(event.get("action_name"))
     log.actions[name] += 1
     if name == "impression" and event.get("query_id") is not None:
-        log.with_impressions.add(str(event["query_id"]))
+        log.with_impressions.add(as_text(event["query_id"]))
     attributes = _object(event, "event_attributes")
     if isinstance(id_field := _object(attributes, "object").get("object_id_field"), str):
         log.id_fields[id_field] += 1
@@ -113,14 +117,10 @@ def is_query(value: dict[str, Any]) -> bool:
 
 def as_event(value: dict[str, Any], log: EventLog) -> dict[str, Any]:
     """Return an event in the form of the API: without null, with the text of its query and with positions from 1."""
-    event: dict[str, Any] = without_null(value)
-    known = log.queries.get(str(event.get("query_id")), {})
-    event = known | event
+    event: dict[str, Any] = with_text(without_null(value))
+    event = log.queries.get(str(event.get("query_id")), {}) | event
     if not event.get("user_query"):
         event.pop("user_query", None)
-    for name in ("query_id", "client_id", "session_id"):
-        if isinstance(event.get(name), int):
-            event[name] = str(event[name])
     if "timestamp" in event:
         event["timestamp"] = as_timestamp(event["timestamp"])
     attributes = _object(event, "event_attributes")
@@ -135,14 +135,20 @@ def as_event(value: dict[str, Any], log: EventLog) -> dict[str, Any]:
 
 def impressions_of(query: dict[str, Any], log: EventLog) -> Iterator[dict[str, Any]]:
     """Yield an impression for each hit of a query without impression events."""
-    query_id, hits = str(query["query_id"]), query.get("query_response_hit_ids")
+    query_id, hits = as_text(query["query_id"]), query.get("query_response_hit_ids")
     if query_id in log.with_impressions or not isinstance(hits, list) or "user_query" not in log.queries[query_id]:
         return
     common = {"action_name": "impression", "query_id": query_id, **log.queries[query_id]}
     for position, hit in enumerate(hits[:MAX_HITS], 1):
         log.made_impressions += 1
-        attributes = {"object": {"object_id": str(hit)}, "position": {"ordinal": position}}
+        attributes = {"object": {"object_id": as_text(hit)}, "position": {"ordinal": position}}
         yield common | {"timestamp": as_timestamp(query.get("timestamp")), "event_attributes": attributes}
+
+
+def with_text(record: dict[str, Any]) -> dict[str, Any]:
+    """Return an event or a query whose numbers in the fields TEXTS are text: 7 and 7.0 are "7"."""
+    numbers = {name: record[name] for name in TEXTS if isinstance(record.get(name), int | float)}
+    return record | {name: as_text(number) for name, number in numbers.items()}
 
 
 def without_null(value: Any) -> Any:

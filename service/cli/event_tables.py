@@ -18,7 +18,8 @@ COLUMNS = {
     "clicks": ("clicks", "click", "click_count"),
     "rating": ("rating", "grade"),
     "time": ("time", "timestamp", "date"),
-    "client": ("client_id", "client", "user_id"),
+    "client": ("client_id", "client"),
+    "user": ("user_id",),
 }
 """What a column holds -> names of the column."""
 MAX_CLICKS = 100
@@ -26,7 +27,10 @@ MAX_CLICKS = 100
 
 
 def read_clicks(path: Path, notes: list[str]) -> Found:
-    """Yield a click event for each click of each row, and the faults. Rows with a rating are left out."""
+    """Yield a click event for each click of each row, and the faults. Rows with a rating are left out.
+
+    The user of a row without a client is the client too, so that the clicks of a user count as those of one client.
+    """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     cut = untimed = 0
     for number, row in _rows(path):
@@ -42,7 +46,9 @@ def read_clicks(path: Path, notes: list[str]) -> Found:
         cut += clicks > MAX_CLICKS
         untimed += "time" not in row
         event = {"action_name": "click", "user_query": row["query"], "timestamp": as_timestamp(row.get("time", now))}
-        event |= {"client_id": row["client"]} if "client" in row else {}
+        client = row.get("client", row.get("user"))
+        event |= {} if client is None else {"client_id": client}
+        event |= {"user_id": row["user"]} if "user" in row else {}
         attributes = {"object": {"object_id": row["document"]}}
         for _ in range(min(clicks, MAX_CLICKS)):
             yield Record(number, event | {"event_attributes": attributes})
@@ -53,7 +59,7 @@ def read_clicks(path: Path, notes: list[str]) -> Found:
 
 
 def read_ratings(path: Path) -> Found:
-    """Yield a judgment for each row with a rating."""
+    """Yield a judgment for each row with a rating. The rater is the user, whose erasure deletes the judgment."""
     for number, row in _rows(path):
         if isinstance(row, Fault) or "rating" not in row:
             continue
@@ -62,7 +68,7 @@ def read_ratings(path: Path) -> Found:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         judgment = {"query": row["query"], "document_id": row["document"], "rating": value}
-        yield Record(number, judgment | {"rater": row.get("client", "import")})
+        yield Record(number, judgment | {"rater": row.get("user", row.get("client", "import"))})
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str] | Fault]]:

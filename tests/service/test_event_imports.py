@@ -153,6 +153,25 @@ def test_imported_impressions_of_a_query_are_one_shown_list(tmp_path: Path) -> N
     assert {names[row] for row in feedback.examined} == {"yak", "zebra", "okapi"}
 
 
+def test_events_take_a_numeric_client_and_session_from_their_query(softseek: Softseek, tmp_path: Path) -> None:
+    query = QUERY | {"query_id": 1, "client_id": 7, "session_id": 12.0, "query_response_hit_ids": ["yak"]}
+    path = written(tmp_path / "ubi.ndjson", bulk(("ubi_queries", query), ("ubi_events", ubi("click", "1", "yak"))))
+    code, outcome = softseek("events", "import", path)
+    assert (code, outcome["accepted"], outcome["rejected"]) == (0, 2, [])
+    stored = rows(tmp_path, "SELECT action_name, query_id, client_id, session_id FROM events")
+    assert stored == [("impression", "1", "7", "12"), ("click", "1", "7", "12")]
+
+
+def test_numbers_of_an_event_that_name_its_query_client_session_and_user_are_text(
+    softseek: Softseek, tmp_path: Path
+) -> None:
+    event = ubi("click", None, "yak", user_query=2024, client_id=7.0, session_id=12, user_id=3.0) | {"query_id": 1}
+    code, outcome = softseek("events", "import", written(tmp_path / "a.ndjson", json.dumps(event)))
+    assert (code, outcome["rejected"]) == (0, [])
+    columns = "query_text, query_id, client_id, session_id, json_extract(body, '$.user_id')"
+    assert rows(tmp_path, f"SELECT {columns} FROM events") == [("2024", "1", "7", "12", "3")]
+
+
 def _documents(connection: Any, collection_id: int) -> Any:
     from service.documents.repository import documents_after
 
@@ -173,6 +192,41 @@ def test_clicks_and_ratings_of_a_table_are_taken(softseek: Softseek, tmp_path: P
     assert rows(tmp_path, "SELECT query_text, document_id, rating, rater FROM judgments") == [
         ("humps", "camel", 4, "import")
     ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "clients"),
+    [("user_id", ("ann", "ann")), ("User_ID,client_id", ("ann", "b-1")), ("client_id,user_id", ("b-1", "ann"))],
+)
+def test_an_erasure_of_a_user_removes_clicks_and_ratings_of_a_table(
+    softseek: Softseek, tmp_path: Path, columns: str, clients: tuple[str, str]
+) -> None:
+    names = columns.split(",")
+    row = ",".join(clients[: len(names)])
+    table = f"query,document,clicks,rating,{columns}\nstriped,zebra,2,,{row}\nhumps,camel,,4,{row}\n"
+    assert softseek("events", "import", written(tmp_path / "clicks.csv", table))[0] == 0
+    client = "b-1" if "client_id" in names else "ann"
+    assert rows(tmp_path, "SELECT client_id, json_extract(body, '$.user_id') FROM events") == [(client, "ann")] * 2
+    code, receipt = softseek("erase", "--user", "ann")
+    assert (code, receipt["erased"]["events"], receipt["erased"]["judgments"]) == (0, 2, 1)
+    assert rows(tmp_path, "SELECT count(*) FROM events") == rows(tmp_path, "SELECT count(*) FROM judgments") == [(0,)]
+
+
+def test_a_client_of_a_table_without_users_is_no_user(softseek: Softseek, tmp_path: Path) -> None:
+    table = "query,document,clicks,rating,client\nstriped,zebra,1,,b-1\nhumps,camel,,4,b-1\n"
+    assert softseek("events", "import", written(tmp_path / "clicks.csv", table))[0] == 0
+    assert rows(tmp_path, "SELECT client_id, json_extract(body, '$.user_id') FROM events") == [("b-1", None)]
+    assert rows(tmp_path, "SELECT rater FROM judgments") == [("b-1",)]
+
+
+def test_a_second_import_of_a_table_adds_its_clicks_and_replaces_its_ratings(
+    softseek: Softseek, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "clicks.csv", "query,document,clicks,rating\nstriped,zebra,2,\nhumps,camel,,4\n")
+    for times in (1, 2):
+        assert softseek("events", "import", path)[0] == 0
+        assert rows(tmp_path, "SELECT count(*) FROM events") == [(2 * times,)]
+        assert rows(tmp_path, "SELECT count(*) FROM judgments") == [(1,)]
 
 
 def test_a_quote_of_a_table_of_clicks_that_is_not_closed_is_reported(softseek: Softseek, tmp_path: Path) -> None:
