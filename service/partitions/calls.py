@@ -12,7 +12,7 @@ LEAST_SECONDS = 0.001
 ANSWER_SECONDS = 2.0
 """Time after which a partition counts as away. A partition waits up to a second for the state that is asked for."""
 SLOW_SECONDS = 10.0
-SLOW = frozenset({"select", "with_prefix", "first_values"})
+SLOW = frozenset({"select", "with_prefix", "first_values", "has_others"})
 """Requests that may take longer, such as the first facets after a start; their time-out does not mean absence."""
 FIRST_SECONDS = 30.0
 """Time for the first answers of the partitions: a handle of Ray Serve looks for its replicas then."""

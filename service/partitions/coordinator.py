@@ -34,7 +34,6 @@ from service.search.actions import (
     VECTORS_PENDING,
     body_of,
     candidate_count,
-    has_next_page,
     reading_options,
     reads_vector,
     without_leaks,
@@ -43,8 +42,10 @@ from service.search.closest_sentence import closest
 from service.search.hits import BEST, Searched
 from service.search.logged import impression
 from service.search.matrix import MATRIX, matrix
+from service.search.passing import Ranked
 from service.search.predictions import predicted
 from service.search.restriction import conditions_of
+from service.search.rounds import Found, find
 from service.search.schemas import MAX_WINDOW, SearchIn
 from service.search.serving import serving_model
 from service.search.stopwatch import Stopwatch
@@ -66,19 +67,18 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """A ranked search, with what it selected besides, and the partitions that it asked. query: with its context."""
+class RankedSearch:
+    """A ranked search, with what it selected besides, and the partitions that it asked."""
 
     prepared: Prepared
-    query: Query
     parts: SearchedParts
-    ranking: Ranking
+    found: Found
     chosen: Selection
 
-    def ranks_of(self, query: Query) -> Ints:
-        """Return the ranks of the hits of the search with another query."""
-        ranking = rank(PartedDocuments(self.parts), self.prepared.serving.head, query, self.chosen.required)
-        return self.chosen.among(ranking).ranks(ranking)
+    @property
+    def ranking(self) -> Ranking:
+        """The ranking of the page."""
+        return self.found.ranking
 
 
 class Coordinator:
@@ -125,7 +125,7 @@ class Coordinator:
 
     def _ranked(
         self, state: ServedCollection, serving: Serving, request: SearchIn, caller: Caller, stopwatch: Stopwatch
-    ) -> Ranked:
+    ) -> RankedSearch:
         """Rank the search. Where the documents have changed since their words were asked for, rank it once more."""
         wanted = self._wanted(state)
         language, newest = state.settings.language, (self._runtime.epoch, state.documents_watermark)
@@ -137,7 +137,7 @@ class Coordinator:
             ranked = self._rank(self._prepared(state, serving, request, caller, words), stopwatch)
         return ranked
 
-    def _rank(self, prepared: Prepared, stopwatch: Stopwatch) -> Ranked:
+    def _rank(self, prepared: Prepared, stopwatch: Stopwatch) -> RankedSearch:
         stopwatch.lap("encode")
         request, head = prepared.search.request, prepared.serving.head
         parts = SearchedParts(self._calls, prepared.search)
@@ -146,14 +146,22 @@ class Coordinator:
             rows = parts.rows_of(request.context)
             query = replace(query, context=np.unique(np.asarray(list(rows.values()), np.int64)))
         chosen = selected(parts, request, prepared.rules)
-        if prepared.reading is None:
-            ranking = browse_documents(
-                head, query, parts.newest(MAX_WINDOW) if chosen.ordered is None else chosen.ordered
-            )
-        else:
-            ranking = rank(PartedDocuments(parts), head, query, chosen.required)
-        stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
-        return Ranked(prepared, query, parts, ranking, chosen.among(ranking))
+        everything = prepared.reading is None
+
+        def ranked(query: Query) -> Ranked:
+            def of(required: Ints) -> Ranking:
+                if everything:
+                    rows = parts.newest(MAX_WINDOW) if chosen.ordered is None else required
+                    ranking = browse_documents(head, query, rows)
+                else:
+                    ranking = rank(PartedDocuments(parts), head, query, required)
+                stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
+                return ranking
+
+            return chosen.ranked(of)
+
+        found = find(request, query, ranked, chosen.lacks, everything)
+        return RankedSearch(prepared, parts, found, chosen.among(found.ranking))
 
     def _prepared(
         self,
@@ -193,24 +201,20 @@ class Coordinator:
             return query, reading
         return with_vectors(query, reading, self._runtime.encoded_query, has_memory=True), reading
 
-    def _searched(self, ranked: Ranked, state: ServedCollection) -> Searched:
+    def _searched(self, ranked: RankedSearch, state: ServedCollection) -> Searched:
         """Return the ranking with its page, as the parts of an answer read it. Its documents are rows."""
         prepared, ranking, chosen = ranked.prepared, ranked.ranking, ranked.chosen
-        request, everything = prepared.search.request, prepared.reading is None
-        ranks = chosen.ranks(ranking)
-        best = ranks[:BEST]
+        request, everything, ranks = prepared.search.request, prepared.reading is None, ranked.found.ranks
         exploration = None if everything else exploring.drawn(request, ranking, ranks, chosen.pins)
-        if exploration is not None:
-            ranks = ranks[exploration.order]
-        end = request.offset + request.limit
+        ordered = ranks if exploration is None else ranks[exploration.order]
         return Searched(
             generation=state.generation,
             serving=prepared.serving,
-            query=prepared.search.query,
+            query=replace(prepared.search.query, count=ranked.found.query.count),
             ranking=ranking,
-            page=ranks[request.offset : end],
-            best=best,
-            has_more=len(ranks) > end if everything else has_next_page(request, ranked.query, ranks, ranked.ranks_of),
+            page=ordered[request.offset : request.offset + request.limit],
+            best=ranks[:BEST],
+            has_more=ranked.found.has_more,
             parsed=prepared.search.parsed,
             corrections=() if prepared.reading is None else prepared.reading.corrections,
             everything=everything,
@@ -220,7 +224,7 @@ class Coordinator:
             caller=prepared.search.caller,
         )
 
-    def _add_computed(self, body: dict[str, Any], ranked: Ranked, searched: Searched) -> None:
+    def _add_computed(self, body: dict[str, Any], ranked: RankedSearch, searched: Searched) -> None:
         """Add what is computed from values, metadata and sentences of the candidates."""
         request, ranking, parts = ranked.prepared.search.request, ranked.ranking, ranked.parts
         rows = ranking.doc_indices
@@ -233,14 +237,14 @@ class Coordinator:
             unanswered = searched.everything or body["answered"] is False
             body["answer"] = None if unanswered else self._sentence(ranked, searched)
 
-    def _sentence(self, ranked: Ranked, searched: Searched) -> dict[str, Any] | None:
+    def _sentence(self, ranked: RankedSearch, searched: Searched) -> dict[str, Any] | None:
         found = ranked.parts.sentences(_page_of(ranked, searched.best))
         rows = ranked.ranking.doc_indices[searched.best].tolist()
         places = zip(searched.best.tolist(), rows, strict=True)
         spans = [replace(span, rank=place) for place, row in places for span in found.get(row, ())]
         return closest(self._runtime, searched, spans)
 
-    def _add_standing(self, body: dict[str, Any], state: ServedCollection, ranked: Ranked) -> None:
+    def _add_standing(self, body: dict[str, Any], state: ServedCollection, ranked: RankedSearch) -> None:
         """Say why the answer is less than it should be, and which share of the documents was not asked."""
         request, parts = ranked.prepared.search.request, ranked.parts
         of_parts = [reason for one in parts.standings.values() for reason in one.degraded]
@@ -263,7 +267,7 @@ def _share(away: set[int], documents: Sequence[int | None]) -> float:
     return sum(counts[number] for number in away) / (sum(counts) or 1)
 
 
-def _page_of(ranked: Ranked, ranks: Ints) -> Page:
+def _page_of(ranked: RankedSearch, ranks: Ints) -> Page:
     """Return the documents at these 0-based ranks, as the partitions read them."""
     ranking = ranked.ranking
     rows = ranking.doc_indices[ranks]
@@ -271,7 +275,7 @@ def _page_of(ranked: Ranked, ranks: Ints) -> Page:
     return Page(ranking.asked, rows, ranking.logits[ranks], ranking.weights[ranks], ranking.parts[ranks], rules)
 
 
-def _page(ranked: Ranked, searched: Searched) -> list[dict[str, Any]]:
+def _page(ranked: RankedSearch, searched: Searched) -> list[dict[str, Any]]:
     """Return the hits of the page, without documents that were deleted meanwhile."""
     found = ranked.parts.hits(_page_of(ranked, searched.page))
     first = ranked.prepared.search.request.offset + 1
@@ -279,7 +283,7 @@ def _page(ranked: Ranked, searched: Searched) -> list[dict[str, Any]]:
     return [found[row] | {"position": position} for position, row in enumerate(rows, first) if row in found]
 
 
-def _words_by_keys(ranked: Ranked, ranks: Sequence[int], without: Floats, each: int) -> WordsByKeys:
+def _words_by_keys(ranked: RankedSearch, ranks: Sequence[int], without: Floats, each: int) -> WordsByKeys:
     """Return the words by keys of the hits at these 0-based ranks, as the partitions find their keys."""
     found = ranked.parts.words_by_keys(_page_of(ranked, np.asarray(ranks, np.int64)), without, each)
     rows = ranked.ranking.doc_indices[list(ranks)].tolist()

@@ -36,7 +36,7 @@ class PartSearch:
     """A search as each of its rounds needs it.
 
     version: of the model. query: with its reading and the statistics of the collection, without a filter. hidden: ids
-    of documents that rules hide.
+    of documents that rules hide. sorted_count: documents in the order of `sort` that are wanted at least.
     """
 
     wanted: Wanted
@@ -46,11 +46,13 @@ class PartSearch:
     parsed: ParsedQuery
     query: Query
     hidden: tuple[str, ...] = ()
+    sorted_count: int = 0
 
     @property
     def window(self) -> int:
-        """The number of documents in the order of `sort` that are ranked: all, for a search without words."""
-        return MAX_WINDOW if self.query.read is None else self.request.offset + self.request.limit + 1
+        """The number of documents in the order of `sort` that are selected: all, for a search without words."""
+        of_page = MAX_WINDOW if self.query.read is None else self.request.offset + self.request.limit + 1
+        return max(of_page, self.sorted_count)
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,8 @@ class Selected:
     """What a search selects in a part besides its ranking.
 
     rows_of: id -> row of the documents among those asked for that pass. facets: field -> values with counts of all
-    matching documents. ordered: rows in the order of `sort`, up to the end of the page and one more; None without
-    `sort`. sorted_by: for each of them, its value for each rule of `sort`, then for `distinct`.
+    matching documents. ordered: rows in the order of `sort`, at most `PartSearch.window`; None without `sort`.
+    sorted_by: for each of them, its value for each rule of `sort`, then for `distinct`.
     """
 
     rows_of: Mapping[str, int]

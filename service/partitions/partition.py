@@ -137,6 +137,17 @@ class Partition:
         values = [columns.of(name, rows).first() for name in fields]
         return Selected(passing, facets, standing, rows.tolist(), list(zip(*values, strict=True)))
 
+    def has_others(self, search: PartSearch, values: Sequence[Scalar], shown: Ints) -> bool:
+        """Return whether documents that may be hits have other values of `distinct` than these, or have none.
+
+        shown: the rows of documents without a value that do not count.
+        """
+        state = self._state(search.wanted)
+        generation, request = state.generation, search.request
+        allowed = self._allowed(state, generation, search)
+        chosen = selection.select(self._runtime.database, state, generation, request, search.query.read, allowed)
+        return chosen.has_others(values, shown)
+
     def newest(self, search: PartSearch, count: int) -> Newest:
         """Return the newest documents that pass, at most `count`."""
         state = self._state(search.wanted)

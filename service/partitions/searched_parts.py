@@ -53,6 +53,19 @@ class SearchedParts:
         self.standings |= {number: one.standing for number, one in found.items()}
         return list(found.values())
 
+    def sorted_further(self, count: int) -> list[Selected]:
+        """Return at least `count` documents of each partition in the order of `sort`, or all that it has."""
+        request = self.search.request.model_copy(update={"facets": None})
+        search = replace(self.search, request=request, sorted_count=count)
+        return list(self._all("select", search, ()).values())
+
+    def has_others(self, values: Sequence[Scalar], shown: Ints) -> bool:
+        """Return whether documents that may be hits have other values of `distinct` than these, or have none.
+
+        shown: the rows of documents without a value that do not count.
+        """
+        return any(self._all("has_others", self.search, values, shown).values())
+
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Return id -> row of the documents among these ids that the caller may name."""
         return {id: row for found in self._all("rows_of", self.search, ids).values() for id, row in found.items()}

@@ -1,6 +1,6 @@
 """What a search over partitions selects besides its ranking: pinned documents, facets, and the order of `sort`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +13,10 @@ from service.partitions.searched_parts import SearchedParts
 from service.runtime.rules import Rule
 from service.search import pinning
 from service.search.field_columns import Scalar, facet, sort_key
+from service.search.passing import Ranked, first_of_each, passing_in_order, passing_ranks, ranks_in_order
 from service.search.pinning import Pins
 from service.search.schemas import SearchIn
-from service.search.selection import MAX_FACET_VALUES, first_of_each, passing_ranks
+from service.search.selection import MAX_FACET_VALUES, selects_by_logit
 
 Entry = tuple[int, tuple[Scalar | None, ...]]
 """A row, and its values for the rules of `sort`, then for `distinct`."""
@@ -25,19 +26,33 @@ Entry = tuple[int, tuple[Scalar | None, ...]]
 class Selection:
     """The selection of a search.
 
-    ordered (n,): the rows up to the end of the page in the order of `sort`, and one more; None without `sort`.
+    ordered: the rows in the order of `sort`, None without it. by_logit: whether the hits are those of them that pass
+    `min_logit`.
     """
 
     parts: SearchedParts
     request: SearchIn
     pins: Pins
     facets: dict[str, Any] | None = None
-    ordered: Ints | None = None
+    ordered: "SortedRows | None" = None
+    by_logit: bool = False
 
-    @property
-    def required(self) -> Ints:
-        """The rows that are ranked in any case."""
-        return self.pins.doc_indices if self.ordered is None else self.ordered
+    def ranked(self, rank: Callable[[Ints], Ranking]) -> Ranked:
+        """Return the ranking and its hits. rank: rows that are ranked in any case -> a ranking."""
+        if self.ordered is None:
+            ranking = rank(self.pins.doc_indices)
+            return ranking, self.among(ranking)._ranks(ranking)
+        if self.by_logit:
+            return passing_in_order(self.request, self.ordered.first, rank, self._distinct_values)
+        rows = self.ordered.first(self.parts.search.window)
+        ranking = rank(rows)
+        return ranking, ranks_in_order(ranking, rows, self.request)
+
+    def lacks(self, ranking: Ranking, ranks: Ints) -> bool:
+        """Return whether documents that may be hits have a value of `distinct` that no document at these ranks has."""
+        shown = ranking.doc_indices[ranks]
+        values = [value for value in self._distinct_values(shown) if value is not None]
+        return self.parts.has_others(values, shown)
 
     def among(self, ranking: Ranking) -> "Selection":
         """Return the selection without pinned documents that are not ranked: they are gone, or their partition is."""
@@ -48,18 +63,44 @@ class Selection:
         rules = {row: rule for row, rule in self.pins.rules.items() if row in rows}
         return replace(self, pins=Pins(self.pins.doc_indices[kept], self.pins.positions[kept], rules))
 
-    def ranks(self, ranking: Ranking) -> Ints:
+    def _ranks(self, ranking: Ranking) -> Ints:
         """Return the 0-based ranks of the hits in their order, as `service.search.selection.Selection` does."""
         ranks = passing_ranks(ranking, self.request)
-        if self.ordered is not None:
-            rank_of = {row: rank for rank, row in enumerate(ranking.doc_indices.tolist())}
-            shown = np.asarray([rank_of[row] for row in self.ordered.tolist() if row in rank_of], np.int64)
-            return shown[np.isin(shown, ranks)]
         if self.request.distinct:
             ranks = pinning.pinned_first(ranks, self.pins, ranking.doc_indices)
-            values = self.parts.first_values(self.request.distinct, ranking.doc_indices[ranks])
-            ranks = ranks[first_of_each(values)]
+            ranks = ranks[first_of_each(self._distinct_values(ranking.doc_indices[ranks]))]
         return pinning.placed(ranks, self.pins, ranking.doc_indices)
+
+    def _distinct_values(self, rows: Ints) -> list[Scalar | None]:
+        """Return the value of `distinct` of each document (n,)."""
+        return self.parts.first_values(self.request.distinct or "", rows)
+
+
+class SortedRows:
+    """The rows of a search in the order of `sort`. Partitions are asked for more of them as more are read."""
+
+    def __init__(self, parts: SearchedParts, found: Sequence[Selected], by_logit: bool) -> None:
+        """by_logit: as for `Selection`."""
+        self._parts, self._by_logit, self._count = parts, by_logit, parts.search.window
+        self._rows = self._ordered(found)
+
+    def first(self, count: int) -> Ints:
+        """Return the first rows, at most `count`."""
+        if count > self._count <= len(self._rows):
+            self._count = count
+            self._rows = self._ordered(self._parts.sorted_further(count))
+        return self._rows[:count]
+
+    def _ordered(self, found: Sequence[Selected]) -> Ints:
+        request = self._parts.search.request
+        entries = [entry for one in found for entry in zip(one.ordered or (), one.sorted_by, strict=True)]
+        entries.sort(key=lambda entry: entry[0])
+        for place, rule in reversed(list(enumerate(request.sort or ()))):  # stable, so an earlier rule decides
+            entries = _sorted_by(entries, place, rule.endswith(":desc"))
+        rows = np.asarray([row for row, _ in entries], np.int64)
+        if request.distinct and not self._by_logit:
+            rows = rows[first_of_each([values[-1] for _, values in entries])]
+        return rows[: self._count]
 
 
 def selected(parts: SearchedParts, request: SearchIn, rules: Sequence[Rule]) -> Selection:
@@ -70,8 +111,11 @@ def selected(parts: SearchedParts, request: SearchIn, rules: Sequence[Rule]) -> 
     found = parts.select(pinned)
     rows_of = {id: row for one in found for id, row in one.rows_of.items()}
     facets = _facets(found, request.facets) if request.facets else None
-    ordered = _ordered(found, request, parts.search.window) if request.sort else None
-    return Selection(parts, request, pinning.pins_of(rules, rows_of) if pinned else pinning.NONE, facets, ordered)
+    pins = pinning.pins_of(rules, rows_of) if pinned else pinning.NONE
+    if not request.sort:
+        return Selection(parts, request, pins, facets)
+    by_logit = selects_by_logit(request, parts.search.query.read)
+    return Selection(parts, request, pins, facets, SortedRows(parts, found, by_logit), by_logit)
 
 
 def _facets(found: Sequence[Selected], fields: Sequence[str]) -> dict[str, Any]:
@@ -87,18 +131,6 @@ def _facets(found: Sequence[Selected], fields: Sequence[str]) -> dict[str, Any]:
         )
         facets[name] = facet(counted, MAX_FACET_VALUES)
     return facets
-
-
-def _ordered(found: Sequence[Selected], request: SearchIn, window: int) -> Ints:
-    """Return the first rows (window,) in the order of `sort`."""
-    entries = [entry for one in found for entry in zip(one.ordered or (), one.sorted_by, strict=True)]
-    entries.sort(key=lambda entry: entry[0])
-    for place, rule in reversed(list(enumerate(request.sort or ()))):  # stable, so an earlier rule decides
-        entries = _sorted_by(entries, place, rule.endswith(":desc"))
-    rows = np.asarray([row for row, _ in entries], np.int64)
-    if request.distinct:
-        rows = rows[first_of_each([values[-1] for _, values in entries])]
-    return rows[:window]
 
 
 def _sorted_by(entries: Sequence[Entry], place: int, falling: bool) -> list[Entry]:

@@ -4,7 +4,6 @@ A search for `*`, or for operators alone, has no words: it returns all documents
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from index.generation.generation import Generation
 from index.ranking.retrieval import UNFINISHED_CANDIDATES, Mode, Query, with_vectors
-from index.ranking.search import browse, pooled_value, search
+from index.ranking.search import Ranking, browse, pooled_value, search
 from index.records import Ints, Mask
 from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.reading_options import ReadingOptions
@@ -27,8 +26,10 @@ from service.search.hits import BEST, Searched, page_of_hits
 from service.search.logged import impression
 from service.search.matrix import MATRIX, matrix
 from service.search.named_documents import in_context
+from service.search.passing import Ranked
 from service.search.predictions import predictions
 from service.search.restriction import allowed_documents
+from service.search.rounds import find
 from service.search.schemas import MAX_WINDOW, SearchIn
 from service.search.serving import serving_model
 from service.search.stopwatch import Stopwatch
@@ -106,29 +107,31 @@ def _find(
     query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading, bool(request.sort))
     stopwatch.lap("encode")
     selected = selection.select(runtime.database, state, generation, request, reading, query.allowed)
-    if everything:
-        ranking = browse(generation, serving.head, query, MAX_WINDOW, selected.ordered)
-    else:
-        ranking = search(generation, serving.head, query, selected.required(pins))
-    stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
-    ranks = selected.ranks(ranking, pins)
-    best = ranks[:BEST]
-    exploration = None if everything else exploring.drawn(request, ranking, ranks, pins)
-    if exploration is not None:
-        ranks = ranks[exploration.order]
     end = request.offset + request.limit
 
-    def ranks_of(query: Query) -> Ints:
-        return selected.ranks(search(generation, serving.head, query, selected.required(pins)), pins)
+    def ranked(query: Query) -> Ranked:
+        def rank(required: Ints) -> Ranking:
+            if everything:
+                ranking = browse(generation, serving.head, query, MAX_WINDOW, selected.ordered)
+            else:
+                ranking = search(generation, serving.head, query, required)
+            stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
+            return ranking
 
+        return selected.ranked(rank, pins)
+
+    found = find(request, query, ranked, selected.lacks, everything)
+    ranking, ranks = found.ranking, found.ranks
+    exploration = None if everything else exploring.drawn(request, ranking, ranks, pins)
+    ordered = ranks if exploration is None else ranks[exploration.order]
     return Searched(
         generation=generation,
         serving=serving,
-        query=query,
+        query=found.query,
         ranking=ranking,
-        page=ranks[request.offset : end],
-        best=best,
-        has_more=len(ranks) > end if everything else has_next_page(request, query, ranks, ranks_of),
+        page=ordered[request.offset : end],
+        best=ranks[:BEST],
+        has_more=found.has_more,
         parsed=parsed,
         corrections=() if reading is None else reading.corrections,
         everything=everything,
@@ -178,17 +181,6 @@ def candidate_count(request: SearchIn, reading: Reading | None = None) -> int:
     is_default = "candidates" not in request.model_fields_set
     is_unfinished = is_default and reading is not None and reading.unfinished
     return stepped(UNFINISHED_CANDIDATES if is_unfinished else request.candidates, end)
-
-
-def has_next_page(request: SearchIn, query: Query, ranks: Ints, ranks_of: Callable[[Query], Ints]) -> bool:
-    """Return whether there are hits after the page. ranks (n,): of all hits; ranks_of: query -> the ranks of its hits.
-
-    Where the page ends with the last candidate, a search for one more candidate tells.
-    """
-    end = request.offset + request.limit
-    if request.sort or not len(ranks) == end == query.count:
-        return len(ranks) > end
-    return len(ranks_of(replace(query, count=end + 1))) > end
 
 
 def reads_vector(state: ServedCollection, request: SearchIn) -> bool:

@@ -35,13 +35,18 @@ class FieldColumn:
     def append(self, value: Any) -> None:
         """Add the next document; null and a missing field have no value, a list has several."""
         elements = value if isinstance(value, list) else [] if value is None else [value]
-        for element in elements:
+        for element in map(_as_compared, elements):
             key = (type(element), element)
             if key not in self._known:
                 self._known[key] = len(self.values)
                 self.values.append(element)
             self._codes.append(self._known[key])
         self._first.append(len(self._codes))
+
+    def codes_of(self, values: Iterable[Scalar]) -> list[int]:
+        """Return the codes of these values, of those that a document has."""
+        keys = ((type(value), value) for value in values)
+        return [self._known[key] for key in keys if key in self._known]
 
     def arrays(self) -> tuple[Ints, Ints]:
         """Return copies of first (D + 1,) and codes (C,)."""
@@ -86,6 +91,11 @@ class Columns:
         begins = np.where(present, first[at], 0)
         return Values(begins, np.where(present, first[at + 1] if len(known) else 0, 0), codes, values)
 
+    def codes_of(self, name: str, values: Iterable[Scalar]) -> Ints:
+        """Return the codes (m,) of those values of a field that a document has."""
+        with self._lock:
+            return np.asarray(self._columns[name].codes_of(values), np.int64)
+
     def _append(self, row: int, metadata: Mapping[str, Any]) -> None:
         self._rows.append(row)
         for name, column in self._columns.items():
@@ -118,15 +128,30 @@ class Values:
     def ranks(self) -> Ints:
         """Return the rank of the first value of each document among all values, -1 where it has none.
 
-        Booleans come before numbers, and numbers before texts, which are compared without case.
+        Booleans come before numbers, and numbers before texts. Texts that differ in case alone are neighbours, and
+        have different ranks.
         """
         order = sorted(range(len(self._values)), key=lambda code: sort_key(self._values[code]))
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
+        codes = self.first_codes()
+        return np.where(codes < 0, -1, rank[codes]) if len(rank) else codes
+
+    def first_codes(self) -> Ints:
+        """Return the code of the first value of each document, -1 where it has none."""
         has = self._ends > self._begins
-        ranks = np.full(len(has), -1, np.int64)
-        ranks[has] = rank[self._codes[self._begins[has]]]
-        return ranks
+        codes = np.full(len(has), -1, np.int64)
+        codes[has] = self._codes[self._begins[has]]
+        return codes
+
+
+def _as_compared(value: Any) -> Any:
+    """Return a whole float as an integer, so that 10.0 and 10 are one value, as in filters; others as they are.
+
+    No integer of JSON is beyond 64 bits.
+    """
+    is_whole = isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**64
+    return int(value) if is_whole else value
 
 
 def sort_key(value: Scalar) -> tuple[int, Any, str]:

@@ -97,8 +97,8 @@ async def get_search(runtime: Searching, asking: Asking, collection: str, reques
     if wanted.log:
         return Response(body, media_type="application/json", headers=LOGGED)
     headers = UNLOGGED | {"ETag": etag}
-    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
-    if etag in known:
+    known = {tag.strip().removeprefix("W/") for tag in ",".join(request.headers.getlist("if-none-match")).split(",")}
+    if known & {etag, "*"}:  # the weak comparison of RFC 9110, 13.1.2
         return Response(status_code=304, headers=headers)
     return Response(body, media_type="application/json", headers=headers)
 

@@ -1,10 +1,10 @@
-"""Selects and orders the hits of a ranking: thresholds, sorting, distinct values; and counts facets.
+"""Selects and orders the hits of a search: sorting, distinct values, pinned documents; and counts facets.
 
 Facets and sorting are about all documents that pass the filter and contain a word of the query, not about the
 candidates alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from service.http.problems import Problem
 from service.runtime.served_collection import ServedCollection
 from service.search import pinning
 from service.search.field_columns import Columns, Scalar, columns_of, facet
+from service.search.passing import Ranked, first_of_each, passing_in_order, passing_ranks, ranks_in_order
 from service.search.schemas import SearchIn
 from service.storage.database import DatabaseReader
 
@@ -43,7 +44,8 @@ class Selection:
 
     columns: the filterable fields, None unless the search needs them. matching (N,) bool: the documents that facets and
     sorting are about, None without both. ordered (n,): the doc indices of all of them in the order of `sort`, None
-    without it.
+    without it. by_logit: whether the hits are those of them that pass `min_logit`; otherwise `ordered` has only the
+    first document with each value of `distinct`. reading, allowed: as for `select`.
     """
 
     generation: Generation
@@ -51,25 +53,47 @@ class Selection:
     columns: Columns | None = None
     matching: Mask | None = None
     ordered: Ints | None = None
+    by_logit: bool = False
+    reading: Reading | None = None
+    allowed: Mask | None = None
 
-    def required(self, pins: pinning.Pins) -> Ints:
-        """Return the doc indices that are ranked in any case: those of the window in the order of `sort`, or pinned."""
-        return pins.doc_indices if self.ordered is None else self._window(self.ordered)
+    def ranked(self, rank: Callable[[Ints], Ranking], pins: pinning.Pins) -> Ranked:
+        """Return the ranking and its hits. rank: doc indices that are ranked in any case -> a ranking."""
+        if self.by_logit:
+            return passing_in_order(self.request, self._first, rank, self._distinct_values)
+        ranking = rank(pins.doc_indices if self.ordered is None else self._window())
+        return ranking, self._ranks(ranking, pins)
 
-    def ranks(self, ranking: Ranking, pins: pinning.Pins) -> Ints:
+    def lacks(self, ranking: Ranking, ranks: Ints) -> bool:
+        """Return whether documents that may be hits have a value of `distinct` that no document at these ranks has."""
+        shown = ranking.doc_indices[ranks]
+        values = [value for value in self._distinct_values(shown) if value is not None]
+        return self.has_others(values, self.generation.rows[shown])
+
+    def has_others(self, values: Sequence[Scalar], shown: Ints) -> bool:
+        """Return whether documents that may be hits have other values of `distinct` than these, or have none.
+
+        shown: the rows of documents without a value that do not count.
+        """
+        assert self.columns is not None, "the search has `distinct`"
+        name = self.request.distinct or ""
+        reading = self.reading if self.request.mode == "words" else None
+        rows = self.generation.rows[matching_documents(self.generation, reading, self.allowed)]
+        codes = self.columns.of(name, rows).first_codes()
+        known = self.columns.codes_of(name, values)
+        return bool(np.where(codes < 0, ~np.isin(rows, shown), ~np.isin(codes, known)).any())
+
+    def _ranks(self, ranking: Ranking, pins: pinning.Pins) -> Ints:
         """Return the 0-based ranks of the hits in the order in which they are shown.
 
         Thresholds do not remove pinned documents, and `distinct` keeps them before other documents with their value.
         """
-        ranks = passing_ranks(ranking, self.request)
         if self.ordered is not None:
-            rank_of = {doc_index: rank for rank, doc_index in enumerate(ranking.doc_indices.tolist())}
-            shown = np.asarray([rank_of[one] for one in self._window(self.ordered).tolist()], np.int64)
-            return shown[np.isin(shown, ranks)]
+            return ranks_in_order(ranking, self._window(), self.request)
+        ranks = passing_ranks(ranking, self.request)
         if self.request.distinct and self.columns is not None:
             ranks = pinning.pinned_first(ranks, pins, ranking.doc_indices)
-            values = self.columns.of(self.request.distinct, self.generation.rows[ranking.doc_indices[ranks]])
-            ranks = ranks[first_of_each(values.first())]
+            ranks = ranks[first_of_each(self._distinct_values(ranking.doc_indices[ranks]))]
         return pinning.placed(ranks, pins, ranking.doc_indices)
 
     def facets(self) -> dict[str, Any] | None:
@@ -78,9 +102,18 @@ class Selection:
             return None
         return count_facets(self.columns, self.request.facets, self.generation.rows[self.matching])
 
-    def _window(self, doc_indices: Ints) -> Ints:
+    def _window(self) -> Ints:
         """Return the documents up to the page, and one more, which tells whether there is a next page."""
-        return doc_indices[: self.request.offset + self.request.limit + 1]
+        return self._first(self.request.offset + self.request.limit + 1)
+
+    def _first(self, count: int) -> Ints:
+        """Return the first doc indices in the order of `sort`, at most `count`."""
+        return np.empty(0, np.int64) if self.ordered is None else self.ordered[:count]
+
+    def _distinct_values(self, doc_indices: Ints) -> list[Scalar | None]:
+        """Return the value of `distinct` of each document (n,)."""
+        assert self.columns is not None, "the search has `distinct`"
+        return self.columns.of(self.request.distinct or "", self.generation.rows[doc_indices]).first()
 
 
 def select(
@@ -96,20 +129,22 @@ def select(
         return Selection(generation, request)
     columns = columns_of(database, state, int(generation.rows[-1]) if len(generation.rows) else -1)
     if not (request.facets or request.sort):
-        return Selection(generation, request, columns)
+        return Selection(generation, request, columns, reading=reading, allowed=allowed)
     matching = matching_documents(generation, reading, allowed)
-    ordered = _ordered(generation, request, columns, matching) if request.sort else None
-    return Selection(generation, request, columns, matching, ordered)
-
-
-def _ordered(generation: Generation, request: SearchIn, columns: Columns, matching: Mask) -> Ints:
-    """Return the doc indices of all matching documents in the order of `sort`."""
+    if not request.sort:
+        return Selection(generation, request, columns, matching, reading=reading, allowed=allowed)
     doc_indices = np.flatnonzero(matching)
-    ordered: Ints = doc_indices[sorted_documents(columns, request.sort or (), generation.rows[doc_indices])]
-    if request.distinct:
+    ordered: Ints = doc_indices[sorted_documents(columns, request.sort, generation.rows[doc_indices])]
+    by_logit = selects_by_logit(request, reading)
+    if request.distinct and not by_logit:
         values = columns.of(request.distinct, generation.rows[ordered])
         ordered = ordered[first_of_each(values.first())]
-    return ordered
+    return Selection(generation, request, columns, matching, ordered, by_logit)
+
+
+def selects_by_logit(request: SearchIn, reading: Reading | None) -> bool:
+    """Return whether the logits of sorted documents decide which are hits; without a reading all logits are 0."""
+    return bool(request.sort) and request.min_logit is not None and reading is not None
 
 
 def matching_documents(generation: Generation, reading: Reading | None, allowed: Mask | None) -> Mask:
@@ -135,25 +170,3 @@ def sorted_documents(columns: Columns, rules: Sequence[str], rows: Ints) -> Ints
         keys += [np.where(missing, 0, ranks if direction == "asc" else -ranks), missing]
     order: Ints = np.lexsort((rows, *keys))
     return order
-
-
-def passing_ranks(ranking: Ranking, request: SearchIn) -> Ints:
-    """Return the 0-based ranks of the hits that pass the thresholds."""
-    if request.max_null_weight is not None and ranking.null_weight > request.max_null_weight:
-        return np.empty(0, np.int64)
-    if request.min_logit is None:
-        return np.arange(len(ranking.doc_indices))
-    ranks: Ints = np.flatnonzero(ranking.logits >= request.min_logit)
-    return ranks
-
-
-def first_of_each(values: Sequence[Scalar | None]) -> Ints:
-    """Return the positions (n,) of the first document with each value; documents without a value are all kept."""
-    seen: set[tuple[type, Scalar]] = set()
-    kept = []
-    for position, value in enumerate(values):
-        if value is None or (type(value), value) not in seen:
-            kept.append(position)
-        if value is not None:
-            seen.add((type(value), value))
-    return np.asarray(kept, np.int64)

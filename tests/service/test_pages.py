@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.service.client import CollectionClient, good, opened
+from index.ranking.search import Ranking, search
+from service.search import actions, passing
+from tests.service.client import CollectionClient, create, good, opened
 
 COUNT = 400
 COLOURS = ("green", "red", "blue", "grey", "black", "white", "brown")
@@ -22,10 +24,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectionClient]
                 "id": str(at),
                 "title": f"{COLOURS[at % 7]} soap {at * at % 31}" if at % 3 else None,
                 "text": f"a {COLOURS[at % 5]} soap " + f"with {COLOURS[at % 4]} salt and sand {at % 17} " * (at % 11),
-                "metadata": {"kind": at % 100},
+                "metadata": {"kind": at % 100, "price": at * 7 % COUNT},
             }
             for at in range(COUNT)
         )
+        good(client.put(shop.path, json={"filterable": ["kind", "price"]}))
         shop.add(*documents)
         yield shop
 
@@ -69,7 +72,6 @@ def test_a_page_that_ends_with_the_candidates_knows_whether_there_are_more(
 
 
 def test_distinct_hits_and_pins_keep_their_places_on_every_page(shop: CollectionClient) -> None:
-    good(shop.client.put(f"{shop.path}", json={"filterable": ["kind"]}))
     rule = {"query": {"contains": "soap"}, "pin": [{"id": "7", "position": 3}, {"id": "9", "position": 25}]}
     good(shop.client.put(f"{shop.path}/rules/soap", json=rule))
     search: dict[str, Any] = {"q": "blue soap", "distinct": "kind", "candidates": 60}
@@ -78,3 +80,98 @@ def test_distinct_hits_and_pins_keep_their_places_on_every_page(shop: Collection
     kinds = [int(id) % 100 for id in found]
     assert len(set(kinds)) == len(kinds) > 25
     assert shop.client.delete(f"{shop.path}/rules/soap").status_code == 204
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("at_once", [passing.MOST_AT_ONCE, 12])
+def test_pages_of_sorted_hits_have_all_that_pass_a_logit(
+    shop: CollectionClient, search: dict[str, str], at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passing, "MOST_AT_ONCE", at_once)
+    whole = shop.search(**search, sort=["price:asc"], limit=COUNT, log=False)["hits"]
+    least = sorted((hit["logit"] for hit in whole), reverse=True)[24]
+    passes = [hit for hit in whole if hit["logit"] >= least]
+    passed = shop.search(**search, sort=["price:asc"], min_logit=least, limit=COUNT, log=False)
+    assert [hit["id"] for hit in passed["hits"]] == [hit["id"] for hit in passes]
+    for offset in range(0, len(passes), 10):
+        page = shop.search(**search, sort=["price:asc"], min_logit=least, limit=10, offset=offset, log=False)
+        assert [hit["id"] for hit in page["hits"]] == [hit["id"] for hit in passes[offset : offset + 10]]
+        assert min(hit["logit"] for hit in page["hits"]) >= least
+        assert page["page"]["has_more"] == (len(passes) > offset + 10)
+    first = {hit["metadata"]["kind"]: hit["id"] for hit in reversed(passes)}
+    found = shop.search(**search, sort=["price:asc"], min_logit=least, distinct="kind", limit=10, log=False)
+    assert [hit["id"] for hit in found["hits"]] == [hit["id"] for hit in passes if hit["id"] in first.values()][:10]
+
+
+def test_sorted_hits_are_left_out_above_a_null_weight_and_above_all_logits(shop: CollectionClient) -> None:
+    search: dict[str, Any] = {"q": "red soap", "sort": ["price:asc"], "min_logit": -1e9}
+    assert len(shop.search(**search)["hits"]) == 10
+    assert shop.search(**search, max_null_weight=0)["hits"] == []
+    assert shop.search(**search | {"min_logit": 1e9})["hits"] == []
+
+
+def test_a_threshold_that_no_document_passes_ranks_a_bounded_number(
+    shop: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranked: list[int] = []
+
+    def counted(*arguments: Any) -> Ranking:
+        ranked.append(len(arguments[3]))
+        return search(*arguments)
+
+    monkeypatch.setattr(actions, "search", counted)
+    monkeypatch.setattr(passing, "MOST_AT_ONCE", 12)
+    monkeypatch.setattr(passing, "MOST_SORTED", 24)
+    assert shop.search("red soap", sort=["price:asc"], min_logit=1e9, limit=5)["hits"] == []
+    assert ranked == [6, 12, 12]
+
+
+@pytest.fixture(scope="module")
+def shoes(shop: CollectionClient) -> CollectionClient:
+    """Groups of 30 documents, each group nearer to the query than the next; a document has no group."""
+    shoes = create(shop.client, "shoes", filterable=["group"])
+    for group in range(6):
+        text = f"running shoe {'of another kind and make ' * group}"
+        shoes.add(
+            *(
+                {
+                    "id": f"{group}-{size:02}",
+                    "title": "running shoe " * (6 - group),
+                    "text": f"{text} size {size}",
+                    "metadata": {"group": group},
+                }
+                for size in range(30)
+            )
+        )
+    shoes.add({"id": "none", "text": f"a running shoe {'made of many other things ' * 9}"})
+    return shoes
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "words", "dense"])
+def test_distinct_hits_are_searched_for_until_none_is_left(shoes: CollectionClient, mode: str) -> None:
+    search: dict[str, Any] = {"q": "running shoe", "distinct": "group", "candidates": 20, "mode": mode, "log": False}
+    groups = {None, *range(6)}
+    answer = shoes.search(**search)
+    assert {hit["metadata"].get("group") for hit in answer["hits"]} == groups
+    assert (len(answer["hits"]), answer["page"]["has_more"]) == (7, False)
+    for limit, has_more in ((1, True), (6, True), (7, False)):
+        answer = shoes.search(**search, limit=limit)
+        assert (len(answer["hits"]), answer["page"]["has_more"]) == (limit, has_more)
+    last = shoes.search(**search, limit=5, offset=5)
+    assert (len(last["hits"]), last["page"]["has_more"]) == (2, False)
+
+
+def test_a_search_whose_distinct_hits_are_all_found_keeps_its_candidates(shoes: CollectionClient) -> None:
+    search: dict[str, Any] = {"q": "running shoe", "candidates": 20, "filter": "group <= 0", "log": False}
+    alone = shoes.search(**search, mode="words")["attention"]["candidates"]
+    answer = shoes.search(**search, mode="words", distinct="group")
+    assert (len(answer["hits"]), answer["page"]["has_more"]) == (1, False)
+    assert answer["attention"]["candidates"] == alone == 20
+
+
+def test_distinct_hits_that_pass_a_logit_are_of_the_candidates_above_it(shoes: CollectionClient) -> None:
+    search: dict[str, Any] = {"q": "running shoe", "candidates": 20, "mode": "words", "log": False}
+    best = shoes.search(**search)["hits"][0]
+    answer = shoes.search(**search, distinct="group", min_logit=best["logit"])
+    assert [hit["id"] for hit in answer["hits"]] == [best["id"]]
+    assert answer["page"]["has_more"] is False

@@ -327,6 +327,18 @@ def test_get_is_not_logged_and_can_be_cached(shop: CollectionClient) -> None:
     assert shop.client.get(f"{shop.path}/queries/{first.json()['query_id']}").status_code == 404
 
 
+def test_if_none_match_is_a_list_of_tags_or_a_star(shop: CollectionClient) -> None:
+    def status(*values: str) -> int:
+        headers = [("If-None-Match", value) for value in values]
+        return shop.client.get(f"{shop.path}/search", params={"q": "kettle"}, headers=headers).status_code
+
+    tag = shop.client.get(f"{shop.path}/search", params={"q": "kettle"}).headers["etag"].removeprefix("W/")
+    same = ([f"W/{tag}"], ['"a", ' + tag], ['"a"', f"W/{tag}"], ["*"], [" * "])
+    assert [status(*values) for values in same] == [304] * len(same)
+    others = ([], ['"a"'], [tag.strip('"')], ['"*"'])
+    assert [status(*values) for values in others] == [200] * len(others)
+
+
 def test_a_logged_search_says_no_store(shop: CollectionClient) -> None:
     logged = shop.client.get(f"{shop.path}/search", params={"q": "kettle", "log": "true"})
     assert logged.headers["cache-control"] == "no-store"
