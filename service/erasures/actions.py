@@ -11,7 +11,15 @@ from typing import Any
 import structlog
 
 from service.erasures import repository
-from service.erasures.receipts import finished, new_receipt, set_aside, snapshots_since
+from service.erasures.receipts import (
+    COLLECTION_IDS,
+    finished,
+    is_of_all,
+    new_receipt,
+    set_aside,
+    shown,
+    snapshots_since,
+)
 from service.erasures.repository import SubjectRows
 from service.erasures.schemas import ErasureIn
 from service.http.problems import Problem
@@ -39,13 +47,13 @@ def start(runtime: Runtime, wanted: ErasureIn) -> str:
     """Record an erasure durably and start its task; return the id of the task. Raises Problem 404, 409 and 503."""
     if runtime.settings.external_checkpoints:
         raise Problem(409, "external_checkpoints", EXTERNAL)
-    if wanted.collection is None:
-        names = sorted(runtime.collections)
-    else:
-        names = [runtime.collection(wanted.collection).name]
+    names, ids = sorted(runtime.collections), None
+    if wanted.collection is not None:
+        state = runtime.collection(wanted.collection)
+        names, ids = [state.name], [state.id]
     receipt = new_receipt(new_id(), wanted.kind, wanted.subject, names)
     with runtime.database.write() as connection:  # an erasure for whose task there is no place is not recorded
-        repository.insert_erasure(connection, wanted.subject, receipt)
+        repository.insert_erasure(connection, wanted.subject, receipt | {COLLECTION_IDS: ids})
         task_id = runtime.jobs.enqueued(connection, "erasure", wanted.collection)
 
     def work(progress: Progress) -> dict[str, Any]:
@@ -95,10 +103,12 @@ def _carry_out(runtime: Runtime, erasure_id: str) -> dict[str, Any]:
     if row.status == "done":  # another thread finished it
         return receipt  # type: ignore[no-any-return]
     if row.status == "deleting":
-        for name in receipt["collections"]:
-            state = runtime.collections.get(name)
-            if state is not None:
-                receipt = _erase_in(runtime, state, receipt, row.subject)
+        states = _states(runtime, receipt)
+        if is_of_all(receipt):
+            names = {*receipt["collections"], *(state.name for state in states)}
+            receipt = receipt | {"collections": sorted(names)}
+        for state in states:
+            receipt = _erase_in(runtime, state, receipt, row.subject)
         receipt = _erase_in_marked(runtime, receipt, row.subject)
         receipt = _end_deletion(runtime, receipt)
     try:
@@ -114,7 +124,17 @@ def _carry_out(runtime: Runtime, erasure_id: str) -> dict[str, Any]:
 def receipts(runtime: Runtime) -> dict[str, Any]:
     """Return the newest receipts."""
     with runtime.database.read() as connection:
-        return {"erasures": repository.newest_receipts(connection)}
+        return {"erasures": [shown(receipt) for receipt in repository.newest_receipts(connection)]}
+
+
+def _states(runtime: Runtime, receipt: dict[str, Any]) -> list[CollectionState]:
+    """Return the collections of an erasure. Their names may have changed since the request, their ids not."""
+    states = list(runtime.collections.values())
+    if is_of_all(receipt):
+        return states
+    if COLLECTION_IDS not in receipt:  # stored by an earlier release
+        return [state for state in states if state.name in receipt["collections"]]
+    return [state for state in states if state.id in receipt[COLLECTION_IDS]]
 
 
 def _erase_in(runtime: Runtime, state: CollectionState, receipt: dict[str, Any], subject: str) -> dict[str, Any]:
@@ -165,7 +185,7 @@ def _end_deletion(runtime: Runtime, receipt: dict[str, Any]) -> dict[str, Any]:
     with runtime.database.write() as connection:
         answers = repository.delete_answers(connection) if receipt["first_at"] else 0
         erased = receipt["erased"] | {"idempotent_answers": answers}
-        receipt = receipt | {"status": "scrubbing", "erased": erased} | _kept_copies(runtime, receipt)
+        receipt = shown(receipt) | {"status": "scrubbing", "erased": erased} | _kept_copies(runtime, receipt)
         repository.update_erasure(connection, receipt, subject=None)
     return receipt
 

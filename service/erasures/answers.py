@@ -97,7 +97,8 @@ class Receipt(Answer):
     subject: SubjectHash
     """The subject, as a hash."""
     collections: list[str]
-    """The collections that were searched for the subject."""
+    """The collections that were searched for the subject, by their names at the request; an erasure of all collections
+    adds the names that they have when the rows are deleted."""
     erased: ErasedRows
     """The numbers of deleted rows."""
     first_at: str | None

@@ -13,6 +13,9 @@ from service.storage.database import DATABASE_FILE, now, rfc3339
 
 METHOD = "scrypt(n=16384, r=8, p=1)"
 COUNTS = ("impressions", "events", "judgments", "memory", "idempotent_answers")
+COLLECTION_IDS = "collection_ids"
+"""The member of an unfinished receipt with the ids of its collections, None for all. No answer shows it. Receipts that
+an earlier release began lack it."""
 SNAPSHOTS = "snapshots"
 """The folder of snapshots in the data directory."""
 SET_ASIDE = (f"{DATABASE_FILE}.moved-*", f"{ASIDE}-*")
@@ -37,6 +40,16 @@ def new_receipt(id: str, kind: str, subject: str, collections: list[str]) -> dic
         "created_at": now(),
         "finished_at": None,
     }
+
+
+def is_of_all(receipt: dict[str, Any]) -> bool:
+    """Return whether an unfinished erasure is of all collections, also of those that were made after its request."""
+    return COLLECTION_IDS in receipt and receipt[COLLECTION_IDS] is None
+
+
+def shown(receipt: dict[str, Any]) -> dict[str, Any]:
+    """Return a receipt as answers show it."""
+    return {name: value for name, value in receipt.items() if name != COLLECTION_IDS}
 
 
 def subject_hash(kind: str, subject: str, salt: bytes) -> str:

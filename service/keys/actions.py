@@ -101,16 +101,21 @@ def rotate_key(runtime: Runtime, key_id: str, grace_seconds: int) -> dict[str, A
 
 
 def adopt_admin_key(runtime: Runtime) -> None:
-    """Make the key of the setting `admin_key` valid, and the key that it named before invalid."""
+    """Make the key of the setting `admin_key` valid, and the key that it named before invalid.
+
+    The audit log names a key that was made or changed.
+    """
     if runtime.settings.admin_key is None:
         return
     digest = digest_of(runtime.settings.admin_key.get_secret_value().encode())
     with runtime.database.write() as connection:
         row = repository.key_of_environment(connection)
         if row is None:
-            _insert(connection, admin("SOFTSEEK_ADMIN_KEY"), digest)
+            _, made = _insert(connection, admin("SOFTSEEK_ADMIN_KEY"), digest)
+            repository.record_creation(connection, made["id"])
         elif row.digest != digest:
             repository.change_key(connection, row.id, {"digest": digest, "rotated_at": now()})
+            repository.record_rotation(connection, row.id)
     reload(runtime)
 
 
@@ -120,7 +125,8 @@ def make_admin_key_file(runtime: Runtime) -> Path | None:
     with runtime.database.write() as connection:
         if repository.key_count(connection):
             return None
-        token, _ = _insert(connection, admin(ADMIN_KEY_FILE))
+        token, made = _insert(connection, admin(ADMIN_KEY_FILE))
+        repository.record_creation(connection, made["id"])
         # before the commit: a stored key that was never written down would lock the service
         _write_private(path, token)
     reload(runtime)

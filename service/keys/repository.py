@@ -1,4 +1,4 @@
-"""SQL that writes API keys. The caller commits."""
+"""SQL that writes API keys, and the records of those that no request made. The caller commits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,8 @@ from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from service.runtime.key_repository import key_rows
 from service.storage.checked_rows import update_row
-from service.storage.tables_of_administration import API_KEYS
+from service.storage.database import now
+from service.storage.tables_of_administration import API_KEYS, AUDIT
 
 
 def find_key(connection: Connection, key_id: str) -> Row[Any] | None:
@@ -38,3 +39,18 @@ def change_key(connection: Connection, key_id: str, values: Mapping[str, Any]) -
 def delete_key(connection: Connection, key_id: str) -> bool:
     """Delete a key; return whether it existed."""
     return connection.execute(delete(API_KEYS).where(API_KEYS.c.id == key_id)).rowcount > 0
+
+
+def record_creation(connection: Connection, key_id: str) -> None:
+    """Store in the audit log that the owner made a key, with the act and the status of the request for it."""
+    _record(connection, key_id, "create_key", 201)
+
+
+def record_rotation(connection: Connection, key_id: str) -> None:
+    """Store in the audit log that the owner changed the text of a key, as `record_creation` does."""
+    _record(connection, f"{key_id}/rotate", "rotate_key", 200)
+
+
+def _record(connection: Connection, target: str, act: str, status: int) -> None:
+    values = {"at": now(), "key_id": None, "act": act, "target": f"/v1/keys/{target}", "status": status}
+    connection.execute(insert(AUDIT).values(values))

@@ -3,12 +3,15 @@
 The key is stored in the transaction of the request's first write (`service.storage.reservations`), so that a process
 that ends at any moment has carried out both or neither.
 Streamed imports are not covered: their body is not held in memory, and a repeated import replaces the same documents.
+An answer of an operation on a collection is kept for that collection: where its name names another one, by an alias, a
+swap or a deletion, the request is carried out anew.
 Answers with API keys are not kept. Answers to searches are not kept: a search changes nothing but the log, and public
 keys may search, so kept answers could fill the database. Nor are answers to addresses without an operation. Each API
 key has its own Idempotency-Keys.
 """
 
 import hashlib
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -37,6 +40,8 @@ from service.storage.reservations import CURRENT, NotedAnswer, Reservation
 HEADER = "idempotency-key"
 MAX_KEY = 255
 KEPT = timedelta(hours=24)
+OF_COLLECTION = ":"
+"""Stands between the digest of a request and the id of its collection."""
 WITH_SECRETS = "/v1/keys"
 """The beginning of the paths whose answers are never kept."""
 NOT_KEPT = frozenset({408, 429})
@@ -44,6 +49,34 @@ NOT_KEPT = frozenset({408, 429})
 DONE = {"status": "done"}
 """The answer to a repeated request whose write is done, and whose answer was lost with the process."""
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a repeated request has in common with the first.
+
+    sha256: of the address and the body. collection_id: of the collection that the address names, 0 if there is none of
+    this name, None if the address names none.
+    """
+
+    sha256: str
+    collection_id: int | None
+
+    @property
+    def stored(self) -> str:
+        """The text that is stored with the answer."""
+        return self.sha256 if self.collection_id is None else f"{self.sha256}{OF_COLLECTION}{self.collection_id}"
+
+    def is_of_same_request(self, stored: str) -> bool:
+        """Return whether an answer is of the same address and body."""
+        return stored.partition(OF_COLLECTION)[0] == self.sha256
+
+    def is_of_another_collection(self, stored: str) -> bool:
+        """Return whether an answer is of the same request, when the address named another collection.
+
+        The answers of earlier releases do not say of which collection they are.
+        """
+        return self.is_of_same_request(stored) and OF_COLLECTION in stored and stored != self.stored
 
 
 class Idempotency:
@@ -76,16 +109,16 @@ class Idempotency:
         key = stored_key(request, key)
         runtime: Runtime = request.app.state.runtime
         body = await _limited_body(request)
-        digest = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
+        identity = _identity(runtime, request, body)
         if key in self._in_flight:
             detail = "the first request with this Idempotency-Key is still being processed"
             raise Problem(409, "idempotency_in_flight", detail)
         self._in_flight.add(key)
         try:
             known = await run_in_threadpool(_find, runtime, key)
-            if known is None:
-                await self._first(runtime, key, digest, body, request, send)
-            elif known.request_sha256 != digest:
+            if known is None or identity.is_of_another_collection(known.request_sha256):
+                await self._first(runtime, key, identity, body, request, send)
+            elif not identity.is_of_same_request(known.request_sha256):
                 raise Problem(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
             else:
                 _is_no_act(request)
@@ -93,7 +126,9 @@ class Idempotency:
         finally:
             self._in_flight.discard(key)
 
-    async def _first(self, runtime: Runtime, key: str, digest: str, body: bytes, request: Request, send: Send) -> None:
+    async def _first(
+        self, runtime: Runtime, key: str, identity: Identity, body: bytes, request: Request, send: Send
+    ) -> None:
         held: list[Message] = []
 
         async def replay() -> Message:
@@ -102,7 +137,7 @@ class Idempotency:
         async def hold(message: Message) -> None:
             held.append(message)
 
-        reservation = Reservation(partial(_store, key, digest))
+        reservation = Reservation(partial(_store, key, identity))
         token = CURRENT.set(reservation)
         try:
             await self.app(request.scope, replay, hold)
@@ -120,6 +155,16 @@ class Idempotency:
 def _require_length(key: str) -> None:
     if not 1 <= len(key) <= MAX_KEY:
         raise Problem(422, "invalid_request", f"an Idempotency-Key must have 1 to {MAX_KEY} characters")
+
+
+def _identity(runtime: Runtime, request: Request, body: bytes) -> Identity:
+    """Return the identity of a request. Its collection is the one that its address names now."""
+    digest = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
+    asked = request.scope.get(ASKED)
+    if asked is None or not asked.collection:
+        return Identity(digest, None)
+    state = runtime.find_collection(asked.collection)
+    return Identity(digest, 0 if state is None else state.id)
 
 
 async def _limited_body(request: Request) -> bytes:
@@ -149,8 +194,13 @@ def _keep(runtime: Runtime, reservation: Reservation, given: NotedAnswer) -> Non
         log.warning("answer_not_stored", reason=str(error))
 
 
-def _store(key: str, digest: str, connection: Connection, noted: NotedAnswer) -> None:
-    values = {"request_sha256": digest, "status": noted.status, "headers": dict(noted.headers), "body": noted.body}
+def _store(key: str, identity: Identity, connection: Connection, noted: NotedAnswer) -> None:
+    values = {
+        "request_sha256": identity.stored,
+        "status": noted.status,
+        "headers": dict(noted.headers),
+        "body": noted.body,
+    }
     replace_answer(connection, key, rfc3339(datetime.now(UTC) - KEPT), values)
 
 

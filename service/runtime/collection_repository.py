@@ -67,6 +67,11 @@ def collection_rows(connection: Connection) -> Sequence[RowMapping]:
     return connection.execute(select(COLLECTIONS)).mappings().all()
 
 
+def collection_ids(connection: Connection) -> set[int]:
+    """Return the ids of all collections, also of those whose deletion goes on."""
+    return set(connection.execute(select(COLLECTIONS.c.id)).scalars())
+
+
 def greatest_collection_id(connection: Connection) -> int:
     """Return the greatest id that a collection of this database ever had; ids are never reused."""
     return greatest_number(connection, METADATA.tables["collections"])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from service.runtime.collection_repository import collection_ids
 from service.runtime.feedback_repository import insert_impressions
 from service.runtime.repeated_failures import RepeatedFailures
 from service.storage.database import Database
@@ -23,6 +24,8 @@ LOOK_SECONDS = 1.0
 
 class ImpressionLog:
     """Queues impressions and writes them in a thread. After `flush`, all queued impressions are durable or lost.
+
+    Impressions of collections that were deleted meanwhile are left out.
 
     The thread is woken for a batch and not for each impression: each time it would interrupt a search.
     """
@@ -97,10 +100,12 @@ class ImpressionLog:
         try:
             if rows:
                 with self._database.write() as connection:
-                    insert_impressions(connection, rows)
+                    known = collection_ids(connection)
+                    if kept := [row for row in rows if row["collection_id"] in known]:
+                        insert_impressions(connection, kept)
         except Exception as error:
             if len(rows) == 1:
                 self._failures.failed(error)
                 return
-            for row in rows:  # a row of a deleted collection cannot be stored; the other rows are
+            for row in rows:  # a row may be one that cannot be stored; the other rows are
                 self._write([row])

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
+from sqlalchemy import Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from index.storage.full_disk import is_full
@@ -12,7 +13,7 @@ from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.snapshots.creating import SPARE_BYTES, Maker, bytes_needed, make_snapshot, require_space
 from service.snapshots.repository import KIND, attempts
-from service.snapshots.stored import Stored, stored_snapshots
+from service.snapshots.stored import Stored, is_scheduled, stored_snapshots
 from service.storage.database import rfc3339
 
 MAX_SNAPSHOTS = 100
@@ -20,7 +21,7 @@ MAX_SNAPSHOTS = 100
 MIB = 2**20
 """The unit of a task's progress."""
 RETRY = timedelta(hours=1)
-"""Time from a scheduled snapshot that failed to the next, at most."""
+"""Time from an attempt that failed or was canceled to the next scheduled snapshot, at most."""
 SNAPSHOT_IN_PROGRESS = "another snapshot is being made, or an erasure goes on; try again when its task has ended"
 log = structlog.get_logger()
 
@@ -75,7 +76,7 @@ def make_due_snapshot(runtime: Runtime, moment: datetime | None = None) -> str |
     moment = moment or datetime.now(UTC)
     made = [one.made_at for one in stored_snapshots(runtime.settings.data) if one.scheduled]
     with runtime.database.read() as connection:
-        tried = [task.created_at for task in attempts(connection)]
+        tried = [task.created_at for task in attempts(connection) if not _is_asked_for(task)]
     every = timedelta(hours=hours)
     if made and made[0] > rfc3339(moment - every):
         return None
@@ -118,6 +119,11 @@ def _make(runtime: Runtime, scheduled: bool, progress: Progress) -> dict[str, An
         for old in _scheduled(runtime)[runtime.settings.snapshot_keep :]:
             old.delete()
     return result
+
+
+def _is_asked_for(task: Row[Any]) -> bool:
+    """Return whether a task has made a snapshot that was asked for. The tasks of failed attempts do not say that."""
+    return task.status == "succeeded" and not is_scheduled(task.result["file"])
 
 
 def _scheduled(runtime: Runtime) -> list[Stored]:

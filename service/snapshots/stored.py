@@ -39,7 +39,7 @@ class Stored:
     @property
     def scheduled(self) -> bool:
         """Whether the schedule made it."""
-        return self.id.endswith(SCHEDULED)
+        return is_scheduled(self.path.name)
 
     def facts(self) -> dict[str, Any]:
         """Return the manifest, {} if it is not readable."""
@@ -82,6 +82,11 @@ def snapshots_directory(data: Path) -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
         sync_directory(data)
     return folder
+
+
+def is_scheduled(file: str) -> bool:
+    """Return whether the schedule made the snapshot with this name of a file, or path."""
+    return file.endswith(f"{SCHEDULED}{SUFFIX}")
 
 
 def name_of(made_at: datetime, unique: str, scheduled: bool) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from fastapi.testclient import TestClient
@@ -10,6 +11,7 @@ from service.erasures import actions, receipts
 from service.operations.housekeeping import Housekeeping
 from service.runtime.collection_repository import mark_deleted
 from service.runtime.first_start import start_anew
+from service.runtime.runtime import Runtime
 from service.snapshots import moving
 from service.storage.database import Database
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
@@ -52,6 +54,45 @@ def test_an_erasure_during_a_snapshot_deletes_nothing_and_is_finished_later(
     Housekeeping(runtime, hourly={"erasures": actions.retry_erasures}).stop()
     (receipt,) = good(client.get("/v1/erasures"))["erasures"]
     assert (receipt["status"], receipt["erased"]["impressions"]) == ("done", 1)
+
+
+def swap_while_it_waits(client: TestClient, monkeypatch: pytest.MonkeyPatch, **wanted: str) -> dict[str, Any]:
+    """Ask for an erasure, swap `shop` with a new collection before it begins, and return its receipt."""
+    monkeypatch.setattr(actions, "SNAPSHOT_SECONDS", 0.01)
+    create(client, "shop").search("iron pot", client_id=BOB)
+    runtime = runtime_of(client)
+    with runtime.snapshot_lock:
+        CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB, **wanted})))
+        create(client, "shop-new").search("iron pan", client_id=BOB)
+        good(client.post("/v1/collections/swap", json={"a": "shop", "b": "shop-new"}))
+    (waiting,) = good(client.get("/v1/erasures"))["erasures"]
+    actions.retry_erasures(runtime)
+    (receipt,) = good(client.get("/v1/erasures"))["erasures"]
+    assert (waiting["status"], receipt["status"]) == ("deleting", "done")
+    assert waiting.keys() == receipt.keys() - {"sha256"}
+    assert receipt["sha256"] == receipts.checksum(receipt)
+    return cast(dict[str, Any], receipt)
+
+
+def texts(runtime: Runtime) -> set[str]:
+    with runtime.database.read() as connection:
+        return set(connection.exec_driver_sql("SELECT text FROM queries").scalars())
+
+
+def test_an_erasure_that_waits_finishes_on_the_collection_that_it_found(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipt = swap_while_it_waits(client, monkeypatch, collection="shop")
+    assert (receipt["collections"], receipt["erased"]["impressions"]) == (["shop"], 1)
+    assert texts(runtime_of(client)) == {"copper wire", "iron pan"}
+
+
+def test_an_erasure_of_all_collections_that_waits_reaches_a_collection_that_was_swapped_in(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipt = swap_while_it_waits(client, monkeypatch)
+    assert (receipt["collections"], receipt["erased"]["impressions"]) == (["default", "shop", "shop-new"], 3)
+    assert texts(runtime_of(client)) == set()
 
 
 def test_a_collection_whose_deletion_goes_on_is_erased_too(client: TestClient) -> None:

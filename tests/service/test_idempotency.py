@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from service.http.problems import Problem
 from service.operations import idempotency
-from service.operations.repository import find_answer
+from service.operations.repository import find_answer, replace_answer
 from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, opened, problem, runtime_of
 
 
@@ -140,6 +140,55 @@ def test_a_deletion_is_carried_out_once(client: TestClient, monkeypatch: pytest.
     assert again.json() == first.json()
     assert again.json()["result"] == {"deleted": 1}
     assert client.get(f"{DEFAULT}/documents/gone").status_code == 200
+
+
+def batch_sent(client: TestClient, name: str, key: str) -> int:
+    """Post a document with this Idempotency-Key; return the status."""
+    one, headers = {"documents": [{"id": "one", "text": "a document"}]}, {"Idempotency-Key": key}
+    answer = client.post(f"/v1/collections/{name}/documents?wait=30", json=one, headers=headers)
+    return answer.status_code
+
+
+def documents_in(client: TestClient, name: str) -> int:
+    return int(CollectionClient(client, name).get()["counts"]["documents"])
+
+
+def test_a_repeated_post_reaches_a_collection_that_was_made_anew(client: TestClient) -> None:
+    assert batch_sent(client, "anew", "anew") == 404
+    for _ in range(2):
+        create(client, "anew")
+        for _ in range(2):
+            assert batch_sent(client, "anew", "anew") == 200
+            assert documents_in(client, "anew") == 1
+        CollectionClient(client).ended_task(client.delete("/v1/collections/anew").json())
+
+
+def test_a_repeated_post_reaches_the_collection_that_its_alias_names_now(client: TestClient) -> None:
+    for name in ("first", "second"):
+        create(client, name)
+        client.put("/v1/aliases/live", json={"collection": name})
+        assert batch_sent(client, "live", "through an alias") == 200
+        assert documents_in(client, name) == 1
+    other = {"documents": [{"id": "two", "text": "another body"}]}
+    headers = {"Idempotency-Key": "through an alias"}
+    client.put("/v1/aliases/live", json={"collection": "first"})
+    problem(
+        client.post("/v1/collections/live/documents?wait=30", json=other, headers=headers),
+        422,
+        "idempotency_key_reused",
+    )
+
+
+def test_an_answer_of_an_earlier_release_is_given_again(client: TestClient) -> None:
+    create(client, "earlier")
+    assert batch_sent(client, "earlier", "earlier") == 200
+    with runtime_of(client).database.write() as connection:  # without the collection, as earlier releases stored it
+        row = find_answer(connection, "earlier", "")
+        assert row is not None
+        digest = row.request_sha256.partition(":")[0]
+        values = {"request_sha256": digest, "status": 299, "headers": {}, "body": b"{}"}
+        replace_answer(connection, "earlier", "", values)
+    assert batch_sent(client, "earlier", "earlier") == 299
 
 
 def test_names_are_swapped_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

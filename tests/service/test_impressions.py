@@ -12,6 +12,7 @@ from sqlalchemy import Connection, insert, select
 import service.runtime.impressions
 from service.runtime.feedback_repository import insert_impressions
 from service.runtime.impressions import ImpressionLog
+from service.runtime.repeated_failures import RepeatedFailures
 from service.storage.database import Database
 from service.storage.tables import QUERIES
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, ended, opened, runtime_of
@@ -86,6 +87,21 @@ def test_a_search_waits_while_too_many_impressions_are_queued(
         adding.join(DEADLINE_SECONDS)
         log.flush()
     assert stored(database) >= set("abcd")
+
+
+def test_the_impressions_of_a_deleted_collection_are_left_out_without_an_error(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[BaseException] = []
+    monkeypatch.setattr(RepeatedFailures, "failed", lambda _self, error: lost.append(error))
+    made = [impression(database, name) for name in ("kept", "deleted")]
+    with closing(ImpressionLog(database)) as log:
+        log.add(made[0])
+        log.add(made[1] | {"collection_id": 10**6})
+        log.flush()
+        log.add(made[1] | {"collection_id": 10**6})
+        log.flush()
+    assert (stored(database) & {"kept", "deleted"}, lost) == ({"kept"}, [])
 
 
 def test_closing_writes_the_queued_impressions(database: Database) -> None:

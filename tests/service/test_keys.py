@@ -16,7 +16,6 @@ from tests.service.client import DEFAULT, SECRET, create, event, good, opened, p
 
 PAGE = "https://shop.example"
 FORWARDING = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "x-forwarded-x", "X-Real-IP")
-ADMIN_KEY = "a-secret-of-the-environment"
 
 
 @pytest.fixture(scope="module")
@@ -356,37 +355,6 @@ class TestAudit:
         for _ in range(2):
             good(client.post("/v1/collections/swap", json={"a": "a", "b": "b"}, headers=headers))
         assert [one["act"] for one in self.acts(keys, limit=2)["acts"]] == ["swap_collections", "set_collection"]
-
-
-class TestAdminKeyOfTheEnvironment:
-    def test_it_is_made_at_the_start_and_follows_the_setting(self, tmp_path: Path) -> None:
-        with opened(tmp_path / "data", admin_key=ADMIN_KEY) as client:
-            problem(client.get("/v1/keys"), 401, "unauthorized")
-            (made,) = client.get("/v1/keys", headers=bearer(ADMIN_KEY)).json()["keys"]
-            assert (made["name"], made["scopes"]) == ("SOFTSEEK_ADMIN_KEY", ["admin"])
-            rotation = client.post(f"/v1/keys/{made['id']}/rotate", headers=bearer(ADMIN_KEY))
-            problem(rotation, 409, "key_of_environment")
-            assert ADMIN_KEY not in rotation.text
-        with opened(tmp_path / "data", admin_key=f"{ADMIN_KEY}-2") as client:
-            assert client.get("/v1/keys", headers=bearer(ADMIN_KEY)).status_code == 401
-            (same,) = client.get("/v1/keys", headers=bearer(f"{ADMIN_KEY}-2")).json()["keys"]
-            assert same["id"] == made["id"]
-        with opened(tmp_path / "data") as client:
-            assert client.get("/v1/keys", headers=bearer(f"{ADMIN_KEY}-2")).status_code == 200
-
-    def test_it_may_look_like_any_key(self, tmp_path: Path) -> None:
-        with opened(tmp_path / "data", admin_key="sk_chosen_by_a_person_0123456789") as client:
-            assert client.get("/v1/keys", headers=bearer("sk_chosen_by_a_person_0123456789")).status_code == 200
-
-
-def test_an_admin_key_in_a_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
-    with opened(tmp_path / "data") as client:
-        runtime = runtime_of(client)
-        path = actions.make_admin_key_file(runtime)
-        assert path == tmp_path / "data" / "admin.key"
-        assert path.stat().st_mode & 0o777 == 0o600
-        assert client.get("/v1/keys", headers=bearer(path.read_text().strip())).status_code == 200
-        assert actions.make_admin_key_file(runtime) is None
 
 
 def test_a_page_of_another_site_with_a_key_may_change_data(client: TestClient, keys: Keys) -> None:

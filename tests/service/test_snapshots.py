@@ -224,6 +224,23 @@ def test_scheduled_snapshots_are_made_when_due_and_the_oldest_deleted(tmp_path: 
         assert own["file"] in [one["file"] for one in listed["snapshots"]]
 
 
+def test_snapshots_that_were_asked_for_do_not_put_off_a_scheduled_one(tmp_path: Path, monkeypatch: Any) -> None:
+    with unscheduled(tmp_path / "data", snapshot_every_hours=2) as client:
+        runtime = runtime_of(client)
+        with monkeypatch.context() as full:
+            full.setattr("service.snapshots.creating.SPARE_BYTES", 2**60)
+            task_id = make_due_snapshot(runtime)
+            assert ended(lambda: runtime.jobs.show(task_id))["status"] == "failed"
+        make(client)
+        assert make_due_snapshot(runtime, datetime.now(UTC) + timedelta(minutes=30)) is None
+        task_id = make_due_snapshot(runtime, datetime.now(UTC) + timedelta(minutes=61))
+        assert ended(lambda: runtime.jobs.show(task_id))["status"] == "succeeded"
+    with unscheduled(tmp_path / "other", snapshot_every_hours=2) as client:
+        make(client)
+        task_id = make_due_snapshot(runtime_of(client))
+        assert ended(lambda: runtime_of(client).jobs.show(task_id))["status"] == "succeeded"
+
+
 def test_the_list_says_why_the_last_snapshot_failed(tmp_path: Path, monkeypatch: Any) -> None:
     with unscheduled(tmp_path / "data", snapshot_every_hours=2) as client:
         runtime = runtime_of(client)
