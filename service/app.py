@@ -55,7 +55,7 @@ from service.runtime.log_lines import configure_logging
 from service.runtime.runtime import Runtime, going_on_a_full_disk
 from service.runtime.search_runtime import SearchRuntime
 from service.search import routes as search
-from service.settings import Settings, origins_in
+from service.settings import Settings, names_in
 from service.snapshots import routes as snapshots
 from service.snapshots.stored import delete_unfinished
 from service.suggestions import routes as suggestions
@@ -173,7 +173,7 @@ def _add_middleware(app: FastAPI, settings: Settings, owner: bool) -> None:
         routes=lambda: declared_routes(app, ACCESS),
         owner=owner,
         insecure=settings.insecure,
-        cors_origins=origins_in(settings.cors_origins),
+        cors_origins=names_in(settings.cors_origins),
     )
     app.add_middleware(SecurityHeaders)
     app.add_middleware(HeadRequests)

@@ -7,6 +7,7 @@ misspelled name does not silently leave the default. A test compares docs/settin
 import os
 import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,6 +30,9 @@ USUAL_SEARCHES = 2
 MOST_WITH_TWO_THREADS = 4
 """The most processes that run two searches at the same time each, whatever the number of cores."""
 DATABASE_VARIABLE = f"{PREFIX}DATABASE"
+LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+HOST = re.compile(rf"\*|(\*\.)?({LABEL}\.)*{LABEL}\.?")
+"""A name that `service.http.allowed_hosts` can compare with the header Host: without a scheme and a port."""
 ORIGIN = re.compile(r"https?://([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
 
 
@@ -137,10 +141,28 @@ class Settings(BaseSettings):
             raise ValueError("must begin with postgresql+psycopg://")
         return address
 
+    @field_validator("data", "generation_file", mode="before")
+    @classmethod
+    def _is_a_path(cls, path: object) -> object:
+        """Return the path. An empty one would be the current folder."""
+        if isinstance(path, str) and not path.strip():
+            raise ValueError("must not be empty")
+        return path
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _are_hosts(cls, hosts: str) -> str:
+        if not all(HOST.fullmatch(name) or is_address(name) for name in names_in(hosts)):
+            raise ValueError(
+                "must be names such as search.example.org, *.example.org or *, or IP addresses, separated by commas, "
+                "without a scheme and a port"
+            )
+        return hosts
+
     @field_validator("cors_origins")
     @classmethod
     def _are_origins(cls, origins: str | None) -> str | None:
-        if any(not ORIGIN.fullmatch(origin) for origin in origins_in(origins)):
+        if any(not ORIGIN.fullmatch(origin) for origin in names_in(origins)):
             raise ValueError("must be origins such as https://example.org, separated by commas")
         return origins
 
@@ -177,7 +199,7 @@ class Settings(BaseSettings):
     @property
     def host_names(self) -> tuple[str, ...]:
         """The names of `allowed_hosts`."""
-        return tuple(name.strip() for name in self.allowed_hosts.split(",") if name.strip())
+        return tuple(names_in(self.allowed_hosts))
 
 
 def with_database(environment: Mapping[str, str], address: str | None) -> dict[str, str]:
@@ -186,9 +208,18 @@ def with_database(environment: Mapping[str, str], address: str | None) -> dict[s
     return others if address is None else others | {DATABASE_VARIABLE: address}
 
 
-def origins_in(text: str | None) -> list[str]:
-    """Return the origins of a list that commas separate."""
-    return [origin.strip() for origin in (text or "").split(",") if origin.strip()]
+def names_in(text: str | None) -> list[str]:
+    """Return the parts of a list that commas separate."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def is_address(name: str) -> bool:
+    """Return whether a name is an IP address; one of version 6 may stand in brackets."""
+    try:
+        ip_address(name[1:-1] if name.startswith("[") and name.endswith("]") else name)
+    except ValueError:
+        return False
+    return True
 
 
 class UnknownSetting(ValueError):

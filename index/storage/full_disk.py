@@ -3,6 +3,8 @@
 import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -23,6 +25,17 @@ def is_full(error: BaseException | None) -> bool:
         return True
     said = str(error).lower()
     return any(message in said for message in MESSAGES) or is_full(getattr(error, "orig", None) or error.__cause__)
+
+
+@contextmanager
+def full_disk_as_os_error() -> Iterator[None]:
+    """Raise OSError with ENOSPC in place of another error of a full disk, such as a ValueError of the word index."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) or not is_full(error):
+            raise
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
 
 
 class NotSynced(OSError):

@@ -14,6 +14,7 @@ from typing import Any
 import tantivy
 
 from index.storage.files import make_durable_directory
+from index.storage.full_disk import full_disk_as_os_error
 from index.words.analyzers import analyzer_for
 from index.words.postings import Postings
 from index.words.query_words import Words, number_words
@@ -34,7 +35,7 @@ SURFACE_ANALYZER = "surface"
 
 
 class WordIndex:
-    """The writable index. One writer. Each commit publishes a new WordSearcher.
+    """The writable index. One writer. Each commit publishes a new WordSearcher. A full disk is an OSError.
 
     A commit of a few documents stays in memory, and the files are written with many documents at once: a commit of the
     library syncs and renames about 20 files. What is lost with the process is in the documents.
@@ -46,7 +47,8 @@ class WordIndex:
         self._schema = _schema()
         self._analyzer = analyzer_for(language)
         self._surface_analyzer = analyzer_for("none")
-        self._index = tantivy.Index(self._schema, path=str(directory), reuse=True)
+        with full_disk_as_os_error():
+            self._index = tantivy.Index(self._schema, path=str(directory), reuse=True)
         reload_when_told(self._index)
         self._index.register_tokenizer(ANALYZER, self._analyzer)
         self._index.register_tokenizer(SURFACE_ANALYZER, self._surface_analyzer)
@@ -138,7 +140,8 @@ class WordIndex:
         A writer that failed is forgotten: it would lose later changes too.
         """
         try:
-            self._write_by(self._live_writer, texts, removed)
+            with full_disk_as_os_error():
+                self._write_by(self._live_writer, texts, removed)
         except BaseException:
             self._writer = None
             raise

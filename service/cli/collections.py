@@ -137,7 +137,7 @@ def set_collection(
     typing = {"enabled": typos, "one_edit": typos_one_edit, "two_edits": typos_two_edits}
     given = {field: value for field, value in typing.items() if value is not None}
     body |= {"typos": given} if given else {}
-    with connect(data, url) as service:
+    with connect(data, url, creates=True) as service:
         write_collection(service.call("PUT", collection_path(name), body), json_out)
 
 

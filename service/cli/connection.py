@@ -48,17 +48,19 @@ def collection_path(collection: str, *parts: str) -> str:
 
 
 @contextmanager
-def connect(data: Path | None, url: str | None) -> Iterator["Service"]:
+def connect(data: Path | None, url: str | None, creates: bool = False) -> Iterator["Service"]:
     """Yield the service at `url`, or the service of the data directory, opened by this process and closed at the end.
 
-    Raises Failure: OWNED if another process owns the directory, USAGE for an invalid address or setting.
+    creates: whether the command makes a new directory where there is none. Raises Failure: OWNED if another
+    process owns the directory, ERROR if it has no data and the command creates none, USAGE for an invalid address or
+    setting.
     """
     from service.cli.client import Service, client_for
 
     settings = settings_from(data=data)
     if url is None:
         settings = quiet(settings)
-        with open_runtime(settings) as runtime, serve_in_thread(settings, runtime) as client:
+        with open_runtime(settings, creates=creates) as runtime, serve_in_thread(settings, runtime) as client:
             yield Service(client, f"the data directory {settings.data}", local=True)
     elif data is not None:
         raise Failure(USAGE, "--data and --url exclude each other: a server has its own data directory")
@@ -92,12 +94,17 @@ def quiet(settings: "Settings") -> "Settings":
 
 
 @contextmanager
-def open_runtime(settings: "Settings", new: bool = False, serves: bool = False) -> Iterator["Runtime"]:
+def open_runtime(
+    settings: "Settings", new: bool = False, serves: bool = False, creates: bool = False
+) -> Iterator["Runtime"]:
     """Yield the opened data directory, then save and release it. Raises Failure if it cannot be opened.
 
-    new: move the contents of a directory without a database aside. serves: the application is imported meanwhile.
+    new: move the contents of a directory without a database aside. serves: the application is imported meanwhile, and
+    a new directory is made. creates: a new directory is made.
     """
     with ready_to_open(settings):
+        if not (serves or creates):
+            require_content(settings)
         from service.runtime.runtime import Runtime
 
         if serves:  # the files of the encoder are checked and read without the interpreter's lock
@@ -120,6 +127,18 @@ def open_runtime(settings: "Settings", new: bool = False, serves: bool = False) 
         yield runtime
     finally:
         runtime.close()
+
+
+def require_content(settings: "Settings") -> None:
+    """Raise Failure if the data directory has no data: a mistyped name would be an empty service.
+
+    The content of a PostgreSQL database is not in the directory, which may be new.
+    """
+    from service.runtime.first_start import has_content
+
+    if settings.database is None and not has_content(settings.data):
+        advice = "--data and SOFTSEEK_DATA name the directory; `softseek serve` and `softseek ingest` make a new one"
+        raise Failure(ERROR, f"{settings.data} has no Softseek data: {advice}")
 
 
 def _check_cluster_settings(settings: "Settings") -> None:

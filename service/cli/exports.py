@@ -39,7 +39,7 @@ def import_export(
     file: FileArgument, data: DataOption = None, url: UrlOption = None, json_out: JsonOption = False
 ) -> None:
     """Import an export. Its collections must be new there, or have nothing in them."""
-    with connect(data, url) as service:
+    with connect(data, url, creates=True) as service:
         task = service.upload("/v1/import", parts_of(file))
         done = follow(service, f"/v1/tasks/{task['id']}", "importing")["result"]
     if json_out:

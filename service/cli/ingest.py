@@ -65,7 +65,7 @@ def ingest(
     settings = {name: value for name, value in given.items() if value}
     with ExitStack() as stack:
         ingestion = Ingestion(source.items(), stack.enter_context(written(rejects)))
-        service = stack.enter_context(connect(data, url))
+        service = stack.enter_context(connect(data, url, creates=True))
         if settings or collection != DEFAULT_COLLECTION:
             service.call("PUT", collection_path(collection), settings)
         outcome = send_documents(service, collection, ingestion)

@@ -41,7 +41,7 @@ def create_key(
         "rate_per_minute": rate_per_minute,
     }
     body |= {"scopes": parts(scopes), "collections": parts(collections) or None, "origins": parts(origins)}
-    with connect(data, url) as service:
+    with connect(data, url, creates=True) as service:
         show_new(service.call("POST", "/v1/keys", body), json_out)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from service.cli import show
-from service.cli.connection import ready_to_open, settings_from
+from service.cli.connection import ready_to_open, require_content, settings_from
 from service.cli.failures import ERROR, Failure
 from service.cli.options import DataOption, JsonOption
 
@@ -24,6 +24,7 @@ def move(to: ToOption, data: DataOption = None, json_out: JsonOption = False) ->
     if (to == SQLITE) == (settings.database is None):
         raise Failure(ERROR, "the content is there already; SOFTSEEK_DATABASE names the database of today")
     with ready_to_open(settings):
+        require_content(settings)
         from service.snapshots.moving import move_database
         from service.storage.database import OwnerLock
 

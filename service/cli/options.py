@@ -5,9 +5,23 @@ from typing import Annotated
 
 import typer
 
+
+def directory(text: str) -> Path:
+    """Return the path of --data. Raises BadParameter for an empty text, which would be the current folder."""
+    if not text.strip():
+        raise typer.BadParameter("must not be empty")
+    return Path(text)
+
+
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", help="The data directory; by default SOFTSEEK_DATA, else ./data.", show_default=False),
+    typer.Option(
+        "--data",
+        help="The data directory; by default SOFTSEEK_DATA, else ./data.",
+        parser=directory,
+        metavar="DIR",
+        show_default=False,
+    ),
 ]
 UrlOption = Annotated[
     str | None,

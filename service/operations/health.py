@@ -75,6 +75,7 @@ async def readyz(request: Request, asking: Asking) -> dict[str, Any]:
         raise Problem(503, "starting", "the service is starting")
     if runtime.obstacle is not None:
         raise runtime.obstacle
+    await runtime.require_database()
     if not asking.caller.is_admin:
         return {"status": "ready"}
     degraded = {name: list(state.degraded) for name, state in list(runtime.collections.items())}

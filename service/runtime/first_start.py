@@ -97,6 +97,13 @@ def note_database(directory: Path, identity: str | None) -> None:
     sync_directory(directory)
 
 
+def has_content(directory: Path) -> bool:
+    """Return whether a directory has anything of a service. Opens no file, so that any process may ask."""
+    found = [path for path in (directory / name for name in CONTENTS) if path.is_dir() and any(path.iterdir())]
+    files = [path for path in directory.glob(f"{DATABASE_FILE}*") if path.stat().st_size]
+    return bool(found or files) or (directory / IDENTITY).exists()
+
+
 def start_anew(directory: Path) -> Path | None:
     """Move the contents of a directory without a database aside; return the folder that has them, None without any.
 

@@ -36,6 +36,7 @@ from service.runtime.search_runtime import SearchRuntime
 from service.runtime.training_supervisor import TrainingSupervisor
 from service.settings import Settings
 from service.storage.database import ENCODERS, Database, OwnerLock
+from service.storage.database_probe import DatabaseProbe
 from service.storage.identity_repository import identity_of
 from service.storage.opening import open_database
 from service.storage.watermarks import Watermarks
@@ -91,6 +92,8 @@ class Runtime(SearchRuntime):
         """Whether the service is closing. Work that stops then is resumed at the next start."""
         self._lock = lock
         self._watermarks = Watermarks(settings.data)
+        is_apart = settings.database_address is not None and not settings.only_reads  # searchers have a copy
+        self._probe = DatabaseProbe(database) if is_apart else None
 
     @classmethod
     def open(cls, settings: Settings, encoder: Encoder | None = None, new: bool = False) -> "Runtime":
@@ -137,6 +140,8 @@ class Runtime(SearchRuntime):
         self.training.close()
         self.jobs.close()
         self.impressions.close()
+        if self._probe is not None:
+            self._probe.close()
         self.save()
         for state in self.collections.values():
             state.store.close()
@@ -151,6 +156,10 @@ class Runtime(SearchRuntime):
                 state.save()
             except Exception:  # the next start rebuilds this index; the others are still saved
                 log.exception("index_not_saved", collection=state.name)
+
+    async def require_database(self) -> None:
+        if self._probe is not None:
+            await self._probe.require()
 
     def find_collection(self, name: str) -> CollectionState | None:
         state = super().find_collection(name)

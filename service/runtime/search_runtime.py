@@ -84,6 +84,9 @@ class SearchRuntime:
         """Why the process answers no search now, though it has started; None if it does."""
         return None
 
+    async def require_database(self) -> None:
+        """Raise DatabaseUnreachable if searches need a database that does not answer now."""
+
     def encoded_query(self, text: str) -> EncodedQuery:
         """Return the unit vector (D,) of a query text, and the share of its tokens that the encoder knows."""
         return self._encode_query(text)

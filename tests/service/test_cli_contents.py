@@ -64,6 +64,7 @@ def test_the_schedule_of_training_is_set_shown_and_switched_off(
     def schedule(*options: Any) -> Any:
         return json.loads(run(capsys, "collections", "set", "shop", *options, "--json"))["settings"]["train"]
 
+    run(capsys, "collections", "set", "default")
     assert "no schedule" in run(capsys, "training-runs")
     assert schedule("--train-every-hours", 12) == {"every_hours": 12, "min_new_queries": 50}
     assert schedule("--train-min-new-queries", 1) == {"every_hours": 12, "min_new_queries": 1}
@@ -169,6 +170,7 @@ def test_the_choices_of_the_command_line_are_those_of_the_service() -> None:
         (["collections", "set", "shop", "--keys", "title,chapter"], "title,passage,sentence"),
         (["collections", "set", "shop", "--retention-days", "soon"], "a number of days or none"),
         (["documents", "delete"], "either ids or --filter"),
+        (["documents", "list", "--data", ""], "must not be empty"),
         (["documents", "delete", "a", "--filter", "b = 1"], "either ids or --filter"),
     ],
 )

@@ -192,10 +192,49 @@ def test_each_event_is_accepted_or_rejected_separately(run: Run, documents: Path
 
 
 def test_doctor_passes_on_a_new_directory(run: Run) -> None:
+    run("collections", "set", "default")
     looked = run("doctor", "--json")
     assert looked.code == 0
     assert looked.value["ok"]
     assert run("doctor").code == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "search x", "recommend x", "collections list", "collections show default", "collections delete shop",
+        "aliases list", "aliases set shop default", "aliases swap a b", "aliases delete a", "documents get x",
+        "documents list", "documents delete x", "judge default", "events import FILE", "judgments import FILE",
+        "rules set r --exact a --hide x", "rules list", "synonyms set s --words a,b", "synonyms list", "train",
+        "training-runs", "models list", "models rollback", "evaluate", "keys list", "keys rotate x", "keys delete x",
+        "audit", "doctor", "doctor --repair", "snapshot create", "snapshot list", "snapshot delete x",
+        "export backup.ndjson", "move --to postgresql+psycopg://h/d", "reencode default --encoder hashing",
+        "erase --client x",
+    ],
+)  # fmt: skip
+def test_a_mistyped_directory_is_refused_and_not_made(run: Run, tmp_path: Path, command: str) -> None:
+    judged = tmp_path / "judged.jsonl"
+    judged.write_text('{"query": "a", "document_id": "b", "rating": 2}\n')
+    arguments = [judged if one == "FILE" else one for one in command.split()]
+    ended = run(*arguments, "--data", tmp_path / "typo")
+    assert (ended.code, "has no Softseek data" in ended.out + ended.err) == (1, True), ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["judged.jsonl"]
+
+
+def test_a_folder_of_other_files_has_no_data(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data" / "indexes").mkdir(parents=True)
+    (tmp_path / "data" / "softseek.db").touch()
+    assert "data has no Softseek data" in run("collections", "list").err
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["indexes", "softseek.db"]
+
+
+def test_commands_that_make_content_make_the_directory(run: Run, documents: Path) -> None:
+    made = (["ingest", documents], ["collections", "set", "zoo"], ["keys", "create", "--scopes", "admin"])
+    for number, command in enumerate(made):
+        assert run(*command, "--data", f"new-{number}").code == 0
+    assert run("export", "all.ndjson", "--data", "new-0").code == 0
+    assert run("import", "all.ndjson", "--data", "imported").code == 0
+    assert run("search", "walrus", "--data", "imported", "--json").value["hits"][0]["id"] == "walrus"
 
 
 def test_a_directory_that_cannot_be_opened_is_an_error_without_a_traceback(run: Run, tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ __all__ = ["run"]
 
 
 @pytest.fixture(autouse=True)
-def hashing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def hashing(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A data directory with the encoder that needs no weights."""
     monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
+    run("collections", "set", "default", "--data", tmp_path / "data")
 
 
 def test_rules_are_set_listed_and_deleted(run: Run, tmp_path: Path) -> None:

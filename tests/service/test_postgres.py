@@ -25,7 +25,7 @@ from service.settings import Settings
 from service.snapshots.moving import NotMovable, move_database
 from service.snapshots.restoring import restore, verify
 from service.snapshots.state import state_hash
-from service.storage import postgres_database
+from service.storage import database_probe, postgres_database
 from service.storage.base import METADATA
 from service.storage.database import Database, DatabaseOwned, DatabaseUnreachable, UnsuitableDatabase
 from service.storage.opening import open_database
@@ -289,6 +289,21 @@ def test_acknowledged_documents_survive_the_end_of_the_server_and_writes_go_on(t
         good(client.put(f"{shop.path}/documents/bowl", json={"text": "a blue bowl"}))
         assert shop.ids("copper lamp")[0] == "lamp"
         assert shop.ids("blue bowl")[0] == "bowl"
+
+
+def test_a_service_without_its_database_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_probe, "FRESH_SECONDS", 0)
+    with running_server() as server, opened(tmp_path / "data", database=server.database("shop")) as client:
+        shop = CollectionClient(client)
+        shop.add({"id": "lamp", "text": "a copper lamp"})
+        assert good(client.get("/readyz")) == {"status": "ready", "degraded": {}}
+        with stopped(server):
+            search = client.post(f"{shop.path}/search", json={"q": "copper"})
+            for answer in (search, client.get("/readyz"), client.get("/readyz")):
+                problem(answer, 503, "database_unreachable")
+            assert client.get("/livez").status_code == 200
+        assert client.get("/readyz").status_code == 200
+        assert shop.ids("copper") == ["lamp"]
 
 
 def test_every_table_moves_and_the_file_of_before_is_set_aside(address: str, tmp_path: Path) -> None:

@@ -60,6 +60,43 @@ def test_a_value_out_of_range_is_an_error(monkeypatch: pytest.MonkeyPatch, name:
 
 
 @pytest.mark.parametrize(
+    "hosts",
+    [
+        "https://search.example.org", "a b;c", "search.example.org:443", "localhost,search.example.org/", "**",
+        "a.*.org", "*example.org", "-a.org", "a..org", "b\u00fccher.example", "[::1]:8080", "[::1", "[a]",
+    ],
+)  # fmt: skip
+def test_names_that_no_request_has_are_an_error(monkeypatch: pytest.MonkeyPatch, hosts: str) -> None:
+    monkeypatch.setenv("SOFTSEEK_ALLOWED_HOSTS", hosts)
+    with pytest.raises(Failure, match=r"^setting allowed_hosts: must be names such as"):
+        settings_from()
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        "", "*", "localhost", "search.example.org,*.example.net", " a , b ,", "Search.Example.org.", "xn--bcher-kva.de",
+        "my_host.local", "10.0.0.1,::1,[::1]", "*.a-b.org",
+    ],
+)  # fmt: skip
+def test_names_of_requests_are_accepted(monkeypatch: pytest.MonkeyPatch, hosts: str) -> None:
+    monkeypatch.setenv("SOFTSEEK_ALLOWED_HOSTS", hosts)
+    assert load_settings().allowed_hosts == hosts
+
+
+@pytest.mark.parametrize("name", ["DATA", "GENERATION_FILE"])
+@pytest.mark.parametrize("path", ["", " "])
+def test_an_empty_path_is_an_error(monkeypatch: pytest.MonkeyPatch, name: str, path: str) -> None:
+    monkeypatch.setenv(f"{PREFIX}{name}", path)
+    with pytest.raises(Failure, match=f"^setting {name.lower()}: must not be empty"):
+        settings_from()
+    monkeypatch.delenv(f"{PREFIX}{name}")
+    Path(".env").write_text(f"{PREFIX}{name}={path}\n")
+    with pytest.raises(Failure, match=f"^setting {name.lower()}: must not be empty"):
+        settings_from()
+
+
+@pytest.mark.parametrize(
     ("cores", "given", "wanted"),
     [
         (16, {"workers": 12}, 1),

@@ -1,5 +1,6 @@
 """Scores are BM25, changes are visible after commit, and no character of a query is an operator."""
 
+import errno
 import math
 import shutil
 import time
@@ -350,3 +351,32 @@ def test_concurrent_searches_give_the_same_results(words: WordSearcher) -> None:
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda query: [side.tolist() for side in words.search(query, 3)], queries))
     assert together == alone
+
+
+class FullWriter:
+    """The writer of the library on a disk without space."""
+
+    def delete_documents_by_query(self, _: Any) -> None:
+        """Delete nothing."""
+
+    def add_document(self, _: Any) -> None:
+        """Keep nothing."""
+
+    def commit(self) -> None:
+        raise ValueError("An IO error occurred: 'No space left on device (os error 28)'")
+
+
+def test_a_full_disk_is_an_os_error_and_the_documents_are_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = WordIndex(tmp_path / "words", "none")
+    index.replace([1], ["copper wire"])
+    index.commit()
+    with monkeypatch.context() as full:
+        full.setattr(index, "_writer", FullWriter())
+        with pytest.raises(OSError, match="No space left") as raised:
+            index.flush()
+    assert raised.value.errno == errno.ENOSPC
+    index.flush()
+    index.close()
+    assert WordIndex(tmp_path / "words", "none").searcher().count == 1
