@@ -49,11 +49,12 @@ def accept(
     with noting_replacements(state) as insert_pending, runtime.database.write() as connection:
         require_collection(connection, state.id)
         stored = repository.stored_bodies(connection, state.id, list(bodies))
-        unchanged = _unchanged(connection, state, bodies, stored)
+        pending = repository.pending_among(connection, state.id, list(bodies))
+        unchanged = _unchanged(bodies, stored) - pending.keys()
         sequences = insert_pending(connection, {id: body for id, body in bodies.items() if id not in unchanged})
         in_transaction(connection)
     for outcome in outcomes:
-        if outcome["code"] is None and outcome["id"] in stored:
+        if outcome["code"] is None and (outcome["id"] in stored or outcome["id"] in pending):
             outcome["status"] = 200
     return Accepted(sequences, outcomes, len(unchanged))
 
@@ -93,18 +94,15 @@ def summary(accepted: Accepted) -> dict[str, Any]:
     }
 
 
-def _unchanged(
-    connection: Connection, state: CollectionState, bodies: dict[str, Any], stored: dict[str, Any]
-) -> set[str]:
-    """Return the ids of the documents that are searchable with the same content, and that no pending one replaces.
+def _unchanged(bodies: dict[str, Any], stored: dict[str, Any]) -> set[str]:
+    """Return the ids of the documents that are searchable with the same content.
 
     A stored document that differs from its checksum has no content, so that it is replaced.
     """
-    same = [id for id, body in stored.items() if body is not None and _content(body) == _content(bodies[id])]
-    return set(same) - repository.pending_among(connection, state.id, same).keys()
+    return {id for id, body in stored.items() if body is not None and content_of(body) == content_of(bodies[id])}
 
 
-def _content(body: dict[str, Any]) -> bytes:
+def content_of(body: dict[str, Any]) -> bytes:
     """Return the content of a document. In contrast to equality, it tells 1 from true."""
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
 

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from index.filters.parser import parse_filter
 from service.documents import repository
+from service.documents.paging import InvalidCursor, Place, cursor_of, place_of
 from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, require_collection
@@ -25,14 +26,25 @@ def show_document(runtime: Runtime, state: CollectionState, document_id: str) ->
     return document_body(row)
 
 
-def list_documents(runtime: Runtime, state: CollectionState, limit: int, cursor: int) -> dict[str, Any]:
-    """Return searchable documents in the order of their arrival, and the cursor of the next page."""
+def list_documents(runtime: Runtime, state: CollectionState, limit: int, cursor: str) -> dict[str, Any]:
+    """Return searchable documents in the order of their arrival, and the cursor of the next page.
+
+    Raises Problem 422 for a cursor that no page gave.
+    """
+    try:
+        place = place_of(cursor)
+    except InvalidCursor as error:
+        detail = "must be the cursor of the previous page; start without a cursor"
+        raise Problem(
+            422, "invalid_request", f"cursor: {detail}", [{"pointer": "/cursor", "detail": detail}]
+        ) from error
     with runtime.database.read() as connection:
-        rows = repository.documents_after(connection, state.id, cursor, limit + 1)
+        rows = repository.documents_arrived_after(connection, state.id, *place, limit + 1)
+    shown = rows[:limit]
     more = len(rows) > limit
     return {
-        "documents": [document_body(row) for row in rows[:limit]],
-        "cursor": str(rows[limit - 1].row) if more else None,
+        "documents": [document_body(row) for row in shown],
+        "cursor": cursor_of(Place(shown[-1].created_at, shown[-1].id)) if more else None,
     }
 
 

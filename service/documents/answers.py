@@ -29,7 +29,7 @@ class Document(Answer):
 
 
 class DocumentPage(Answer):
-    """A page of documents in the order of their arrival."""
+    """A page of documents in the order of their arrival. A document keeps its place when it is replaced."""
 
     model_config = example(documents=[], cursor=None)
 

@@ -1,9 +1,11 @@
 """Imports records of any number: reads a spooled body record by record, maps each, and stores them in batches."""
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from index.storage.files import write_atomically
@@ -17,7 +19,7 @@ from service.documents.spooling import BESIDE, COMPLETE, TAKEN, Spooled, reopene
 from service.documents.words_first import publish_words, withdrawn_if_canceled
 from service.http.answers import TaskType
 from service.runtime.collection import CollectionState
-from service.runtime.jobs import Progress, is_unended
+from service.runtime.jobs import Progress, is_unended, name_successor
 from service.runtime.runtime import Runtime
 from service.runtime.task_repository import find_task, first_task_since
 from service.storage.database import rfc3339
@@ -52,16 +54,20 @@ def resume_imports(runtime: Runtime) -> None:
     Records that are already stored are skipped, so that they do not overwrite newer documents.
     """
     states = {str(state.id): state for state in runtime.collections.values()}
-    for path in sorted(runtime.imports.iterdir(), key=lambda file: file.stat().st_mtime_ns):
-        if path.suffix != COMPLETE:
-            if path.suffix not in BESIDE or not path.with_suffix(COMPLETE).is_file():
-                path.unlink(missing_ok=True)
-            continue
-        spooled, state = reopened(path), states.get(path.name.partition("-")[0])
+    for path in list(runtime.imports.iterdir()):
+        if path.suffix != COMPLETE and (path.suffix not in BESIDE or not path.with_suffix(COMPLETE).is_file()):
+            path.unlink(missing_ok=True)
+    for spooled in sorted(map(reopened, runtime.imports.glob(f"*{COMPLETE}")), key=_begun):
+        state = states.get(spooled.path.name.partition("-")[0])
         if state is not None and _was_interrupted(runtime, state, spooled):
             start_import(runtime, state, spooled)
         else:
             spooled.remove()
+
+
+def _begun(spooled: Spooled) -> tuple[list[str], int]:
+    """Return a key that sorts imports by the start of their first tasks. Those of earlier versions noted none."""
+    return spooled.tasks[:1], spooled.path.stat().st_mtime_ns
 
 
 def _was_interrupted(runtime: Runtime, state: CollectionState, spooled: Spooled) -> bool:
@@ -80,8 +86,10 @@ def _was_interrupted(runtime: Runtime, state: CollectionState, spooled: Spooled)
 
 
 def start_import(runtime: Runtime, state: CollectionState, spooled: Spooled) -> str:
-    """Start the task that imports a spooled body; return its id. The body is deleted when the task has ended."""
+    """Start the task that imports a spooled body; return its id. The body is deleted when the task has ended.
 
+    The imports of a collection run one at a time, in the order of these calls. Raises Problem 503 `too_many_tasks`.
+    """
     sequences: list[int] = []
 
     def work(progress: Progress) -> dict[str, Any]:
@@ -89,36 +97,45 @@ def start_import(runtime: Runtime, state: CollectionState, spooled: Spooled) -> 
 
     with runtime.database.write() as connection:
         task_id = runtime.jobs.enqueued(connection, KIND, state.name)
+        for earlier in spooled.tasks:
+            name_successor(connection, earlier, task_id)
         spooled.note_task(task_id)  # before the commit: no import has a task that its files do not name
-    runtime.jobs.run(task_id, work, spooled.remove, lambda: state.replacements.cancel(sequences))
+    note_cancel = partial(state.replacements.cancel, sequences)
+    runtime.jobs.run(task_id, work, spooled.remove, note_cancel, lane=(KIND, state.id))
     return task_id
 
 
-def _taken_count(spooled: Spooled) -> int:
-    """Return the number of records that an earlier process stored."""
+def _taken_before(spooled: Spooled) -> tuple[int, dict[str, Any]]:
+    """Return the number of records that an earlier process took, and their result. Earlier versions kept no result."""
     taken = spooled.path.with_suffix(TAKEN)
-    return int(taken.read_bytes()) if taken.is_file() else 0
+    stored = json.loads(taken.read_bytes()) if taken.is_file() else 0
+    return (stored, {}) if isinstance(stored, int) else (stored["records"], stored["result"])
+
+
+def _note_taken(spooled: Spooled, records: int, outcome: "Outcome") -> None:
+    """Note the records that are stored or refused, and their result, durably and at once."""
+    content = json.dumps({"records": records, "result": outcome.result()})
+    write_atomically(spooled.path.with_suffix(TAKEN), content.encode())
 
 
 def _import(
     runtime: Runtime, state: CollectionState, spooled: Spooled, progress: Progress, sequences: list[int]
 ) -> dict[str, Any]:
     """Run an import; add the sequence numbers of the documents that it stores to `sequences`."""
-    taken = _taken_count(spooled)
     progress.check()
+    taken, before = _taken_before(spooled)
     with spooled.open(progress.check) as stream:
         progress.expect(sum(1 for _ in spooled.records(stream)))
     progress.plan_passages(taken, 0)
     progress.advance(taken)
-    outcome = Outcome(spooled.format.unit)
+    outcome = Outcome(spooled.format.unit, before)
     with withdrawn_if_canceled(runtime, state, sequences):
         for batch in _batches(spooled, taken, progress):
             accepted = accept(runtime, state, batch.documents)
             sequences += accepted.sequences
             outcome.add(batch, accepted)
             taken += len(batch)
-            # written before indexing: after a restart, pending documents are resumed separately
-            write_atomically(spooled.path.with_suffix(TAKEN), str(taken).encode())
+            _note_taken(spooled, taken, outcome)  # before indexing: a restart resumes pending documents separately
             progress.plan_passages(len(batch) - len(accepted.sequences), 0)
             progress.advance(len(batch) - len(accepted.sequences))
             publish_words(runtime, state, accepted.sequences, progress)
@@ -129,11 +146,12 @@ def _import(
 class Outcome:
     """The counts of an import, its first errors, and its notes."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Unit, before: Mapping[str, Any]) -> None:
+        """before: the result of the records that an earlier process took, or nothing."""
         self._unit = unit
-        self._counts = Counter(items_total=0, failed=0, unchanged=0)
-        self._notes: Counter[str] = Counter()
-        self._errors: list[dict[str, Any]] = []
+        self._counts = Counter({name: before.get(name, 0) for name in ("items_total", "failed", "unchanged")})
+        self._notes: Counter[str] = Counter(before.get("notes", {}))
+        self._errors: list[dict[str, Any]] = list(before.get("errors", ()))
 
     def add(self, batch: Batch, accepted: Accepted) -> None:
         """Add a batch whose documents were accepted or refused."""

@@ -24,6 +24,8 @@ URL_NAMES = ("url", "link")
 HASHED_ID = "without an id: the id is a hash of the content"
 """The note about a record without an id."""
 HASH_BYTES = 16
+EXACT = 2**53
+"""Doubles of this size and above stand for several whole numbers. A number of JSON from 2**64 on is a double."""
 
 Mode = Literal["strict", "lenient"]
 
@@ -105,7 +107,8 @@ def _lenient(record: Mapping[str, Any], fields: FieldMapping, fallback_id: str |
         field = fields.named.get(name) or _known(record, known)
         if field:
             used.add(field)
-            document[name] = _scalar_text(_required(record, field, name if name in fields.named else ""), field)
+            value = _required(record, field, name if name in fields.named else "")
+            document[name] = _scalar_text(value, field, exactly=name == "id")
     text_fields = fields.text_fields or tuple(filter(None, [_known(record, TEXT_NAMES)]))
     used.update(text_fields)
     document["text"] = "\n\n".join(filter(None, (_joined(record, field) for field in text_fields)))
@@ -127,12 +130,18 @@ def _known(record: Mapping[str, Any], names: Sequence[str]) -> str | None:
     return next((name for name in found if name is not None and record[name] not in (None, "", [], {})), None)
 
 
-def _scalar_text(value: Any, field: str) -> str | None:
-    """Return an id, title or address as text, None if it has no value. Raises Unmappable for an object or a list."""
+def _scalar_text(value: Any, field: str, exactly: bool) -> str | None:
+    """Return an id, title or address as text, None if it has no value.
+
+    exactly: a double is refused where different numbers are the same double. Raises Unmappable for it, and for an
+    object or a list.
+    """
     if isinstance(value, Mapping) and len(value) == 1:  # {"$oid": "..."}, as MongoDB exports an id
         (value,) = value.values()
     if value is None or value == "":
         return None
+    if exactly and isinstance(value, float) and not abs(value) < EXACT:
+        raise Unmappable(field, "is a number that has lost digits, because it is a double; write it in quotes")
     if isinstance(value, Scalar) and not isinstance(value, bool):
         return as_text(value)
     raise Unmappable(field, "must be a string or a number")

@@ -11,8 +11,8 @@ from typing import Any
 
 MAX_DEPTH = 32
 """Levels of objects and lists in a record."""
-BEYOND_JSON = 2**64
-"""Whole numbers of this size and above are doubles in JSON."""
+LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**64 - 1
+"""Whole numbers of JSON from the one to the other are read as integers, others as floats."""
 Scalar = str | int | float | bool
 EPOCH = "_epoch"
 """Ending of the numeric field that is added for a date: seconds since 1970-01-01T00:00:00Z."""
@@ -118,7 +118,7 @@ def _scalar(value: Any) -> Scalar | None:
     """Return a value that metadata can hold; None for null and for a number that is not finite."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return None
-    if isinstance(value, int) and abs(value) >= BEYOND_JSON:
+    if isinstance(value, int) and not LEAST_INTEGER <= value <= MOST_INTEGER:
         return float(value)
     if isinstance(value, str | int | float):
         return value

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from index.records import Document as DocumentRecord
 from service.documents import repository
-from service.documents.acceptance import noting_replacements
+from service.documents.acceptance import content_of, noting_replacements
 from service.documents.indexing import Change, make_searchable, write_documents
 from service.documents.schemas import DocumentIn, DocumentPatch
 from service.http.input_errors import input_errors
@@ -36,7 +36,7 @@ def patch_document(runtime: Runtime, state: CollectionState, document_id: str, p
             before, is_pending = _newest(connection, state, document_id)
             after = _merged(before, patch)
             change, sequences = None, []
-            if after != before:
+            if content_of(after) != content_of(before):
                 if not is_pending and all(after[name] == before[name] for name in ENCODED):
                     change = _written_with_stored_vectors(connection, state, after)
                 if change is None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, RowMapping, Text, cast, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, RowMapping, Text, cast, delete, func, insert, literal, select, tuple_, update
 
 from index.encoding.documents import EncodedDocument
 from index.filters.conditions import FilterNode
@@ -115,6 +115,21 @@ def documents_after(connection: Connection, collection_id: int, row: int, limit:
     """Return the rows of up to `limit` searchable documents after `row`, in row order."""
     mine = (DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.row > row)
     return connection.execute(select(DOCUMENTS).where(*mine).order_by(DOCUMENTS.c.row).limit(limit)).all()
+
+
+def documents_arrived_after(
+    connection: Connection, collection_id: int, created_at: str, document_id: str, limit: int
+) -> Sequence[Row[Any]]:
+    """Return the rows of up to `limit` searchable documents that arrived after a document, in the order of arrival.
+
+    A document keeps its place when it is replaced. Documents of the same time are in the order of their ids.
+    """
+    table = DOCUMENTS.c
+    after = tuple_(table.created_at, table.id) > tuple_(
+        literal(created_at, table.created_at.type), literal(document_id, table.id.type)
+    )
+    wanted = select(DOCUMENTS).where(table.collection_id == collection_id, after)
+    return connection.execute(wanted.order_by(table.created_at, table.id).limit(limit)).all()
 
 
 def record_of(row: Row[Any]) -> DocumentRecord:

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from service.documents import acceptance, actions, imports, indexing, spooling
 from service.documents.answers import BatchOutcome, Document, DocumentPage
+from service.documents.paging import MAX_CHARACTERS, PATTERN
 from service.documents.patching import patch_document as change_document
 from service.documents.schemas import (
     MAX_BATCH,
@@ -125,10 +126,10 @@ def list_documents(
     runtime: Running,
     collection: str,
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
-    cursor: Annotated[str, Query(pattern=r"^\d{0,18}$")] = "",
+    cursor: Annotated[str, Query(max_length=MAX_CHARACTERS, pattern=PATTERN)] = "",
 ) -> dict[str, Any]:
     """List documents in the order of their arrival."""
-    return actions.list_documents(runtime, runtime.collection(collection), limit, int(cursor or 0))
+    return actions.list_documents(runtime, runtime.collection(collection), limit, cursor)
 
 
 @router.put("/{document_id:path}", responses=answers((200, Document, "Replaced"), (201, Document, "Created")))

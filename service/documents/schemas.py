@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic_core import PydanticKnownError
 
 from service.http.requests import Strict
 
@@ -10,11 +11,19 @@ MAX_BATCH = 1000
 MAX_TEXT_CHARACTERS = 1_000_000
 MAX_IDS = 10_000
 
+
+def _no_integer(value: Any) -> Any:
+    """Refuse an integer as a float: an integer of more than 64 bits would be rounded."""
+    if isinstance(value, int):
+        raise PydanticKnownError("float_type")
+    return value
+
+
 DocumentId = Annotated[str, Field(min_length=1, max_length=512)]
 FieldName = Annotated[str, Field(min_length=1, max_length=128, pattern=r'^[^"\x00]+$')]
 Text = Annotated[StrictStr, Field(max_length=10_000)]
 Integer = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1)]
-Number = Annotated[StrictFloat, Field(allow_inf_nan=False)]
+Number = Annotated[StrictFloat, Field(allow_inf_nan=False), BeforeValidator(_no_integer)]
 FieldValue = Text | Integer | Number | StrictBool | Annotated[list[Text], Field(max_length=1000, fail_fast=True)]
 
 

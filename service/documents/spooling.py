@@ -29,7 +29,7 @@ from service.http.problems import Problem
 COMPLETE = ".ndjson"
 """Suffix of a complete body, in any format."""
 TAKEN = ".taken"
-"""Suffix of the file that holds the number of records already stored."""
+"""Suffix of the file that holds the number of records that are stored or refused, and their result."""
 PARAMETERS = ".parameters"
 TASKS = ".tasks"
 """Suffix of the file with the ids of the tasks of the import, a line each: the first, then those that resume it."""

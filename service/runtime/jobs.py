@@ -3,9 +3,10 @@
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from sqlalchemy import Connection
 from index.errors import Canceled
 from service.http.answers import TaskType
 from service.http.problems import INSUFFICIENT_STORAGE, Problem, not_found, problem_of
+from service.runtime.lanes import Lanes
 from service.runtime.task_repository import (
     UNFINISHED,
     delete_tasks,
@@ -111,12 +113,13 @@ Work = Callable[[Progress], dict[str, Any]]
 
 
 class Jobs:
-    """Runs jobs in the order of their start, at most `workers` at the same time."""
+    """Runs jobs in the order of their start, at most `workers` at the same time, and one of each lane."""
 
     def __init__(self, database: Database, most_kept: int, workers: int = 2) -> None:
         self._database = database
         self._most_kept = most_kept
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
+        self._lanes = Lanes(self._pool)
         self._running: dict[str, Progress] = {}
         self._unrecorded: dict[str, dict[str, Any]] = {}
         """Outcomes that a full disk kept from the database. They are shown, and written with the next task."""
@@ -153,15 +156,22 @@ class Jobs:
         work: Work,
         clean: Callable[[], None] = lambda: None,
         note_cancel: Callable[[], None] = lambda: None,
+        lane: Hashable = None,
     ) -> None:
         """Start the work of an enqueued task whose record is committed.
 
         clean: called when the end of the task is recorded, or cannot be; not after an interruption by `close`.
         note_cancel: called when the task is asked to stop, before the work notices: also while the task waits.
+        lane: tasks of the same lane run one at a time, in the order of these calls. A task that was canceled while it
+            waited ends without its turn.
         """
         self._record_late()
         progress = self._running[task_id] = Progress(self._database, task_id, note_cancel)
-        self._pool.submit(self._run, task_id, work, progress, clean)
+        call = partial(self._run, task_id, work, progress, clean)
+        if lane is None:
+            self._pool.submit(call)
+        else:
+            self._lanes.add(lane, task_id, call)
 
     def finished(
         self, connection: Connection, kind: TaskType, collection: str, result: dict[str, Any], count: int
@@ -207,6 +217,7 @@ class Jobs:
         progress = self._running.get(task_id)
         if progress:
             progress.cancel()
+            self._lanes.skip(task_id)
 
     def show(self, task_id: str) -> dict[str, Any]:
         """Return a task as JSON. Raises Problem 404 if it does not exist."""
@@ -296,6 +307,14 @@ def _log_failure(event: str, task_id: str) -> None:
 def is_unended(row: Any) -> bool:
     """Return whether a task has not ended, or has ended because the service stopped."""
     return row.status in UNFINISHED or (row.status == "failed" and (row.error or {}).get("code") == INTERRUPTED["code"])
+
+
+def name_successor(connection: Connection, task_id: str, successor: str) -> None:
+    """Name the task that goes on with the work of an interrupted task in the error of that task. The caller commits."""
+    row = find_task(connection, task_id)
+    if row is not None and is_unended(row):
+        detail = f"{INTERRUPTED['detail']}; the task {successor} goes on with its work"
+        update_task(connection, task_id, error=INTERRUPTED | {"detail": detail})
 
 
 def too_many_tasks() -> Problem:

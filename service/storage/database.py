@@ -28,7 +28,7 @@ DATABASE_FILE = "softseek.db"
 LOCK_FILE = "owner.lock"
 ENCODERS = "encoders"
 """The folder of converted encoders, beside the database."""
-NEWEST_REVISION = "0013"
+NEWEST_REVISION = "0014"
 """The revision of the schema in the last file of `migrations/versions`."""
 
 

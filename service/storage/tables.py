@@ -65,9 +65,10 @@ DOCUMENTS = Table(
     required("created_at", TEXT),
     checksum_of("documents"),  # None if the row is known to be damaged
     UniqueConstraint("collection_id", "id"),
+    Index("ix_documents_collection_id_created_at_id", "collection_id", "created_at", "id"),
     sqlite_autoincrement=True,
 )
-"""A searchable document. A replaced document gets a new row, so that rows are in the order of arrival."""
+"""A searchable document. A replaced one gets a new row, and keeps `created_at`: rows are in the order of changes."""
 
 PENDING_DOCUMENTS = Table(
     "pending_documents",

@@ -32,6 +32,15 @@ def pending(shelf: CollectionClient, *documents: dict[str, Any]) -> Accepted:
     return accept(runtime, runtime.collection(shelf.name), documents)
 
 
+def test_a_put_of_a_document_that_is_stored_but_not_yet_searchable_replaces_it(shelf: CollectionClient) -> None:
+    pending(shelf, book("waits", "oak"))
+    address = f"{shelf.path}/documents/waits"
+    assert shelf.client.get(address).status_code == 200
+    assert shelf.client.put(address, json={"text": "birch"}).status_code == 200
+    assert shelf.client.delete(address).status_code == 204
+    assert shelf.client.put(address, json={"text": "birch"}).status_code == 201
+
+
 def make_searchable(shelf: CollectionClient, accepted: Accepted) -> None:
     runtime = runtime_of(shelf.client)
     indexing.make_searchable(runtime, runtime.collection(shelf.name), accepted.sequences)

@@ -1,7 +1,9 @@
 """Records of any shape become documents: names of fields, types, nested objects, dates."""
 
+import math
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -108,6 +110,13 @@ def test_a_record_without_an_id_has_a_stable_hash_or_the_given_id() -> None:
     [
         ({"id": ["a"], "text": "x"}, {}, "id: must be a string or a number"),
         ({"id": True, "text": "x"}, {}, "id: must be a string or a number"),
+        (
+            {"id": 2.0**53, "text": "x"},
+            {},
+            "id: is a number that has lost digits, because it is a double; write it in quotes",
+        ),
+        ({"id": {"n": -1e20}, "text": "x"}, {}, "id: is a number that has lost digits"),
+        ({"nr": math.nan, "text": "x"}, {"id_field": "nr"}, "nr: is a number that has lost digits"),
         ({"id": "a", "text": {"html": "x", "md": "y"}}, {}, "text: must be a string or a list of strings"),
         ({"id": "a", "price": 3}, {}, "text: is missing; none of text, body"),
         ({"text": "x"}, {"id_field": "key"}, "key: is missing; it is named as the id"),
@@ -121,6 +130,17 @@ def test_a_record_that_is_no_document_says_which_field_and_what_was_wanted(
         map_record(record, FieldMapping("lenient", **fields))
     assert str(raised.value).startswith(detail)
     assert raised.value.field == detail.split(":")[0]
+
+
+def test_ids_are_exact_numbers_of_64_bits_or_refused() -> None:
+    def id_of(number: int) -> Any:
+        return lenient(orjson.loads(f'{{"id": {number}, "text": "x"}}'))["id"]
+
+    for number in (2**53 + 1, 2**63 + 1, 2**64 - 1, -(2**63)):
+        assert id_of(number) == str(number)
+    for number in (2**64, 123456789012345678901, -(2**63) - 1):
+        with pytest.raises(Unmappable, match="write it in quotes"):
+            id_of(number)
 
 
 def test_nesting_has_a_limit() -> None:

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import sqlalchemy
 from fastapi.testclient import TestClient
 
 from service.collections import actions as collections
 from service.collections.schemas import CollectionIn
-from service.documents import indexing
+from service.documents import indexing, repository
 from service.http.requests import MAX_BODY_BYTES
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, ndjson, opened, problem, runtime_of
 from tests.service.held_encoding import HeldEncoding
@@ -78,13 +79,42 @@ def test_the_status_of_a_put_distinguishes_creation_and_replacement(shelf: Colle
 def test_documents_are_listed_by_page_in_the_order_of_arrival(shelf: CollectionClient) -> None:
     shelf.add(*map(book, range(7)))
     shelf.add(book(3) | {"title": "the third"})
-    seen, cursor = [], ""
+    assert list(listed(shelf, limit=3)) == [f"book-{n}" for n in range(7)]
+
+
+def listed(shelf: CollectionClient, limit: int) -> Iterator[str]:
+    """Yield the ids of all documents, page by page."""
+    cursor = ""
     while cursor is not None:
-        page = shelf.get("documents", limit=3, cursor=cursor)
-        assert len(page["documents"]) <= 3
-        seen += [document["id"] for document in page["documents"]]
+        page = shelf.get("documents", limit=limit, cursor=cursor)
+        assert len(page["documents"]) <= limit
+        yield from (document["id"] for document in page["documents"])
         cursor = page["cursor"]
-    assert seen == [f"book-{n}" for n in (0, 1, 2, 4, 5, 6, 3)]
+
+
+def test_documents_that_change_while_they_are_listed_are_listed_once(shelf: CollectionClient) -> None:
+    shelf.add(*map(book, range(5)))
+    shelf.add({"id": "\N{GREEK SMALL LETTER ALPHA}/\x00%", "text": "last"})
+    seen = []
+    for id in listed(shelf, limit=2):
+        seen.append(id)
+        assert len(seen) <= 6
+        shelf.add({"id": id, "text": f"changed {id}"})
+        shelf.add(book(4) | {"title": f"after {id}"})  # a document that is not listed yet
+    assert seen == [f"book-{n}" for n in range(5)] + ["\N{GREEK SMALL LETTER ALPHA}/\x00%"]
+
+
+@pytest.mark.sqlite
+def test_a_page_is_read_from_the_index_without_sorting(shelf: CollectionClient) -> None:
+    statements: list[tuple[str, Any]] = []
+    database = runtime_of(shelf.client).database
+    with database.read() as connection:
+        sqlalchemy.event.listen(connection, "before_cursor_execute", lambda *call: statements.append(call[2:4]))
+        repository.documents_arrived_after(connection, 1, "2026-09-20T10:00:00.000Z", "a", 20)
+        statement, parameters = statements[-1]
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+    (step,) = [row[-1] for row in plan]
+    assert "ix_documents_collection_id_created_at_id (collection_id=? AND (created_at,id)>" in step
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t "])

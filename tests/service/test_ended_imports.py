@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from service.documents import imports, spooling
 from service.runtime.jobs import Jobs, Progress
 from service.runtime.task_repository import find_task, task_statuses
-from tests.service.client import DEADLINE_SECONDS, DEFAULT, CollectionClient, good, ndjson, opened, runtime_of
+from tests.service.client import DEADLINE_SECONDS, DEFAULT, CollectionClient, ended, good, ndjson, opened, runtime_of
 
 ROWS = [{"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"}]
 
@@ -137,3 +137,34 @@ def test_an_interrupted_import_is_resumed_until_it_ends(
         assert runtime_of(client).jobs.wait(list(statuses(client))[-1], DEADLINE_SECONDS)
         assert list(statuses(client).values()) == ["failed", "failed", "succeeded"]
         assert files(data) == []
+
+
+@pytest.mark.parametrize("keeps_result", [True, False], ids=["this version", "an earlier version"])
+def test_a_resumed_import_reports_the_records_of_before_and_is_named_by_the_interrupted_task(
+    data: Path, monkeypatch: pytest.MonkeyPatch, keeps_result: bool
+) -> None:
+    def until_the_stop(_runtime: Any, _state: Any, _sequences: Any, progress: Progress) -> None:
+        progress._canceled.wait(DEADLINE_SECONDS)
+        progress.check()
+
+    monkeypatch.setattr(imports, "MAX_BATCH", 2)
+    rows = [{"id": "a"}, {"id": "b", "text": "iron"}, {"id": "c", "text": "oak"}, {"id": "d", "text": 5}]
+    with monkeypatch.context() as patched:
+        patched.setattr(imports, "publish_words", until_the_stop)
+        with opened(data) as client:
+            task = good(client.post(f"{DEFAULT}/documents/import", content=ndjson(rows)))
+            ended(lambda: {"status": "succeeded" if ".taken" in files(data) else "processing"})
+    if not keeps_result:
+        (taken,) = (data / "imports").glob("*.taken")
+        taken.write_text("2")
+    with opened(data) as client:
+        error = good(client.get(f"/v1/tasks/{task['id']}"))["error"]
+        successor = list(statuses(client))[-1]
+        assert error["code"] == "interrupted"
+        assert error["detail"].endswith(f"; the task {successor} goes on with its work")
+        result = CollectionClient(client).ended_task({"id": successor})["result"]
+        expected = [(1, "a"), (4, "d")] if keeps_result else [(4, "d")]
+        assert [(one["line"], one["id"]) for one in result["errors"]] == expected
+        counts = (result["items_total"], result["succeeded"], result["failed"])
+        assert counts == ((4, 2, 2) if keeps_result else (2, 1, 1))
+        assert count(client) == (2, 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tantivy
 from fastapi.testclient import TestClient
 
 import service.documents.routes
@@ -78,6 +79,21 @@ def test_a_refused_act_that_cannot_be_recorded_keeps_its_answer(
     assert client.get("/v1/audit").json()["acts"] == []
 
 
+def test_a_collection_whose_word_index_finds_no_space_is_a_507(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_index(*_: Any, **__: Any) -> Any:
+        raise ValueError("An IO error occurred: 'No space left on device (os error 28)'")
+
+    with monkeypatch.context() as without_space:
+        without_space.setattr(tantivy, "Index", refuse_index)
+        problem(client.put("/v1/collections/fresh", json={}), 507, "insufficient_storage")
+    acts = [(one["act"], one["status"]) for one in client.get("/v1/audit").json()["acts"]]
+    assert acts == [("set_collection", 507)]
+    problem(client.get("/v1/collections/fresh"), 404, "collection_not_found")
+    assert client.put("/v1/collections/fresh", json={}).status_code == 201
+
+
 @pytest.mark.parametrize("place", ["encode_documents", "write_documents"])
 def test_stored_documents_that_a_full_disk_keeps_from_the_index_are_a_507(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, place: str
@@ -101,7 +117,7 @@ def test_stored_documents_that_a_full_disk_keeps_from_the_index_are_a_507(
             assert (task["status"], task["error"]["code"]) == ("failed", "insufficient_storage")
             assert "are stored" in task["error"]["detail"]
     assert client.get(f"{DEFAULT}/documents/d").json()["text"] == "tin"
-    assert client.put(f"{DEFAULT}/documents/c", json=tin).status_code == 201
+    assert client.put(f"{DEFAULT}/documents/c", json=tin).status_code == 200  # the document is stored
 
 
 @pytest.mark.parametrize("error", [FULL, DatabaseUnreachable("the database does not answer")])

@@ -82,7 +82,7 @@ def test_a_folder_of_files_is_taken(softseek: Softseek, tmp_path: Path) -> None:
 
 def test_a_folder_may_contain_the_data_directory_and_the_rejects(softseek: Softseek, tmp_path: Path) -> None:
     written(tmp_path / "a.md", "words")
-    softseek("doctor")
+    softseek("collections", "set", "default")
     written(tmp_path / "data" / "imports" / "left.ndjson", "{")
     code, outcome, _ = softseek("ingest", ".", "--rejects", "rejects.ndjson")
     assert (code, outcome["items_total"], (tmp_path / "rejects.ndjson").read_bytes()) == (0, 1, b"")

@@ -88,6 +88,20 @@ def test_named_fields_are_taken_in_both_modes(shop: CollectionClient) -> None:
     assert (stored["title"], stored["text"], stored["url"]) == ("T", "first\n\nsecond", "http://a")
 
 
+@pytest.mark.parametrize("mapping", ["strict", "lenient"])
+def test_an_integer_that_would_be_rounded_is_refused(shop: CollectionClient, mapping: str) -> None:
+    wide = {"id": "wide", "text": "x", "metadata": {"n": 2**63}}
+    table = f"id,text,n:number\nwide,x,{2**63}\nnarrow,x,{2**63 - 1}\n"
+    for result in (
+        imported(shop, ndjson([wide, wide | {"id": "narrow", "metadata": {"n": 2**63 - 1}}]), mapping=mapping),
+        imported(shop, table, "text/csv", mapping=mapping),
+    ):
+        (error,) = result["errors"]
+        assert (error["field"], error["detail"]) == ("metadata.n", "metadata.n: must be at most 9223372036854775807")
+        assert result["succeeded"] == 1
+    assert shop.get("documents/narrow")["metadata"] == {"n": 2**63 - 1}
+
+
 def test_csv_becomes_documents_in_both_modes(shop: CollectionClient) -> None:
     table = "id;text;price:number;brand\na;x;2.5;Acme\nb;y\n"
     result = imported(shop, table, "text/csv; charset=utf-8")

@@ -59,6 +59,16 @@ def test_metadata_is_merged_by_key_and_null_removes_a_key(shelf: CollectionClien
     assert encoded == []
 
 
+@pytest.mark.parametrize(("stored", "given"), [(1, True), (True, 1), (False, 0), (1, 1.0), (0.0, -0.0)])
+def test_a_value_that_is_only_equal_in_python_replaces_the_stored_value(
+    shelf: CollectionClient, stored: Any, given: Any
+) -> None:
+    good(patch(shelf, {"metadata": {"year": stored}}))
+    changed = good(patch(shelf, {"metadata": {"year": given}}))
+    assert repr(changed["metadata"]["year"]) == repr(given)
+    assert repr(shelf.get("documents/a/1")["metadata"]["year"]) == repr(given)
+
+
 def test_a_change_of_metadata_is_searchable_on_return_with_the_same_ranking(shelf: CollectionClient) -> None:
     before = shelf.ranking("folder")
     good(patch(shelf, {"metadata": {"lang": "de"}}))

@@ -1,5 +1,7 @@
 """Text, title and metadata of files that are one document."""
 
+from datetime import date, datetime
+
 import pytest
 
 from service.cli.sources.formats import SourceFormat, format_of_content, format_of_name
@@ -28,6 +30,83 @@ def test_markdown_loses_its_marks_and_keeps_its_words() -> None:
 def test_front_matter_gives_title_and_metadata(matter: str) -> None:
     found = extract(SourceFormat.MD, f"{matter}# Heading\n\ntext\n".encode())
     assert (found.title, found.text, found.metadata) == ("From the front", "Heading\n\ntext", {"tags": ["a", "b"]})
+
+
+def of_yaml(*lines: str) -> TextFile:
+    return extract(SourceFormat.MD, "\n".join(["---", *lines, "---", "# Heading"]).encode())
+
+
+@pytest.mark.parametrize(
+    "title", ["No", "on", "12:30", "True", "1.10", "0012", "1_000", "2024-05-01", "2024-02-30", "=", "+49 30", "0x1F"]
+)
+def test_a_title_is_what_is_written(title: str) -> None:
+    found = of_yaml(f"title: {title}", "lang: en")
+    assert (found.title, found.metadata) == (title, {"lang": "en"})
+
+
+@pytest.mark.parametrize("title", ["title:", "title: ~", "title: null", "lang: en"])
+def test_a_text_without_a_title_has_its_heading_as_title(title: str) -> None:
+    assert of_yaml(title).title == "Heading"
+    assert "title" not in of_yaml(title).metadata
+
+
+@pytest.mark.parametrize("line", ["title: [a, b]", "title: {a: b}"])
+def test_a_list_or_an_object_is_no_title(line: str) -> None:
+    found = of_yaml("title: first", line)
+    assert found.title == "Heading"
+    assert found.metadata == {"title": ["a", "b"] if "[" in line else {"a": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("01234", "01234"),
+        ("+4930123456", "+4930123456"),
+        ("NO", "NO"),
+        ("off", "off"),
+        ("12:30", "12:30"),
+        ("1_000", "1_000"),
+        ("0x1F", "0x1F"),
+        ("0o17", "0o17"),
+        ("2024-02-30", "2024-02-30"),
+        ("=", "="),
+        ("'5'", "5"),
+        ("true", True),
+        ("False", False),
+        ("~", None),
+        ("", None),
+        ("0", 0),
+        ("-12", -12),
+        ("1.5", 1.5),
+        ("-.5", -0.5),
+        ("1e3", 1000.0),
+        ("123456789012345678901", 123456789012345678901),
+        ("2024-05-01", date(2024, 5, 1)),
+        ("2024-05-01 10:00:00", datetime(2024, 5, 1, 10)),
+    ],
+)
+def test_a_field_of_front_matter_has_the_type_that_it_looks_like(written: str, value: object) -> None:
+    found = of_yaml(f"field: {written}", f"inner: {{field: {written or '~'}}}").metadata
+    assert found == {"field": value, "inner": {"field": value}}
+    assert type(found["field"]) is type(value)
+
+
+def test_the_names_of_fields_are_what_is_written() -> None:
+    lines = ["null: a", "true: b", "NO: c", "2024: d", "01: e", "2024-05-01: f", "inner: {on: g}"]
+    assert of_yaml(*lines).metadata == {
+        "null": "a",
+        "true": "b",
+        "NO": "c",
+        "2024": "d",
+        "01": "e",
+        "2024-05-01": "f",
+        "inner": {"on": "g"},
+    }
+
+
+def test_an_anchor_is_merged() -> None:
+    found = of_yaml("base: &base {lang: en, title: Merged}", "<<: *base", "lang: de")
+    assert (found.title, found.metadata) == ("Merged", {"base": {"lang": "en", "title": "Merged"}, "lang": "de"})
 
 
 def test_a_text_between_rules_is_no_front_matter() -> None:

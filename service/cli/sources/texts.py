@@ -6,13 +6,13 @@ The libraries are imported where they are used: a command that reads no PDF does
 import codecs
 import io
 import re
-import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from service.cli.sources.formats import SourceFormat
+from service.cli.sources.front_matter import InvalidFrontMatter, front_matter
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """Decompressed bytes of a file that is one document."""
@@ -62,11 +62,14 @@ def markdown(content: bytes) -> TextFile:
     """Return Markdown without its marks. The title is the title in the front matter, else the first heading."""
     from markdown_it import MarkdownIt
 
-    metadata, body = front_matter(decoded(content))
-    title = metadata.pop("title", None)
+    try:
+        front = front_matter(decoded(content))
+    except InvalidFrontMatter as error:
+        raise Unreadable(str(error)) from error
+    title = front.title
     blocks: list[str] = []
     heading = False
-    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body):
+    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(front.body):
         if token.type == "inline":
             text = "".join(_inline(token.children or []))
             blocks.append(text)
@@ -76,7 +79,7 @@ def markdown(content: bytes) -> TextFile:
         elif token.type == "html_block":
             blocks.append(_markup_text(token.content))
         heading = token.type == "heading_open"
-    return TextFile("\n\n".join(filter(str.strip, blocks)), None if title is None else str(title), metadata)
+    return TextFile("\n\n".join(filter(str.strip, blocks)), title, front.fields)
 
 
 def _inline(tokens: list[Any]) -> Iterator[str]:
@@ -87,22 +90,6 @@ def _inline(tokens: list[Any]) -> Iterator[str]:
             continue
         else:
             yield token.content
-
-
-def front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """Return the YAML (---) or TOML (+++) at the start of a text, and the text after it. Raises Unreadable."""
-    match = re.match(r"(---|\+\+\+)[ \t]*\r?\n(.*?)(?:\r?\n|^)\1[ \t]*(?:\r?\n|\Z)", text, re.DOTALL | re.MULTILINE)
-    if not match:
-        return {}, text
-    import yaml
-
-    try:
-        found = yaml.safe_load(match[2]) if match[1] == "---" else tomllib.loads(match[2])
-    except (yaml.YAMLError, tomllib.TOMLDecodeError, ValueError) as error:
-        raise Unreadable(f"the front matter is not valid {'YAML' if match[1] == '---' else 'TOML'}") from error
-    if not isinstance(found, dict):
-        return {}, text  # a text between two horizontal rules
-    return {str(name): value for name, value in found.items()}, text[match.end() :]
 
 
 BLOCKS = (
