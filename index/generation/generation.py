@@ -130,9 +130,9 @@ class Generation:
         return bm25(query, found, mean_words), match(query, found), signals
 
     def documents_with(self, query: QueryWords) -> Mask:
-        """Return (N,) bool, True for documents that contain a word of the query, or a word or phrase that stands for it.
+        """Return (N,) bool, True for documents with a word of the query, or a word or phrase that stands for one.
 
-        A word of a phrase that stands alone in a document is not enough, although it has evidence.
+        One of the words of such a phrase is not enough, although it has evidence.
         """
         words, first_word, title_words = self.columns.tokens, self.columns.first_token, self.columns.title_words
         wanted = query.words if not query.uncorrected_fields else query.words[query.source != Source.CORRECTED]

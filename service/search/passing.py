@@ -66,8 +66,8 @@ def passing_in_order(
     """Return the hits of a search with `sort` and `min_logit` up to the end of the page, and one more.
 
     first: count -> the first documents (n,) in the order of `sort`. They are ranked in groups until enough of them
-    pass, because only a ranking gives their logits, MOST_SORTED at most. rank: documents (n,) -> a ranking that has them. distinct_values:
-    documents (n,) -> their values of `distinct`, of which the first that passes is shown.
+    pass, because only a ranking gives their logits; MOST_SORTED at most. rank: documents (n,) -> a ranking that has
+    them. distinct_values: documents (n,) -> their values of `distinct`, of which the first that passes is shown.
     """
     window = request.offset + request.limit + 1
     begin, size = 0, window
