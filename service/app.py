@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -16,7 +17,7 @@ from service.audit import routes as audit
 from service.collections import routes as collections
 from service.collections import synonyms
 from service.documents import routes as documents
-from service.documents.imports import resume_imports
+from service.documents.imports import interrupted_imports, resume_imports
 from service.documents.indexing import resume_interrupted, resume_pending
 from service.documents.schemas import DocumentIn
 from service.erasures import routes as erasures
@@ -188,10 +189,12 @@ def _is_full(scope: Scope) -> bool:
 def _resume(runtime: Runtime) -> None:
     """Resume the work of an earlier process. On a full disk it waits for the next start.
 
-    An erasure goes first, before a training run reads its staged feedback again.
+    An erasure goes first, before a training run reads its staged feedback again. The tasks of interrupted imports are
+    read before: each new task may delete the oldest one.
     """
     delete_unfinished(runtime.settings.data)
-    for resume in (resume_erasures, resume_pending, resume_imports, resume_training):
+    interrupted = interrupted_imports(runtime)
+    for resume in (resume_erasures, resume_pending, partial(resume_imports, interrupted=interrupted), resume_training):
         with going_on_a_full_disk():
             resume(runtime)
 

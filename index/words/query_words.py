@@ -120,6 +120,10 @@ class QueryWords(NamedTuple):
             parts=frozenset(one.number for _, one in kept) - alone,
         )
 
+    def without_phrases(self) -> "QueryWords":
+        """Return the words of the query with each word of a phrase standing for itself."""
+        return self._replace(phrases=(), parts=frozenset())
+
 
 def number_words(words: Iterable[str]) -> Words:
     """Return a number per word (T,), the CRC-32 of its bytes: the same on every machine, without a vocabulary."""

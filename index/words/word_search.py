@@ -19,7 +19,7 @@ from index.words.postings import Factors, Postings
 from index.words.query_words import Alternative, Field, QueryWords, Source, Words, number_words
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.spaces import Spaces, with_spaces
-from index.words.tokens import spaced, tokens
+from index.words.tokens import is_unspaced, spaced, tokens
 from index.words.vocabulary import Vocabulary
 from index.words.word import Substitute, Word
 
@@ -97,12 +97,17 @@ class WordSearcher:
         """Return the words of a text as numbers (T,), in order, as `WordIndex.number` does."""
         return number_words(self.vocabulary.stems(spaced(text)))
 
-    def containing(self, character: str) -> Words:
-        """Return the numbers (n,) of the words with this character, one of a script without spaces."""
-        folded = self.vocabulary.folded(character)
-        begun = (word for word, _ in self.vocabulary.beginning(folded))
-        ended = (word for word, _ in self.vocabulary.ending(folded))
-        return number_words({folded, *begun, *ended})
+    def containing(self, text: str) -> Words:
+        """Return the numbers (n,) of the words that contain a text of one word: that word alone for most texts.
+
+        A single character of a script without spaces is contained in the pairs with it too.
+        """
+        (term,) = self.vocabulary.stems(spaced(text))
+        if len(term) > 1 or not is_unspaced(term):
+            return number_words([term])
+        begun = (word for word, _ in self.vocabulary.beginning(term))
+        ended = (word for word, _ in self.vocabulary.ending(term))
+        return number_words({term, *begun, *ended})
 
     def search(
         self, text: str, k: int, allowed: Ints | None = None, options: ReadingOptions = EXACTLY

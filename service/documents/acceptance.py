@@ -1,6 +1,6 @@
 """Validates documents and stores them as pending, durably."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +51,8 @@ def accept(
         stored = repository.stored_bodies(connection, state.id, list(bodies))
         pending = repository.pending_among(connection, state.id, list(bodies))
         unchanged = _unchanged(bodies, stored) - pending.keys()
-        sequences = insert_pending(connection, {id: body for id, body in bodies.items() if id not in unchanged})
+        changed = {id: body for id, body in bodies.items() if id not in unchanged}
+        sequences = insert_pending(connection, changed, pending)
         in_transaction(connection)
     for outcome in outcomes:
         if outcome["code"] is None and (outcome["id"] in stored or outcome["id"] in pending):
@@ -59,16 +60,19 @@ def accept(
     return Accepted(sequences, outcomes, len(unchanged))
 
 
+InsertPending = Callable[[Connection, dict[str, Any], Mapping[str, int]], list[int]]
+
+
 @contextmanager
-def noting_replacements(state: CollectionState) -> Iterator[Callable[[Connection, dict[str, Any]], list[int]]]:
+def noting_replacements(state: CollectionState) -> Iterator[InsertPending]:
     """Give the function that stores documents (id -> body) as pending, and notes which pending ones they replace.
 
-    It notes before the commit: where the older document is gone, the newer one is known. An error undoes the notes.
+    Its last argument is id -> sequence number of the pending documents among them and perhaps others. It notes before the commit: where the older document is gone, the newer one is known. An error undoes the notes.
     """
     noted: dict[int, int] = {}
 
-    def insert(connection: Connection, bodies: dict[str, Any]) -> list[int]:
-        older = repository.pending_among(connection, state.id, list(bodies))
+    def insert(connection: Connection, bodies: dict[str, Any], pending: Mapping[str, int]) -> list[int]:
+        older = {id: pending[id] for id in bodies if id in pending}
         sequences = repository.insert_pending(connection, state.id, bodies)
         newer = repository.pending_among(connection, state.id, list(older))
         noted.update({sequence: newer[id] for id, sequence in older.items()})

@@ -9,7 +9,7 @@ from service.documents.schemas import DocumentIn
 from service.http.wording import field_name, in_words
 
 METADATA_TYPES = "must be a string, a number, true, false or a list of strings"
-INNER = {"string_too_long", "too_long", "finite_number", "less_than_equal", "greater_than_equal"}
+INNER = {"string_too_long", "too_long", "finite_number", "less_than_equal"}
 """Errors that are more precise than METADATA_TYPES."""
 
 

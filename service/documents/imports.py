@@ -48,21 +48,32 @@ class Batch:
         return len(self.documents) + len(self.bad)
 
 
-def resume_imports(runtime: Runtime) -> None:
-    """Resume the imports that the end of an earlier process interrupted, oldest first; delete the bodies of others.
+Interrupted = list[tuple[CollectionState, Spooled]]
 
-    Records that are already stored are skipped, so that they do not overwrite newer documents.
-    """
+
+def interrupted_imports(runtime: Runtime) -> Interrupted:
+    """Return the imports that the end of an earlier process interrupted, oldest first; delete the bodies of others."""
     states = {str(state.id): state for state in runtime.collections.values()}
     for path in list(runtime.imports.iterdir()):
         if path.suffix != COMPLETE and (path.suffix not in BESIDE or not path.with_suffix(COMPLETE).is_file()):
             path.unlink(missing_ok=True)
+    interrupted: Interrupted = []
     for spooled in sorted(map(reopened, runtime.imports.glob(f"*{COMPLETE}")), key=_begun):
         state = states.get(spooled.path.name.partition("-")[0])
         if state is not None and _was_interrupted(runtime, state, spooled):
-            start_import(runtime, state, spooled)
+            interrupted.append((state, spooled))
         else:
             spooled.remove()
+    return interrupted
+
+
+def resume_imports(runtime: Runtime, interrupted: Interrupted) -> None:
+    """Resume imports, in this order.
+
+    Records that are already stored are skipped, so that they do not overwrite newer documents.
+    """
+    for state, spooled in interrupted:
+        start_import(runtime, state, spooled)
 
 
 def _begun(spooled: Spooled) -> tuple[list[str], int]:

@@ -42,7 +42,8 @@ def patch_document(runtime: Runtime, state: CollectionState, document_id: str, p
                 if change is None:
                     state.require_encoder(runtime.encoder)
                     body = {name: value for name, value in after.items() if name != "id"}
-                    sequences = insert_pending(connection, {document_id: body})
+                    pending = repository.pending_among(connection, state.id, [document_id])
+                    sequences = insert_pending(connection, {document_id: body}, pending)
         if change is not None:
             change.publish(state)
     if sequences:

@@ -145,7 +145,8 @@ class Partition:
         state = self._state(search.wanted)
         generation, request = state.generation, search.request
         allowed = self._allowed(state, generation, search)
-        chosen = selection.select(self._runtime.database, state, generation, request, search.query.read, allowed)
+        columns = columns_of(self._runtime.database, state, int(generation.rows[-1]) if len(generation.rows) else -1)
+        chosen = selection.Selection(generation, request, columns, reading=search.query.read, allowed=allowed)
         return chosen.has_others(values, shown)
 
     def newest(self, search: PartSearch, count: int) -> Newest:

@@ -10,6 +10,7 @@ from index.ranking.search import Ranking
 from index.records import Ints
 from service.partitions.messages import Selected
 from service.partitions.searched_parts import SearchedParts
+from service.runtime.candidate_steps import STEP
 from service.runtime.rules import Rule
 from service.search import pinning
 from service.search.field_columns import Scalar, facet, sort_key
@@ -85,10 +86,10 @@ class SortedRows:
         self._rows = self._ordered(found)
 
     def first(self, count: int) -> Ints:
-        """Return the first rows, at most `count`."""
+        """Return the first rows, at most `count`. More rows are asked for in steps, each with all rows before."""
         if count > self._count <= len(self._rows):
-            self._count = count
-            self._rows = self._ordered(self._parts.sorted_further(count))
+            self._count = max(count, STEP * self._count)
+            self._rows = self._ordered(self._parts.sorted_further(self._count))
         return self._rows[:count]
 
     def _ordered(self, found: Sequence[Selected]) -> Ints:

@@ -84,9 +84,14 @@ class Progress:
             mean = self._planned_passages / max(1, self._planned_documents)
             return {"passages_done": self.passages_done, "passages_total": self._planned_passages + round(left * mean)}
 
+    @property
+    def is_canceled(self) -> bool:
+        """Whether the job was asked to stop."""
+        return self._canceled.is_set()
+
     def check(self) -> None:
         """Raise Canceled if the job was canceled."""
-        if self._canceled.is_set():
+        if self.is_canceled:
             raise Canceled("canceled")
 
     def cancel(self) -> None:
@@ -172,6 +177,8 @@ class Jobs:
             self._pool.submit(call)
         else:
             self._lanes.add(lane, task_id, call)
+            if progress.is_canceled:  # before it waited
+                self._lanes.skip(task_id)
 
     def finished(
         self, connection: Connection, kind: TaskType, collection: str, result: dict[str, Any], count: int

@@ -56,7 +56,6 @@ class Lanes:
             self._submit(self._run, lane, waiting.pop(next(iter(waiting))))
 
     def _submit(self, call: Callable[..., None], *arguments: Any) -> None:
-        with suppress(
-            RuntimeError
-        ):  # it is shut down, or has no further thread: then a thread that it has runs the call
+        # RuntimeError: it is shut down, or has no further thread; then a thread that it has runs the call
+        with suppress(RuntimeError):
             self._executor.submit(call, *arguments)

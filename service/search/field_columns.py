@@ -148,9 +148,9 @@ class Values:
 def _as_compared(value: Any) -> Any:
     """Return a whole float as an integer, so that 10.0 and 10 are one value, as in filters; others as they are.
 
-    No integer of JSON is beyond 64 bits.
+    No integer of a document or of a filter has more than 64 bits with its sign.
     """
-    is_whole = isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**64
+    is_whole = isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**63
     return int(value) if is_whole else value
 
 

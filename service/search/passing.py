@@ -76,6 +76,8 @@ def passing_in_order(
         documents = first(begin + size)
         known = _NONE if found is None else found[0].doc_indices[found[1]]
         further = documents[begin:]
+        if found is not None and not len(further):
+            return found
         asked = np.concatenate([known, further[~np.isin(further, known)]])
         ranking = rank(asked)
         ranks = ranks_in_order(ranking, asked, request)
@@ -87,7 +89,7 @@ def passing_in_order(
         is_end = len(documents) < begin or begin >= MOST_SORTED
         if len(found[1]) == window or is_end or is_left_out(found[0], request):
             return found
-        size = max(size, min(STEP * size, MOST_AT_ONCE))
+        size = min(max(size, min(STEP * size, MOST_AT_ONCE)), MOST_SORTED - begin)
 
 
 _NONE = np.empty(0, np.int64)

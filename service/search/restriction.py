@@ -10,7 +10,6 @@ from index.generation.generation import Generation
 from index.records import Mask
 from index.words.query_syntax import ParsedQuery
 from index.words.term_matching import documents_with, documents_with_phrase
-from index.words.tokens import is_unspaced
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection
 from service.search import repository
@@ -62,7 +61,6 @@ def _with_phrases(generation: Generation, parsed: ParsedQuery) -> list[Mask]:
                 found = documents_with_phrase(columns.tokens, columns.first_token, columns.title_words, numbers)
                 masks.append(found == kept)
             elif len(numbers):
-                if len(character := text.strip()) == 1 and is_unspaced(character):
-                    numbers = generation.words.containing(character)
-                masks.append(documents_with(columns.tokens, columns.first_token, numbers) == kept)
+                found = documents_with(columns.tokens, columns.first_token, generation.words.containing(text))
+                masks.append(found == kept)
     return masks

@@ -5,7 +5,8 @@ candidates alone.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,12 +77,22 @@ class Selection:
         shown: the rows of documents without a value that do not count.
         """
         assert self.columns is not None, "the search has `distinct`"
-        name = self.request.distinct or ""
-        reading = self.reading if self.request.mode == "words" else None
-        rows = self.generation.rows[matching_documents(self.generation, reading, self.allowed)]
-        codes = self.columns.of(name, rows).first_codes()
-        known = self.columns.codes_of(name, values)
+        rows, codes = self._possible
+        known = self.columns.codes_of(self.request.distinct or "", values)
         return bool(np.where(codes < 0, ~np.isin(rows, shown), ~np.isin(codes, known)).any())
+
+    @cached_property
+    def _possible(self) -> tuple[Ints, Ints]:
+        """The rows of all documents that may be hits, and the codes of their first values of `distinct`.
+
+        By words, a document with one word of a synonym phrase is a hit too.
+        """
+        assert self.columns is not None, "the search has `distinct`"
+        reading = self.reading if self.request.mode == "words" else None
+        if reading is not None:
+            reading = replace(reading, words=reading.words.without_phrases())
+        rows = self.generation.rows[matching_documents(self.generation, reading, self.allowed)]
+        return rows, self.columns.of(self.request.distinct or "", rows).first_codes()
 
     def _ranks(self, ranking: Ranking, pins: pinning.Pins) -> Ints:
         """Return the 0-based ranks of the hits in the order in which they are shown.

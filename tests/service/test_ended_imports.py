@@ -139,14 +139,34 @@ def test_an_interrupted_import_is_resumed_until_it_ends(
         assert files(data) == []
 
 
+def until_the_stop(_runtime: Any, _state: Any, _sequences: Any, progress: Progress) -> None:
+    """Stand for the work on a batch that lasts until the service stops."""
+    progress._canceled.wait(DEADLINE_SECONDS)
+    progress.check()
+
+
+def test_an_interrupted_import_is_resumed_where_its_task_is_the_next_to_be_deleted(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"id": "a", "text": "iron"}, {"id": "b", "text": "oak"}]
+    monkeypatch.setattr(imports, "MAX_BATCH", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(imports, "publish_words", until_the_stop)
+        with opened(data, max_tasks=10) as client:
+            good(client.post(f"{DEFAULT}/documents/import", content=ndjson(rows)))
+            ended(lambda: {"status": "succeeded" if ".taken" in files(data) else "processing"})
+            for _ in range(9):
+                good(client.post(f"{DEFAULT}/documents/import", content=ndjson([{"id": "c", "text": "tin"}])))
+    with opened(data, max_tasks=10) as client:
+        for task in statuses(client):
+            runtime_of(client).jobs.wait(task, DEADLINE_SECONDS)
+        assert client.get(f"{DEFAULT}/documents/b").status_code == 200
+
+
 @pytest.mark.parametrize("keeps_result", [True, False], ids=["this version", "an earlier version"])
 def test_a_resumed_import_reports_the_records_of_before_and_is_named_by_the_interrupted_task(
     data: Path, monkeypatch: pytest.MonkeyPatch, keeps_result: bool
 ) -> None:
-    def until_the_stop(_runtime: Any, _state: Any, _sequences: Any, progress: Progress) -> None:
-        progress._canceled.wait(DEADLINE_SECONDS)
-        progress.check()
-
     monkeypatch.setattr(imports, "MAX_BATCH", 2)
     rows = [{"id": "a"}, {"id": "b", "text": "iron"}, {"id": "c", "text": "oak"}, {"id": "d", "text": 5}]
     with monkeypatch.context() as patched:
@@ -167,4 +187,6 @@ def test_a_resumed_import_reports_the_records_of_before_and_is_named_by_the_inte
         assert [(one["line"], one["id"]) for one in result["errors"]] == expected
         counts = (result["items_total"], result["succeeded"], result["failed"])
         assert counts == ((4, 2, 2) if keeps_result else (2, 1, 1))
+        for other in statuses(client):  # documents that were pending are indexed by a task of their own
+            CollectionClient(client).ended_task({"id": other})
         assert count(client) == (2, 0)

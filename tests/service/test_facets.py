@@ -37,8 +37,9 @@ def test_a_whole_number_with_and_without_a_point_is_one_value(tmp_path: Path) ->
         answer = shop.search("kettle", sort=["price:asc", "year:desc"], facets=["price"])
         assert [hit["id"] for hit in answer["hits"]] == ["6", "5", "4", "3", "1", "2", "0", "7", "8"]
         counts = answer["facets"]["price"]["values"]
-        assert counts == {"10": 3, "0": 2, "9.5": 1, "true": 1, "9223372036854775808": 1, "1e+300": 1}
-        assert len(shop.search("kettle", filter="price = 10")["hits"]) == counts["10"]
+        assert counts == {"10": 3, "0": 2, "9.5": 1, "true": 1, "9.223372036854776e+18": 1, "1e+300": 1}
+        for value, count in counts.items():
+            assert len(shop.search("kettle", filter=f"price = {value}")["hits"]) == count
         once = [hit["metadata"]["price"] for hit in shop.search("kettle", distinct="price")["hits"]]
         assert sorted(once) == [0, 1, 9.5, 10, 2.0**63, 1e300]
         falling = shop.search("*", sort=["price:desc"], distinct="price")["hits"]

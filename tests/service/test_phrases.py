@@ -11,6 +11,7 @@ DOCUMENTS = (
     {"id": "kettle", "title": "steel blue", "text": "kettle of iron"},
     {"id": "cat", "title": "黒猫の写真", "text": "とても可愛い"},
     {"id": "dog", "title": "犬", "text": "白い犬の写真です"},
+    {"id": "halfwidth", "text": "カメラ ガ"},
     {"id": "flat", "text": "a flat screen on the wall", "metadata": {"price": 5}},
     {"id": "shoes", "text": "flat shoes", "metadata": {"price": 1}},
     {"id": "door", "text": "a screen door", "metadata": {"price": 2}},
@@ -54,6 +55,11 @@ def test_the_words_of_a_phrase_are_in_one_field(shop: CollectionClient, q: str, 
         ("写真 -猫", {"dog"}),
         ("写真 -白", {"cat"}),
         ("写真 -写", set()),
+        ('"猫、"', {"cat"}),
+        ('"\uff76"', {"halfwidth"}),  # halfwidth
+        ('"\u304b\u3099"', set()),  # two characters that are one
+        ('"\u30ab\u3099"', {"halfwidth"}),
+        ("カメラ -\uff76", set()),
     ],
 )
 def test_one_character_of_a_script_without_spaces_is_a_part_of_pairs(

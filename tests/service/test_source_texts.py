@@ -79,8 +79,14 @@ def test_a_list_or_an_object_is_no_title(line: str) -> None:
         ("-12", -12),
         ("1.5", 1.5),
         ("-.5", -0.5),
-        ("1e3", 1000.0),
-        ("123456789012345678901", 123456789012345678901),
+        ("1.5e3", 1500.0),
+        ("12e4", "12e4"),
+        ("4e51926", "4e51926"),
+        ("1.5e999", "1.5e999"),
+        ("9223372036854775807", 2**63 - 1),
+        ("9223372036854775808", "9223372036854775808"),
+        ("-9223372036854775809", "-9223372036854775809"),
+        ("123456789012345678901", "123456789012345678901"),
         ("2024-05-01", date(2024, 5, 1)),
         ("2024-05-01 10:00:00", datetime(2024, 5, 1, 10)),
     ],
@@ -89,6 +95,22 @@ def test_a_field_of_front_matter_has_the_type_that_it_looks_like(written: str, v
     found = of_yaml(f"field: {written}", f"inner: {{field: {written or '~'}}}").metadata
     assert found == {"field": value, "inner": {"field": value}}
     assert type(found["field"]) is type(value)
+
+
+def test_an_integer_of_toml_that_json_would_round_is_text() -> None:
+    matter = f"+++\nn = {2**63 - 1}\nlong = [{2**63}]\ninner = {{n = {-(2**63) - 1}}}\n+++\n# Heading"
+    found = extract(SourceFormat.MD, matter.encode())
+    assert found.metadata == {"n": 2**63 - 1, "long": [str(2**63)], "inner": {"n": str(-(2**63) - 1)}}
+
+
+@pytest.mark.parametrize("value", ["!!bool foo", "!!timestamp foo", '!!int ""', "!!float x", "!!unknown x"])
+def test_a_value_that_its_tag_does_not_fit_is_reported(value: str) -> None:
+    with pytest.raises(Unreadable, match="not valid YAML"):
+        of_yaml(f"field: {value}")
+
+
+def test_a_name_that_is_an_alias_is_text_and_its_value_keeps_its_type() -> None:
+    assert of_yaml("a: &x 5", "*x : 6", "inner: {*x : 7}").metadata == {"a": 5, "5": 6, "inner": {"5": 7}}
 
 
 def test_the_names_of_fields_are_what_is_written() -> None:

@@ -73,6 +73,60 @@ def test_a_double_click_on_a_title_is_one_click_and_follows_the_link_after_it(vi
     assert len(visit.posted("events")) == 1
 
 
+def test_a_link_waits_for_its_click_for_three_seconds(site: Site) -> None:
+    with site.visit(stopped=True) as visit:
+        visit.open()
+        with visit.answered("shell tool 3"):
+            visit.page.locator("#q").fill("shell tool 3")
+            visit.pass_time(200)
+        with visit.held("**/events"):
+            with visit.page.expect_request("**/events"):
+                visit.titles.first.get_by_role("link").click()
+            visit.pass_time(2900)
+            assert "tools.example" not in visit.page.url
+            visit.pass_time(200)
+            visit.page.wait_for_url("https://tools.example/*")
+
+
+def test_a_click_on_another_title_is_sent_too_and_its_link_is_followed(visit: Visit) -> None:
+    visit.open(q="shell tool")
+    links = visit.page.locator("#hits h2 a")
+    with visit.held("**/events"):
+        with visit.page.expect_request("**/events"):
+            links.first.click()
+        with visit.page.expect_request("**/events"):
+            links.nth(1).click()
+        target = links.nth(1).get_attribute("href")
+    visit.page.wait_for_url(f"{target}*")
+    assert len(visit.posted("events")) == 2
+
+
+def test_a_link_is_followed_although_its_click_fails(visit: Visit) -> None:
+    visit.open(q="shell tool 3")
+    visit.page.route("**/events", lambda route: route.fulfill(json={}))
+    visit.titles.first.get_by_role("link").click()
+    visit.page.wait_for_url("https://tools.example/*")
+    visit.errors.clear()  # the answer is not as documented
+
+
+def test_a_choice_not_to_learn_holds_without_storage(visit: Visit) -> None:
+    visit.page.add_init_script("Storage.prototype.setItem = Storage.prototype.getItem = () => { throw new Error() }")
+    visit.open(q="git tool")
+    visit.page.get_by_label("Do not learn from me").check()
+    expect(visit.page.locator(".thumb").first).to_be_disabled()
+    expect(visit.page.get_by_label("Do not learn from me")).to_be_checked()
+
+
+def test_enter_while_more_results_come_repeats_no_search(visit: Visit) -> None:
+    visit.open(q="copies folders")
+    with visit.held("**/search"):
+        with visit.page.expect_request("**/search"):
+            visit.button("More results").click()
+        visit.page.locator("#q").press("Enter")
+    expect(visit.titles).to_have_count(12)
+    assert sorted(body["offset"] for body in visit.posted("search") if body["log"]) == [0, 10]
+
+
 def test_enter_does_not_wait_for_another_search(visit: Visit) -> None:
     visit.open()
     with visit.held("**/search"):
@@ -124,6 +178,11 @@ def test_values_are_ordered_by_their_counts_and_a_value_that_is_not_counted_has_
     visit.page.goto(visit.url(c="codes", q="tool", **{"is.code": "blue"}))
     values = visit.page.locator("#facets label.value")
     expect(values).to_have_text(["blue", "1073", "red2", "231"])
+    codes.add(*({"id": f"more-{at}", "text": "a tool", "metadata": {"code": f"one-{at}"}} for at in range(9)))
+    visit.page.reload()
+    visit.page.locator("#facets").get_by_role("button", name="more").click()
+    expect(values).to_have_count(13)
+    expect(values.nth(8).get_by_role("checkbox")).to_be_focused()
 
 
 def test_a_title_without_a_visible_character_is_the_id(site: Site, visit: Visit) -> None:

@@ -29,7 +29,8 @@ class FrontMatter:
 def front_matter(text: str) -> FrontMatter:
     """Return the front matter at the start of a text. Raises InvalidFrontMatter.
 
-    The title is a scalar as it is written. A list or an object is no title: it stays a field.
+    The title of YAML is a scalar as it is written; that of TOML is the text of its value. A list or an object is no
+    title: it stays a field.
     """
     match = FRONT_MATTER.match(text)
     if not match:
@@ -48,11 +49,20 @@ def front_matter(text: str) -> FrontMatter:
 
 def _toml(content: str) -> tuple[str | None, dict[str, Any]]:
     """Return the title and all fields. Raises ValueError."""
-    fields = tomllib.loads(content)
+    fields = {name: _of_64_bits(value) for name, value in tomllib.loads(content).items()}
     title = fields.get("title")
     if title is None or isinstance(title, dict | list):
         return None, fields
     return as_text(title) if isinstance(title, Scalar) else str(title), fields
+
+
+def _of_64_bits(value: Any) -> Any:
+    """Return a value whose integers of more than 64 bits are text, which JSON would round."""
+    if isinstance(value, dict):
+        return {name: _of_64_bits(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_of_64_bits(inner) for inner in value]
+    return str(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 def _yaml(content: str) -> tuple[str | None, dict[str, Any]] | None:

@@ -6,21 +6,23 @@ import { $, Problem, attempt, call, el } from "./page.js";
 const PRIVATE = "softseek-do-not-learn"; // key in localStorage; login.js has the key of the service in sessionStorage
 const LEAVING_MS = 3000; // how long a link waits at most until its click is sent
 let leavingTo = null; // the address of the link that waits
+let allowed = true; // the choice where the browser denies storage
 
 export function mayLearn() {
   try {
     return localStorage.getItem(PRIVATE) !== "yes";
   } catch {
-    return true; // the browser denies storage
+    return allowed;
   }
 }
 
-export function setLearning(allowed) {
+export function setLearning(on) {
+  allowed = on;
   try {
-    if (allowed) localStorage.removeItem(PRIVATE);
+    if (on) localStorage.removeItem(PRIVATE);
     else localStorage.setItem(PRIVATE, "yes");
   } catch {
-    // the choice holds for no longer than the page
+    // `allowed` holds for no longer than the page
   }
   showLearning();
 }
@@ -89,12 +91,16 @@ async function opened(event, title, list, send) {
     return;
   }
   event.preventDefault();
-  const waits = leavingTo !== null; // a double click
+  const waits = leavingTo !== null; // a double click, or a click on another title
   leavingTo = title.href;
+  const sent = send("click");
   if (waits) return;
-  await Promise.race([send("click"), new Promise((done) => setTimeout(done, LEAVING_MS))]);
-  location.assign(leavingTo);
-  leavingTo = null;
+  try {
+    await Promise.race([sent, new Promise((done) => setTimeout(done, LEAVING_MS))]);
+  } finally {
+    location.assign(leavingTo);
+    leavingTo = null;
+  }
 }
 
 function sender(hit, list, element, again) {

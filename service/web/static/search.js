@@ -16,7 +16,7 @@ const wish = wishFrom(location.search); // changed in place: what is on the page
 let filterable = []; // fields of the collection that filters may use
 let newest = 0; // number of the newest search: late responses to older searches are dropped
 let running = Promise.resolve();
-let asked = ""; // the request of the newest search, without its impression, until its response
+let asked = ""; // the request of the newest search for a first page, without its impression, until its response
 let list = null; // the first page of hits that is shown, with its request
 let typing, resting;
 let newestIntent = 0; // number of the newest change or Enter: an Enter that waits is dropped when there is a newer one
@@ -31,7 +31,7 @@ async function perform(offset, log) {
   const mine = ++newest;
   if (!wish.q.trim()) return clear();
   const request = { ...searchOf(wish, filterable, offset), log };
-  asked = unlogged(request);
+  asked = offset ? "" : unlogged(request);
   $("hits").setAttribute("aria-busy", "true");
   let answer = null;
   let facets = {};
