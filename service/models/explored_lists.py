@@ -71,7 +71,7 @@ def read_explored(
     left_out: Counter[str] = Counter()
     counting = _counting(explored_repository.explored_lists(connection, collection_id), rows, learned_until, left_out)
     found = list(islice(counting, MAX_LISTS))
-    confirmed = _confirmed(connection, collection_id, [impression for impression, _ in found])
+    confirmed = _confirmed(connection, collection_id, [impression for impression, _ in found], rows)
     lists: list[ExploredList] = []
     searches: set[Search] = set()
     for impression, shown in found:
@@ -86,21 +86,27 @@ def read_explored(
     return ExploredLog(lists, dict(left_out))
 
 
-def _confirmed(connection: Connection, collection_id: int, impressions: Sequence[Any]) -> dict[str, set[str]]:
+def _confirmed(
+    connection: Connection, collection_id: int, impressions: Sequence[Any], rows: Mapping[str, int]
+) -> dict[str, set[str]]:
     """Return query id -> ids of the documents that a client confirms in this search, as training counts clients."""
     shown = {impression.query_id: impression for impression in impressions}
     grades: dict[str, dict[tuple[str, str], float]] = {}
     for event in explored_repository.graded_events(connection, collection_id, list(shown)):
         of_list, name = grades.setdefault(event.query_id, {}), (client_of(event), event.document_id)
         of_list[name] = combined_grade(of_list[name], event.grade) if name in of_list else event.grade
-    return {
-        query_id: {
-            document
-            for (_, document), grade in grades_by_client(of_list, searcher_of(shown[query_id], of_list)).items()
-            if grade > 0
-        }
-        for query_id, of_list in grades.items()
-    }
+    return {query_id: _confirmed_in(shown[query_id], of_list, rows) for query_id, of_list in grades.items()}
+
+
+def _confirmed_in(impression: Any, grades: Mapping[tuple[str, str], float], rows: Mapping[str, int]) -> set[str]:
+    """Return the ids of the documents that a client confirms. grades: client and document -> grade, first event first.
+
+    The documents that training leaves out do not tell whose list it is: pinned documents and deleted ones.
+    """
+    pinned = {hit["id"] for hit in impression.shown if hit.get("pinned")}
+    learned = [name for name in grades if name[1] in rows and name[1] not in pinned]
+    of_clients = grades_by_client(grades, searcher_of(impression, learned))
+    return {document for (_, document), grade in of_clients.items() if grade > 0}
 
 
 def _counting(

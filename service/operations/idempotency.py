@@ -3,15 +3,15 @@
 The key is stored in the transaction of the request's first write (`service.storage.reservations`), so that a process
 that ends at any moment has carried out both or neither.
 Streamed imports are not covered: their body is not held in memory, and a repeated import replaces the same documents.
-An answer of an operation on a collection is kept for that collection: where its name names another one, by an alias, a
-swap or a deletion, the request is carried out anew.
+An answer of an operation on a collection is kept for the collection that the operation found (`note_collection`): where
+its name names another one, by an alias, a swap or a deletion, the request is carried out anew.
 Answers with API keys are not kept. Answers to searches are not kept: a search changes nothing but the log, and public
 keys may search, so kept answers could fill the database. Nor are answers to addresses without an operation. Each API
 key has its own Idempotency-Keys.
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -55,12 +55,13 @@ log = structlog.get_logger()
 class Identity:
     """What a repeated request has in common with the first.
 
-    sha256: of the address and the body. collection_id: of the collection that the address names, 0 if there is none of
-    this name, None if the address names none.
+    sha256: of the address and the body. collection: the name of the collection in the address, empty if the address
+    names none. collection_id: of the collection that has this name, 0 if there is none, None without a name.
     """
 
     sha256: str
-    collection_id: int | None
+    collection: str = ""
+    collection_id: int | None = None
 
     @property
     def stored(self) -> str:
@@ -137,7 +138,7 @@ class Idempotency:
         async def hold(message: Message) -> None:
             held.append(message)
 
-        reservation = Reservation(partial(_store, key, identity))
+        reservation = Reservation(partial(_store, key, identity), identity.collection)
         token = CURRENT.set(reservation)
         try:
             await self.app(request.scope, replay, hold)
@@ -162,9 +163,9 @@ def _identity(runtime: Runtime, request: Request, body: bytes) -> Identity:
     digest = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
     asked = request.scope.get(ASKED)
     if asked is None or not asked.collection:
-        return Identity(digest, None)
+        return Identity(digest)
     state = runtime.find_collection(asked.collection)
-    return Identity(digest, 0 if state is None else state.id)
+    return Identity(digest, asked.collection, 0 if state is None else state.id)
 
 
 async def _limited_body(request: Request) -> bytes:
@@ -194,7 +195,10 @@ def _keep(runtime: Runtime, reservation: Reservation, given: NotedAnswer) -> Non
         log.warning("answer_not_stored", reason=str(error))
 
 
-def _store(key: str, identity: Identity, connection: Connection, noted: NotedAnswer) -> None:
+def _store(key: str, identity: Identity, connection: Connection, noted: NotedAnswer, collection_id: int | None) -> None:
+    """Store an answer. collection_id: of the collection that the operation found, None if it looked for none."""
+    if collection_id is not None:
+        identity = replace(identity, collection_id=collection_id)
     values = {
         "request_sha256": identity.stored,
         "status": noted.status,

@@ -25,6 +25,8 @@ from service.storage.database import rfc3339
 
 BATCH = 256
 """Judgments and events whose keys are made in a transaction."""
+UNFINISHED = -1
+"""The watermark of a look that ended early: the next one need not wait for a change of documents."""
 REST = 20.0
 """After a look at the feedback of a collection, the next one waits for so many times as long as the look took."""
 
@@ -41,7 +43,8 @@ def restore_memory(runtime: Runtime, looks: dict[int, Look]) -> None:
     """Make the keys that are missing, in all collections whose documents changed since the last look.
 
     looks: id of a collection -> its last look. It is brought up to date. A collection is looked at once after a start,
-    and then only after a deletion that took memory away, and after its memory is kept for longer.
+    and then only after a deletion that took memory away, and after its memory is kept for longer. A look that ended
+    early is repeated.
     """
 
     def restore(state: CollectionState) -> None:
@@ -50,9 +53,11 @@ def restore_memory(runtime: Runtime, looks: dict[int, Look]) -> None:
         waits = not state.lacks_memory or (look and (look.watermark == watermark or begun < look.not_before))
         if waits and since >= state.remembered_since:
             return
-        state.lacks_memory = _restored(runtime, state, since)
-        state.remembered_since, ended = since, time.monotonic()
-        looks[state.id] = Look(watermark, ended + REST * (ended - begun))
+        more, ended = _restored(runtime, state, since), time.monotonic()
+        state.lacks_memory = more is not False
+        if more is not None:
+            state.remembered_since = since
+        looks[state.id] = Look(UNFINISHED if more is None else watermark, ended + REST * (ended - begun))
 
     for_each_collection(runtime, restore)
 
@@ -63,10 +68,13 @@ def _since(state: CollectionState) -> str:
     return "" if days is None else rfc3339(datetime.now(UTC) - timedelta(days=days))
 
 
-def _restored(runtime: Runtime, state: CollectionState, since: str) -> bool:
-    """Make the missing keys of a collection; return whether there is more feedback without a key."""
+def _restored(runtime: Runtime, state: CollectionState, since: str) -> bool | None:
+    """Make the missing keys of a collection; return whether there is more feedback without a key, of other documents.
+
+    None if it ended early: for another encoder, at the stop of the service, or where feedback was deleted meanwhile.
+    """
     if state.fingerprint != runtime.encoder.fingerprint:
-        return True
+        return None
     while not runtime.closing:
         with runtime.database.read() as connection:
             missing = repository.unremembered(connection, state.id, since, BATCH)
@@ -76,7 +84,7 @@ def _restored(runtime: Runtime, state: CollectionState, since: str) -> bool:
         vectors = dict(zip(texts, runtime.encoder.encode_queries(texts), strict=True)) if texts else {}
         if not _remember(runtime, state, since, vectors):
             break
-    return True
+    return None
 
 
 def _remember(runtime: Runtime, state: CollectionState, since: str, vectors: dict[str, Floats]) -> bool:

@@ -21,8 +21,8 @@ def is_repeatable(request: Mapping[str, Any]) -> bool:
 def slate_of(hits: Sequence[Mapping[str, Any]], rows: Mapping[str, int], confirmed: Iterable[int]) -> Slate | None:
     """Return the explored list of a logged search; None if it is not explored or a document is gone.
 
-    hits: the logged hits in the order of their positions. rows: document id -> row. confirmed: the rows with a positive
-    event on this list.
+    hits: the logged hits in the order of their positions. rows: document id -> row. confirmed: the rows that a
+    client confirms in this list.
     """
     first, clicked = hits[:SLATE], set(confirmed)
     if not first or any("selection_probability" not in hit or hit["id"] not in rows for hit in first):

@@ -238,11 +238,11 @@ def _add_list(
     positions = {rows[hit["id"]]: int(hit["position"]) for hit in ranked}
     actions = summary.actions.get(shown.query_id, {})
     _drop_actions(actions, pinned)
-    slate = slate_of(hits, rows, _confirmed(actions)) if explored else None
-    if slate is not None and is_repeatable(orjson.loads(shown.request)):
-        record.explored = [*record.explored[1 - MAX_SLATES :], slate]
     record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
     clicked = _move_actions(record, positions, actions, searcher_of(shown, actions))
+    slate = slate_of(hits, rows, clicked) if explored else None
+    if slate is not None and is_repeatable(orjson.loads(shown.request)):
+        record.explored = [*record.explored[1 - MAX_SLATES :], slate]
     if clicked:
         context = summary.log.before(shown.session_id, shown.created_at, shown.query_key)
         _add_context(record, context, positions, clicked)
@@ -280,11 +280,6 @@ class _SilentKeys:
             self._hashes = {key: self._hashes[key] for key in kept}
             self._highest = max(self._hashes.values())
         return True
-
-
-def _confirmed(actions: Mapping[tuple[str, int], Action]) -> set[int]:
-    """Return the rows that the actions of a list confirm."""
-    return {action.row for action in actions.values() if action.grade > 0}
 
 
 def _drop_actions(actions: dict[tuple[str, int], Action], pinned: set[int]) -> None:

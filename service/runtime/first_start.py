@@ -14,6 +14,8 @@ from service.storage.watermarks import WATERMARKS
 
 CONTENTS = ("models", "indexes", "imports", "staging")
 """Folders of the data directory that hold what a database knows."""
+SNAPSHOTS = "snapshots"
+"""The folder of snapshots: they need no database, and an owner looks for them when it is lost."""
 OUR_TABLES = {"alembic_version", "collections"}
 IDENTITY = "database-identity"
 """The file with the identity of the PostgreSQL database that the contents are of."""
@@ -99,7 +101,7 @@ def note_database(directory: Path, identity: str | None) -> None:
 
 def has_content(directory: Path) -> bool:
     """Return whether a directory has anything of a service. Opens no file, so that any process may ask."""
-    found = [path for path in (directory / name for name in CONTENTS) if path.is_dir() and any(path.iterdir())]
+    found = _filled(directory, (*CONTENTS, SNAPSHOTS))
     files = [path for path in directory.glob(f"{DATABASE_FILE}*") if path.stat().st_size]
     return bool(found or files) or (directory / IDENTITY).exists()
 
@@ -153,9 +155,14 @@ def _tables(path: Path) -> set[str] | None:
         connection.close()
 
 
+def _filled(directory: Path, names: tuple[str, ...]) -> list[Path]:
+    """Return the folders of these names that have something in them."""
+    return [path for path in (directory / name for name in names) if path.is_dir() and any(path.iterdir())]
+
+
 def _contents(directory: Path) -> list[Path]:
     """Return the files and folders that a database knows, or that are a database; a database without tables is none."""
-    found = [path for path in (directory / name for name in CONTENTS) if path.is_dir() and any(path.iterdir())]
+    found = _filled(directory, CONTENTS)
     path = directory / DATABASE_FILE
     if path.exists() and path.stat().st_size:
         return [*found, path] if _tables(path) else found

@@ -39,6 +39,7 @@ from service.storage.database import ENCODERS, Database, OwnerLock
 from service.storage.database_probe import DatabaseProbe
 from service.storage.identity_repository import identity_of
 from service.storage.opening import open_database
+from service.storage.reservations import note_collection
 from service.storage.watermarks import Watermarks
 
 DEFAULT_COLLECTION = "default"
@@ -164,6 +165,7 @@ class Runtime(SearchRuntime):
     def find_collection(self, name: str) -> CollectionState | None:
         state = super().find_collection(name)
         assert state is None or isinstance(state, CollectionState)
+        note_collection(name, None if state is None else state.id)
         return state
 
     def collection(self, name: str) -> CollectionState:

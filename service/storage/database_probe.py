@@ -5,7 +5,10 @@ The question is asked as a search asks, on a connection of its own. A connection
 
 import asyncio
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
 
 from service.storage.database import DatabaseReader, DatabaseUnreachable
 
@@ -13,7 +16,6 @@ FRESH_SECONDS = 1.0
 """For this long an answer counts, so that many askers are one question."""
 WAIT_SECONDS = 2.0
 """A database that has not answered within this time does not answer. A lost network says so only after six seconds."""
-LOOK_SECONDS = 0.01
 
 
 class DatabaseProbe:
@@ -21,7 +23,8 @@ class DatabaseProbe:
 
     def __init__(self, database: DatabaseReader) -> None:
         self._database = database
-        self._thread = ThreadPoolExecutor(1, "database-probe")
+        self._thread: Thread | None = None
+        self._questions: SimpleQueue[Future[bool] | None] = SimpleQueue()
         self._question: Future[bool] | None = None
         self._asked_at = 0.0
 
@@ -32,18 +35,35 @@ class DatabaseProbe:
         """
         question = self._question
         if question is None or (question.done() and time.monotonic() >= self._asked_at + FRESH_SECONDS):
-            self._asked_at = time.monotonic()
-            question = self._question = self._thread.submit(self._ask)
-        while not question.done() and time.monotonic() < self._asked_at + WAIT_SECONDS:
-            await asyncio.sleep(LOOK_SECONDS)
+            question = self._ask()
+        if not question.done():
+            with suppress(TimeoutError):
+                left = self._asked_at + WAIT_SECONDS - time.monotonic()
+                await asyncio.wait_for(asyncio.wrap_future(question), left)
         if not question.done() or not question.result():
             raise DatabaseUnreachable("the database does not answer")
 
     def close(self) -> None:
-        """Ask nothing more. A question that waits for its answer ends by itself."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """Ask nothing more. The thread ends after its question; one that the database keeps ends with the process."""
+        self._questions.put(None)
 
-    def _ask(self) -> bool:
+    def _ask(self) -> Future[bool]:
+        if self._thread is None:
+            # a daemon, which the interpreter does not wait for: a database that hangs may never answer
+            thread = Thread(target=self._answer, name="database-probe", daemon=True)
+            thread.start()
+            self._thread = thread
+        question = self._question = Future()
+        question.set_running_or_notify_cancel()  # an asker who leaves does not cancel the question of the others
+        self._asked_at = time.monotonic()
+        self._questions.put(question)
+        return question
+
+    def _answer(self) -> None:
+        while (question := self._questions.get()) is not None:
+            question.set_result(self._answers())
+
+    def _answers(self) -> bool:
         try:
             self._database.fetch("SELECT 1", ())
         except Exception:  # whatever keeps a search from its rows

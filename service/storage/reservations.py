@@ -28,13 +28,21 @@ class NotedAnswer:
 class Reservation:
     """The key of a request that is being carried out.
 
-    store: writes the key with an answer, in place of what is stored for it.
+    write: writes the key with an answer, and the id of the collection that the answer is of, in place of what is stored
+    for the key. collection: the name of the collection in the address, empty if the address names none.
     """
 
-    store: Callable[[Connection, NotedAnswer], None]
+    write: Callable[[Connection, NotedAnswer, int | None], None]
+    collection: str = ""
+    collection_id: int | None = None
+    """The id of the collection that the operation works on, 0 if there is none of this name; None until it is noted."""
     noted: NotedAnswer = NotedAnswer()
     stored: NotedAnswer | None = None
     """The answer that is committed; None before the first commit of the request."""
+
+    def store(self, connection: Connection, answer: NotedAnswer) -> None:
+        """Store the key with an answer in a transaction."""
+        self.write(connection, answer, self.collection_id)
 
 
 CURRENT: ContextVar[Reservation | None] = ContextVar("reservation", default=None)
@@ -67,6 +75,17 @@ def note_answer(status: int, body: Any, location: str | None = None) -> None:
     if reservation is not None:
         headers = {"content-type": "application/json", **({"location": location} if location else {})}
         reservation.noted = NotedAnswer(status, orjson.dumps(body), headers)
+
+
+def note_collection(name: str, collection_id: int | None) -> None:
+    """Note which collection a name names now; None if it names none. Without an Idempotency-Key it does nothing.
+
+    A name may be of another collection since the request began. The operation works on the collection that it finds
+    first by the name in its address, so the answer is of this one.
+    """
+    reservation = CURRENT.get()
+    if reservation is not None and reservation.collection_id is None and name and name == reservation.collection:
+        reservation.collection_id = collection_id or 0
 
 
 @contextmanager

@@ -171,6 +171,7 @@ EVENTS = Table(
     Index("ix_events_collection_id_source", "collection_id", "query_key"),
     Index("ix_events_query_id", "collection_id", "query_id"),
     Index("ix_events_client_id", "collection_id", "client_id"),
+    Index("ix_events_collection_id_created_at", "collection_id", "created_at"),
     sqlite_autoincrement=True,
 )
 """An event of the feedback log with the text of its query."""
@@ -188,6 +189,7 @@ JUDGMENTS = Table(
     required("created_at", TEXT),
     checksum_of("judgments"),
     UniqueConstraint("collection_id", "query_key", "document_id", "rater"),
+    Index("ix_judgments_collection_id_created_at", "collection_id", "created_at"),
     sqlite_autoincrement=True,
 )
 """A rating that a rater gave to a document for a query text."""

@@ -228,6 +228,17 @@ def test_a_folder_of_other_files_has_no_data(run: Run, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["indexes", "softseek.db"]
 
 
+def test_the_snapshots_of_a_directory_that_lost_everything_else_are_listed(run: Run, documents: Path) -> None:
+    assert run("ingest", documents).code == 0
+    assert run("snapshot", "create").code == 0
+    (made,) = Path("data/snapshots").glob("*.tar")
+    for path in Path("data").iterdir():
+        if path.name != "snapshots":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (listed,) = run("snapshot", "list", "--json").value["snapshots"]
+    assert listed["id"] in made.name
+
+
 def test_commands_that_make_content_make_the_directory(run: Run, documents: Path) -> None:
     made = (["ingest", documents], ["collections", "set", "zoo"], ["keys", "create", "--scopes", "admin"])
     for number, command in enumerate(made):

@@ -1,9 +1,12 @@
 """A question to the database is shared by its askers, and none of them waits for long."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,8 @@ from service.storage import database_probe
 from service.storage.database import DatabaseReader, DatabaseUnreachable
 from service.storage.database_probe import DatabaseProbe
 
+ROOT = Path(__file__).parents[2]
+
 
 class HeldDatabase(DatabaseReader):
     """Answers once it is let go, or not at all."""
@@ -21,12 +26,14 @@ class HeldDatabase(DatabaseReader):
         self.let_go = threading.Event()
         self.is_away = False
         self.asked = 0
+        self.threads: set[threading.Thread] = set()
 
     def read(self) -> AbstractContextManager[Connection]:
         raise NotImplementedError
 
     def fetch(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         self.asked += 1
+        self.threads.add(threading.current_thread())
         self.let_go.wait()
         if self.is_away:
             raise DatabaseUnreachable("the database does not answer: connection refused")
@@ -82,3 +89,55 @@ def test_a_database_that_hangs_is_asked_once_and_delays_nobody(
     assert outcomes(probe) == [False]
     assert database.asked == 1
     probe.close()
+
+
+ENDING = """
+import asyncio, threading
+from service.storage import database_probe
+
+class HungDatabase:
+    def fetch(self, statement, parameters):
+        threading.Event().wait()
+
+database_probe.WAIT_SECONDS = 0.01
+probe = database_probe.DatabaseProbe(HungDatabase())
+try:
+    asyncio.run(probe.require())
+except database_probe.DatabaseUnreachable:
+    probe.close()
+    print("closed")
+"""
+
+
+def test_a_process_ends_while_its_database_hangs() -> None:
+    command = [sys.executable, "-c", ENDING]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert (ended.stdout, ended.stderr) == ("closed\n", "")
+
+
+def test_questions_share_a_thread_that_ends_with_the_probe(
+    database: HeldDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_probe, "FRESH_SECONDS", 0)
+    database.let_go.set()
+    probe = DatabaseProbe(database)
+    assert outcomes(probe) + outcomes(probe) == [True, True]
+    (thread,) = database.threads
+    probe.close()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_an_asker_who_leaves_takes_no_answer_from_the_others(database: HeldDatabase) -> None:
+    probe = DatabaseProbe(database)
+
+    async def ask() -> None:
+        leaving, staying = (asyncio.ensure_future(probe.require()) for _ in range(2))
+        await asyncio.sleep(0)  # both wait
+        leaving.cancel()
+        await asyncio.wait({leaving})
+        database.let_go.set()
+        await staying
+
+    asyncio.run(ask())
+    assert database.asked == 1

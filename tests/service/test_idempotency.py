@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from service.http.problems import Problem
 from service.operations import idempotency
 from service.operations.repository import find_answer, replace_answer
-from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, opened, problem, runtime_of
+from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, good, opened, problem, runtime_of
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +177,30 @@ def test_a_repeated_post_reaches_the_collection_that_its_alias_names_now(client:
         422,
         "idempotency_key_reused",
     )
+
+
+def test_an_answer_is_of_the_collection_that_its_operation_found(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names are swapped after the request began, and before its operation finds the collection."""
+    for name in ("green", "blue"):
+        create(client, name)
+    find = idempotency._find
+
+    def find_and_swap(*given: Any) -> Any:
+        found = find(*given)
+        good(client.post("/v1/collections/swap", json={"a": "green", "b": "blue"}))
+        return found
+
+    with monkeypatch.context() as swapping:
+        swapping.setattr(idempotency, "_find", find_and_swap)
+        assert batch_sent(client, "green", "swapped meanwhile") == 200
+    assert client.delete("/v1/collections/green/documents/one").status_code == 204
+    assert batch_sent(client, "green", "swapped meanwhile") == 200
+    assert (documents_in(client, "green"), documents_in(client, "blue")) == (0, 0)
+    good(client.post("/v1/collections/swap", json={"a": "green", "b": "blue"}))
+    assert batch_sent(client, "green", "swapped meanwhile") == 200
+    assert documents_in(client, "green") == 1
 
 
 def test_an_answer_of_an_earlier_release_is_given_again(client: TestClient) -> None:

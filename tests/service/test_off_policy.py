@@ -12,8 +12,9 @@ from index.evaluation import off_policy
 from index.memory.query_key import as_query_key
 from index.ranking.checkpoint import head_files
 from service.models import actions, explored_lists
-from service.models.explored_lists import ExploredList
+from service.models.explored_lists import ExploredList, read_explored
 from service.models.off_policy import Models, rankings
+from service.runtime.feedback_log import gather_feedback
 from service.runtime.feedback_repository import document_rows
 from service.runtime.model_registry import register
 from service.search.serving import model_of_version
@@ -112,6 +113,36 @@ def test_a_click_that_its_client_takes_back_does_not_count(wood: CollectionClien
     assert wood.get("models/compare", a=0, b=1)["off_policy"]["logged"] == 1.0
     wood.act("fir", "thumbs_down", query_id=first)
     assert wood.get("models/compare", a=0, b=1)["off_policy"]["logged"] == 1 - 1 / LEAST
+
+
+def test_training_and_the_estimates_count_the_same_clicks(wood: CollectionClient) -> None:
+    rule = {"query": {"exact": QUERIES[1]}, "pin": [{"id": "yew", "position": 1}]}
+    good(wood.client.put(f"{wood.path}/rules/yew", json=rule))
+    of_ada = wood.search(QUERIES[0], explore=SHARE, client_id="ada")["query_id"]
+    of_bob = wood.search(QUERIES[1], explore=SHARE)["query_id"]
+    wood.add({"id": "gone", "text": "a tree of another wood"})
+    for document in ("yew", "gone"):  # neither a pinned document nor a missing one tells whose list it is
+        wood.act(document, query_id=of_bob, client_id="eve")
+    for query_id, client_id in ((of_ada, "ada"), (of_bob, "bob")):
+        wood.act("oak", query_id=query_id, client_id=client_id)
+        wood.act("fir", query_id=query_id, client_id=client_id)
+        wood.act("oak", "thumbs_down", query_id=query_id)  # an event without a client is by the searcher
+    wood.client.delete(f"{wood.path}/documents/gone")
+    runtime = runtime_of(wood.client)
+    state = runtime.collection(wood.name)
+    runtime.impressions.flush()
+    with runtime.database.read() as connection:
+        rows = document_rows(connection, state.id)
+        feedback = gather_feedback(connection, state.id, runtime.encoder.encode_queries, explored=True)
+        estimated = read_explored(connection, state.id, state.generation, rows, None).lists
+    learned = {one.text: slate for one in feedback for slate in one.explored}
+    assert {one.text for one in estimated} == learned.keys() == set(QUERIES)
+    for one in estimated:
+        slate = learned[one.text]
+        assert [row for row, clicked in zip(slate.rows, slate.clicked, strict=True) if clicked] == [rows["fir"]]
+        free = ~one.kept
+        assert (one.clicks[free] == np.asarray(slate.clicked)[free]).all()
+    assert {one.text: one.clicks.sum() for one in estimated} == {QUERIES[0]: 1, QUERIES[1]: 2}, "a pinned click counts"
 
 
 def test_an_estimate_whose_weight_few_searches_carry_has_no_interval_and_the_reason(

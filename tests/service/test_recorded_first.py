@@ -71,7 +71,7 @@ def test_a_snapshot_whose_deletion_cannot_be_recorded_stays(
 
 def test_an_act_that_is_stored_first_leaves_the_idempotency_key_to_the_work(client: TestClient) -> None:
     stored: list[NotedAnswer] = []
-    reservation = Reservation(lambda _connection, noted: stored.append(noted))
+    reservation = Reservation(lambda _connection, noted, _collection_id: stored.append(noted))
     token = CURRENT.set(reservation)
     try:
         runtime_of(client).database.store_act()

@@ -91,7 +91,7 @@ def test_a_collection_is_looked_at_after_changes_of_documents_alone(
     looked: list[str] = []
     restored = restored_memory._restored
 
-    def noted(runtime: Any, state: Any, since: str) -> bool:
+    def noted(runtime: Any, state: Any, since: str) -> bool | None:
         looked.append(state.name)
         return restored(runtime, state, since)
 
@@ -123,6 +123,33 @@ def test_a_collection_is_looked_at_after_changes_of_documents_alone(
     assert round_of_wood()
     deleted_and_posted_again(wood)
     assert not round_of_wood(), "the next look waits for many times as long as the last one took"
+
+
+@pytest.mark.parametrize("kept_for_longer", [False, True])
+def test_a_look_that_ended_early_is_repeated_without_a_change_of_documents(
+    wood: CollectionClient, monkeypatch: pytest.MonkeyPatch, kept_for_longer: bool
+) -> None:
+    wood.act("oak", user_query="an old click", timestamp=rfc3339(datetime.now(UTC) - timedelta(days=9)))
+    runtime, memory, looks = runtime_of(wood.client), memory_of(wood), dict[int, Look]()
+    state = runtime.collection("wood")
+    if kept_for_longer:
+        restore_memory(runtime, looks)
+        wood.client.put(wood.path, json={"memory_retention_days": 5})
+        forget_old_feedback(runtime)
+        wood.client.put(wood.path, json={"memory_retention_days": None})
+    else:
+        deleted_and_posted_again(wood)
+    monkeypatch.setattr(restored_memory, "REST", 0.0)
+    early = memory_of(wood)
+    with monkeypatch.context() as patched:
+        patched.setattr(restored_memory, "_remember", lambda *_: False)
+        restore_memory(runtime, looks)
+    with monkeypatch.context() as patched:
+        patched.setattr(state, "fingerprint", "another")
+        restore_memory(runtime, looks)
+    assert memory_of(wood) == early != memory
+    restore_memory(runtime, looks)
+    assert memory_of(wood) == memory
 
 
 def test_memory_whose_retention_is_over_does_not_come_back(wood: CollectionClient) -> None:

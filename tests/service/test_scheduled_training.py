@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -13,8 +14,11 @@ from fastapi.testclient import TestClient
 
 from index.learning.config import FitConfig
 from service.runtime.feedback_repository import confirmed_count
+from service.storage.database import now
+from service.storage.sqlite_database import SqliteDatabase
 from service.training import child_process
 from service.training.actions import start_scheduled_runs
+from service.training.repository import queries_with_feedback_since
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, event, opened, problem, runtime_of
 from tests.service.training_processes import held_runs
 
@@ -236,6 +240,37 @@ def test_old_feedback_of_a_collection_that_was_imported_later_hides_no_new_feedb
     assert standing(wood)["new_queries"] == 2
     judge_queries(wood, range(NEED, NEED + 3))
     assert len(start_due(wood, 25)) == 2
+
+
+def test_feedback_that_was_stored_while_the_clock_was_ahead_hides_no_later_feedback(wood: CollectionClient) -> None:
+    judge_queries(wood, range(NEED))
+    with runtime_of(wood.client).database.write() as connection:
+        statement = "UPDATE judgments SET created_at = ? WHERE collection_id = ? AND source = ?"
+        connection.exec_driver_sql(statement, ("2999-01-01T10:00:00.000Z", wood.id, "tree number 0"))
+    run = wood.post("training-runs")
+    assert run["data"]["stored_until"] <= now()
+    end(wood, run["id"])
+    assert standing(wood)["new_queries"] == 1, "the query of the future is new in each reading"
+    judge_queries(wood, range(NEED, NEED + 3))
+    assert standing(wood)["new_queries"] == 4
+
+
+@pytest.mark.parametrize("since", [None, "2026-01-01T10:00:00.000Z"])
+def test_new_queries_are_counted_by_the_times_of_the_collection_alone(tmp_path: Path, since: str | None) -> None:
+    database, statements = SqliteDatabase(tmp_path / "new.db"), list[str]()
+    database.migrate()
+    with database.read() as connection:
+        sqlite = connection.connection.driver_connection
+        assert isinstance(sqlite, sqlite3.Connection)
+        sqlite.set_trace_callback(statements.append)
+        assert queries_with_feedback_since(connection, 7, since) == 0
+        sqlite.set_trace_callback(None)
+        plan = [step for *_, step in sqlite.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")]
+    for table in ("events", "judgments"):
+        (found,) = (step for step in plan if f" {table} " in step)
+        index = f"ix_{table}_collection_id_created_at"
+        assert found == f"SEARCH {table} USING INDEX {index} (collection_id=? AND created_at>?)"
+    database.close()
 
 
 def test_feedback_that_a_run_has_read_after_its_start_is_in_its_data_and_not_new(
