@@ -67,7 +67,8 @@ InsertPending = Callable[[Connection, dict[str, Any], Mapping[str, int]], list[i
 def noting_replacements(state: CollectionState) -> Iterator[InsertPending]:
     """Give the function that stores documents (id -> body) as pending, and notes which pending ones they replace.
 
-    Its last argument is id -> sequence number of the pending documents among them and perhaps others. It notes before the commit: where the older document is gone, the newer one is known. An error undoes the notes.
+    Its last argument is id -> sequence number of the pending documents among them and perhaps others. It notes before
+    the commit: where the older document is gone, the newer one is known. An error undoes the notes.
     """
     noted: dict[int, int] = {}
 

@@ -2,8 +2,8 @@
 
 The core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema) has null, booleans and numbers. `No` and
 `12:30` are text in it. Here, what is rather a code than a number is text too: with a leading zero or a plus sign, such
-as a postcode or a telephone number; an integer of more than 64 bits; an exponent without a point, such as `4e51926`; and
-a number beyond the range of floats. Dates are dates, as in YAML 1.1.
+as a postcode or a telephone number; an integer of more than 64 bits; an exponent without a point, such as `4e51926`;
+and a number beyond the range of floats. Dates are dates, as in YAML 1.1.
 """
 
 import math
