@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from benchmarks.postgres import PostgresServer, running_server
@@ -27,6 +28,14 @@ def postgres_server() -> Iterator[PostgresServer]:
     """A server for the tests of this process."""
     with running_server() as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """Restore the configuration of the log after each test: a command that a test runs in this process changes it."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 def pytest_configure(config: pytest.Config) -> None:

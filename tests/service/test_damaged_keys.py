@@ -12,7 +12,8 @@ from service.keys import actions
 from service.keys.schemas import KeyIn
 from tests.service.authorised import Keys, bearer
 from tests.service.client import opened, problem, runtime_of
-from tests.service.test_keys import ADMIN_KEY, search
+from tests.service.test_admin_keys import ADMIN_KEY
+from tests.service.test_keys import search
 
 
 def damage(client: TestClient, key_id: str, change: str) -> None:

@@ -287,6 +287,8 @@ def test_a_restore_tells_how_many_keys_the_directory_has(tmp_path: Path, capsys:
 def test_the_command_line_creates_lists_and_deletes(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
     place = ["--data", str(tmp_path / "data"), "--json"]
+    assert command("collections", "set", "books", *place) == 0
+    capsys.readouterr()
     assert command("snapshot", "create", *place) == 0
     made = json.loads(capsys.readouterr().out)
     assert command("snapshot", "list", *place) == 0

@@ -192,7 +192,7 @@ def test_a_writer_that_failed_is_not_used_again(tmp_path: Path) -> None:
     index.replace([0], ["copper"])
     index.commit()
     index._writer = Full()  # type: ignore[assignment]
-    with pytest.raises(ValueError, match="No space"):
+    with pytest.raises(OSError, match="No space"):
         index.flush()
     index.flush()
     assert rows(WordIndex(tmp_path, "none").searcher(), "copper") == [0]
