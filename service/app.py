@@ -195,7 +195,7 @@ def _resume(runtime: Runtime) -> None:
     delete_unfinished(runtime.settings.data)
     interrupted = interrupted_imports(runtime)
     for resume in (resume_erasures, resume_pending, partial(resume_imports, interrupted=interrupted), resume_training):
-        with going_on_a_full_disk():
+        with runtime.jobs.resuming(), going_on_a_full_disk():
             resume(runtime)
 
 

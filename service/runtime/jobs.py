@@ -3,9 +3,9 @@
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -125,6 +125,7 @@ class Jobs:
         self._most_kept = most_kept
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
         self._lanes = Lanes(self._pool)
+        self._resumes = False
         self._running: dict[str, Progress] = {}
         self._unrecorded: dict[str, dict[str, Any]] = {}
         """Outcomes that a full disk kept from the database. They are shown, and written with the next task."""
@@ -147,6 +148,15 @@ class Jobs:
             task_id = self.enqueued(connection, kind, collection)
         self.run(task_id, work, note_cancel=note_cancel)
         return task_id
+
+    @contextmanager
+    def resuming(self) -> Iterator[None]:
+        """Refuse no task inside: the work of an earlier process was accepted before."""
+        self._resumes = True
+        try:
+            yield
+        finally:
+            self._resumes = False
 
     def enqueued(self, connection: Connection, kind: TaskType, collection: str | None) -> str:
         """Record a task in the transaction of the work that it goes on with; return its id. The caller calls `run`.
@@ -293,7 +303,7 @@ class Jobs:
         if surplus <= 0:
             return
         finished = [task_id for task_id, status in statuses.items() if status not in UNFINISHED][:surplus]
-        if not finished:
+        if not finished and not self._resumes:
             raise too_many_tasks()
         delete_tasks(connection, finished)
 

@@ -1,6 +1,7 @@
 """An import whose task has ended has no later effect; an import that a stop of the service interrupts is resumed."""
 
 import errno
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,20 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from service.documents import imports, spooling
+from service.documents import imports, indexing, spooling
 from service.runtime.jobs import Jobs, Progress
 from service.runtime.task_repository import find_task, task_statuses
-from tests.service.client import DEADLINE_SECONDS, DEFAULT, CollectionClient, ended, good, ndjson, opened, runtime_of
+from tests.service.client import (
+    DEADLINE_SECONDS,
+    DEFAULT,
+    CollectionClient,
+    ended,
+    good,
+    ndjson,
+    opened,
+    problem,
+    runtime_of,
+)
 
 ROWS = [{"id": "a", "text": "copper wire"}, {"id": "b", "text": "iron pot"}]
 
@@ -157,9 +168,16 @@ def test_an_interrupted_import_is_resumed_where_its_task_is_the_next_to_be_delet
             ended(lambda: {"status": "succeeded" if ".taken" in files(data) else "processing"})
             for _ in range(9):
                 good(client.post(f"{DEFAULT}/documents/import", content=ndjson([{"id": "c", "text": "tin"}])))
+    held = threading.Event()
+    monkeypatch.setattr(imports, "publish_words", lambda *_: held.wait(DEADLINE_SECONDS))
+    monkeypatch.setattr(indexing, "make_searchable", lambda *_: held.wait(DEADLINE_SECONDS))
     with opened(data, max_tasks=10) as client:
-        for task in statuses(client):
+        unfinished = [task for task, status in statuses(client).items() if status in ("enqueued", "processing")]
+        problem(client.post(f"{DEFAULT}/documents/import", content=ndjson(rows)), 503, "too_many_tasks")
+        held.set()
+        for task in unfinished:
             runtime_of(client).jobs.wait(task, DEADLINE_SECONDS)
+        assert len(unfinished) == 11, "one task for the document that waits, and one for each import"
         assert client.get(f"{DEFAULT}/documents/b").status_code == 200
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.service.browser import Site, Visit, needs_chromium, open_site
+from tests.service.browser import Site, Visit, logs, needs_chromium, open_site
 from tests.service.client import create
 
 pytestmark = needs_chromium
@@ -22,6 +22,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def visit(site: Site) -> Iterator[Visit]:
     with site.visit() as visit:
         yield visit
+
+
+@pytest.fixture
+def stopped(site: Site) -> Iterator[Visit]:
+    """A visit with a stopped clock, so that no pause ends by itself."""
+    with site.visit(stopped=True) as visit:
+        yield visit
+
+
+def show(stopped: Visit, q: str) -> None:
+    """Search, and wait for the hits."""
+    stopped.open()
+    with stopped.answered(q):
+        stopped.page.locator("#q").fill(q)
+        stopped.pass_time(200)
 
 
 def fail_once(visit: Visit, address: str) -> None:
@@ -63,42 +78,37 @@ def test_a_choice_not_to_learn_holds_in_all_tabs(visit: Visit) -> None:
     other.close()
 
 
-def test_a_double_click_on_a_title_is_one_click_and_follows_the_link_after_it(visit: Visit) -> None:
-    visit.open(q="shell tool 3")
-    with visit.held("**/events"):
-        with visit.page.expect_request("**/events"):
-            visit.titles.first.get_by_role("link").dblclick()
-        assert "tools.example" not in visit.page.url
-    visit.page.wait_for_url("https://tools.example/*")
-    assert len(visit.posted("events")) == 1
+def test_a_double_click_on_a_title_is_one_click_and_follows_the_link_after_it(stopped: Visit) -> None:
+    show(stopped, "shell tool 3")
+    with stopped.held("**/events"):
+        with stopped.page.expect_request("**/events"):
+            stopped.titles.first.get_by_role("link").dblclick()
+        assert "tools.example" not in stopped.page.url
+    stopped.page.wait_for_url("https://tools.example/*")
+    assert len(stopped.posted("events")) == 1
 
 
-def test_a_link_waits_for_its_click_for_three_seconds(site: Site) -> None:
-    with site.visit(stopped=True) as visit:
-        visit.open()
-        with visit.answered("shell tool 3"):
-            visit.page.locator("#q").fill("shell tool 3")
-            visit.pass_time(200)
-        with visit.held("**/events"):
-            with visit.page.expect_request("**/events"):
-                visit.titles.first.get_by_role("link").click()
-            visit.pass_time(2900)
-            assert "tools.example" not in visit.page.url
-            visit.pass_time(200)
-            visit.page.wait_for_url("https://tools.example/*")
+def test_a_link_waits_for_its_click_for_three_seconds(stopped: Visit) -> None:
+    show(stopped, "shell tool 3")
+    with stopped.held("**/events"):
+        with stopped.page.expect_request("**/events"):
+            stopped.titles.first.get_by_role("link").click()
+        stopped.pass_time(2900)
+        assert "tools.example" not in stopped.page.url
+        stopped.pass_time(200)
+        stopped.page.wait_for_url("https://tools.example/*")
 
 
-def test_a_click_on_another_title_is_sent_too_and_its_link_is_followed(visit: Visit) -> None:
-    visit.open(q="shell tool")
-    links = visit.page.locator("#hits h2 a")
-    with visit.held("**/events"):
-        with visit.page.expect_request("**/events"):
-            links.first.click()
-        with visit.page.expect_request("**/events"):
-            links.nth(1).click()
-        target = links.nth(1).get_attribute("href")
-    visit.page.wait_for_url(f"{target}*")
-    assert len(visit.posted("events")) == 2
+def test_a_click_on_another_title_is_sent_too_and_its_link_is_followed(stopped: Visit) -> None:
+    show(stopped, "shell tool")
+    links = stopped.page.locator("#hits h2 a")
+    target = links.nth(1).get_attribute("href")
+    with stopped.held("**/events"):
+        for link in (links.first, links.nth(1)):
+            with stopped.page.expect_request("**/events"):
+                link.click()
+    stopped.page.wait_for_url(f"{target}*")
+    assert len(stopped.posted("events")) == 2
 
 
 def test_a_link_is_followed_although_its_click_fails(visit: Visit) -> None:
@@ -127,16 +137,17 @@ def test_enter_while_more_results_come_repeats_no_search(visit: Visit) -> None:
     assert sorted(body["offset"] for body in visit.posted("search") if body["log"]) == [0, 10]
 
 
-def test_enter_does_not_wait_for_another_search(visit: Visit) -> None:
-    visit.open()
-    with visit.held("**/search"):
-        with visit.page.expect_request("**/search"):
-            visit.page.locator("#q").fill("shell")
-        visit.page.locator("#q").fill("python tool")
-        with visit.page.expect_request(lambda one: one.url.endswith("/search") and one.post_data_json["log"]):
-            visit.press("Enter")
-    expect(visit.titles.first).to_contain_text("python tool")
-    assert visit.logged_searches() == ["python tool"]
+def test_enter_does_not_wait_for_another_search(stopped: Visit) -> None:
+    stopped.open()
+    with stopped.held("**/search"):
+        with stopped.page.expect_request("**/search"):
+            stopped.page.locator("#q").fill("shell")
+            stopped.pass_time(200)
+        stopped.page.locator("#q").fill("python tool")
+        with stopped.page.expect_request(logs):
+            stopped.press("Enter")
+    expect(stopped.titles.first).to_contain_text("python tool")
+    assert stopped.logged_searches() == ["python tool"]
 
 
 @pytest.mark.parametrize(("name", "path"), [("Explain", "search"), ("More like this", "recommend")])
