@@ -159,7 +159,7 @@ def _require_length(key: str) -> None:
 
 
 def _identity(runtime: Runtime, request: Request, body: bytes) -> Identity:
-    """Return the identity of a request. Its collection is the one that its address names now."""
+    """Return the identity of a request, with the id of the collection that now has the name in its address."""
     digest = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
     asked = request.scope.get(ASKED)
     if asked is None or not asked.collection:

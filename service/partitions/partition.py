@@ -143,10 +143,9 @@ class Partition:
         shown: the rows of documents without a value that do not count.
         """
         state = self._state(search.wanted)
-        generation, request = state.generation, search.request
+        generation, request = state.generation, search.request.model_copy(update={"facets": None, "sort": None})
         allowed = self._allowed(state, generation, search)
-        columns = columns_of(self._runtime.database, state, int(generation.rows[-1]) if len(generation.rows) else -1)
-        chosen = selection.Selection(generation, request, columns, reading=search.query.read, allowed=allowed)
+        chosen = selection.select(self._runtime.database, state, generation, request, search.query.read, allowed)
         return chosen.has_others(values, shown)
 
     def newest(self, search: PartSearch, count: int) -> Newest:

@@ -29,7 +29,7 @@ class HeldDatabase(DatabaseReader):
         self.threads: set[threading.Thread] = set()
 
     def read(self) -> AbstractContextManager[Connection]:
-        raise NotImplementedError
+        raise AssertionError("the probe asks for rows")
 
     def fetch(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         self.asked += 1

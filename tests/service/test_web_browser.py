@@ -1,27 +1,14 @@
 """The web pages as people use them: clicks, choices and keys in a browser. Skipped where there is no Chromium."""
 
-from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.service.browser import TOPICS, Site, Visit, logs, needs_chromium, open_site
+from tests.service.browser import TOPICS, Site, Visit, logs, needs_chromium
 from tests.service.client import create
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with open_site(tmp_path_factory.mktemp("data")) as site:
-        yield site
-
-
-@pytest.fixture
-def visit(site: Site) -> Iterator[Visit]:
-    with site.visit() as visit:
-        yield visit
 
 
 def every(topic: str, numbers: tuple[int, ...] = (0, 1, 2, 3)) -> list[str]:

@@ -1,23 +1,15 @@
 """Texts run in their own direction on the search page, and its sentences from left to right."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import expect
 
-from tests.service.browser import Site, Visit, needs_chromium, open_site
+from tests.service.browser import Site, Visit, needs_chromium
 from tests.service.client import create
 
 pytestmark = needs_chromium
 
 ARABIC = "نسخ المجلدات (cp)."
 RIGHT_TO_LEFT = "element => getComputedStyle(element).direction === 'rtl'"
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with open_site(tmp_path_factory.mktemp("data")) as site:
-        yield site
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +22,6 @@ def texts(site: Site) -> str:
         {"id": "english", "title": "Copying", "text": "How to copy: المجلدات.", "url": "https://tools.example/e"},
     )
     return texts.name
-
-
-@pytest.fixture
-def visit(site: Site) -> Iterator[Visit]:
-    with site.visit() as visit:
-        yield visit
 
 
 def test_queries_titles_and_texts_run_in_their_own_direction(visit: Visit, texts: str) -> None:

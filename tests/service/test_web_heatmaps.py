@@ -1,30 +1,17 @@
 """The heatmaps of the search page: tables that a screen reader reads, with readable colours in both themes."""
 
 import re
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.service.browser import Site, Visit, needs_chromium, open_site
+from tests.service.browser import Site, Visit, needs_chromium
 
 pytestmark = needs_chromium
 QUERY = "git tool that duplicates folders"
 READABLE = 4.5
 """The least contrast of text (WCAG 2.2, 1.4.3)."""
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with open_site(tmp_path_factory.mktemp("data")) as site:
-        yield site
-
-
-@pytest.fixture
-def visit(site: Site) -> Iterator[Visit]:
-    with site.visit() as visit:
-        yield visit
 
 
 def opened(visit: Visit, number: int = 0, **parameters: Any) -> Locator:

@@ -1,32 +1,10 @@
 """What the search page logs and sends while people type, rest and click. Skipped where there is no Chromium."""
 
-from collections.abc import Iterator
-
-import pytest
 from playwright.sync_api import expect
 
-from tests.service.browser import Site, Visit, logs, needs_chromium, open_site
+from tests.service.browser import Site, Visit, logs, needs_chromium
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with open_site(tmp_path_factory.mktemp("data")) as site:
-        yield site
-
-
-@pytest.fixture
-def visit(site: Site) -> Iterator[Visit]:
-    with site.visit() as visit:
-        yield visit
-
-
-@pytest.fixture
-def timed_visit(site: Site) -> Iterator[Visit]:
-    """A visit in which time passes by `pass_time` alone."""
-    with site.visit(stopped=True) as visit:
-        yield visit
 
 
 class TestTyping:

@@ -1,42 +1,20 @@
 """The web pages where two things meet: tabs, returns by the back button, double clicks, failures and slow answers."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.service.browser import Site, Visit, logs, needs_chromium, open_site
+from tests.service.browser import Site, Visit, logs, needs_chromium
 from tests.service.client import create
 
 pytestmark = needs_chromium
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with open_site(tmp_path_factory.mktemp("data")) as site:
-        create(site.tools.client, "other", filterable=["topic", "year"])
-        yield site
-
-
-@pytest.fixture
-def visit(site: Site) -> Iterator[Visit]:
-    with site.visit() as visit:
-        yield visit
-
-
-@pytest.fixture
-def stopped(site: Site) -> Iterator[Visit]:
-    """A visit with a stopped clock, so that no pause ends by itself."""
-    with site.visit(stopped=True) as visit:
-        yield visit
-
-
-def show(stopped: Visit, q: str) -> None:
+def show(timed_visit: Visit, q: str) -> None:
     """Search, and wait for the hits."""
-    stopped.open()
-    with stopped.answered(q):
-        stopped.page.locator("#q").fill(q)
-        stopped.pass_time(200)
+    timed_visit.open()
+    with timed_visit.answered(q):
+        timed_visit.page.locator("#q").fill(q)
+        timed_visit.pass_time(200)
 
 
 def fail_once(visit: Visit, address: str) -> None:
@@ -44,7 +22,8 @@ def fail_once(visit: Visit, address: str) -> None:
     visit.page.route(address, lambda route: route.fulfill(status=503, body="{}"), times=1)
 
 
-def test_a_return_by_the_back_button_shows_the_collection_of_the_page(visit: Visit) -> None:
+def test_a_return_by_the_back_button_shows_the_collection_of_the_page(site: Site, visit: Visit) -> None:
+    create(site.tools.client, "other", filterable=["topic", "year"])
     visit.open(q="git tool")
     visit.page.get_by_label("Collection").select_option("other")
     expect(visit.page.get_by_text("This collection has no documents.")).to_be_visible()
@@ -78,37 +57,37 @@ def test_a_choice_not_to_learn_holds_in_all_tabs(visit: Visit) -> None:
     other.close()
 
 
-def test_a_double_click_on_a_title_is_one_click_and_follows_the_link_after_it(stopped: Visit) -> None:
-    show(stopped, "shell tool 3")
-    with stopped.held("**/events"):
-        with stopped.page.expect_request("**/events"):
-            stopped.titles.first.get_by_role("link").dblclick()
-        assert "tools.example" not in stopped.page.url
-    stopped.page.wait_for_url("https://tools.example/*")
-    assert len(stopped.posted("events")) == 1
+def test_a_double_click_on_a_title_is_one_click_and_follows_the_link_after_it(timed_visit: Visit) -> None:
+    show(timed_visit, "shell tool 3")
+    with timed_visit.held("**/events"):
+        with timed_visit.page.expect_request("**/events"):
+            timed_visit.titles.first.get_by_role("link").dblclick()
+        assert "tools.example" not in timed_visit.page.url
+    timed_visit.page.wait_for_url("https://tools.example/*")
+    assert len(timed_visit.posted("events")) == 1
 
 
-def test_a_link_waits_for_its_click_for_three_seconds(stopped: Visit) -> None:
-    show(stopped, "shell tool 3")
-    with stopped.held("**/events"):
-        with stopped.page.expect_request("**/events"):
-            stopped.titles.first.get_by_role("link").click()
-        stopped.pass_time(2900)
-        assert "tools.example" not in stopped.page.url
-        stopped.pass_time(200)
-        stopped.page.wait_for_url("https://tools.example/*")
+def test_a_link_waits_for_its_click_for_three_seconds(timed_visit: Visit) -> None:
+    show(timed_visit, "shell tool 3")
+    with timed_visit.held("**/events"):
+        with timed_visit.page.expect_request("**/events"):
+            timed_visit.titles.first.get_by_role("link").click()
+        timed_visit.pass_time(2900)
+        assert "tools.example" not in timed_visit.page.url
+        timed_visit.pass_time(200)
+        timed_visit.page.wait_for_url("https://tools.example/*")
 
 
-def test_a_click_on_another_title_is_sent_too_and_its_link_is_followed(stopped: Visit) -> None:
-    show(stopped, "shell tool")
-    links = stopped.page.locator("#hits h2 a")
+def test_a_click_on_another_title_is_sent_too_and_its_link_is_followed(timed_visit: Visit) -> None:
+    show(timed_visit, "shell tool")
+    links = timed_visit.page.locator("#hits h2 a")
     target = links.nth(1).get_attribute("href")
-    with stopped.held("**/events"):
+    with timed_visit.held("**/events"):
         for link in (links.first, links.nth(1)):
-            with stopped.page.expect_request("**/events"):
+            with timed_visit.page.expect_request("**/events"):
                 link.click()
-    stopped.page.wait_for_url(f"{target}*")
-    assert len(stopped.posted("events")) == 2
+    timed_visit.page.wait_for_url(f"{target}*")
+    assert len(timed_visit.posted("events")) == 2
 
 
 def test_a_link_is_followed_although_its_click_fails(visit: Visit) -> None:
@@ -137,17 +116,17 @@ def test_enter_while_more_results_come_repeats_no_search(visit: Visit) -> None:
     assert sorted(body["offset"] for body in visit.posted("search") if body["log"]) == [0, 10]
 
 
-def test_enter_does_not_wait_for_another_search(stopped: Visit) -> None:
-    stopped.open()
-    with stopped.held("**/search"):
-        with stopped.page.expect_request("**/search"):
-            stopped.page.locator("#q").fill("shell")
-            stopped.pass_time(200)
-        stopped.page.locator("#q").fill("python tool")
-        with stopped.page.expect_request(logs):
-            stopped.press("Enter")
-    expect(stopped.titles.first).to_contain_text("python tool")
-    assert stopped.logged_searches() == ["python tool"]
+def test_enter_does_not_wait_for_another_search(timed_visit: Visit) -> None:
+    timed_visit.open()
+    with timed_visit.held("**/search"):
+        with timed_visit.page.expect_request("**/search"):
+            timed_visit.page.locator("#q").fill("shell")
+            timed_visit.pass_time(200)
+        timed_visit.page.locator("#q").fill("python tool")
+        with timed_visit.page.expect_request(logs):
+            timed_visit.press("Enter")
+    expect(timed_visit.titles.first).to_contain_text("python tool")
+    assert timed_visit.logged_searches() == ["python tool"]
 
 
 @pytest.mark.parametrize(("name", "path"), [("Explain", "search"), ("More like this", "recommend")])

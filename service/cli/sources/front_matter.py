@@ -29,8 +29,8 @@ class FrontMatter:
 def front_matter(text: str) -> FrontMatter:
     """Return the front matter at the start of a text. Raises InvalidFrontMatter.
 
-    The title of YAML is a scalar as it is written; that of TOML is the text of its value. A list or an object is no
-    title: it stays a field.
+    A title in YAML is the text that the file has. A title in TOML is its value as text. A list or an object is not a
+    title and stays a field.
     """
     match = FRONT_MATTER.match(text)
     if not match:
