@@ -53,8 +53,13 @@ def restore_memory(runtime: Runtime, looks: dict[int, Look]) -> None:
         waits = not state.lacks_memory or (look and (look.watermark == watermark or begun < look.not_before))
         if waits and since >= state.remembered_since:
             return
-        more, ended = _restored(runtime, state, since), time.monotonic()
-        state.lacks_memory = more is not False
+        more = None
+        state.lacks_memory = False  # a deletion during the look sets it again
+        try:
+            more = _restored(runtime, state, since)
+        finally:
+            state.lacks_memory |= more is not False
+        ended = time.monotonic()
         if more is not None:
             state.remembered_since = since
         looks[state.id] = Look(UNFINISHED if more is None else watermark, ended + REST * (ended - begun))

@@ -215,3 +215,22 @@ def test_another_encoder_restores_nothing(wood: CollectionClient, monkeypatch: p
     assert memory_of(wood) == memory
     restore_memory(runtime, {})
     assert memory_of(wood) != memory
+
+
+def test_a_deletion_during_a_look_is_looked_at_in_the_next(
+    wood: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored, memory, runtime = restored_memory._restored, memory_of(wood), runtime_of(wood.client)
+    looks: dict[int, Look] = {}
+
+    def deleted_meanwhile(*arguments: Any) -> bool | None:
+        more = restored(*arguments)
+        deleted_and_posted_again(wood)
+        return more
+
+    with monkeypatch.context() as patched:
+        patched.setattr(restored_memory, "_restored", deleted_meanwhile)
+        restore_memory(runtime, looks)
+    looks[runtime.collection("wood").id] = Look(-1, 0)  # the time of rest is over
+    restore_memory(runtime, looks)
+    assert memory_of(wood) == memory
