@@ -290,6 +290,7 @@ def _only(candidates: CandidateSet, doc_indices: Ints) -> CandidateSet:
         memory_candidate=renumbered[candidates.memory_candidate[kept_memory]],
         memory_cosine=candidates.memory_cosine[kept_memory],
         memory_weight=candidates.memory_weight[kept_memory],
+        memory_same=candidates.memory_same[kept_memory],
         exact=(),  # the example's own query is excluded
         signals=None if candidates.signals is None else candidates.signals[keep],
     )

@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from index.ranking.array_api import Array, logsumexp, namespace, number, segment_sum, softmax
+from index.ranking.array_api import Array, logsumexp, namespace, number, softmax
 from index.ranking.context import drawn
 from index.ranking.normalisers import NORMALISERS, masked, soft_maximum
+from index.ranking.past_queries import compressed, confirmed
 from index.ranking.score_functions import FORMS, Score
 from index.ranking.second_hop import DOWN, UP, answer_without_null, initial_projection, moved
 from index.ranking.trees import SHAPES, Trees, no_trees, tree_features
@@ -90,7 +91,8 @@ class Candidates:
     candidate. memory_slot (M,) int64; memory_cosine (M,): cosine of the query and the past query; memory_weight (M,):
     signed. values (B, N, V): 0 in empty slots; None if there is no second hop. trust (B,): factor of the dense evidence
     of a query whose text is not finished; None: 1. signals (B, N, len(SIGNALS)): what trees read besides the evidence;
-    None for training and for a head without trees.
+    None for training and for a head without trees. same_slot, same_weight (S,): the past queries with the words of the
+    query itself, which `same_words` reads; None: there are none, as in training.
     """
 
     keys: Array
@@ -107,6 +109,8 @@ class Candidates:
     values: Array | None = None
     trust: Array | None = None
     signals: Array | None = None
+    same_slot: Array | None = None
+    same_weight: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -328,16 +332,11 @@ class AttentionHead:
         return xp.where(xp.reshape(present, grid), pooled, pooled[..., PASSAGE : PASSAGE + 1])
 
     def _memory(self, candidates: Candidates) -> Array:
-        """Return log(1 + c sum_i w_i exp(t_m (e . k_i - 1))) (B, N) over the query keys of each document.
-
-        A negative sum gives -log(1 + c |sum|): dislikes that outweigh the likes near this query lower the logit.
-        """
-        xp = namespace(candidates.memory_cosine)
-        near = xp.exp(xp.exp(self.log_memory_sharpness) * (candidates.memory_cosine - 1))
+        """Return the evidence of the other past queries (B, N)."""
         batch, documents = candidates.mask.shape
-        total = segment_sum((candidates.memory_weight * near)[:, None], candidates.memory_slot, batch * documents)[:, 0]
-        memory = xp.sign(total) * xp.log1p(xp.exp(self.log_memory_gain) * xp.abs(total))
-        return xp.reshape(memory, (batch, documents))
+        past = candidates.memory_cosine, candidates.memory_weight, candidates.memory_slot
+        memory = compressed(confirmed(*past, batch * documents, self.log_memory_sharpness), self.log_memory_gain)
+        return namespace(memory).reshape(memory, (batch, documents))
 
     def _null_logit(self, scores: Array) -> Array:
         """Return the null slot's logit (B,): L + offset - slope L - peak p for L = logsumexp of the scores (B, N).

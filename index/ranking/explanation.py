@@ -55,7 +55,7 @@ def _past_queries(generation: Generation, head: AttentionHead, ranking: Ranking,
     found, memory = ranking.candidates, generation.memory
     mine = found.doc_indices[found.memory_candidate] == doc_index
     near = np.exp(float(np.exp(head.log_memory_sharpness)) * (found.memory_cosine[mine] - 1))
-    weight = found.memory_weight[mine] * near
+    weight = found.memory_weight[mine] * np.where(found.memory_same[mine], 1, near)
     total = float(np.abs(weight).sum()) or 1.0
     shares = []
     for key, cosine, part in zip(found.memory_key[mine], found.memory_cosine[mine], weight, strict=True):

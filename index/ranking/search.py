@@ -15,6 +15,7 @@ from index.generation.generation import Generation
 from index.ranking.attention import EVIDENCE, AttentionHead, Candidates
 from index.ranking.exact_matches import exact_boost
 from index.ranking.retrieval import CandidateSet, Mode, Query, assemble, retrieve
+from index.ranking.same_words import same_words_boost
 from index.records import FACTS, LEXICAL, Floats, Ints
 
 
@@ -136,6 +137,9 @@ def rank(source: Source, head: AttentionHead, query: Query, required: Ints | Non
     attention = head.attend(found.dense, found.inputs)
     if with_trees:
         attention = head.with_trees(attention, found.inputs)
+    same = same_words_boost(head, found.inputs)
+    if same is not None:
+        attention = head.raised(attention, "memory", same, found.inputs.mask)
     candidates = found.candidates
     boost = exact_boost(attention.logits[0, :-1], candidates)
     if boost is not None:
@@ -205,7 +209,7 @@ def browse_documents(head: AttentionHead, query: Query, shown: Ints) -> Ranking:
         null_weight=float(not len(shown)),
         temperature=float(np.exp(-head.log_inverse_temperature)),
         asked=query.vector,
-        candidates=CandidateSet(shown, evidence, facts, none, none, no_floats, no_floats),
+        candidates=CandidateSet(shown, evidence, facts, none, none, no_floats, no_floats, none.astype(np.bool_)),
         retrieve_ms=0.0,
         attend_ms=0.0,
     )
