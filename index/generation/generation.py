@@ -24,7 +24,7 @@ from index.storage.checksum_guard import ChecksumGuard
 from index.words.document_signals import document_signals
 from index.words.query_words import QueryWords, Source
 from index.words.reading_options import EXACTLY, ReadingOptions
-from index.words.term_matching import Matches, bm25, documents_with, documents_with_phrase, find_words, match
+from index.words.term_matching import Matches, bm25, documents_with, documents_with_phrases, find_words, match
 from index.words.uncorrected_fields import documents_outside, without_corrections
 from index.words.word_search import WordSearcher
 from index.words.word_statistics import WordStatistics
@@ -119,7 +119,8 @@ class Generation:
         where the generation has a part of its documents.
         """
         mean_words = self.mean_words if statistics is None else statistics.mean_words
-        found = find_words(query, self.columns.tokens, self.columns.first_token, doc_indices)
+        columns = self.columns
+        found = find_words(query, columns.tokens, columns.first_token, doc_indices, columns.title_words)
         if query.uncorrected_fields:
             found = without_corrections(query, found, self.columns.title_words.take(doc_indices))
         signals = None
@@ -134,14 +135,18 @@ class Generation:
 
         One of the words of such a phrase is not enough, although it has evidence.
         """
-        words, first_word, title_words = self.columns.tokens, self.columns.first_token, self.columns.title_words
         wanted = query.words if not query.uncorrected_fields else query.words[query.source != Source.CORRECTED]
         if query.parts:
             wanted = wanted[~np.isin(wanted, list(query.parts))]
-        found = documents_with(words, first_word, wanted)
-        for phrase in query.phrases:
-            found |= documents_with_phrase(words, first_word, title_words, np.asarray(phrase, np.uint32))
+        found = documents_with(self.columns.tokens, self.columns.first_token, wanted)
+        if query.phrases:
+            found |= self.documents_with_phrases(query)
         return found | self.documents_with_corrections(query) if query.uncorrected_fields else found
+
+    def documents_with_phrases(self, query: QueryWords) -> Mask:
+        """Return (N,) bool, True for documents with a phrase that stands for a word of the query; it has phrases."""
+        columns = self.columns
+        return documents_with_phrases(columns.tokens, columns.first_token, columns.title_words, query.phrases)
 
     def documents_with_corrections(self, query: QueryWords) -> Mask:
         """Return (N,) bool, True for documents that contain a corrected word in a field where it matches."""
@@ -150,6 +155,12 @@ class Generation:
         return documents_outside(
             query.uncorrected_fields, corrected, columns.tokens, columns.first_token, columns.title_words
         )
+
+    @cached_property
+    def found_by_words_only(self) -> Mask:
+        """(N,) bool, True for living documents that have words and no vectors. Those without text have neither."""
+        only: Mask = self.alive & (np.diff(self.columns.first_key) == 0) & (np.diff(self.columns.first_token) > 0)
+        return only
 
     @cached_property
     def _living(self) -> tuple[Mask | None, int]:

@@ -1,21 +1,54 @@
 """The query key: the text under which feedback on a query is merged, however the query was spelled."""
 
 import hashlib
+import re
 import unicodedata
+
+from index.characters import INVISIBLE
 
 ANONYMOUS = " "
 """The first character of an anonymous key. A query key does not begin with white space."""
 
+_INVISIBLE = re.compile(f"[{INVISIBLE}]+")
+_SMALL_CAPITAL_I = re.compile("i\u0307+")
+"""The small letter of İ, an i with a combining dot."""
+
 
 def as_query_key(text: str) -> str:
-    """Return the text without case, outer and repeated white space, in the Unicode form NFKC."""
+    """Return the text without case, invisible characters, outer and repeated white space, in the Unicode form NFKC.
+
+    İ is an i, as in words.
+    """
+    if text.isascii():
+        return _in_one_case(text)
+    key = _in_one_case(_INVISIBLE.sub("", text))
+    if _SMALL_CAPITAL_I.search(key) is None:
+        return key
+    return _in_one_case(_SMALL_CAPITAL_I.sub("i", key))  # an accent after the dot is composed with the i
+
+
+def earlier_query_key(text: str) -> str:
+    """Return the query key of earlier releases. Anonymous keys that were stored by them are named after it."""
+    return _in_one_case(text)
+
+
+def renewed_query_key(stored: str) -> str:
+    """Return a stored query key, perhaps of an earlier release, as this release makes it."""
+    is_earlier = _SMALL_CAPITAL_I.search(stored) is not None or _INVISIBLE.search(stored) is not None
+    return as_query_key(stored) if is_earlier and not is_anonymous(stored) else stored
+
+
+def _in_one_case(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def anonymous_key(query_key: str) -> str:
-    """Return the name of a query in anonymous memory: 128 bits of the SHA-256 of its query key, without the text."""
+def anonymous_key(query_key: str, tenant: str = "") -> str:
+    """Return the name of a query in anonymous memory: 128 bits of the SHA-256 of its query key, without the text.
+
+    The name begins so for every tenant, and ends with the tenant, so that the memory of tenants stays apart.
+    """
     digest = hashlib.sha256(query_key.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{ANONYMOUS}{digest[:32]}"
+    return f"{ANONYMOUS}{digest[:32]}{tenant}"
 
 
 def is_anonymous(name: str) -> bool:

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,8 @@ from index.words.word_statistics import WordStatistics
 
 MOST_KNOWN = 100_000
 """Counts that are kept."""
+MOST_KNOWN_OF_READER = 20_000
+"""Counts that are kept for one reader (`MergedPostings.apart`): there are many readers."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,13 @@ class MergedPostings:
         self._title_words = sum(one.title_words for one in totals)
         self._ask_frequencies, self._ask_prefix = frequencies, with_prefix
         self._known: dict[tuple[str, str], int] = {}
+        self._most = MOST_KNOWN
+
+    def apart(self) -> "MergedPostings":
+        """Return the same words whose counts do not tell what was asked for here: it has none yet."""
+        other = copy(self)
+        other._known, other._most = {}, MOST_KNOWN_OF_READER
+        return other
 
     @property
     def documents(self) -> int:
@@ -61,25 +71,32 @@ class MergedPostings:
         """Return the BM25 idf of a word that `count` documents contain."""
         return bm25_idf(count, self.documents)
 
-    def know(self, asked: Sequence[tuple[str, str]], counts: Sequence[Sequence[int]]) -> None:
-        """Take the counts of these pairs of field and term, of each part."""
-        total = np.sum([list(of_part) for of_part in counts] or [[0] * len(asked)], 0).tolist()
-        if len(self._known) > MOST_KNOWN:
-            self._known = {}
+    def know(
+        self, asked: Sequence[tuple[str, str]], counts: Sequence[Sequence[int]], kept: Sequence[tuple[str, str]] = ()
+    ) -> list[int]:
+        """Take the counts of these pairs of field and term, of each part, and return their sums.
+
+        kept: pairs that stay known where the counts become too many.
+        """
+        total: list[int] = np.sum([list(of_part) for of_part in counts] or [[0] * len(asked)], 0).tolist()
+        known = self._known
+        if len(known) + len(asked) > self._most:
+            self._known = {one: known[one] for one in kept if one in known}
         self._known.update(zip(asked, total, strict=True))
+        return total
 
     def learn(self, asked: Sequence[tuple[str, str]]) -> None:
         """Ask for the counts of these pairs of field and term together, where they are not known."""
         unknown = [one for one in dict.fromkeys(asked) if one not in self._known]
         if unknown:
-            self.know(unknown, self._ask_frequencies(unknown))
+            self.know(unknown, self._ask_frequencies(unknown), asked)
 
     def frequency(self, field: str, term: str) -> int:
         """Return the number of documents with a term of a field."""
         count = self._known.get((field, term))
         if count is None:
-            self.learn([(field, term)])
-            count = self._known.get((field, term), 0)  # another thread may have emptied the cache meanwhile
+            asked = [(field, term)]
+            return self.know(asked, self._ask_frequencies(asked))[0]
         return count
 
     def with_prefix(self, field: str, prefix: str) -> list[Counted]:
@@ -90,15 +107,22 @@ class MergedPostings:
                 total[term] = total.get(term, 0) + count
         return sorted(total.items(), key=lambda one: (-one[1], one[0]))
 
-    def statistics(self, reading: Reading) -> WordStatistics:
-        """Return the statistics of the collection for the terms of a reading."""
+    def statistics(self, reading: Reading, listed: Callable[[str], int | None]) -> WordStatistics:
+        """Return the statistics of the collection for the terms of a reading.
+
+        listed: returns the count of a term where it is at hand, as `Vocabulary.listed_count` does.
+        """
         terms = {term for term, _ in (*reading.terms, *reading.corrected_terms)}
-        self.learn([("words", term) for term in sorted(terms)])
+        counts = {term: listed(term) for term in sorted(terms)}
+        self.learn([("words", term) for term, count in counts.items() if count is None])
         documents = max(1, self.documents)
         return WordStatistics(
             mean_words=max(1.0, self._words / documents),
             mean_title_words=self._title_words / documents,
-            idf={term: self.idf(self.frequency("words", term)) for term in terms},
+            idf={
+                term: self.idf(self.frequency("words", term) if count is None else count)
+                for term, count in counts.items()
+            },
         )
 
 

@@ -20,11 +20,11 @@ from index.ranking.retrieval import (
     Query,
     assemble,
     best_by_words,
-    bm25_scores,
     exact_memory,
     near_memory,
     read_query,
 )
+from index.ranking.word_scores import best_scored, bm25_scores
 from index.records import FACTS, LEXICAL, SIGNALS, Floats, Ints, Mask
 from index.words.query_words import Source
 
@@ -68,7 +68,8 @@ class PartEvidence:
     """The evidence of a part for n candidates, ascending by row.
 
     dense (n, DENSE); by_source (n, len(Source)): BM25; matches (n, MATCHES); signals (n, len(SIGNALS)) or None; values
-    (n, V) or None. memory_row, memory_cosine, memory_weight (m,): the near past queries that confirm a candidate.
+    (n, V) or None. memory_row, memory_cosine, memory_weight, memory_same (m,): the near past queries that confirm a
+    candidate.
     """
 
     rows: Ints
@@ -81,6 +82,7 @@ class PartEvidence:
     memory_row: Ints
     memory_cosine: Floats
     memory_weight: Floats
+    memory_same: Mask
 
 
 def nominate(
@@ -94,7 +96,7 @@ def nominate(
     """
     allowed = generation.alive if query.allowed is None else query.allowed & generation.alive
     nearest = generation.nearest_with_scores(projected, query.count, allowed) if query.by_keys else []
-    _, _, confirmed = near_memory(generation, query, allowed)
+    _, _, _, confirmed = near_memory(generation, query, allowed)
     first, ratings = exact_memory(generation, query, allowed)
     found = Nominations(
         by_keys=tuple(_scored(generation, doc_indices, scores) for doc_indices, scores in nearest),
@@ -132,6 +134,7 @@ def evidence_of(
         memory_row=own_rows[found.memory_candidate],
         memory_cosine=found.memory_cosine,
         memory_weight=found.memory_weight,
+        memory_same=found.memory_same,
     )
 
 
@@ -139,7 +142,7 @@ def candidates_of(generation: Generation, query: Query, doc_indices: Ints) -> Ca
     """Return these documents, ascending, as candidates with their past queries, without the evidence of words."""
     allowed: Mask = np.zeros(len(generation.rows), np.bool_)
     allowed[doc_indices] = True
-    near, cosine, confirmed = near_memory(generation, query, allowed)
+    near, cosine, same, confirmed = near_memory(generation, query, allowed)
     return CandidateSet(
         doc_indices=doc_indices,
         words=np.zeros((len(doc_indices), len(LEXICAL)), np.float32),
@@ -148,6 +151,7 @@ def candidates_of(generation: Generation, query: Query, doc_indices: Ints) -> Ca
         memory_candidate=np.searchsorted(doc_indices, confirmed),
         memory_cosine=cosine,
         memory_weight=generation.memory.weights[near],
+        memory_same=same,
     )
 
 
@@ -158,7 +162,7 @@ def _best_words(generation: Generation, query: Query, allowed: Mask) -> Scored:
     doc_indices = best_by_words(generation, query, allowed)
     words = read_query(generation, query).words
     scores = bm25_scores(words, generation.match(words, doc_indices, statistics=query.statistics)[0])
-    order = generation.best_first(doc_indices, scores)[: max(query.count, PEAK_DEPTH)]
+    order = best_scored(generation, words, doc_indices, scores, max(query.count, PEAK_DEPTH))
     return _scored(generation, doc_indices[order], scores[order])
 
 

@@ -16,7 +16,16 @@ import numpy as np
 from index.candidates.distinct import distinct
 from index.partitions.part import MATCHES, Nominations, PartEvidence, Scored
 from index.ranking.attention import DENSE, Candidates
-from index.ranking.retrieval import PEAK_DEPTH, CandidateSet, Mode, Query, query_facts, trust_of, word_parts
+from index.ranking.retrieval import (
+    PEAK_DEPTH,
+    CandidateSet,
+    Mode,
+    Query,
+    memory_arrays,
+    query_facts,
+    trust_of,
+    word_parts,
+)
 from index.ranking.search import Gathered
 from index.records import FACTS, LEXICAL, SIGNALS, Floats, Ints
 from index.words.query_words import Source
@@ -92,6 +101,7 @@ def taken(evidence: PartEvidence, rows: Ints) -> PartEvidence:
         memory_row=evidence.memory_row[of_memory],
         memory_cosine=evidence.memory_cosine[of_memory],
         memory_weight=evidence.memory_weight[of_memory],
+        memory_same=evidence.memory_same[of_memory],
     )
 
 
@@ -115,6 +125,7 @@ def merged(found: Sequence[PartEvidence]) -> PartEvidence:
         memory_row=np.concatenate([one.memory_row for one in given]),
         memory_cosine=np.concatenate([one.memory_cosine for one in given]),
         memory_weight=np.concatenate([one.memory_weight for one in given]),
+        memory_same=np.concatenate([one.memory_same for one in given]),
     )
 
 
@@ -149,6 +160,7 @@ def _candidates(query: Query, evidence: PartEvidence, best: Floats, exact: Score
         memory_candidate=np.searchsorted(evidence.rows, evidence.memory_row),
         memory_cosine=evidence.memory_cosine,
         memory_weight=evidence.memory_weight,
+        memory_same=evidence.memory_same,
         trust=trust,
         exact=tuple(zip(places.tolist(), exact.scores[is_there].tolist(), strict=True)),
         signals=evidence.signals,
@@ -167,9 +179,7 @@ def _inputs(candidates: CandidateSet, evidence: PartEvidence) -> Candidates:
         words=candidates.words[None],
         facts=candidates.facts[None],
         mask=np.ones((1, len(candidates.doc_indices)), np.bool_),
-        memory_slot=candidates.memory_candidate,
-        memory_cosine=candidates.memory_cosine,
-        memory_weight=candidates.memory_weight,
+        **memory_arrays([candidates], len(candidates.doc_indices)),
         values=None if evidence.values is None else evidence.values[None],
         trust=None if candidates.trust == 1 else np.asarray([candidates.trust], np.float32),
         signals=None if candidates.signals is None else candidates.signals[None],
@@ -198,6 +208,7 @@ def _nothing() -> PartEvidence:
         memory_row=_NONE,
         memory_cosine=none,
         memory_weight=none,
+        memory_same=np.empty(0, np.bool_),
     )
 
 

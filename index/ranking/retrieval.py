@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from index.candidates.distinct import distinct
 from index.generation.generation import Generation
 from index.memory.query_key import as_query_key
 from index.ranking.attention import Candidates
+from index.ranking.word_scores import best_scored, bm25_scores, found_by_words
 from index.records import FACTS, LEXICAL, SIGNALS, EncodedQuery, Floats, Ints, Mask
 from index.words.query_words import QueryWords, Source
 from index.words.reading_options import ReadingOptions
@@ -85,6 +87,11 @@ class Query:
         """Whether keys are compared with the query vector."""
         return self.encoded and self.mode is not Mode.WORDS
 
+    @property
+    def query_key(self) -> str:
+        """The query key of the text as it was typed."""
+        return as_query_key(self.text if self.typed is None else self.typed)
+
 
 @dataclass(frozen=True)
 class CandidateSet:
@@ -92,10 +99,10 @@ class CandidateSet:
 
     doc_indices (N,) ascending; words (N, len(LEXICAL)) and facts (len(FACTS),) as in `Candidates`. For each near memory
     key: memory_key (m,) is its position in the memory, memory_candidate (m,) the index in doc_indices of the document
-    that it confirms, memory_cosine (m,) its cosine with this query, and memory_weight (m,) its weight. trust is
-    `trust_of` the query: the factor of the dense evidence. exact: pairs of a candidate (its index in doc_indices) and
-    its exact rating, for the candidates that come first for exactly these words. signals (N, len(SIGNALS)), None if the
-    query does not ask for them.
+    that it confirms, memory_cosine (m,) its cosine with this query, memory_weight (m,) its weight, and memory_same (m,)
+    whether it has the same words as this query. trust is `trust_of` the query: the factor of the dense evidence. exact:
+    pairs of a candidate (its index in doc_indices) and its exact rating, for the candidates that come first for exactly
+    these words. signals (N, len(SIGNALS)), None if the query does not ask for them.
     """
 
     doc_indices: Ints
@@ -105,6 +112,7 @@ class CandidateSet:
     memory_candidate: Ints
     memory_cosine: Floats
     memory_weight: Floats
+    memory_same: Mask
     trust: float = 1.0
     exact: tuple[tuple[int, float], ...] = ()
     signals: Floats | None = None
@@ -119,7 +127,7 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     allowed = alive if query.allowed is None else query.allowed & alive
     by_keys = generation.nearest(projected, query.count, allowed) if query.by_keys else []
     by_words = _NONE if query.mode is Mode.DENSE else best_by_words(generation, query, allowed)
-    near, cosine, confirmed = near_memory(generation, query, allowed)
+    near, cosine, same, confirmed = near_memory(generation, query, allowed)
     first, ratings = exact_memory(generation, query, allowed)
     more = _NONE if required is None else required
     doc_indices = distinct(np.concatenate([more, *by_keys, confirmed, first]))
@@ -136,7 +144,7 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     candidate = np.searchsorted(doc_indices, confirmed)
     weights = generation.memory.weights[near]
     exact = tuple(zip(np.searchsorted(doc_indices, first).tolist(), ratings.tolist(), strict=True))
-    return CandidateSet(doc_indices, words, facts, near, candidate, cosine, weights, trust, exact, signals)
+    return CandidateSet(doc_indices, words, facts, near, candidate, cosine, weights, same, trust, exact, signals)
 
 
 def read_query(generation: Generation, query: Query) -> Reading:
@@ -189,28 +197,24 @@ def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
 
     The word library scores with rounded lengths and in the order of its files, so exact scores decide which are best.
     """
-    count, rows = max(query.count, PEAK_DEPTH), _allowed_rows(generation, allowed)
-    count += -(-count // MORE_WORDS)
-    reading = read_query(generation, query)
-    corrected = None
-    if reading.corrected_terms:
-        corrected = generation.rows[allowed & generation.documents_with_corrections(reading.words)]
+    count = max(query.count, PEAK_DEPTH)
     idf = None if query.statistics is None else query.statistics.idf
-    rows, _ = generation.words.find(reading, count, rows, corrected, generation.id_order_of, idf)
-    found = generation.doc_indices(rows)
-    doc_indices: Ints = found[found != MISSING]
-    return doc_indices
+    return found_by_words(generation, read_query(generation, query), count + -(-count // MORE_WORDS), allowed, idf)
 
 
-def near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats, Ints]:
-    """Return the memory keys (m,) of allowed documents near a query, their cosines (m,) and their doc indices (m,)."""
+def near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats, Mask, Ints]:
+    """Return the memory keys (m,) of allowed documents near a query.
+
+    With their cosines (m,), whether they have the same words as the query (m,), and their doc indices (m,).
+    """
     vector = query.vector if query.memory_vector is None else query.memory_vector
     has_vector = query.encoded or query.memory_vector is not None
     if query.mode is not Mode.HYBRID or not has_vector or not generation.memory.count:
-        return _NONE, np.empty(0, np.float32), _NONE
+        return _NONE, np.empty(0, np.float32), np.empty(0, np.bool_), _NONE
     near, cosine = generation.memory.near(vector, MEMORY_RADIUS, query.excluded_query)
     confirmed, usable = _usable(generation, generation.memory.rows[near], allowed)
-    return near[usable], cosine[usable], confirmed[usable]
+    near = near[usable]
+    return near, cosine[usable], generation.memory.of_query(near, query.query_key), confirmed[usable]
 
 
 def exact_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats]:
@@ -222,7 +226,7 @@ def exact_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[I
     """
     if query.mode is not Mode.HYBRID or not generation.memory.count:
         return _NONE, np.empty(0, np.float32)
-    query_key = as_query_key(query.text if query.typed is None else query.typed)
+    query_key = query.query_key
     if query_key == query.excluded_query:
         return _NONE, np.empty(0, np.float32)
     rows, ratings = generation.memory.exact_of(query_key)
@@ -255,7 +259,6 @@ def assemble(
     used, local = _distinct(pair_key, len(sets))
     mask = np.arange(width) < counts[:, None]
     with_signals = bool(sets) and all(found.signals is not None for found in sets)
-    no_floats = np.empty(0, np.float32)
     return Candidates(
         keys=generation.key_vectors(used),
         pair_query=pair_slot // max(1, width),
@@ -265,13 +268,24 @@ def assemble(
         words=_padded([found.words for found in sets], width, len(LEXICAL)),
         facts=np.stack([found.facts for found in sets]) if sets else np.zeros((0, len(FACTS)), np.float32),
         mask=mask,
-        memory_slot=np.concatenate([_NONE, *(b * width + found.memory_candidate for b, found in enumerate(sets))]),
-        memory_cosine=np.concatenate([no_floats, *(found.memory_cosine for found in sets)]),
-        memory_weight=np.concatenate([no_floats, *(found.memory_weight for found in sets)]),
+        **memory_arrays(sets, width),
         values=_gathered_values(generation, doc_indices, mask) if with_values else None,
         trust=_trust(sets),
         signals=_padded([found.signals for found in sets], width, len(SIGNALS)) if with_signals else None,
     )
+
+
+def memory_arrays(sets: Sequence[CandidateSet], width: int) -> dict[str, Any]:
+    """Return the arrays of `Candidates` about past queries, for B queries with `width` slots each."""
+    slot = np.concatenate([_NONE, *(b * width + found.memory_candidate for b, found in enumerate(sets))])
+    no_floats = np.empty(0, np.float32)
+    cosine = np.concatenate([no_floats, *(found.memory_cosine for found in sets)])
+    weight = np.concatenate([no_floats, *(found.memory_weight for found in sets)])
+    same = np.concatenate([np.empty(0, np.bool_), *(found.memory_same for found in sets)])
+    if not same.any():
+        return {"memory_slot": slot, "memory_cosine": cosine, "memory_weight": weight}
+    others = {"memory_slot": slot[~same], "memory_cosine": cosine[~same], "memory_weight": weight[~same]}
+    return others | {"same_slot": slot[same], "same_weight": weight[same]}
 
 
 def _trust(sets: Sequence[CandidateSet]) -> Floats | None:
@@ -322,13 +336,6 @@ def _distinct(pair_key: Ints, queries: int) -> tuple[Ints, Ints]:
 _NONE = np.empty(0, np.int64)
 
 
-def _allowed_rows(generation: Generation, allowed: Mask) -> Ints | None:
-    """Return the rows of the allowed documents, or None if no living document is excluded."""
-    if allowed is generation.alive or bool((allowed == generation.alive).all()):
-        return None
-    return generation.rows[allowed]
-
-
 def query_facts(weight: Floats, scores: Floats) -> Floats:
     """Return FACTS (F,) of a query from the weights (Q,) of its words and its best BM25 scores, best first.
 
@@ -356,19 +363,13 @@ def _with_words(
     by_source, matches, signals = generation.match(query, union, asked.signals, asked.statistics)
     scores = bm25_scores(query, by_source)
     places = np.searchsorted(union, found)
-    best = places[generation.best_first(found, scores[places])][: max(asked.count, PEAK_DEPTH)]
+    best = places[best_scored(generation, query, found, scores[places], max(asked.count, PEAK_DEPTH))]
     kept = np.zeros(len(union), np.bool_)
     kept[np.searchsorted(union, others)] = True
     kept[best[: asked.count]] = True
     evidence = word_parts(by_source, np.column_stack(matches), scores[best])
     facts = query_facts(query.weight[query.of_query], scores[best])
     return union[kept], evidence[kept], facts, None if signals is None else signals[kept]
-
-
-def bm25_scores(query: QueryWords, by_source: Floats) -> Floats:
-    """Return the BM25 score of each document (n,) from its scores by source (n, len(Source))."""
-    scores: Floats = by_source[:, Source.EXACT] if query.exact else by_source.sum(axis=1)
-    return scores
 
 
 def word_parts(by_source: Floats, matches: Floats, best: Floats) -> Floats:

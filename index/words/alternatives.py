@@ -5,9 +5,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
-from index.words.compounds import compounds, parts, parts_of_unknown
+from index.words.compounds import Compound, compounds, parts, parts_of_unknown, parts_within
 from index.words.declared_synonyms import has_synonym, known_count
 from index.words.inflections import is_regular_form
 from index.words.postings import Counted
@@ -19,7 +20,7 @@ from index.words.vocabulary import Vocabulary
 from index.words.word import Substitute, Word
 
 MAX_COMPLETIONS = 64
-"""Completions of the last word, the most frequent."""
+"""Completions of a word that may be unfinished, the most frequent."""
 MAX_CORRECTIONS = 3
 """Corrections of a word, the most frequent of those with the fewest edits."""
 CORRECTION_FACTORS = {1: 0.9, 2: 0.7}
@@ -35,6 +36,8 @@ SYNONYM_FACTOR = 0.9
 COMPOUND_FACTOR = 0.6
 POSSIBLE_COMPOUND_FACTOR = 0.4
 """Factor of a compound whose other part is no word of the collection."""
+PART_WITHIN_FACTOR = POSSIBLE_COMPOUND_FACTOR / 2
+"""Factor of the parts of a word that a reader may not see, beside the word."""
 RARE_CORRECTION = 0.1
 """Least count of a correction, as a share of the count of the most frequent correction with as many edits."""
 
@@ -48,7 +51,7 @@ class Alternatives:
     corrections: pairs (from, to). trust: the share of the text that is known, in [0, 1]. unfinished: whether the last
     word is the beginning of words, and not likely a word itself.
     completed: whether `replaced` has a completion. without_last: whether no completion is likely, so that the last word
-    is not encoded. phrases: the terms of each synonym of several words.
+    is not encoded.
     """
 
     substitutes: list[Substitute] = field(default_factory=list)
@@ -60,7 +63,6 @@ class Alternatives:
     unfinished: bool = False
     completed: bool = False
     without_last: bool = False
-    phrases: list[tuple[str, ...]] = field(default_factory=list)
 
 
 def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary: Vocabulary) -> Alternatives:
@@ -87,7 +89,6 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
         if not completed:
             _correct(found, position, word, unfinished, options, vocabulary, declared.get(position))
     found.substitutes += [one for each in replacements for one in _substitutes_of(each, vocabulary)]
-    found.phrases = [one.terms for one in replacements if len(one.terms) > 1]
     if options.typos:  # without them, answers to keys with a filter must not show what other documents have
         found.meant = _meant(words, found, replacements, vocabulary)
     return found
@@ -143,7 +144,8 @@ def _complete(
     word = words[position]
     is_one = len(word.folded) == 1 and is_unspaced(word.folded)  # the other words with it are pairs: it ends them too
     ends = is_one and (not may_go_on or vocabulary.documents <= MOST_DOCUMENTS)
-    substitutes, best, share = _completions(position, word, vocabulary, ends)
+    most = MAX_COMPLETIONS if may_go_on else None  # a whole character is found in every pair with it
+    substitutes, best, share = _completions(position, word, vocabulary, ends, most)
     found.substitutes += substitutes
     if best and may_go_on:
         likelihood = share * len(word.folded) / len(best)
@@ -169,7 +171,7 @@ def _correct(
 
     synonyms: terms of the collection that are declared to stand for the word. It is corrected to one of them or not.
     """
-    in_compounds = _compound_words(position, word, vocabulary) if options.compounds else []
+    in_compounds = _compound_words(position, word, options, vocabulary) if options.compounds else []
     found.substitutes += in_compounds
     if not options.typos or in_compounds or vocabulary.term_count(word.term):
         return
@@ -183,10 +185,13 @@ def _correct(
         found.corrections.append((word.token.text, best))
 
 
-def _completions(position: int, word: Word, vocabulary: Vocabulary, ends: bool) -> tuple[list[Substitute], str, float]:
+def _completions(
+    position: int, word: Word, vocabulary: Vocabulary, ends: bool, most: int | None
+) -> tuple[list[Substitute], str, float]:
     """Return the completions of a word, the best of them, and its share of the counts; itself where it is a word.
 
     ends: whether words that end with the word stand for it too. They are no completions: the best is "" without others.
+    most: how many completions are returned, the most frequent; None for all.
     """
     if not word.folded:
         return [], "", 0.0
@@ -195,7 +200,7 @@ def _completions(position: int, word: Word, vocabulary: Vocabulary, ends: bool) 
     if ends:
         every += (one for one in vocabulary.ending(word.folded) if not one[0].startswith(word.folded))
         every.sort(key=lambda one: (-one[1], one[0]))
-    counted = [one for one in every[:MAX_COMPLETIONS] if one[0] != word.folded]
+    counted = [one for one in every[:most] if one[0] != word.folded]
     if not counted:
         return [], "", 0.0
     idf = vocabulary.idf(min(sum(count for _, count in every), vocabulary.documents))
@@ -228,17 +233,46 @@ def _corrections(
     return _substitutes(position, kept, None, factor, Source.CORRECTED, vocabulary), best
 
 
-def _compound_words(position: int, word: Word, vocabulary: Vocabulary) -> list[Substitute]:
-    """Return the parts of a known compound, which share its factor, and the compounds that contain the word."""
+def _compound_words(position: int, word: Word, options: ReadingOptions, vocabulary: Vocabulary) -> list[Substitute]:
+    """Return the parts of a known compound, which share its factor, and the compounds that contain the word.
+
+    Whether the documents that a reader sees have the word is not known. Where they lack it, it would be searched as its
+    parts, so these are added for every reader.
+    """
     if not word.folded.isalpha():
         return []
+    of_reader = options.reader is not None
     own = [(one, 1) for one in parts(word.folded, vocabulary) or ()]
     found = _substitutes(position, own, None, COMPOUND_FACTOR / 2, Source.EXACT, vocabulary)
-    for one in compounds(word.folded, vocabulary):
-        factor = COMPOUND_FACTOR if one.known else POSSIBLE_COMPOUND_FACTOR
-        idf = vocabulary.idf(vocabulary.term_count(one.term))
-        found.append(Substitute(position, one.term, idf, factor, Source.EXACT))
+    found += _compounds(position, compounds(word.folded, vocabulary, of_reader), vocabulary)
+    if not of_reader:
+        return found
+    within = _within(position, word, vocabulary)
+    return found + [_beside(word, one, vocabulary) for one in within if vocabulary.term_count(one.term)]
+
+
+def _compounds(position: int, every: Sequence[Compound], vocabulary: Vocabulary) -> list[Substitute]:
+    factors = ((one, COMPOUND_FACTOR if one.known else POSSIBLE_COMPOUND_FACTOR) for one in every)
+    return [
+        Substitute(position, one.term, vocabulary.idf(vocabulary.term_count(one.term)), factor, Source.EXACT)
+        for one, factor in factors
+    ]
+
+
+def _within(position: int, word: Word, vocabulary: Vocabulary) -> list[Substitute]:
+    """Return the parts of a word as if no document had it, each before the compounds that contain the part."""
+    found: list[Substitute] = []
+    for part in parts_within(word.folded, vocabulary):
+        found += _substitutes(position, [(part, 1)], None, 1.0, Source.EXACT, vocabulary)
+        found += _compounds(position, compounds(part, vocabulary, of_reader=True), vocabulary)
     return found
+
+
+def _beside(word: Word, one: Substitute, vocabulary: Vocabulary) -> Substitute:
+    """Return a substitute with the score of a part within a word, and an idf that does not lower that of the word."""
+    own = vocabulary.idf(vocabulary.term_count(word.term))
+    factor = PART_WITHIN_FACTOR * one.factor * min(1.0, one.idf / own)
+    return replace(one, idf=max(own, one.idf), factor=factor)
 
 
 def _is_known(word: str, options: ReadingOptions) -> bool:
@@ -310,17 +344,26 @@ def _overlaps(words: Sequence[Word], position: int) -> bool:
 
 
 def _substitutes_of(one: Replacement, vocabulary: Vocabulary) -> list[Substitute]:
-    """Return the terms of a synonym for each word that it replaces. The words of a synonym phrase share its factor."""
-    factor = SYNONYM_FACTOR / max(1, len(one.terms))
-    return [
-        Substitute(
-            position,
-            term,
-            vocabulary.idf(vocabulary.term_count(term)),
-            factor,
-            Source.EXACT,
-            of_phrase=len(one.terms) > 1,
-        )
-        for position in range(one.first, one.end)
-        for term in one.terms
+    """Return what stands for each word that a synonym replaces: its term, or its phrase and the words of the phrase.
+
+    A phrase has the mean idf of its terms, so that it counts as they do together. Its words share its factor.
+    """
+    if not one.terms:
+        return []
+    idf = [vocabulary.idf(vocabulary.term_count(term)) for term in one.terms]
+    factor = SYNONYM_FACTOR / len(one.terms)
+    phrase = Substitute(one.first, " ".join(one.terms), sum(idf) / len(idf), SYNONYM_FACTOR, Source.EXACT)
+    words = [
+        Substitute(one.first, one.terms[at], idf[at], factor, Source.EXACT, of_phrase=True)
+        for at in _whole_words(one.terms)
     ]
+    found = [phrase, *words] if len(one.terms) > 1 else [phrase]
+    return [replace(each, position=position) for position in range(one.first, one.end) for each in found]
+
+
+def _whole_words(terms: Sequence[str]) -> list[int]:
+    """Return the places of the terms that are words: a pair of a longer run without spaces is a part of a word."""
+    overlap = [
+        len(one) == len(two) == 2 and one[1] == two[0] and is_unspaced(one + two) for one, two in pairwise(terms)
+    ]
+    return [at for at, (before, after) in enumerate(pairwise([False, *overlap, False])) if not before and not after]

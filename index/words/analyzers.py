@@ -1,5 +1,7 @@
 """The analyzers of texts: one for each language."""
 
+import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import tantivy
@@ -16,12 +18,69 @@ language, runs of Chinese, Japanese, Korean and Thai characters are cut into pai
 MAX_WORD_BYTES = 200
 
 
-@lru_cache(64)
-def analyzer_for(language: str) -> tantivy.TextAnalyzer:
-    """Return the analyzer of the words of documents and queries: in lower case, without accents, stemmed.
+def _with_vowel(vowels: str, vowel: str) -> Callable[[re.Match[str]], str]:
+    """Return the replacement of an ending, the second group, by the ending with another vowel."""
+    others = str.maketrans(dict.fromkeys(vowels, vowel))
+    return lambda found: found[1] + found[2].translate(others)
+
+
+IN_A, IN_E, IN_I, IN_O, IN_U = "aàáâãäåAÀÁÂÃÄÅ", "eèéêëEÈÉÊË", "iìíîïıIÌÍÎÏ", "oòóôõöOÒÓÔÕÖ", "uùúûüUÙÚÛÜ"
+"""The vowels with their accents, as the insides of character classes: faster than patterns that ignore case."""
+CONSONANT = f"[^{IN_A}{IN_E}{IN_I}{IN_O}{IN_U} ]"
+BETWEEN = f"(?:{CONSONANT}+|(?<=[^ ]{{3}}))"
+IN_EE, IN_OES = f"[{IN_E}][{IN_E}]", f"[{IN_O}][{IN_E}][sS]"
+FRENCH_NOUNS = "bouch chauss chemin contr crim donn foul lign pens port poup tranch vall vend".split()
+"""Frequent nouns in `ée` whose meaning is another than that of the word without it, such as `cheminée`."""
+NO_FRENCH_NOUN = "".join(rf"(?<!\b{noun}{IN_EE})" for noun in FRENCH_NOUNS)
+ENDINGS: dict[str, Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]] = {
+    "french": [
+        # occupée is occupé, première is premier. Shorter words are nouns, such as musée (not muse) and bière.
+        (re.compile(rf"[{IN_E}](?<=[^ ]{{4}}{IN_EE})(?=[sS]?(?: |$))(?i:{NO_FRENCH_NOUN})"), ""),
+        (re.compile(f"[{IN_E}](?<=[^ ]{{4}}[{IN_I}][{IN_E}][rR].)(?=[sS]?(?: |$))"), ""),
+    ],
+    # estações is estação. Shorter words, such as pões, are no plurals; shoes and canoes are English ones.
+    "portuguese": [(re.compile(rf"{IN_OES}(?= |$)(?<=[^ ]{{5}})(?i:(?<!sh{IN_OES})(?<!\bcan{IN_OES}))"), "ao")],
+    # The vowel of a plural is like the one before it. Without accents kızlar is kizlar, and becomes kizler.
+    # A syllable of a consonant and a vowel is no noun with a plural: the le of kolera stays.
+    "turkish": [
+        (re.compile(f"([{IN_I}]{BETWEEN}[lL])([{IN_A}][rR][^ ]*)"), _with_vowel(IN_A, "e")),
+        (re.compile(f"([{IN_O}{IN_U}]{BETWEEN}[lL])([{IN_E}][rR][^ ]*)"), _with_vowel(IN_E, "a")),
+    ],
+}
+"""Language -> endings that its stemmer knows with accents only, and what stands for them. An ending counts with and
+without accents, so that the stem of a word does not depend on whether they were typed. A stemmer that sees the accents
+gives other stems to words without them."""
+
+
+class Analyzer:
+    """Makes the terms of documents and queries: in lower case, without accents, stemmed.
 
     It cuts at spaces only: its texts come from `index.words.tokens`.
     """
+
+    def __init__(self, language: str) -> None:
+        self.tokenizer = _tokenizer(language)
+        """Makes the terms of a prepared text."""
+        self._endings = ENDINGS.get(language, ())
+
+    def prepared(self, text: str) -> str:
+        """Return a text as `tokenizer` takes it."""
+        for ending, other in self._endings:
+            text = ending.sub(other, text)
+        return text
+
+    def analyze(self, text: str) -> list[str]:
+        """Return the terms of a text, in order."""
+        return self.tokenizer.analyze(self.prepared(text))
+
+
+@lru_cache(64)
+def analyzer_for(language: str) -> Analyzer:
+    """Return the analyzer of a language."""
+    return Analyzer(language)
+
+
+def _tokenizer(language: str) -> tantivy.TextAnalyzer:
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
     builder = builder.filter(tantivy.Filter.remove_long(MAX_WORD_BYTES))
     builder = builder.filter(tantivy.Filter.lowercase()).filter(tantivy.Filter.ascii_fold())

@@ -50,8 +50,8 @@ class WordIndex:
         with full_disk_as_os_error():
             self._index = tantivy.Index(self._schema, path=str(directory), reuse=True)
         reload_when_told(self._index)
-        self._index.register_tokenizer(ANALYZER, self._analyzer)
-        self._index.register_tokenizer(SURFACE_ANALYZER, self._surface_analyzer)
+        self._index.register_tokenizer(ANALYZER, self._analyzer.tokenizer)
+        self._index.register_tokenizer(SURFACE_ANALYZER, self._surface_analyzer.tokenizer)
         self._writer: tantivy.IndexWriter | None = None
         self._added: dict[int, str] = {}
         """Row -> text of the documents added since the last commit."""
@@ -154,7 +154,7 @@ class WordIndex:
             document = tantivy.Document()
             document.add_unsigned("row", row)
             cut = spaced(text)
-            document.add_text("words", cut)
+            document.add_text("words", self._analyzer.prepared(cut))
             document.add_text("surface", cut)
             writer.add_document(document)
         writer.commit()

@@ -4,7 +4,7 @@ The vocabulary of the collection decides what a word is, so that no dictionary i
 that the collection lacks is accepted beside a part of at least five letters: small collections have few words.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from index.words.vocabulary import Vocabulary
@@ -23,6 +23,9 @@ MAX_TRIED = 256
 """Words that begin, and terms that end with a word, that are tried as compounds, the most frequent."""
 MAX_COMPOUNDS = 32
 """Compounds with a word that are searched: those of known parts first, then the most frequent."""
+MAX_OF_READER = 512
+"""Words that begin, and terms that end with a word, that are tried for a reader that sees only some documents. All
+compounds among them are searched, so that compounds of other documents leave room for those that it sees."""
 
 
 class Compound(NamedTuple):
@@ -35,10 +38,9 @@ class Compound(NamedTuple):
 
 def parts(word: str, vocabulary: Vocabulary) -> tuple[str, str] | None:
     """Return the two words that a compound consists of; the pair whose rarer part is most frequent."""
-    found = [
-        (min(_count(first, vocabulary), _count(second, vocabulary)), first, second)
-        for first, second in _splits(word, LEAST_PART)
-    ]
+    splits = _splits(word, LEAST_PART)
+    _learn((part for split in splits for part in split), vocabulary)
+    found = [(min(_count(first, vocabulary), _count(second, vocabulary)), first, second) for first, second in splits]
     count, first, second = max(found, default=(0, "", ""))
     return (first, second) if count else None
 
@@ -50,13 +52,21 @@ def parts_of_unknown(word: str, vocabulary: Vocabulary) -> tuple[str, str] | Non
     come before other forms: `drucker` and `schublade`, not `druckers` and `chublade`.
     """
     best, chosen = (0, 0, 0), None
-    for first, second in _splits(word, LEAST_SHORT_PART):
+    splits = _splits(word, LEAST_SHORT_PART)
+    _learn((part for split in splits for part in split), vocabulary)
+    for first, second in splits:
         known = [part for part in (first, second) if _count(part, vocabulary)]
         if _are_parts(first, second, known):
             written = sum(len(part) for part in known if vocabulary.count(part))
             score = written, sum(map(len, known)), min(_count(part, vocabulary) for part in known)
             best, chosen = max((best, chosen), (score, (first, second)), key=lambda one: one[0])
     return chosen
+
+
+def parts_within(word: str, vocabulary: Vocabulary) -> list[str]:
+    """Return the parts of a word as if no document had it, and the parts of its parts."""
+    found = parts_of_unknown(word, vocabulary) or ()
+    return list(dict.fromkeys(within for part in found for within in (part, *parts_within(part, vocabulary))))
 
 
 def _are_parts(first: str, second: str, known: list[str]) -> bool:
@@ -66,24 +76,31 @@ def _are_parts(first: str, second: str, known: list[str]) -> bool:
     return shortest >= LEAST_PART and max(map(len, known), default=0) >= LEAST_LONG_PART
 
 
-def compounds(word: str, vocabulary: Vocabulary) -> list[Compound]:
-    """Return the compounds of the collection whose first or last part is this word."""
+def compounds(word: str, vocabulary: Vocabulary, of_reader: bool = False) -> list[Compound]:
+    """Return the compounds of the collection whose first or last part is this word.
+
+    of_reader: whether they are for a reader that sees only some documents.
+    """
     if len(word) < LEAST_PART:
         return []
     terms = vocabulary.stems(word)
     stem = terms[0] if len(terms) == 1 else ""
-    found: dict[str, Compound] = {}
-    for compound, count in vocabulary.beginning(word)[:MAX_TRIED]:
+    tried, most = (MAX_OF_READER, 2 * MAX_OF_READER) if of_reader else (MAX_TRIED, MAX_COMPOUNDS)
+    candidates: list[tuple[Compound, list[str]]] = []
+    for compound, count in vocabulary.beginning(word)[:tried]:
         rest = compound[len(word) :]
         others = [rest.removeprefix(link) for link in LINKS if rest.startswith(link)]
-        for term in vocabulary.stems(compound):
-            _add(found, Compound(term, count, known=False), word, others, vocabulary)
-    for term, count in vocabulary.ending(stem)[:MAX_TRIED] if len(stem) >= LEAST_PART else ():
+        candidates += [(Compound(term, count, known=False), others) for term in vocabulary.stems(compound)]
+    for term, count in vocabulary.ending(stem)[:tried] if len(stem) >= LEAST_PART else ():
         rest = term[: -len(stem)]
         others = [rest.removesuffix(link) for link in LINKS if rest.endswith(link)]
-        _add(found, Compound(term, count, known=False), word, others, vocabulary)
+        candidates.append((Compound(term, count, known=False), others))
+    _learn((other for _, others in candidates for other in others if len(other) >= LEAST_PART), vocabulary)
+    found: dict[str, Compound] = {}
+    for candidate, others in candidates:
+        _add(found, candidate, word, others, vocabulary)
     found.pop(stem, None)
-    return sorted(found.values(), key=lambda one: (not one.known, -one.documents, one.term))[:MAX_COMPOUNDS]
+    return sorted(found.values(), key=lambda one: (not one.known, -one.documents, one.term))[:most]
 
 
 def _add(found: dict[str, Compound], compound: Compound, word: str, others: list[str], vocabulary: Vocabulary) -> None:
@@ -100,9 +117,17 @@ def _count(word: str, vocabulary: Vocabulary) -> int:
     return vocabulary.term_count(terms[0]) if len(terms) == 1 else 0
 
 
-def _splits(word: str, least: int) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a word at every place, of at least this many letters, without the letters between them."""
-    for at in range(least, len(word) - least + 1):
-        for link in LINKS:
-            if word.startswith(link, at) and len(word) - at - len(link) >= least:
-                yield word[:at], word[at + len(link) :]
+def _learn(words: Iterable[str], vocabulary: Vocabulary) -> None:
+    """Get together what `_count` returns for each of these words."""
+    terms = (vocabulary.stems(word) for word in words)
+    vocabulary.learn([of[0] for of in terms if len(of) == 1])
+
+
+def _splits(word: str, least: int) -> list[tuple[str, str]]:
+    """Return the parts of a word at every place, of at least this many letters, without the letters between them."""
+    return [
+        (word[:at], word[at + len(link) :])
+        for at in range(least, len(word) - least + 1)
+        for link in LINKS
+        if word.startswith(link, at) and len(word) - at - len(link) >= least
+    ]

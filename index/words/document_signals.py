@@ -8,7 +8,7 @@ import numpy as np
 
 from index.records import SIGNALS, Floats, Ints
 from index.words.query_words import QueryWords
-from index.words.term_matching import K1, B, Occurrences
+from index.words.term_matching import K1, B, Doubles, Occurrences, occurrence_words
 
 LARGEST_WEIGHT = 12.0
 """Approximate idf of a word that occurs in no document of a collection of 100,000."""
@@ -24,7 +24,7 @@ def document_signals(query: QueryWords, found: Occurrences, title_words: Ints, m
     the number of distinct query words in the title over the words of the title. title_bm25: BM25 of the title over the
     sum of the weights. rarest, best_match, missing: the weight of the rarest query word if the document has it, the
     largest weight of a matched word over the largest weight, and the largest weight of a word that the document lacks.
-    length: the logarithm of the number of words.
+    length: the logarithm of the number of words. A phrase that stands for a word counts once, and its words not again.
     """
     documents, slots = len(found.lengths), len(query.weight)
     signals = np.zeros((documents, len(SIGNALS)), np.float32)
@@ -34,8 +34,10 @@ def document_signals(query: QueryWords, found: Occurrences, title_words: Ints, m
     weight = query.weight.astype(np.float64)
     slot = query.slot.take(found.word)
     in_title = found.within < title_words.take(found.document)
-    title = _counts(found.document[in_title], slot[in_title], documents, slots)
-    has, in_the_title = _counts(found.document, slot, documents, slots) > 0, title > 0
+    share = _shares(query, found, slot) if query.phrases else None
+    title_share = None if share is None else share[in_title]
+    title = _counts(found.document[in_title], slot[in_title], title_share, documents, slots)
+    has, in_the_title = _counts(found.document, slot, share, documents, slots) > 0, title > 0
     norm = K1 * (1 - B + B * title_words / max(1.0, mean_title))
     rarest = int(weight.argmax())
     columns = {
@@ -51,7 +53,16 @@ def document_signals(query: QueryWords, found: Occurrences, title_words: Ints, m
     return signals
 
 
-def _counts(document: Ints, slot: Ints, documents: int, slots: int) -> Ints:
-    """Return how often each slot of the query occurs in each document (documents, slots)."""
-    counts: Ints = np.bincount(document * slots + slot, minlength=documents * slots).reshape(documents, slots)
-    return counts
+def _shares(query: QueryWords, found: Occurrences, slot: Ints) -> Doubles:
+    """Return what each hit (hits,) counts: 1, or its share of a phrase; 0 for a word within a phrase of its slot."""
+    words = occurrence_words(query).take(found.word)
+    of_phrase = words > 1
+    place = found.position * len(query.weight) + slot
+    within = ~of_phrase & np.isin(place, place[of_phrase])
+    return np.where(within, 0.0, 1 / words)
+
+
+def _counts(document: Ints, slot: Ints, share: Doubles | None, documents: int, slots: int) -> Ints | Doubles:
+    """Return how often each slot of the query occurs in each document (documents, slots). share: None for 1 each."""
+    counts = np.bincount(document * slots + slot, share, documents * slots)
+    return counts.reshape(documents, slots)

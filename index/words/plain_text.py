@@ -2,8 +2,10 @@
 
 Composed and decomposed accents are equal (Unicode NFC), accents without a composed form are left out, and so are
 characters that are not visible inside a word, such as a soft hyphen. Letters and digits in another form are those that
-they stand for (Unicode NFKC): `ﬁ` is `fi`, a fullwidth `Ａ` is `A`, `m²` is `m2`, `½` is `1` and `2`. The signs of
-Indic vowels and of Arabic vowels belong to the word. The joiners U+200C and U+200D stay: they distinguish words.
+they stand for (Unicode NFKC): `ﬁ` is `fi`, a fullwidth `Ａ` is `A`, `m²` is `m2`, `½` is `1` and `2`. Greek letters
+have no accents, `ς` is `σ`, and `ё` is `е`; the accents of Latin letters are left to the analyzers. The signs of Indic
+vowels and of Arabic vowels belong to the word. The joiners U+200C and U+200D are left out, but for U+200C after an
+Arabic character, where it separates words: `می‌خواهم` is two words, as it is where it is typed with a space.
 """
 
 import re
@@ -12,6 +14,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
+
+from index.characters import INVISIBLE
 
 USUAL_BLOCKS = (
     (range(0xAD), range(0xAE, 0x130), range(0x131, 0x300), range(0x1E00, 0x1F00)),  # Latin
@@ -33,12 +37,14 @@ USUAL_BLOCKS = (
     (range(0x2127, 0x212A), range(0x212C, 0x2329), range(0x232B, 0x2ADC), range(0x2ADD, 0x2C00)),  # signs
     (range(0x1F000, 0x1FB00),),  # emoji
 )
-"""Where the characters are that are separated by spaces or signs, and are plain but for those of PLAIN_FORMS."""
-INVISIBLE = "\u00ad\u034f\u180b-\u180d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
-"""Soft hyphen, word joiner, byte order mark and variation selectors."""
+"""Where the characters are that are separated by spaces or signs, and are plain but for those of PLAIN_FORMS and
+PLAIN_LETTERS."""
 ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u302a-\u302f\u3099\u309a\ufe20-\ufe2f"
 """Combining accents. Those that remain in NFC have no composed form."""
 SPACE_WITHOUT_WIDTH = "\u200b"
+NON_JOINER, JOINER = "\u200c", "\u200d"
+ARABIC = "\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\ufb50-\ufdff\ufe70-\ufefe"
+"""Arabic characters: after these, a non-joiner separates parts of a word that are also typed with a space."""
 AFTER_WORD = "\u0e80-\u109f\u1780-\u17ff\u1950-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
 """Lao, Tibetan, Burmese, Khmer and Tai characters: after these, a space without width separates words."""
 CAPITAL_I = "\u0130"
@@ -62,6 +68,8 @@ OTHER_FORMS = (
 """Where the letters and digits in another form are: ligatures, superscripts, Greek symbols, fractions, circled,
 squared, fullwidth and mathematical ones, Roman numerals, radicals and Arabic forms. Halfwidth Katakana is in
 `index.words.tokens`."""
+GREEK = range(0x370, 0x400)
+GREEK_WITH_ACCENTS = (GREEK, range(0x1F00, 0x2000))
 FIRST_OF_CJK = "\u2e80"
 """Latin, Greek and Arabic forms come before it, and the scripts that are cut into pairs after it."""
 SIGNS_OF_WORDS = frozenset("℃℉")
@@ -102,22 +110,40 @@ def _plain_forms() -> Iterator[tuple[int, str]]:
             yield code, form if is_part and (len(form) == 1 or max(form) < FIRST_OF_CJK) else f" {form} "
 
 
+def _greek_letters() -> Iterator[tuple[int, str]]:
+    """Yield the Greek letters with an accent, breathing, dialytika or iota subscript, each with the letter alone."""
+    for code in chain(*GREEK_WITH_ACCENTS):
+        letter, *marks = list(unicodedata.normalize("NFD", chr(code)))
+        if ord(letter) in GREEK and ord(letter) != code and all(map(unicodedata.combining, marks)):
+            yield code, letter
+
+
 PLAIN_FORMS = dict(_plain_forms())
 """Code point -> plain text, as `str.translate` takes it."""
+PLAIN_LETTERS = dict(_greek_letters()) | {ord("ς"): "σ", ord("ё"): "е", ord("Ё"): "Е"}
+"""Code point -> letter, of composed letters. Other Cyrillic letters stay: `й` is another letter than `и`."""
 MARKS = _ranges(code for code in chain(*MARK_BLOCKS) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
 """Characters that belong to the letter before them, as the inside of a character class."""
-EXTENDING = f"{MARKS}{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}\u0e38-\u0e3a\u0e48-\u0e4b\u1160-\u11ff\ud7b0-\ud7fb"
+EXTENDING = (
+    f"{MARKS}{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}{NON_JOINER}{JOINER}"
+    "\u0e38-\u0e3a\u0e48-\u0e4b\u1160-\u11ff\ud7b0-\ud7fb"
+)
 """Characters that are composed with those before them, change places, or are left out; the last are Thai and Hangul."""
-_OF_OTHER_FORM = _ranges(iter(sorted(PLAIN_FORMS)))
-UNUSUAL = re.compile(f"[^{_ranges(code for code in chain(*chain(*USUAL_BLOCKS)) if code not in PLAIN_FORMS)}]")
+_STANDING_FOR_OTHERS = PLAIN_FORMS.keys() | PLAIN_LETTERS.keys()
+_OF_OTHER_FORM = _ranges(iter(sorted(_STANDING_FOR_OTHERS)))
+UNUSUAL = re.compile(f"[^{_ranges(code for code in chain(*chain(*USUAL_BLOCKS)) if code not in _STANDING_FOR_OTHERS)}]")
 """A text without these characters is plain."""
-NOT_PLAIN = re.compile(f"[{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}{CAPITAL_I}{_OF_OTHER_FORM}]")
+_NON_JOINER_TO_DROP = f"(?<![{ARABIC}]){NON_JOINER}"
+NOT_PLAIN = re.compile(
+    f"[{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}{JOINER}{CAPITAL_I}{_OF_OTHER_FORM}]|{_NON_JOINER_TO_DROP}"
+)
 """Characters that are left out, or that stand for others."""
 EXTENSION = re.compile(f"[{EXTENDING}]+")
 CACHED_PIECES = 10_000
 """Characters with their extending characters whose plain length is cached."""
-_INVISIBLE = re.compile(f"[{INVISIBLE}]+|(?<![{AFTER_WORD}]){SPACE_WITHOUT_WIDTH}+")
+_INVISIBLE = re.compile(f"[{INVISIBLE}{JOINER}]+|(?<![{AFTER_WORD}]){SPACE_WITHOUT_WIDTH}+|{_NON_JOINER_TO_DROP}+")
 _ACCENTS = re.compile(f"[{ACCENTS}]+")
+_ACCENTED_LETTER = re.compile(f"[{_ranges(iter(sorted(PLAIN_LETTERS)))}]")
 
 
 class Traced(NamedTuple):
@@ -139,12 +165,18 @@ def plain(text: str) -> str:
     """Return a text as its words are compared."""
     if is_plain(text):
         return text
+    text = _without_accents(text)
+    if is_plain(text):
+        return text
     composed = unicodedata.normalize("NFC", _INVISIBLE.sub("", text).translate(PLAIN_FORMS))
-    return _ACCENTS.sub("", composed).replace(CAPITAL_I, "I")
+    return _without_accents(_ACCENTS.sub("", composed).replace(CAPITAL_I, "I"))
 
 
 def traced(text: str) -> Traced:
     """Return a plain text with the place of each of its characters in the original text."""
+    letters = _without_accents(text)
+    if is_plain(letters):
+        return Traced(letters, [*range(len(text))], [*range(1, len(text) + 1)])
     starts: list[int] = []
     ends: list[int] = []
     for start, end, length in _pieces(text):
@@ -155,6 +187,11 @@ def traced(text: str) -> Traced:
             starts += [start] * length
             ends += [end] * length
     return Traced(plain(text), starts, ends)
+
+
+def _without_accents(text: str) -> str:
+    """Return a text with PLAIN_LETTERS replaced. Each is one character as before, so the text keeps its length."""
+    return _ACCENTED_LETTER.sub(lambda letter: PLAIN_LETTERS[ord(letter[0])], text)
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int, int]]:

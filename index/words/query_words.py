@@ -49,14 +49,21 @@ class Alternative(NamedTuple):
     """Whether it stands for the query's word only together with the other words of a phrase."""
 
 
+class Phrase(NamedTuple):
+    """A synonym of several words: its own number among the words of a query, and the numbers of its words, in order."""
+
+    number: int
+    words: tuple[int, ...]
+
+
 class QueryWords(NamedTuple):
     """The words of a query as S slots, and the A words that stand for them, ascending by number.
 
     words (A,) uint32; slot (A,) in [0, S); factor (A,) in (0, 1]; source (A,) as in `Source`; idf (A,). of_query (Q,):
     the slot of each word of the query, in reading order. weight (S,): the weight of each slot for coverage, proximity
     and phrase. exact: whether every slot has its own word alone. uncorrected_fields: the fields in which words with the
-    source CORRECTED do not match; empty without such words. phrases: synonyms of several words, each as its words in
-    order. parts: the words that no slot has but as a part of a phrase.
+    source CORRECTED do not match; empty without such words. phrases: the synonyms of several words, whose numbers are
+    among `words` too. parts: the words that no slot has but as a part of a phrase.
     """
 
     words: Words
@@ -68,7 +75,7 @@ class QueryWords(NamedTuple):
     weight: Floats
     exact: bool
     uncorrected_fields: frozenset[Field] = frozenset()
-    phrases: tuple[tuple[int, ...], ...] = ()
+    phrases: tuple[Phrase, ...] = ()
     parts: frozenset[int] = frozenset()
 
     @classmethod
@@ -77,7 +84,7 @@ class QueryWords(NamedTuple):
         numbers: Words,
         idf: Floats,
         alternatives: Sequence[Alternative] = (),
-        phrases: tuple[tuple[int, ...], ...] = (),
+        phrases: tuple[Phrase, ...] = (),
     ) -> "QueryWords":
         """Return the words of a query (Q,) with idf (Q,).
 
@@ -120,9 +127,9 @@ class QueryWords(NamedTuple):
             parts=frozenset(one.number for _, one in kept) - alone,
         )
 
-    def without_phrases(self) -> "QueryWords":
-        """Return the words of the query with each word of a phrase standing for itself."""
-        return self._replace(phrases=(), parts=frozenset())
+    def without_parts(self) -> "QueryWords":
+        """Return the words of the query with each word of a phrase standing for itself too."""
+        return self._replace(parts=frozenset())
 
 
 def number_words(words: Iterable[str]) -> Words:

@@ -9,6 +9,7 @@ Source: Metzler and Croft 2005 (the sequential dependence model: single words, w
 Letters: Q words of a query, S distinct words of a query (slots), A words that stand for them, N candidates.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from index.candidates.distinct import distinct
 from index.records import Floats, Ints, Mask
-from index.words.query_words import QueryWords, Source, Words
+from index.words.query_words import Phrase, QueryWords, Source, Words
 
 Doubles = NDArray[np.float64]
 BLOCK_WORDS = 16
@@ -50,17 +51,25 @@ class Occurrences(NamedTuple):
     """The number of words of each document (N,)."""
 
 
-def find_words(query: QueryWords, words: Words, first_word: Ints, doc_indices: Ints) -> Occurrences:
+def find_words(
+    query: QueryWords, words: Words, first_word: Ints, doc_indices: Ints, title_words: Ints | None = None
+) -> Occurrences:
     """Return the occurrences of the words of a query in the documents doc_indices (N,).
 
     words (T',): the words of all documents of the collection; document n has words[first_word[n]:first_word[n + 1]].
+    title_words: the number of words of each title; None: no document has a title. A phrase that stands for a word
+    occurs at each of its words.
     """
     begins = first_word.take(doc_indices)
     lengths = first_word.take(doc_indices + 1) - begins
     ends = np.cumsum(lengths)
     positions = np.repeat(begins - (ends - lengths), lengths)
     positions += np.arange(len(positions))
-    position, word = find_positions(words.take(positions), query)
+    taken = words.take(positions)
+    position, word = find_positions(taken, query)
+    if query.phrases:
+        titles = np.zeros_like(lengths) if title_words is None else title_words.take(doc_indices)
+        position, word = _with_phrases(query, position, word, taken, np.concatenate([[0], ends]), titles)
     document = np.searchsorted(ends, position, side="right")
     within = position - (ends - lengths).take(document)
     return Occurrences(document, within, position, word, lengths)
@@ -87,15 +96,15 @@ def bm25(query: QueryWords, found: Occurrences, mean_length: float) -> Floats:
     for a slot; all completions of an unfinished word count together, as a single word. mean_length: the mean number of
     words of a document of the collection.
     """
+    if not query.exact:
+        query, found = _with_needed_words(query, found)
     words, documents = len(query.words), len(found.lengths)
     scores = np.zeros((documents, len(Source)), np.float32)
     if not len(found.position):
         return scores
     counts = np.bincount(found.document * words + found.word, minlength=documents * words).reshape(documents, words)
-    completed = query.source == Source.COMPLETED
-    for slot in np.unique(query.slot[completed]):
-        together = completed & (query.slot == slot)
-        counts[:, together] = counts[:, together].sum(axis=1, keepdims=True)
+    if query.phrases:
+        counts //= occurrence_words(query)
     norm = K1 * (1 - B + B * found.lengths / mean_length)
     repeats = np.bincount(query.of_query, minlength=len(query.weight))
     saturated = counts * (K1 + 1) / (counts + norm[:, None])
@@ -115,34 +124,143 @@ def bm25(query: QueryWords, found: Occurrences, mean_length: float) -> Floats:
     return scores
 
 
+def occurrence_words(query: QueryWords) -> Ints:
+    """Return how many words an occurrence of each word has (A,): 1, and more for a phrase, which occurs at each."""
+    found = np.ones(len(query.words), np.int64)
+    for phrase, (first, count) in zip(query.phrases, zip(*_places(query), strict=True), strict=True):
+        found[first : first + count] = len(phrase.words)
+    return found
+
+
+def _places(query: QueryWords) -> tuple[Ints, Ints]:
+    """Return the first place of each phrase among the words of a query, and its count there: one for each slot."""
+    numbers = np.asarray([phrase.number for phrase in query.phrases], np.uint32)
+    first = np.searchsorted(query.words, numbers)
+    return first, np.searchsorted(query.words, numbers, side="right") - first
+
+
+def _with_needed_words(query: QueryWords, found: Occurrences) -> tuple[QueryWords, Occurrences]:
+    """Return the words that occur, at least one for each slot, with one completion for each slot.
+
+    Scores take memory for each document and word, and there may be thousands of alternatives. One completion stands for
+    all of a slot: they have the same idf and factor.
+    """
+    stands = np.arange(len(query.words))
+    completed = np.flatnonzero(query.source == Source.COMPLETED)
+    _, first, slot = np.unique(query.slot[completed], return_index=True, return_inverse=True)
+    stands[completed] = completed[first][slot]
+    word = stands[found.word]
+    kept = np.union1d(word, np.unique(query.slot, return_index=True)[1])
+    columns = {name: getattr(query, name)[kept] for name in ("words", "slot", "factor", "source", "idf")}
+    return query._replace(**columns), found._replace(word=np.searchsorted(kept, word))
+
+
 def documents_with(words: Words, first_word: Ints, wanted: Words) -> Mask:
     """Return (N,) bool, True for the documents that contain at least one of the wanted words (W,).
 
     words (T,) and first_word (N + 1,) are the words of all documents of the collection.
     """
-    query = QueryWords.of(wanted, np.ones(len(wanted), np.float32))
-    position, _ = find_positions(words, query)
     found = np.zeros(len(first_word) - 1, np.bool_)
-    found[np.searchsorted(first_word, position, side="right") - 1] = True
+    found[np.searchsorted(first_word, positions_of(wanted, words), side="right") - 1] = True
     return found
 
 
-def documents_with_phrase(words: Words, first_word: Ints, title_words: Ints, phrase: Words) -> Mask:
-    """Return (N,) bool, True for documents with the words of a phrase (W,), W > 0, in this order in title or text.
+def documents_with_phrase(words: Words, first_word: Ints, title_words: Ints, phrase: Sequence[Words]) -> Mask:
+    """Return (N,) bool, True for documents with the words of a phrase, in this order in title or text.
+
+    phrase: for each of its words, at least one, the numbers (W,) of the words that have it. words (T,), first_word
+    (N + 1,) and title_words (N,) are those of all documents, as in `Columns`.
+    """
+    fewest = min(range(len(phrase)), key=lambda at: len(phrase[at]))
+    starts = positions_of(phrase[fewest], words) - fewest
+    starts = starts[(starts >= 0) & (starts + len(phrase) <= len(words))]
+    for offset, having in enumerate(phrase):
+        if offset != fewest:
+            starts = starts[np.isin(words[starts + offset], having)]
+    whole = _in_one_field(starts, starts + len(phrase), first_word, title_words)
+    return _documents_at(starts[whole], first_word)
+
+
+def documents_with_phrases(words: Words, first_word: Ints, title_words: Ints, phrases: Sequence[Phrase]) -> Mask:
+    """Return (N,) bool, True for documents with at least one of the phrases (P,), P > 0, in title or text.
 
     words (T,), first_word (N + 1,) and title_words (N,) are those of all documents, as in `Columns`.
     """
-    starts = np.flatnonzero(words == phrase[0])
-    for offset in range(1, len(phrase)):
-        starts = starts[starts + offset < len(words)]
-        starts = starts[words[starts + offset] == phrase[offset]]
-    ends = starts + len(phrase)
+    return _documents_at(_phrases_in(phrases, words, first_word, title_words)[0], first_word)
+
+
+def _documents_at(positions: Ints, first_word: Ints) -> Mask:
+    """Return (N,) bool, True for the documents that have these positions."""
+    found = np.zeros(len(first_word) - 1, np.bool_)
+    found[np.searchsorted(first_word, positions, side="right") - 1] = True
+    return found
+
+
+def _in_one_field(starts: Ints, ends: Ints, first_word: Ints, title_words: Ints) -> Mask:
+    """Return whether the words from each start to its end are in one field of one document."""
     document = np.searchsorted(first_word, starts, side="right") - 1
     text = first_word.take(document) + title_words.take(document)
-    in_one_field = (ends <= text) | ((text <= starts) & (ends <= first_word.take(document + 1)))
-    found = np.zeros(len(first_word) - 1, np.bool_)
-    found[document[in_one_field]] = True
-    return found
+    whole: Mask = (ends <= text) | ((text <= starts) & (ends <= first_word.take(document + 1)))
+    return whole
+
+
+def _phrases_in(phrases: Sequence[Phrase], words: Words, first_word: Ints, title_words: Ints) -> tuple[Ints, Ints]:
+    """Return the positions at which phrases of two or more words begin, ascending, and the phrase at each, in [0, P).
+
+    The words are read once for all phrases. A phrase is looked up by its first two words, so that phrases with the same
+    first word, such as a brand, are not compared one by one.
+    """
+    sizes = np.asarray([len(phrase.words) for phrase in phrases], np.int64)
+    by_place = np.zeros((int(sizes.max()), len(phrases)), np.uint32)
+    for at, phrase in enumerate(phrases):
+        by_place[: sizes[at], at] = phrase.words
+    pairs = _pair(by_place[0], by_place[1])
+    order = np.argsort(pairs, kind="stable")
+    pairs = pairs[order]
+    heads = positions_of(by_place[0], words[:-1])
+    codes = _pair(words.take(heads), words.take(heads + 1))
+    first = np.searchsorted(pairs, codes)
+    head, place = _ranges(first, np.searchsorted(pairs, codes, side="right") - first)
+    starts, found = heads[head], order[place]
+    whole = _in_one_field(starts, starts + sizes[found], first_word, title_words)
+    starts, found = starts[whole], found[whole]
+    for offset in range(2, len(by_place)):
+        same = sizes[found] <= offset
+        same[~same] = words.take(starts[~same] + offset) == by_place[offset, found[~same]]
+        starts, found = starts[same], found[same]
+    return starts, found
+
+
+def _pair(one: Words, two: Words) -> NDArray[np.uint64]:
+    """Return a number for each pair of words."""
+    return (one.astype(np.uint64) << np.uint64(32)) | two
+
+
+def _ranges(first: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    """Return the numbers first[i] .. first[i] + counts[i] - 1 of all i, one range after the other, after i for each."""
+    of = np.repeat(np.arange(len(first)), counts)
+    return of, np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts) + first[of]
+
+
+def _with_phrases(
+    query: QueryWords, position: Ints, word: Ints, words: Words, first_word: Ints, title_words: Ints
+) -> tuple[Ints, Ints]:
+    """Return the positions (hits,), ascending, and the words at them with the phrases of the query added."""
+    starts, phrase = _phrases_in(query.phrases, words, first_word, title_words)
+    first, counts = _places(query)
+    occurrence, found = _ranges(first[phrase], counts[phrase])
+    sizes = np.asarray([len(one.words) for one in query.phrases], np.int64)[phrase[occurrence]]
+    of, at = _ranges(starts[occurrence], sizes)
+    every = np.concatenate([position, at])
+    order = np.argsort(every, kind="stable")
+    return every[order], np.concatenate([word, found[of]])[order]
+
+
+def positions_of(wanted: Words, words: Words) -> Ints:
+    """Return the positions (hits,), ascending, in words (T,) that have one of the wanted words (W,)."""
+    if len(wanted) == 1:
+        return np.flatnonzero(words == wanted[0])
+    return find_positions(words, QueryWords.of(wanted, np.ones(len(wanted), np.float32)))[0]
 
 
 def find_positions(words: Words, query: QueryWords) -> tuple[Ints, Ints]:
@@ -164,9 +282,8 @@ def find_positions(words: Words, query: QueryWords) -> tuple[Ints, Ints]:
     if query.exact:
         return position, word
     counts = np.searchsorted(wanted, wanted, side="right")[word] - word  # a word may stand for several slots
-    repeated = np.repeat(np.arange(len(word)), counts)
-    later = np.arange(len(repeated)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return position[repeated], word[repeated] + later
+    repeated, every = _ranges(word, counts)
+    return position[repeated], every
 
 
 def _best_window(found: Occurrences, slot: Ints, factor: Doubles | None, weight: Doubles) -> Doubles:
@@ -210,8 +327,7 @@ def _adjacent(position: Ints, document: Ints) -> tuple[Ints, Ints]:
     """Return the pairs of hits (left, right) at adjacent positions of a document. Several hits may share a position."""
     begins = np.searchsorted(position, position + 1, side="left")
     counts = np.searchsorted(position, position + 1, side="right") - begins
-    left = np.repeat(np.arange(len(position)), counts)
-    right = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[left]
+    left, right = _ranges(begins, counts)
     same = document[left] == document[right]
     return left[same], right[same]
 

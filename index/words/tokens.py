@@ -80,10 +80,16 @@ def spaced(text: str) -> str:
     """Return the words of a text with spaces between them, for an analyzer that cuts at spaces."""
     if text.isascii():
         return text.translate(SPACED_ASCII)
-    if UNUSUAL.search(text) is None:
-        cut = text.encode("utf-8", "surrogatepass").translate(ASCII_SEPARATORS).decode("utf-8", "surrogatepass")
-        return OTHER_SEPARATORS.sub(" ", cut)
-    text = plain(text)
+    if UNUSUAL.search(text) is not None:
+        text = plain(text)
+        if UNUSUAL.search(text) is not None:
+            return _spaced_unusual(text)
+    cut = text.encode("utf-8", "surrogatepass").translate(ASCII_SEPARATORS).decode("utf-8", "surrogatepass")
+    return OTHER_SEPARATORS.sub(" ", cut)
+
+
+def _spaced_unusual(text: str) -> str:
+    """Return the words of a plain text, with marks or characters of a script without spaces, with spaces between."""
     if UNSPACED_RUN.search(text) is None:
         return " ".join(WORD_OR_LINE.findall(text.replace("_", " ")))
     return " ".join(token.text for token in plain_tokens(text))

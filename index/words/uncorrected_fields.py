@@ -10,7 +10,7 @@ import numpy as np
 
 from index.records import Ints, Mask
 from index.words.query_words import Field, QueryWords, Source, Words
-from index.words.term_matching import Occurrences, find_positions
+from index.words.term_matching import Occurrences, positions_of
 
 
 def without_corrections(query: QueryWords, found: Occurrences, title_words: Ints) -> Occurrences:
@@ -31,7 +31,7 @@ def documents_outside(
 
     words (T,), first_word (N + 1,) and title_words (N,) are those of all documents, as in `Columns`.
     """
-    position, _ = find_positions(words, QueryWords.of(wanted, np.ones(len(wanted), np.float32)))
+    position = positions_of(wanted, words)
     document = np.searchsorted(first_word, position, side="right") - 1
     in_title = position - first_word.take(document) < title_words.take(document)
     found = np.zeros(len(title_words), np.bool_)

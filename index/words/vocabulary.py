@@ -3,19 +3,22 @@
 A view of one commit of the word index. It finds the words that begin with some letters, and the words few edits away.
 """
 
+import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, takewhile
 from typing import Protocol
 
-import tantivy
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
+from index.words.analyzers import Analyzer
 from index.words.postings import Counted
 
 CACHED_PREFIXES = 256
+MOST_WORDS_OF_READER = 20_000
+"""Words that a view of one reader keeps for all prefixes together (`Vocabulary.apart`): there are many readers."""
 CACHED_STEMS = 10_000
 CACHED_COUNTS = 10_000
 CACHED_WORDS = 256
@@ -47,19 +50,35 @@ class Counts(Protocol):
 class Vocabulary:
     """The words of one commit; safe to share between threads."""
 
-    def __init__(self, postings: Counts, surface: tantivy.TextAnalyzer, analyzer: tantivy.TextAnalyzer) -> None:
-        """surface analyzes the field `surface`, without stems; analyzer analyzes the field `words`."""
+    def __init__(self, postings: Counts, surface: Analyzer, analyzer: Analyzer, most_words: int | None = None) -> None:
+        """surface analyzes the field `surface`, without stems; analyzer analyzes the field `words`.
+
+        most_words: the words that are kept for all prefixes together; None for any number.
+        """
         self._postings = postings
         self._surface = surface
         self._analyzer = analyzer
         self._stems = lru_cache(CACHED_STEMS)(lambda word: tuple(analyzer.analyze(word)))
         # not a method: a cache of a method keeps its object, and with it the files of old commits, until a collection
-        beginning = lru_cache(CACHED_PREFIXES)(lambda prefix: postings.with_prefix("surface", prefix))
+        beginning = _cached(most_words, lambda prefix: postings.with_prefix("surface", prefix))
         self._beginning = beginning
         by_length = lru_cache(CACHED_PREFIXES)(lambda prefix: _by_length(beginning(prefix)))
         self._near = lru_cache(CACHED_WORDS)(lambda word, edits: _near(word, edits, by_length))
         self._frequency = lru_cache(CACHED_COUNTS)(postings.frequency)
-        self._backwards: list[tuple[str, int]] | None = None
+        self._backwards = lru_cache(1)(
+            lambda: sorted((term[::-1], count) for term, count in postings.with_prefix("words", ""))
+        )
+
+    def apart(self, postings: Counts | None = None) -> "Vocabulary":
+        """Return a view of the same words whose caches do not tell what was looked up in this one.
+
+        They share the sorted terms, which take long to make and are of no query, and the stems of words. postings: the
+        same counts, where they have caches too; None for those of this vocabulary.
+        """
+        postings = self._postings if postings is None else postings
+        other = Vocabulary(postings, self._surface, self._analyzer, MOST_WORDS_OF_READER)
+        other._stems, other._backwards = self._stems, self._backwards
+        return other
 
     def stems(self, text: str) -> tuple[str, ...]:
         """Return the terms of the index for a text."""
@@ -81,7 +100,20 @@ class Vocabulary:
 
     def term_count(self, term: str) -> int:
         """Return the number of documents with a term of the index, a stem."""
-        return self._frequency("words", term)
+        listed = self.listed_count(term)
+        return self._frequency("words", term) if listed is None else listed
+
+    def listed_count(self, term: str) -> int | None:
+        """Return what `term_count` does, from the terms that `ending` has sorted; None where it has not."""
+        if not self._backwards.cache_info().currsize:
+            return None
+        terms, backwards = self._backwards(), term[::-1]
+        at = bisect_left(terms, (backwards, 0))
+        return terms[at][1] if at < len(terms) and terms[at][0] == backwards else None
+
+    def learn(self, terms: Sequence[str]) -> None:
+        """Get together what `term_count` returns for each of these terms."""
+        self._postings.learn([("words", term) for term in terms])
 
     def count(self, word: str) -> int:
         """Return the number of documents with a word of the vocabulary."""
@@ -98,19 +130,16 @@ class Vocabulary:
 
     def beginning(self, prefix: str) -> Sequence[Counted]:
         """Return the words that begin with a prefix, the most frequent first."""
-        found: list[Counted] = self._beginning(prefix)
-        return found
+        return self._beginning(prefix)
 
     def ending(self, suffix: str) -> list[Counted]:
         """Return the terms of the index, stems, that end with a suffix, the most frequent first.
 
         The first call sorts all terms.
         """
-        if self._backwards is None:
-            terms = self._postings.with_prefix("words", "")
-            self._backwards = sorted((term[::-1], count) for term, count in terms)
-        start, backwards = bisect_left(self._backwards, (suffix[::-1], 0)), suffix[::-1]
-        run = takewhile(lambda one: one[0].startswith(backwards), islice(self._backwards, start, None))
+        terms, backwards = self._backwards(), suffix[::-1]
+        start = bisect_left(terms, (backwards, 0))
+        run = takewhile(lambda one: one[0].startswith(backwards), islice(terms, start, None))
         return sorted(((term[::-1], count) for term, count in run), key=lambda one: -one[1])
 
     def near(self, word: str, edits: int) -> list[tuple[int, str, int]]:
@@ -139,6 +168,29 @@ class Vocabulary:
             ((distance, word, count) for word, (distance, count) in best.items()),
             key=lambda one: (one[0], -one[2], one[1]),
         )
+
+
+def _cached(most: int | None, found: Callable[[str], Sequence[Counted]]) -> Callable[[str], Sequence[Counted]]:
+    """Return a function with the same results, which it keeps for the last prefixes: at most `most` words, if not None.
+
+    Safe to call from several threads.
+    """
+    if most is None:
+        return lru_cache(CACHED_PREFIXES)(found)
+    kept: dict[str, Sequence[Counted]] = {}
+    lock = threading.Lock()
+
+    def of(prefix: str) -> Sequence[Counted]:
+        with lock:
+            known = kept.pop(prefix, None)
+        words = found(prefix) if known is None else known
+        with lock:
+            kept[prefix] = words
+            while len(kept) > CACHED_PREFIXES or sum(map(len, kept.values())) > most:
+                del kept[next(iter(kept))]
+        return words
+
+    return of
 
 
 def _by_length(counted: Sequence[Counted]) -> ByLength:

@@ -21,7 +21,11 @@ class Word:
 
 @dataclass(frozen=True)
 class Substitute:
-    """A term of the index that stands for the word at a position of the query."""
+    """A term of the index that stands for the word at a position of the query, or the terms of a phrase.
+
+    term: the terms of a phrase have spaces between them. of_phrase: whether the term counts as one word of a phrase,
+    which is a substitute of its own.
+    """
 
     position: int
     term: str
@@ -29,3 +33,11 @@ class Substitute:
     factor: float
     source: Source
     of_phrase: bool = False
+
+    @property
+    def searched(self) -> list[tuple[str, float]]:
+        """The terms that find its documents, with their factors. The words of a phrase are found through the phrase."""
+        if self.of_phrase:
+            return []
+        terms = self.term.split(" ")
+        return [(term, self.factor / len(terms)) for term in terms]

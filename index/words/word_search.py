@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from index.records import Floats, Ints
 from index.words.alternatives import Alternatives, alternatives, split_compounds
 from index.words.postings import Factors, Postings
-from index.words.query_words import Alternative, Field, QueryWords, Source, Words, number_words
+from index.words.query_words import Alternative, Field, Phrase, QueryWords, Source, Words, number_words
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.spaces import Spaces, with_spaces
 from index.words.tokens import is_unspaced, spaced, tokens
@@ -25,6 +25,8 @@ from index.words.word import Substitute, Word
 
 CACHED_TEXTS = 1024
 """Query texts whose reading a searcher caches."""
+READERS = 64
+"""Readers with cached words of their own (`ReadingOptions.reader`): those that searched last."""
 IdOrder = Callable[[Ints], NDArray[np.bytes_]]
 """Returns bytes (n,) that sort as the ids of the documents with these rows (n,) do."""
 TIES, LEAST_TIES = 16, 8
@@ -81,7 +83,8 @@ class WordSearcher:
         self._schema = postings.schema
         self.vocabulary = vocabulary
         # a search reads its text more than once, and so does a comparison of two models
-        self._read = lru_cache(CACHED_TEXTS)(lambda text, options: read(text, options, vocabulary))
+        of_reader = lru_cache(READERS)(lambda reader: vocabulary if reader is None else vocabulary.apart())
+        self._read = lru_cache(CACHED_TEXTS)(lambda text, options: read(text, options, of_reader(options.reader)))
 
     @property
     def count(self) -> int:
@@ -97,17 +100,23 @@ class WordSearcher:
         """Return the words of a text as numbers (T,), in order, as `WordIndex.number` does."""
         return number_words(self.vocabulary.stems(spaced(text)))
 
-    def containing(self, text: str) -> Words:
-        """Return the numbers (n,) of the words that contain a text of one word: that word alone for most texts.
+    def phrase(self, text: str) -> list[Words]:
+        """Return for each word of a phrase the numbers (n,) of the words that have it: that word alone for most words.
 
-        A single character of a script without spaces is contained in the pairs with it too.
+        Documents may write the first and the last word within a longer run of a script without spaces: a single
+        character at the beginning of the phrase also ends a pair, and one at the end of the phrase begins a pair.
         """
-        (term,) = self.vocabulary.stems(spaced(text))
-        if len(term) > 1 or not is_unspaced(term):
-            return number_words([term])
-        begun = (word for word, _ in self.vocabulary.beginning(term))
-        ended = (word for word, _ in self.vocabulary.ending(term))
-        return number_words({term, *begun, *ended})
+        terms = self.vocabulary.stems(spaced(text))
+        found: list[Words] = []
+        for at, term in enumerate(terms):
+            having = {term}
+            if len(term) == 1 and is_unspaced(term):
+                if at == 0:
+                    having.update(word for word, _ in self.vocabulary.ending(term))
+                if at == len(terms) - 1:
+                    having.update(word for word, _ in self.vocabulary.beginning(term))
+            found.append(number_words(having))
+        return found
 
     def search(
         self, text: str, k: int, allowed: Ints | None = None, options: ReadingOptions = EXACTLY
@@ -142,7 +151,10 @@ class WordSearcher:
             return NOTHING
         query = query if allowed is None else self._restricted(query, allowed)
         rows, scores = self._collect(self.postings.without_hidden(query), k)
-        recent = self.postings.search_recent(reading.terms, reading.corrected_terms, corrected, idf)
+        recent: dict[int, float] = {}
+        if self.postings.recent.documents:
+            idf = self._idf(reading) if idf is None else idf
+            recent = self.postings.search_recent(reading.terms, reading.corrected_terms, corrected, idf)
         if recent:
             rows = np.append(rows, np.fromiter(recent, np.int64))
             scores = np.append(scores, np.fromiter(recent.values(), np.float32))
@@ -172,6 +184,11 @@ class WordSearcher:
             boost = float(count) * self._correction(token, idf)
             terms.append((tantivy.Occur.Should, tantivy.Query.boost_query(term, boost)))
         return tantivy.Query.boolean_query(terms)
+
+    def _idf(self, reading: Reading) -> dict[str, float]:
+        """Return the idf of the terms of a reading, from the counts that the vocabulary caches."""
+        terms = {term for term, _ in (*reading.terms, *reading.corrected_terms)}
+        return {term: self.vocabulary.idf(self.vocabulary.term_count(term)) for term in terms}
 
     def _correction(self, term: str, idf: Mapping[str, float] | None) -> float:
         """Return the idf of a term among living documents over the idf that the library scores it with."""
@@ -233,13 +250,21 @@ def _reading(
         Alternative(one.position, int(number), one.idf, one.factor, one.source, one.of_phrase)
         for one, number in zip(found.substitutes, numbers[len(terms) :], strict=True)
     ]
-    boosts = (*((term, 1.0) for term in terms), *((one.term, one.factor) for one in found.substitutes))
+    boosts = (*((term, 1.0) for term in terms), *(pair for one in found.substitutes for pair in one.searched))
     read = _replaced(text, words, found.replaced, found.through)
     encoded = _finished(text, words, found, found.meant | found.replaced)
     remembered = _finished(text, words, found, found.replaced) if found.completed else text.rstrip()
-    phrases = tuple(tuple(number_words(phrase).tolist()) for phrase in found.phrases)
-    known = QueryWords.of(numbers[: len(terms)], idf, numbered, phrases)
+    known = QueryWords.of(numbers[: len(terms)], idf, numbered, _phrases(found.substitutes))
     return Reading(known, boosts, read, encoded, remembered, tuple(found.corrections), found.trust, found.unfinished)
+
+
+def _phrases(substitutes: Sequence[Substitute]) -> tuple[Phrase, ...]:
+    phrases = dict.fromkeys(one.term for one in substitutes if " " in one.term)
+    numbers = number_words(phrases).tolist()
+    return tuple(
+        Phrase(number, tuple(number_words(phrase.split(" ")).tolist()))
+        for number, phrase in zip(numbers, phrases, strict=True)
+    )
 
 
 def _finished(text: str, words: Sequence[Word], found: Alternatives, by: Mapping[int, str]) -> str:
@@ -266,7 +291,7 @@ def _by_field(
     corrected = tuple((one.term, one.factor) for one in substitutes if one.source is Source.CORRECTED)
     if not uncorrected_fields or not corrected:
         return reading
-    others = ((one.term, one.factor) for one in substitutes if one.source is not Source.CORRECTED)
+    others = (pair for one in substitutes if one.source is not Source.CORRECTED for pair in one.searched)
     everywhere = (*((term, 1.0) for term in terms), *others)
     words = reading.words._replace(uncorrected_fields=uncorrected_fields)
     return replace(reading, words=words, terms=everywhere, corrected_terms=corrected)

@@ -14,6 +14,7 @@ from index.candidates.inner_products import inner_products
 from index.memory.query_key import as_query_key
 from index.records import Floats
 from index.words.reading_options import folded
+from index.words.tokens import has_unspaced, is_unspaced, tokens
 
 Condition = Literal["exact", "contains", "near"]
 
@@ -44,9 +45,13 @@ class Rule:
 
 
 class Rulebook:
-    """The rules of a collection, by id. It is immutable: a change makes another one."""
+    """The rules of a collection, by id. It is immutable: a change makes another one.
 
-    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+    unreadable: the ids of stored rules that cannot be read, and that no query matches.
+    """
+
+    def __init__(self, rules: Iterable[Rule] = (), unreadable: Iterable[str] = ()) -> None:
+        self.unreadable = frozenset(unreadable)
         self._rules = {rule.id: rule for rule in sorted(rules, key=lambda rule: rule.id)}
         self._exact: dict[str, list[Rule]] = {}
         self._contains: list[tuple[list[str], Rule]] = []
@@ -74,11 +79,11 @@ class Rulebook:
 
     def with_rule(self, rule: Rule) -> "Rulebook":
         """Return these rules with a rule added or replaced."""
-        return Rulebook((self._rules | {rule.id: rule}).values())
+        return Rulebook((self._rules | {rule.id: rule}).values(), self.unreadable - {rule.id})
 
     def without(self, id: str) -> "Rulebook":
         """Return these rules without the rule of this id."""
-        return Rulebook(rule for rule in self._rules.values() if rule.id != id)
+        return Rulebook((rule for rule in self._rules.values() if rule.id != id), self.unreadable - {id})
 
     def matching(self, texts: Iterable[str], vector: Floats, moment: str) -> list[Rule]:
         """Return the rules that apply to a query at a time, by id.
@@ -89,13 +94,33 @@ class Rulebook:
         found = []
         for text in set(texts):
             found += self._exact.get(as_query_key(text), [])
-            words = folded(text).split() if self._contains else []
+            words = _words_with_characters(text) if self._contains else []
             found += [rule for wanted, rule in self._contains if _in_order(wanted, words)]
         if self._near:
             cosines = inner_products(self._vectors, vector).tolist()
             found += [rule for rule, cosine in zip(self._near, cosines, strict=True) if cosine >= rule.cosine]
         by_id = {rule.id: rule for rule in found if rule.applies_at(moment)}
         return [by_id[id] for id in sorted(by_id)]
+
+
+def _words_with_characters(text: str) -> list[str]:
+    """Return the words of a query, each word of a script without spaces after its characters.
+
+    A single character of a rule is then found in a longer run, as the operators of a query find it. The pairs of a run
+    overlap: a character that two of them share is listed once.
+    """
+    plain = folded(text)
+    if not has_unspaced(plain, len(plain)):
+        return plain.split()
+    found: list[str] = []
+    end = 0
+    for token in tokens(text):
+        for word in folded(token.text).split():
+            if len(word) > 1 and is_unspaced(word):
+                found += word[1:] if token.start < end else word
+            found.append(word)
+        end = token.end
+    return found
 
 
 def _in_order(wanted: Sequence[str], words: Iterable[str]) -> bool:

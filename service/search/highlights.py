@@ -5,7 +5,7 @@ separators, which is fast, and only the words with a stem of the query are looke
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import islice
@@ -58,11 +58,12 @@ class Highlighter:
         self._stem_of_token = lru_cache(CACHED_TOKENS)(self._analyzed)
 
     def for_terms(
-        self, terms: Mapping[str, AbstractSet[str]]
+        self, terms: Mapping[str, AbstractSet[str]], runs: Sequence[tuple[str, ...]] = ()
     ) -> Callable[[Mapping[str, str | None]], list[dict[str, Any]]]:
         """Return a function from fields (name -> text) to highlights {"field", "start", "end"}, in reading order.
 
-        terms: name of a field -> terms of the index, which are stems.
+        terms: name of a field -> terms of the index, which are stems. runs: terms that are marked in every field where
+        they follow each other; one of them at least is a pair of characters.
         """
         wanted = {field: _marked(of_field) for field, of_field in terms.items()}
 
@@ -71,27 +72,32 @@ class Highlighter:
                 {"field": field, "start": start, "end": end}
                 for field, text in fields.items()
                 if text
-                for start, end in self._spans(text, wanted[field])
+                for start, end in self._spans(text, wanted[field], runs)
             ]
 
         return find
 
-    def _spans(self, text: str, wanted: AbstractSet[str]) -> list[Span]:
+    def _spans(self, text: str, wanted: AbstractSet[str], runs: Sequence[tuple[str, ...]]) -> list[Span]:
         """Return the spans of the first words whose stems are wanted, in reading order, at most MAX_HIGHLIGHTS."""
         scanned = text[:SCANNED_CHARACTERS]
         if scanned.isascii() or UNUSUAL.search(scanned) is None:
             return self._spans_of_words(scanned, wanted)[:MAX_HIGHLIGHTS]
         if is_plain(scanned):
-            return self._spans_of_plain(scanned, wanted)
+            return self._spans_of_plain(scanned, wanted, runs)
         made, starts, ends = traced(scanned)
-        spans = ((starts[start], ends[end - 1]) for start, end in self._spans_of_plain(made, wanted))
+        spans = ((starts[start], ends[end - 1]) for start, end in self._spans_of_plain(made, wanted, runs))
         return list(dict.fromkeys(spans))  # a fraction is one character and two words
 
-    def _spans_of_plain(self, text: str, wanted: AbstractSet[str]) -> list[Span]:
+    def _spans_of_plain(self, text: str, wanted: AbstractSet[str], runs: Sequence[tuple[str, ...]]) -> list[Span]:
         if not has_unspaced(text, len(text)):
             return self._spans_of_words(text, wanted)[:MAX_HIGHLIGHTS]
         stem, single = self._stem_of_token, {term for term in wanted if len(term) == 1 and is_unspaced(term)}
-        pairs = [(start, end) for start, end, word in plain_tokens(text) if stem(word) in wanted]
+        if runs:
+            found = [(start, end, stem(word)) for start, end, word in plain_tokens(text)]
+            within = _places_of(runs, [term for _, _, term in found])
+            pairs = [(start, end) for at, (start, end, term) in enumerate(found) if term in wanted or at in within]
+        else:
+            pairs = [(start, end) for start, end, word in plain_tokens(text) if stem(word) in wanted]
         if single:  # the pairs of such a character are marked by it alone
             pairs = [(start, end) for start, end in pairs if single.isdisjoint(text[start:end])]
             pairs = sorted([*pairs, *((at, at + 1) for at, one in enumerate(text) if one in single)])
@@ -130,6 +136,19 @@ class Highlighter:
 def _marked(terms: AbstractSet[str]) -> AbstractSet[str]:
     """Return the terms that are marked: single letters only where there is no other word."""
     return {term for term in terms if len(term) > 1 or is_unspaced(term)} or terms
+
+
+def _places_of(runs: Iterable[tuple[str, ...]], terms: Sequence[str]) -> AbstractSet[int]:
+    """Return the places of the terms of a text that belong to a whole run."""
+    by_first: dict[str, list[tuple[str, ...]]] = {}
+    for run in runs:
+        by_first.setdefault(run[0], []).append(run)
+    found: set[int] = set()
+    for at, term in enumerate(terms):
+        for run in by_first.get(term, ()):
+            if tuple(terms[at : at + len(run)]) == run:
+                found.update(range(at, at + len(run)))
+    return found
 
 
 def _word_end(text: str, at: int, end: int) -> int:

@@ -12,6 +12,7 @@ from index.ranking.explanation import best_passage, explain_keys, explain_parts
 from index.ranking.exploration import Exploration
 from index.ranking.retrieval import Query, read_query
 from index.ranking.search import Ranking
+from index.ranking.word_scores import runs_of_terms, terms_alone
 from index.records import Ints, KeyKind
 from index.words.query_syntax import ParsedQuery
 from index.words.query_words import Field
@@ -74,7 +75,7 @@ def hits_by_place(
     ranking = searched.ranking
     rows = [int(row) for row in searched.generation.rows[ranking.doc_indices[searched.page]]]
     stored = repository.stored_fields(runtime.database, rows)
-    highlight = highlighter_for(state.settings.language).for_terms(_highlighted(searched))
+    highlight = highlighter_for(state.settings.language).for_terms(*_highlighted(searched))
     hits: dict[int, dict[str, Any]] = {}
     for place, (rank, row) in enumerate(zip(searched.page.tolist(), rows, strict=True)):
         if row not in stored:
@@ -127,16 +128,17 @@ def with_fields(hit: dict[str, Any], metadata: str, fields: Sequence[str]) -> di
     return shown
 
 
-def _highlighted(searched: Searched) -> dict[str, frozenset[str]]:
-    """Return the terms of the index that are marked in the hits, by field."""
+def _highlighted(searched: Searched) -> tuple[dict[str, frozenset[str]], Sequence[tuple[str, ...]]]:
+    """Return the terms of the index that are marked in the hits, by field, and those that are marked only as a run."""
     if searched.everything:
-        return dict.fromkeys(Field, frozenset())
+        return dict.fromkeys(Field, frozenset()), ()
     reading = read_query(searched.generation, searched.query)
-    terms = frozenset(term for term, _ in reading.terms)
+    terms = frozenset(term for term, _ in terms_alone(reading))
+    runs = runs_of_terms(reading)
     if not reading.corrected_terms:
-        return dict.fromkeys(Field, terms)
+        return dict.fromkeys(Field, terms), runs
     corrected = terms.union(term for term, _ in reading.corrected_terms)
-    return {field: terms if field in reading.words.uncorrected_fields else corrected for field in Field}
+    return {field: terms if field in reading.words.uncorrected_fields else corrected for field in Field}, runs
 
 
 def _explanation(runtime: SearchRuntime, state: ServedCollection, searched: Searched, rank: int) -> dict[str, Any]:

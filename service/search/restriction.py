@@ -9,7 +9,7 @@ from index.filters.parser import parse_filter, value_of
 from index.generation.generation import Generation
 from index.records import Mask
 from index.words.query_syntax import ParsedQuery
-from index.words.term_matching import documents_with, documents_with_phrase
+from index.words.term_matching import documents_with_phrase
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection
 from service.search import repository
@@ -51,16 +51,13 @@ def conditions_of(
 
 
 def _with_phrases(generation: Generation, parsed: ParsedQuery) -> list[Mask]:
-    """Return a mask (N,) for each phrase and excluded word that has words."""
+    """Return a mask (N,) for each phrase and each excluded word or phrase that has words."""
     columns = generation.columns
     masks: list[Mask] = []
     for texts, kept in ((parsed.phrases, True), (parsed.excluded, False)):
         for text in texts:
-            numbers = generation.words.number(text)
-            if len(numbers) > 1:
-                found = documents_with_phrase(columns.tokens, columns.first_token, columns.title_words, numbers)
-                masks.append(found == kept)
-            elif len(numbers):
-                found = documents_with(columns.tokens, columns.first_token, generation.words.containing(text))
+            phrase = generation.words.phrase(text)
+            if phrase:
+                found = documents_with_phrase(columns.tokens, columns.first_token, columns.title_words, phrase)
                 masks.append(found == kept)
     return masks

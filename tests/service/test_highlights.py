@@ -156,3 +156,18 @@ def test_forgotten_stems_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> 
         found = list(pool.map(highlighter.for_terms(terms), fields))
     assert found == [plain("english", terms, one) for one in fields]
     assert highlighter._stems.bytes <= 40 + max(len(one["text"].encode()) for one in fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("电话机 和 移动", []),
+        ("移动电话机", ["移动电话"]),
+        ("旧移动电话和电话", ["移动电话"]),
+        ("手机和电话机", ["手机"]),
+        ("plain words", []),
+    ],
+)
+def test_the_pairs_of_a_run_are_marked_only_together(text: str, marked: list[str]) -> None:
+    find = Highlighter("none").for_terms({"text": frozenset({"手机"})}, [("移动", "动电", "电话")])
+    assert [text[one["start"] : one["end"]] for one in find({"text": text})] == marked

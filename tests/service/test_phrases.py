@@ -17,6 +17,12 @@ DOCUMENTS = (
     {"id": "door", "text": "a screen door", "metadata": {"price": 2}},
     {"id": "order", "text": "a screen that is flat", "metadata": {"price": 3}},
     {"id": "set", "text": "a television set", "metadata": {"price": 4}},
+    {"id": "washer", "text": "5年保証付きの洗濯機"},
+    {"id": "years", "text": "保証は10年です"},
+    {"id": "dolls", "title": "雛祭り", "text": "3月3日に飾る"},
+    {"id": "chapter", "title": "物語第3章の問題", "text": "章の3"},
+    {"id": "case", "text": "最新iPhone用ケース"},
+    {"id": "lunch", "text": "毎年5月の5 昼食"},
 )
 
 
@@ -63,6 +69,31 @@ def test_the_words_of_a_phrase_are_in_one_field(shop: CollectionClient, q: str, 
     ],
 )
 def test_one_character_of_a_script_without_spaces_is_a_part_of_pairs(
+    shop: CollectionClient, q: str, expected: set[str]
+) -> None:
+    assert found(shop, q) == expected
+
+
+@pytest.mark.parametrize(
+    ("q", "expected"),
+    [
+        ('"5年"', {"washer"}),
+        ('"10年"', {"years"}),
+        ('"3月3日"', {"dolls"}),
+        ('"第3章"', {"chapter"}),
+        ('"第3"', {"chapter"}),
+        ('"語3"', set()),
+        ('"年5"', {"lunch"}),
+        ('"年5月"', {"lunch"}),
+        ('"iphone用"', {"case"}),
+        ('"新iPhone"', {"case"}),
+        ('"最iPhone"', set()),
+        ("洗濯機 -5年", set()),
+        ('洗濯機 -"5年"', set()),
+        ('洗濯機 -"5月"', {"washer"}),
+    ],
+)
+def test_one_character_beside_a_digit_or_a_latin_letter_may_be_in_a_longer_run(
     shop: CollectionClient, q: str, expected: set[str]
 ) -> None:
     assert found(shop, q) == expected

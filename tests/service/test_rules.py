@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from index.learning.examples import Feedback
 from service.rules.schemas import MAX_RULES
 from service.runtime.feedback_log import gather_feedback
-from service.runtime.rules import Rule
+from service.runtime.rules import Rule, Rulebook
 from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
 
 FRUIT = ("apple", "pear", "plum", "cherry", "quince", "medlar")
@@ -129,6 +130,34 @@ def test_contains_matches_the_words_in_their_order(shop: CollectionClient) -> No
     assert applies(shop, "which sweet, ripe FRUIT is it?")
     assert not applies(shop, "fruit that is sweet")
     assert not applies(shop, "sweet fruitcake")
+
+
+@pytest.mark.parametrize(
+    ("text", "q", "matches"),
+    [
+        ("5年", "5年", True),
+        ("5年", "5年保証", True),
+        ("5年", "年5", False),
+        ("茶", "緑茶", True),
+        ("茶", "茶 安い", True),
+        ("茶", "緑茶屋", True),
+        ("茶", "紅葉", False),
+        ("緑茶", "茶緑", False),
+        ("iPhone用", "iphone用ケース", True),
+        ("第3章", "物語第3章の問題", True),
+        ("緑茶屋", "緑茶屋さん", True),
+        ("เ", "เสื้อ", True),
+        ("茶 茶", "緑茶屋", False),
+        ("茶 茶", "緑茶 茶屋", True),
+        ("茶 茶", "茶茶屋", True),
+        ("社 社", "㍿", False),
+        ("社", "㍿", True),
+    ],
+)
+def test_contains_finds_a_character_in_longer_words_of_scripts_without_spaces(text: str, q: str, matches: bool) -> None:
+    rules = Rulebook([Rule("r", "contains", text, pins=(("apple", 1),))])
+    found = rules.matching([q], np.zeros(4, np.float32), "2026-01-01T00:00:00.000Z")
+    assert [rule.id for rule in found] == ["r"] * matches
 
 
 def test_contains_ignores_accents(shop: CollectionClient) -> None:

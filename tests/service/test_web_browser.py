@@ -202,6 +202,37 @@ class TestReading:
         assert site.logged("any") == ["any tool", "any tool"]
 
 
+@pytest.mark.parametrize(
+    ("id", "q", "words"),
+    [
+        ("hindi", "हिन्दी", ["हिन्दी", "हिन्दी"]),
+        ("chinese", "耳机", ["耳机", "耳机"]),
+        ("greek", "αθήνα", ["Αθήνα", "ΑΘΗΝΑ"]),
+        ("hyphenated", "donaudampfschiff", ["Donau\u00addampf\u00adschiff"]),
+    ],
+)
+def test_a_whole_text_has_the_marks_of_its_snippet(
+    visit: Visit, foreign: str, id: str, q: str, words: list[str]
+) -> None:
+    visit.open(c=foreign, q=q, mode="words")
+    visit.button(id).click()
+    expect(visit.page.locator(".text.whole mark")).to_have_text(words)
+
+
+@pytest.fixture(scope="module")
+def foreign(site: Site) -> str:
+    """The name of a collection with texts in several scripts."""
+    foreign = create(site.tools.client, "foreign", filterable=["topic", "year"])
+    texts = {
+        "hindi": "यह हिन्दी में लिखा है: हिन्दी।",
+        "chinese": "这是一款无线蓝牙耳机,耳机",
+        "greek": "Η Αθήνα. ΑΘΗΝΑ",
+        "hyphenated": "Ein Donau\u00addampf\u00adschiff",
+    }
+    foreign.add(*({"id": id, "text": text} for id, text in texts.items()))
+    return foreign.name
+
+
 @pytest.fixture(scope="module")
 def odd(site: Site) -> str:
     """The name of a collection with odd names of fields and ids."""

@@ -1,5 +1,6 @@
 """What the search page logs and sends while people type, rest and click. Skipped where there is no Chromium."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.service.browser import Site, Visit, logs, needs_chromium
@@ -167,3 +168,33 @@ class TestFeedback:
         shown.get_by_role("button", name="delete all feedback").click()
         expect(visit.page.locator(".done").filter(has_text="Stored.")).to_have_count(0)
         assert site.stored("SELECT id FROM events WHERE query_text = 'which git tool'") == []
+
+    @pytest.mark.parametrize("q", ["topic:git", "-shell"])
+    def test_a_list_without_words_sends_nothing(self, site: Site, timed_visit: Visit, q: str) -> None:
+        timed_visit.open()
+        timed_visit.type(q)
+        timed_visit.press("Enter")
+        expect(timed_visit.titles.first).to_be_visible()
+        timed_visit.pass_time(5000)
+        expect(timed_visit.page.locator(".thumb:enabled")).to_have_count(0)
+        choice = timed_visit.page.get_by_label("Do not learn from me")
+        choice.check()
+        choice.uncheck()
+        expect(timed_visit.page.locator(".thumb:enabled")).to_have_count(0)
+        timed_visit.button("git tool 0").click()
+        expect(timed_visit.page.locator(".text.whole")).to_have_text("A git tool that copies folders, number 0")
+        expect(timed_visit.page.get_by_role("alert")).to_be_hidden()
+        timed_visit.titles.get_by_role("link", name="git tool 1").click()
+        expect(timed_visit.page).to_have_title("Another host")
+        assert timed_visit.posted("events") == []
+        assert q not in site.logged(q)
+
+    def test_words_after_a_list_without_words_can_be_judged(self, site: Site, visit: Visit) -> None:
+        visit.open()
+        visit.search("-shell")
+        expect(visit.page.locator(".thumb:enabled")).to_have_count(0)
+        visit.search("-shell copies")
+        visit.button("This document answers the query").first.click()
+        expect(visit.page.locator(".done").first).to_contain_text("Stored.")
+        ((action, text, _, position),) = site.stored(self.LAST)
+        assert (action, text, position) == ("thumbs_up", "-shell copies", 1)

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 from playwright._impl._driver import compute_driver_executable
 
 from index.filters.parser import parse_filter
+from index.words.analyzers import analyzer_for
+from index.words.tokens import spaced, tokens
+from service.search.highlights import Highlighter
 from service.search.schemas import SearchIn
 from service.web import routes
 
@@ -21,11 +25,11 @@ globalThis.window = {addEventListener: () => null};
 FILTERABLE = ["lang", 'odd " name', "year"]
 
 
-def evaluated(tmp_path: Path, expression: str) -> Any:
-    """Return the value of an expression with the functions of wish.js."""
+def evaluated(tmp_path: Path, expression: str, module: str = "wish.js") -> Any:
+    """Return the value of an expression with the functions of a module, which is `w`."""
     shutil.copytree(Path(routes.__file__).parent / "static", tmp_path / "static")
     (tmp_path / "package.json").write_text('{"type": "module"}')
-    code = f"{PAGE} const w = await import('./static/wish.js'); console.log(JSON.stringify({expression}));"
+    code = f"{PAGE} const w = await import('./static/{module}'); console.log(JSON.stringify({expression}));"
     (tmp_path / "run.js").write_text(code)
     done = subprocess.run([NODE, "run.js"], cwd=tmp_path, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
@@ -69,3 +73,91 @@ def test_literal_words_and_spelling_are_requested(tmp_path: Path) -> None:
     request = evaluated(tmp_path, "w.searchOf(w.wishFrom('?q=cat&operators=off&typos=off'), [])")
     assert (request["operators"], request["typos"]) == (False, False)
     assert "facets" not in request
+
+
+TEXTS = [
+    ("हिन्दी", "यह हिन्दी में लिखा है: हिन्दी, हिन्दीया।"),
+    ("กาแฟ", "ร้านกาแฟสดคั่วใหม่ กาแฟ แฟ"),
+    ("แม่น้ำ", "แม่น้ำเจ้าพระยา น้ำ แม่\u200bน้ำ"),
+    ("耳机", "这是一款无线蓝牙耳机,耳机"),
+    ("东京大学", "其中东京大学成立于,大学,北京 𠀀东京"),
+    ("猫", "犬と猫。猫を飼う人"),
+    ("이어폰", "블루투스 무선이어폰 이어폰"),
+    ("이어폰", unicodedata.normalize("NFD", "블루투스 무선이어폰")),
+    ("コピー", "ｺﾋﾟｰ機とコピー"),
+    ("ガイド", "ka カ\u3099イト\u3099"),
+    ("5年", "保証は5年です。iPhone用"),
+    ("crème", unicodedata.normalize("NFD", "Une crème très légère: CRÈME, cremes")),
+    ("كتاب", "هذا كتاب جديد، كتابها"),
+    ("סֵפֶר", "זה סֵפֶר חדש סֵפֶרים"),
+    ("donaudampfschiff", "Ein Donau\u00addampf\u00adschiff fährt, das Dampfschiff"),
+    ("istanbul", "İSTANBUL otelleri ve İstanbul"),
+    ("größe", "GRÖSSE, Größe 🎉 Größen"),
+    ("phở", "Phở bò, phơ"),
+    ("ខ្មែរ", "ភាសា\u200bខ្មែរ\u200bខ្មែរ"),
+    ("क्\u200dष", "यह क्\u200dष और क्ष है, ष क्या, क्\u200cष"),
+    ("auflage", "Die Auf\u200clage und Auflage und auf lage"),
+    ("کتاب\u200cخانه", "این کتاب\u200cخانه کتاب خانه"),
+    ("ﻢ\u200cݐ", "ﻢ\u200cݐ\u200cا مݐ"),
+    ("ශ්\u200dරී", "ශ්\u200dරී ලංකා ශ්රී රී"),
+    ("cœur", "cœur coeur CŒUR"),
+    ("søren", "Søren Soren SOREN"),
+    ("łódź", "Łódź Lodz đên Đên"),
+    ("þæð", "Þæð THAED thaed"),
+    ("copy", "A copy, COPY; copies <b>copy</b>"),
+]
+"""Words, and texts that have them."""
+
+
+def test_the_whole_text_has_the_marks_of_the_service(tmp_path: Path) -> None:
+    """The marked parts are those of a snippet, which is the whole text here."""
+    analyze = analyzer_for("none").analyze
+    wanted, cases = [], []
+    for query, text in TEXTS:
+        terms = frozenset(term for word in spaced(query).split() for term in analyze(word))
+        found = Highlighter("none").for_terms({"text": terms})({"text": text})
+        wanted.append([text[one["start"] : one["end"]] for one in found])
+        cases.append([wanted[-1], text])
+    assert min(map(len, wanted)) > 0
+    marked = "w.spansOf(text, w.wordsOf(parts)).map(([start, end]) => text.slice(start, end))"
+    assert evaluated(tmp_path, f"{json.dumps(cases)}.map(([parts, text]) => {marked})", "words.js") == wanted
+
+
+def test_words_of_a_snippet_are_found_in_any_case_and_with_any_accents(tmp_path: Path) -> None:
+    cases = [
+        ("Αθήνα", "ΑΘΗΝΑ αθηνα ΑΘΉΝΑ Αθήναι"),
+        ("ΣΕΙΣΜΟΣ", "σεισμός Σεισμος σεισμοί"),
+        ("ёлка", "Елка ЁЛКА е\u0308лка елки"),
+        ("йод", "Йод ИОД иод"),
+        ("Crème", "creme CRÈME cre\u0300me cremes"),
+        ("Straße", "STRASSE straße Strassen"),
+        ("ﬁnd", "FIND find ﬁnds"),
+    ]
+    found = evaluated(
+        tmp_path,
+        f"{json.dumps(cases)}.map(([part, text]) => "
+        "w.spansOf(text, w.wordsOf([part])).map(([start, end]) => text.slice(start, end)))",
+        "words.js",
+    )
+    marked = {"Αθήνα": 3, "ΣΕΙΣΜΟΣ": 2, "ёлка": 3, "йод": 1, "Crème": 3, "Straße": 2, "ﬁnd": 2}
+    assert found == [text.split()[: marked[part]] for part, text in cases]
+
+
+def test_latin_letters_that_the_service_takes_for_ascii_letters_are_found_as_these(tmp_path: Path) -> None:
+    letters = "œæøłđðþħŧŋəɓɗɖɛɔƙƴßıéớ"
+    cases = [[f"q{letter}", f"q{analyzer_for('none').analyze(letter)[0]}"] for letter in letters]
+    found = evaluated(
+        tmp_path, f"{json.dumps(cases)}.filter(([a, b]) => !w.spansOf(a, w.wordsOf([b])).length)", "words.js"
+    )
+    assert found == []
+
+
+def test_texts_are_cut_into_as_many_words_as_by_the_service(tmp_path: Path) -> None:
+    codes = [*range(0x100, 0x3400), *range(0x3400, 0xD7FC, 101)]  # a few of the ideographs and of the syllables
+    letters = [chr(code) for code in codes if unicodedata.category(chr(code))[0] in "LM"]
+    texts = [f"q{letter}z" for letter in letters if unicodedata.normalize("NFKC", letter)[0] == letter]
+    joiners = "\u200b\u200c\u200d"
+    texts += [f"{letter}{joiner}z" for letter in ("q", "क", "ม", "ក", "م", "ݐ", "ࢠ", "ﻢ") for joiner in joiners]
+    cut = evaluated(tmp_path, f"{json.dumps(texts)}.map((text) => w.wordsOf([text]).size)", "words.js")
+    other = [text for text, count in zip(texts, cut, strict=True) if count != len({one.text for one in tokens(text)})]
+    assert [text for text in other if unicodedata.category(text[1]) != "Me"] == []

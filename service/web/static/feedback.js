@@ -29,12 +29,14 @@ export function setLearning(on) {
 
 function showLearning() {
   $("private").checked = !mayLearn();
-  for (const thumb of document.querySelectorAll(".thumb")) enable(thumb, mayLearn());
+  for (const thumb of document.querySelectorAll(".thumb")) enable(thumb);
 }
 
-function enable(thumb, allowed) {
-  thumb.disabled = !allowed;
-  thumb.title = allowed ? thumb.ariaLabel : "“Do not learn from me” is on";
+function enable(thumb) {
+  const { withoutWords } = thumb.dataset;
+  thumb.disabled = Boolean(withoutWords) || !mayLearn();
+  const reason = withoutWords ? "The search has no words to learn from" : "“Do not learn from me” is on";
+  thumb.title = thumb.disabled ? reason : thumb.ariaLabel;
 }
 
 // A page of hits as it is shown. The search is logged when feedback needs it, or when the user has come to rest.
@@ -52,6 +54,11 @@ export class List {
 
   get isLogged() {
     return this.#logged !== null;
+  }
+
+  // Whether the search may be logged. The service logs no search without words.
+  get mayBeLogged() {
+    return mayLearn() && !this.answer.everything;
   }
 
   // Returns the query_id of the logged search. The first call repeats the search with its impression, for the hits shown.
@@ -79,14 +86,15 @@ export function connect(hit, list, element, title, again) {
   title.addEventListener("auxclick", (event) => event.button === 1 && send("click"));
   for (const thumb of element.querySelectorAll(".thumb")) {
     thumb.onclick = () => send(thumb.dataset.action);
-    enable(thumb, mayLearn());
+    if (list.answer.everything) thumb.dataset.withoutWords = "yes";
+    enable(thumb);
   }
 }
 
 // A link in this tab ends the page, and its requests with it: the link is followed after the click is sent.
 async function opened(event, title, list, send) {
   const leaves = title.href && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
-  if (!leaves || !mayLearn()) {
+  if (!leaves || !list.mayBeLogged) {
     send("click");
     return;
   }
@@ -108,7 +116,7 @@ function sender(hit, list, element, again) {
   return (action) =>
     attempt(async () => {
       const kind = action === "click" ? "click" : "thumb";
-      if (!mayLearn() || sent.has(kind)) return;
+      if (!list.mayBeLogged || sent.has(kind)) return;
       sent.add(kind);
       try {
         const queryId = await list.queryId();

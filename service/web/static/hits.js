@@ -5,6 +5,7 @@ import { connect } from "./feedback.js";
 import { heatmaps, partName } from "./heatmaps.js";
 import { showSimilar } from "./similar.js";
 import { mark, titleElement } from "./titles.js";
+import { wordsOf } from "./words.js";
 
 const MAX_KEYS = 8; // keys in an explanation, past queries first
 const MAX_KEY_CHARACTERS = 90; // characters of a key that are shown
@@ -41,7 +42,7 @@ export function hitElement(hit, list, facts, again) {
 
 function markedWords({ snippet }) {
   const points = Array.from(snippet.text);
-  return new Set(snippet.highlights.map(({ start, end }) => points.slice(start, end).join("").toLowerCase()));
+  return wordsOf(snippet.highlights.map(({ start, end }) => points.slice(start, end).join("")));
 }
 
 function factElements(metadata, facts) {

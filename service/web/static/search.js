@@ -119,7 +119,7 @@ async function rest() {
   await running;
   if ((list?.request.q ?? "") !== wish.q) return; // the user has gone on typing
   remember();
-  if (list && mayLearn()) await list.queryId().catch((error) => showError(error.message));
+  if (list?.mayBeLogged) await list.queryId().catch((error) => showError(error.message));
 }
 
 function remember() {

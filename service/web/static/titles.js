@@ -1,6 +1,7 @@
 // Titles of documents: a link to the address of the document, or a button that opens its whole text.
 
 import { attempt, call, el } from "./page.js";
+import { spansOf } from "./words.js";
 
 const RESOLVED = [".", ".."]; // ids that browsers resolve in an address, however they are written
 
@@ -8,7 +9,7 @@ const RESOLVED = [".", ".."]; // ids that browsers resolve in an address, howeve
 export const titleOf = ({ id, title }) => (/[\p{L}\p{M}\p{N}\p{P}\p{S}]/u.test(title ?? "") ? title : id);
 
 // Documents with an http or https address get a link. The whole text of other documents opens in the element `text`,
-// with `words` marked; `folded` returns its content while it is closed.
+// with `words` marked, which are those of `wordsOf`; `folded` returns its content while it is closed.
 export function titleElement(document, highlights, text, folded, words) {
   const title = titleOf(document);
   const marked = title === document.title ? mark(title, highlights) : [title];
@@ -32,19 +33,22 @@ async function wholeText(id, words) {
   return found && markWords(found.text, words);
 }
 
-function markWords(text, words) {
-  return text.split(/([\p{L}\p{N}]+)/u).map((part) => (words.has(part.toLowerCase()) ? el("mark", {}, part) : part));
-}
+const markWords = (text, words) => nodesOf((start, end) => text.slice(start, end), spansOf(text, words));
 
 // Returns a text as nodes, with marked query words. Offsets count code points, as in the API.
 export function mark(text, highlights) {
   const points = Array.from(text);
   const cut = (start, end) => points.slice(start, end).join("");
+  return nodesOf(cut, highlights.map(({ start, end }) => [start, end]));
+}
+
+// Returns the parts of a text as nodes. `cut` returns a part, to the end of the text without a second number.
+function nodesOf(cut, spans) {
   const nodes = [];
   let at = 0;
-  for (const { start, end } of highlights) {
+  for (const [start, end] of spans) {
     nodes.push(cut(at, start), el("mark", {}, cut(start, end)));
     at = end;
   }
-  return [...nodes, cut(at, points.length)];
+  return [...nodes, cut(at)];
 }

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from index.encoding import encoder as encoder_module
 from index.encoding import model_files
 from index.encoding.conversion import FP32, converted_model
 from index.encoding.converted_encoder import BATCH_TOKENS, ConvertedEncoder, batches
@@ -19,6 +20,7 @@ from index.encoding.encoder import HASHING_MODEL, Encoder, load_encoder
 from index.encoding.hashing_encoder import HashingEncoder
 from index.encoding.model_files import DEFAULT_MODEL, OFFLINE_PACKAGE, fingerprint_of, locate_model
 from index.encoding.reference_encoder import SentenceTransformerEncoder
+from index.errors import ModelNotFound
 from index.records import Floats
 from index.storage.files import sha256_file
 
@@ -75,6 +77,16 @@ def test_hashing_encoders_of_different_shapes_have_different_fingerprints() -> N
 
 def test_the_name_hashing_loads_the_hashing_encoder() -> None:
     assert isinstance(load_encoder(HASHING_MODEL), HashingEncoder)
+
+
+@pytest.mark.parametrize("name", ["modules.json", "config.json", "adapter_config.json"])
+def test_a_folder_with_a_file_of_a_model_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    loaded = HashingEncoder()
+    monkeypatch.setattr(encoder_module, "SentenceTransformerEncoder", lambda _model, _precision: loaded)
+    with pytest.raises(ModelNotFound):
+        load_encoder(str(tmp_path))
+    (tmp_path / name).write_text("{}")
+    assert load_encoder(str(tmp_path)) is loaded
 
 
 # --- all-MiniLM-L6-v2 with each runtime ---

@@ -1,9 +1,11 @@
 """The estimators of a policy that was not live agree with slow loops and are unbiased; their intervals cover."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 
-from benchmarks.exploration import coverage, summary, world
+from benchmarks.exploration import Log, coverage, estimates, mean_weights, policies, simulated_log, summary, world
 from index.evaluation.off_policy import (
     Doubles,
     Estimate,
@@ -163,3 +165,58 @@ def test_the_coverage_is_of_the_intervals_that_are_given() -> None:
     assert (some["given"], some["given_coverage"], some["given_width"]) == (0.5, 0.5, 0.6)
     none = summary([of(None), of(None)], 1.0)
     assert (none["given"], none["given_coverage"], none["given_width"]) == (0.0, None, None)
+
+
+def test_a_mean_weight_away_from_1_by_more_than_sampling_gives_no_interval_and_the_reason() -> None:
+    rewards, replay = replay_of(6)
+
+    def of(ratios: Doubles) -> Replay:
+        return Replay(ratios, replay.predicted, replay.expected, replay.start)
+
+    same = of(np.ones_like(rewards))
+    halves = np.ones_like(rewards)
+    halves[::2] = 0  # mean .5, standard error of its logarithm 1 / sqrt(181)
+    assert halves.mean() == pytest.approx(0.5, abs=0.01)
+    for wrong, mean in ((halves, "0.50"), (np.full_like(rewards, 1.02), "1.02")):
+        found = compared(rewards, same, of(wrong), LISTS)
+        assert all(one.as_dict()["reliable"] for one in found["a"].values())
+        for one in (*found["b"].values(), *found["difference"].values()):
+            assert one.interval is None
+            assert one.effective_sample_size >= one.least
+            assert str(one.reason).startswith(f"the mean weight of the searches is {mean}, too far from 1")
+    rounded = of(np.full_like(rewards, 1.001))
+    noisy = of(halves * 2 * 0.9)  # 1.4 standard errors
+    assert (rounded.misfit, noisy.misfit, same.misfit) == (None, None, None)
+
+
+def test_lists_that_were_logged_with_a_memory_of_their_clicks_give_no_interval() -> None:
+    of = world(0)
+    generator = np.random.default_rng(0)
+    attention = mean_weights(of, "logging", "near")
+    a, b = (policies(of, name, attention, generator) for name in ("logging", "near"))
+    first = simulated_log(of, 1.0, 120, generator)
+    assert estimates(of, first, 1.0, a, b)["a"]["ips"].interval is not None
+    remembered = of.logits["logging"].copy()
+    rows, positions = np.nonzero(first.clicks)
+    remembered[first.query[rows], first.places[rows, positions]] += 6.0
+    again = simulated_log(replace(of, logits={"logging": remembered}), 1.0, 120, generator)
+    both = Log(*(np.concatenate([getattr(one, field.name) for one in (first, again)]) for field in fields(Log)))
+    found = estimates(of, both, 1.0, a, b)
+    wrong = found["a"]["ips"]
+    assert wrong.mean < 0.9 * of.truth["logging"]
+    assert wrong.effective_sample_size >= wrong.least, "the effective sample size alone would give an interval"
+    assert {one.interval for by_name in found.values() for one in by_name.values()} == {None}
+
+
+def test_correct_weights_are_rarely_called_too_far_from_1() -> None:
+    generator, runs = np.random.default_rng(1), 50
+    of = world(1)
+    attention = mean_weights(of, "logging", "near")
+    a, b = (policies(of, name, attention, generator) for name in ("logging", "near"))
+    found = [estimates(of, simulated_log(of, 1.0, 240, generator), 1.0, a, b)["difference"]["ips"] for _ in range(runs)]
+    assert sum(one.misfit is not None for one in found) <= 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_lists_without_a_position_have_no_misfit() -> None:
+    assert Replay(*(np.ones((4, 0)) for _ in fields(Replay))).misfit is None

@@ -119,8 +119,8 @@ def test_age_does_not_change_the_exact_rating() -> None:
 def test_counts_of_clicks_are_used_for_their_queries_until_they_are_replaced() -> None:
     memory = Confirmations(DecayClock(0))
     touched = memory.change(clicks_of("a", "b", "c"))
-    assert memory.clicked_by_several(touched) == {"q": [1]}
-    memory.use_clicks(touched, {"q": {1: ClickCount(ABC, 3, 3)}})
+    assert memory.clicked_by_several(touched) == {"q": {"": [1]}}
+    memory.use_clicks(touched, {"q": {"": {1: ClickCount(ABC, 3, 3)}}})
     assert memory.keys()["q"][0].exact == 3.0
     memory.use_clicks(["another"], {})
     assert memory.keys()["q"][0].exact == 3.0
@@ -139,6 +139,6 @@ def test_neither_positions_nor_the_clicks_on_other_documents_change_the_exact_ra
         memory = Confirmations(DecayClock(0))
         crowd = [replace(acted(100 + n, 1.0, f"crowd {n}"), row=2) for n in range(200)]
         touched = memory.change([*(replace(one, position=position) for one in clicks_of("a", "b", "c")), *crowd])
-        assert memory.clicked_by_several(touched) == {"q": [1, 2]}
-        memory.use_clicks(touched, {"q": {1: ClickCount(ABC, 3, 20)}})
+        assert memory.clicked_by_several(touched) == {"q": {"": [1, 2]}}
+        memory.use_clicks(touched, {"q": {"": {1: ClickCount(ABC, 3, 20)}}})
         assert [(key.row, key.exact) for key in memory.keys()["q"]] == [(1, 3.0), (2, 0.0)]

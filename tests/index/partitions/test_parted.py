@@ -1,5 +1,6 @@
 """A collection in parts gives the ranking of the collection in one generation, to the bit."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,13 +8,15 @@ import numpy as np
 import pytest
 
 from index.generation.generation import Generation
+from index.partitions import merged_words
+from index.partitions.merged_words import MergedPostings
 from index.partitions.parted import PartedDocuments
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.retrieval import Mode, Query
 from index.ranking.search import Ranking, rank, search
 from index.ranking.trees import Trees
 from index.records import MemoryKey
-from index.words.reading_options import ReadingOptions
+from index.words.reading_options import ReadingOptions, Synonyms, folded
 from index.words.word_search import read
 from tests.index.fixtures import ENCODER, generation_of, remembered, vector_of, written
 from tests.index.partitions.local_parts import LocalParts, split
@@ -66,7 +69,7 @@ def parted(parts: list[Generation], head: AttentionHead, query: Query) -> Rankin
     """Return the ranking of a collection in parts; the context of the query is rows."""
     local = LocalParts(parts, head)
     reading = read(query.text, query.reading or OPTIONS, local.vocabulary)
-    query = replace(query, read=reading, statistics=local.postings.statistics(reading))
+    query = replace(query, read=reading, statistics=local.postings.statistics(reading, local.vocabulary.listed_count))
     return rank(PartedDocuments(local), head, query)
 
 
@@ -131,6 +134,44 @@ def test_a_query_is_read_by_the_words_of_all_parts(whole: Generation, parts: lis
             assert all(np.array_equal(a, b) for a, b in zip(found.words[:7], expected.words[:7], strict=True))
 
 
+def test_a_synonym_of_several_words_has_the_bits_of_a_single_generation(
+    whole: Generation, parts: list[Generation]
+) -> None:
+    declared = {"tree": ["forest is very", "oak in the garden"], "wood": ["the fir"], "木": ["森林浴"]}
+    options = replace(OPTIONS, synonyms=Synonyms(declared))
+    for text in ("tree", "old tree", "wood", "木"):
+        for mode in Mode:
+            query = Query(text, vector_of(text), mode, 5, reading=options, signals=True)
+            expected = search(whole, HEADS["untrained"], query)
+            found = parted(parts, HEADS["untrained"], query)
+            assert found.doc_indices.tolist() == rows_of(whole, expected), (text, mode)
+            assert np.array_equal(found.parts, expected.parts)
+
+
+@pytest.mark.parametrize(
+    ("q", "synonym", "more", "loose"),
+    [
+        ("手机", "移动电话", 10, ("动电影院电话", "移动会动电影", "移动公司电话")),
+        ("tv", "flat screen", 2, ("screen flat",) * 3),
+    ],
+)
+def test_documents_with_parts_of_a_synonym_do_not_displace_those_with_all_of_it(
+    tmp_path: Path, q: str, synonym: str, more: int, loose: tuple[str, ...]
+) -> None:
+    rest = " ".join(f"w{number}" for number in range(more))
+    having = [written(row, f"{word} {rest}") for row, word in enumerate([synonym, q, synonym, q], 200)]
+    documents = [*(written(row, loose[row % 3]) for row in range(1, 121)), *having]
+    whole, halves = generation_of(tmp_path / "whole", documents), split(tmp_path / "halves", documents, [], 2, ())
+    options = replace(OPTIONS, synonyms=Synonyms({q: [folded(synonym)]}))
+    query = Query(q, vector_of(q), Mode.WORDS, 20, reading=options)
+    found = whole.words.search(q, 40, options=options)[0]
+    assert not {200, 202} & set(found.tolist()), "the word library prefers the documents with the parts"
+    assert set(rows_of(whole, search(whole, HEADS["untrained"], query))[:4]) == {200, 201, 202, 203}
+    assert set(parted(halves, HEADS["untrained"], query).doc_indices[:4].tolist()) == {200, 201, 202, 203}
+    few = replace(query, allowed=whole.rows != 200)
+    assert 200 not in rows_of(whole, search(whole, HEADS["untrained"], few))
+
+
 def test_few_candidates_are_the_best_of_all_parts(whole: Generation, parts: list[Generation]) -> None:
     for text in QUERIES:
         query = Query(text, vector_of(text), Mode.DENSE, 5, reading=OPTIONS)
@@ -154,6 +195,29 @@ def test_a_row_that_is_gone_between_two_rounds_is_left_out(parts: list[Generatio
     head = HEADS["untrained"]
     local = LocalParts(parts, head)
     reading = read("oak", OPTIONS, local.vocabulary)
-    query = Query("oak", vector_of("oak"), read=reading, statistics=local.postings.statistics(reading))
+    query = Query(
+        "oak",
+        vector_of("oak"),
+        read=reading,
+        statistics=local.postings.statistics(reading, local.vocabulary.listed_count),
+    )
     found = local.evidence_of(query, query.vector, np.asarray([7, 10, 999]), False)
     assert [row for one in found for row in one.rows.tolist()] == [10]
+
+
+def test_a_reader_keeps_a_bounded_number_of_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merged_words, "MOST_KNOWN_OF_READER", 3)
+    asked: list[list[str]] = []
+
+    def frequencies(pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
+        asked.append([term for _, term in pairs])
+        return [[1] * len(pairs), [2] * len(pairs)]
+
+    postings = MergedPostings([], frequencies, lambda field, prefix: []).apart()
+    postings.learn([("words", term) for term in "abc"])
+    assert postings.frequency("words", "b") == 3
+    postings.learn([("words", term) for term in "bd"])
+    assert asked == [["a", "b", "c"], ["d"]]
+    assert [postings.frequency("words", term) for term in "bda"] == [3, 3, 3], "b stays, because it is asked for"
+    assert asked[2:] == [["a"]]
+    assert [postings.apart().frequency("words", "b"), asked[3:]] == [3, [["b"]]], "counts are not shared"

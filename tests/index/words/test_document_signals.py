@@ -8,20 +8,34 @@ import pytest
 
 from index.records import SIGNALS
 from index.words.document_signals import LARGEST_WEIGHT, LONG_DOCUMENT, document_signals
-from index.words.query_words import QueryWords
+from index.words.query_words import Alternative, Phrase, QueryWords, Source
 from index.words.term_matching import find_words
 
 RED, SHOE, CHEAP, OTHER = 1, 2, 3, 9
 WEIGHT = {RED: 1.0, SHOE: 2.0, CHEAP: 5.0}
 
 
-def signals(query: Sequence[int], documents: Sequence[tuple[list[int], list[int]]]) -> list[dict[str, float]]:
+FLAT, SCREEN, FLAT_SCREEN = 5, 6, 7
+SYNONYM = (
+    Alternative(0, FLAT_SCREEN, 1.0, 0.9, Source.EXACT),
+    Alternative(0, FLAT, 1.0, 0.45, Source.EXACT, of_phrase=True),
+    Alternative(0, SCREEN, 1.0, 0.45, Source.EXACT, of_phrase=True),
+)
+
+
+def signals(
+    query: Sequence[int],
+    documents: Sequence[tuple[list[int], list[int]]],
+    alternatives: Sequence[Alternative] = (),
+    phrases: tuple[Phrase, ...] = (),
+) -> list[dict[str, float]]:
     """Return the signals by name of documents (title, text)."""
     texts = [title + text for title, text in documents]
     words, first = np.fromiter(chain(*texts), np.uint32), np.cumsum([0, *map(len, texts)])
-    asked = QueryWords.of(np.asarray(query, np.uint32), np.asarray([WEIGHT[word] for word in query], np.float32))
+    weights = np.asarray([WEIGHT[word] for word in query], np.float32)
+    asked = QueryWords.of(np.asarray(query, np.uint32), weights, alternatives, phrases)
     titles = np.asarray([len(title) for title, _ in documents])
-    found = find_words(asked, words, first, np.arange(len(documents)))
+    found = find_words(asked, words, first, np.arange(len(documents)), titles)
     rows = document_signals(asked, found, titles, float(titles.mean()))
     return [dict(zip(SIGNALS, row, strict=True)) for row in rows.tolist()]
 
@@ -52,3 +66,19 @@ def test_the_length_counts_all_words_of_the_document() -> None:
 def test_a_query_without_words_has_the_length_alone() -> None:
     (one,) = signals([], [([RED], [SHOE])])
     assert {name for name, value in one.items() if value} == {"length"}
+
+
+def test_a_synonym_of_several_words_counts_as_often_as_it_occurs() -> None:
+    documents = [
+        ([FLAT, SCREEN, OTHER, OTHER], []),
+        ([RED, OTHER, OTHER, OTHER], []),
+        ([FLAT, SCREEN, FLAT, SCREEN], []),
+        ([RED, OTHER, OTHER, RED], []),
+        ([FLAT, SCREEN, OTHER, SCREEN], []),
+    ]
+    once, own, twice, own_twice, once_and_a_word = signals(
+        [RED], documents, SYNONYM, (Phrase(FLAT_SCREEN, (FLAT, SCREEN)),)
+    )
+    assert once == own
+    assert twice == own_twice
+    assert once_and_a_word == own_twice, "a word outside the phrase counts, as before"

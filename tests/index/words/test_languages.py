@@ -1,7 +1,9 @@
 """Small collections in German, Japanese and Chinese: words are found in the forms in which people type them."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from index.words import alternatives
@@ -209,3 +211,56 @@ def test_the_last_part_of_an_unfinished_compound_is_completed(tmp_path: Path) ->
     assert sorted(found(words, "Druckerschubl", prefix=True, compounds=True)) == [0, 1]
     assert found(words, "Druckerschubl", compounds=True) == [0]
     assert found(words, "Kopierschubl", prefix=True, compounds=True) == [2]
+
+
+def of_tenant(words: WordSearcher, text: str, rows: list[int]) -> list[int]:
+    """Return what a reader finds that sees only these rows."""
+    options = ReadingOptions(compounds=True, reader="tenant = a")
+    return words.search(text, 100, np.asarray(rows), options)[0].tolist()
+
+
+CONTRACTS = [
+    "Der Vertrag läuft",
+    "Mietvertrag Muster",
+    "Haftpflicht und Schaden",
+    "Kaufvertrag",
+    "Grundstückshaftpflichtvertrag",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("Kaufvertrag", [0, 1]), ("Pachtvertrag", [0, 1]), ("Grundstückshaftpflichtvertrag", [0, 1, 2])],
+)
+def test_a_compound_of_documents_that_a_reader_does_not_see_finds_its_parts(
+    tmp_path: Path, text: str, expected: list[int]
+) -> None:
+    alone = searcher(tmp_path / "alone", "german", CONTRACTS[:3])
+    shared = searcher(tmp_path / "shared", "german", CONTRACTS)
+    assert sorted(of_tenant(alone, text, [0, 1, 2])) == expected
+    assert sorted(of_tenant(shared, text, [0, 1, 2])) == expected
+    assert found(shared, "Kaufvertrag", compounds=True) == [3], "who sees all documents gets the word itself"
+
+
+def test_a_word_of_a_reader_keeps_its_weight_and_comes_before_its_parts(tmp_path: Path) -> None:
+    words = searcher(tmp_path, "german", ["Der Unterschied", *(["Hier unter dem Tisch"] * 9)])
+    options = ReadingOptions(compounds=True)
+    reading = words.read("Unterschied", options)
+    of_reader = words.read("Unterschied", replace(options, reader="tenant = a"))
+    assert of_reader.words.weight.tolist() == reading.words.weight.tolist()
+    assert of_tenant(words, "Unterschied", list(range(10)))[0] == 0
+
+
+def test_compounds_that_a_reader_does_not_see_leave_room_for_its_own(tmp_path: Path) -> None:
+    others = [f"{chr(97 + n % 26)}{chr(97 + n // 26)}xyzvertrag" for n in range(300)]
+    words = searcher(tmp_path, "german", ["Zirkusvertrag", *others, *others])
+    assert of_tenant(words, "Vertrag", [0]) == [0]
+    assert len(found(words, "Vertrag", compounds=True)) == 10
+
+
+def test_a_whole_character_is_found_in_all_its_pairs(tmp_path: Path) -> None:
+    pairs = ["中" + chr(0x4E80 + n) for n in range(150)]
+    words = searcher(tmp_path, "chinese", [*pairs, *pairs, "中華", "女中"])
+    assert len(words.search("中", 1000)[0]) == 302
+    unfinished = words.read("中", ReadingOptions(prefix=True))
+    assert len(unfinished.words.words) == 1 + alternatives.MAX_COMPLETIONS

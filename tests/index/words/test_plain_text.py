@@ -8,14 +8,24 @@ from pathlib import Path
 import pytest
 
 from index.words.bm25_index import WordIndex
-from index.words.plain_text import ACCENTS, EXTENDING, NOT_PLAIN, PLAIN_FORMS, UNUSUAL, is_plain, plain, traced
+from index.words.plain_text import (
+    ACCENTS,
+    EXTENDING,
+    NOT_PLAIN,
+    PLAIN_FORMS,
+    PLAIN_LETTERS,
+    UNUSUAL,
+    is_plain,
+    plain,
+    traced,
+)
 from index.words.reading_options import EXACTLY, ReadingOptions, folded
 from index.words.tokens import is_unspaced, spaced, tokens
 from index.words.word_search import WordSearcher
 
 CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 MIXED = [
-    *"aéßİiIõ .-_1x\u0301\u0308\u0307\u0323\u00ad\u200b\u200d\u2060\ufe0f\u212b\u2126\u0958",
+    *"aéßİiIõάΐαςΣᾷёеиЁ .-_1x\u0301\u0308\u0307\u0323\u00ad\u200b\u200c\u200d\u2060م\ufe0f\u212b\u2126\u0958",
     *"करि्त़தி்مُحَمَّកခ\u3099かガ한\u1112\u1161\u11abที่ไ葛\U000e0100😀½",
 ]
 
@@ -118,6 +128,37 @@ def test_letters_and_digits_in_another_form_are_those_that_they_stand_for(
     assert text[min(start for start, _ in places) : max(end for _, end in places)] == found
 
 
+@pytest.mark.parametrize("language", ["english", "greek", "russian", "none"])
+@pytest.mark.parametrize("encoded", [str, decomposed])
+@pytest.mark.parametrize(
+    ("texts", "queries", "beginning"),
+    [
+        (["Σεισμός στην Κρήτη", "ΣΕΙΣΜΟΣ"], ["σεισμός", "σεισμος", "ΣΕΙΣΜΟΣ", "ΣΕΙΣΜΌΣ"], "σεισμό"),
+        (["Οδός Ερμού", "ΟΔΟΣ"], ["οδός", "οδος", "ΟΔΟΣ", "οδοσ"], "οδο"),
+        (["Αθήνα", "ΑΘΗΝΑ", "Ἀθῆναι Ἀθήνα"], ["αθηνα", "Αθήνα", "ΑΘΉΝΑ"], "αθη"),
+        (["Μαΐου", "ΜΑΪΟΥ", "μαιου"], ["μαΐου", "μαϊου", "ΜΑΙΟΥ"], "μαΐ"),
+        (["Щётка", "ЩЕТКА"], ["щётка", "щетка", "ЩЁТКА"], "щёт"),
+    ],
+)
+def test_greek_accents_the_final_sigma_and_the_russian_yo_are_folded(
+    tmp_path: Path, language: str, encoded: type[str], texts: list[str], queries: list[str], beginning: str
+) -> None:
+    words = searcher_of(tmp_path, language, *map(encoded, texts), "other")
+    every = list(range(len(texts)))
+    assert [rows(words, encoded(query)) for query in queries] == [every] * len(queries)
+    for typed in (beginning, plain(beginning)):
+        assert rows(words, encoded(typed), ReadingOptions(prefix=True)) == every
+
+
+def test_other_letters_than_greek_ones_and_yo_keep_their_marks() -> None:
+    assert plain("йод ї ў é ü ñ مؤمن किताब") == "йод ї ў é ü ñ مؤمن किताब"
+
+
+def test_folded_letters_have_the_offsets_of_the_text() -> None:
+    assert traced("Οδός, ёж") == ("Οδοσ, еж", [*range(8)], [*range(1, 9)])
+    assert traced(decomposed("Οδός, ё")) == ("Οδοσ, е", [0, 1, 2, 4, 5, 6, 7], [1, 2, 4, 5, 6, 7, 9])
+
+
 def test_a_fraction_that_ends_a_query_is_not_completed(tmp_path: Path) -> None:
     words = searcher_of(tmp_path, "none", "cake ½ sugar", "cake 200 sugar", "200", "200")
     reading = words.read("cake ½", ReadingOptions(prefix=True))
@@ -126,7 +167,9 @@ def test_a_fraction_that_ends_a_query_is_not_completed(tmp_path: Path) -> None:
 
 def test_forms_of_scripts_that_are_cut_into_pairs_stay() -> None:
     assert plain("กำ ㄱ ｶﾞ") == "กำ ㄱ ｶﾞ"
-    assert all(plain(form) == form or "\u0130" in form for form in PLAIN_FORMS.values())
+    stay = [form for form in PLAIN_FORMS.values() if not set(form) & {"\u0130", *map(chr, PLAIN_LETTERS)}]
+    assert all(plain(form) == form for form in stay)
+    assert len(stay) > len(PLAIN_FORMS) - 10
 
 
 @pytest.mark.parametrize("sign", ["\u00ad", "\u200b", "\u2060", "\ufeff"])
@@ -140,8 +183,25 @@ def test_a_character_that_is_not_visible_does_not_cut_a_word(tmp_path: Path, sig
     )
 
 
-def test_joiners_and_khmer_spaces_without_width_separate_words() -> None:
+@pytest.mark.parametrize("between", ["\u200c", " ", ""])
+def test_persian_words_are_found_with_a_non_joiner_with_a_space_and_without(tmp_path: Path, between: str) -> None:
+    words = searcher_of(tmp_path, "none", *["این کتاب\u200cخانه", "آن کتاب خانه"] * 2, "other")
+    assert rows(words, f"کتاب{between}خانه", ReadingOptions(typos=True)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"), [("क्\u200dष", "क्ष"), ("क्\u200cष", "क्ष"), ("ශ්\u200dරී", "ශ්රී"), ("auf\u200clage", "auflage")]
+)
+def test_joiners_of_other_scripts_do_not_cut_a_word(tmp_path: Path, text: str, typed: str) -> None:
+    words = searcher_of(tmp_path, "none", text, typed, "other")
+    assert rows(words, text) == rows(words, typed) == [0, 1]
+    assert [text[start:end] for start, end, _ in tokens(text)] == [text]
+
+
+def test_non_joiners_and_khmer_spaces_without_width_separate_words() -> None:
     assert folded("می\u200cخواهم") == "می خواهم"
+    assert folded("ݐ\u200cا") == "ݐ ا"  # an additional letter
+    assert folded("ﻢ\u200cﺍ") == folded("م\u200cا") == "م ا"  # Arabic forms
     assert folded("ភាសា\u200bខ្មែរ") == "ភាសា ខ្មែរ"
 
 

@@ -1,13 +1,17 @@
 """Words of the vocabulary that are few edits away, against a slow search of all words."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from index.words import vocabulary as of_vocabulary
 from index.words.bm25_index import WordIndex
-from index.words.vocabulary import Vocabulary
+from index.words.postings import Counted
+from index.words.vocabulary import Counts, Vocabulary
 
 WORDS = (
     "copper cooper coopers topper proper pepper paper papers steep step stop spot spots post naïve größe a an".split()
@@ -69,3 +73,44 @@ def test_the_shortest_and_very_long_words_have_the_near_words_of_a_slow_search(
 
 def test_a_word_with_another_first_letter_comes_before_words_two_edits_away(vocabulary: Vocabulary) -> None:
     assert [one[:2] for one in vocabulary.near("ppot", 2)] == [(1, "spot"), (2, "post")]
+
+
+def test_counts_from_the_sorted_terms_are_those_of_living_documents(tmp_path: Path) -> None:
+    index = WordIndex(tmp_path, "english")
+    index.replace(range(50), [f"oak tree{row}" for row in range(50)])
+    index.commit()
+    index.remove([1, 2])
+    index.replace([3, 60], ["elm", "oak elm"])
+    vocabulary = index.commit().vocabulary
+    terms = ("oak", "elm", "tree1", "tree4", "ash")
+    assert vocabulary.listed_count("oak") is None
+    counts = [vocabulary.apart().term_count(term) for term in terms]
+    vocabulary.ending("k")
+    assert [vocabulary.listed_count(term) or 0 for term in terms] == counts == [48, 2, 0, 1, 0]
+    assert [vocabulary.term_count(term) for term in terms] == counts
+    index.close()
+
+
+def test_a_view_of_one_reader_keeps_a_bounded_number_of_words(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_vocabulary, "MOST_WORDS_OF_READER", 8)
+    asked: list[str] = []
+
+    class Noting:
+        def __init__(self, counts: Counts) -> None:
+            self._counts = counts
+
+        def with_prefix(self, field: str, prefix: str) -> list[Counted]:
+            asked.append(prefix)
+            return self._counts.with_prefix(field, prefix)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._counts, name)
+
+    view = vocabulary.apart(Noting(vocabulary._postings))
+    for prefix in ("pap", "st", "st", "pep", "c", "st", "pap"):
+        assert view.beginning(prefix) == vocabulary.beginning(prefix)
+    assert asked == ["pap", "st", "pep", "c", "pap"], "c takes the place of pap, which was asked for first"
+    assert view.beginning("") == vocabulary.beginning("")
+    assert asked.count("") == 1

@@ -1,0 +1,4 @@
+"""Characters that words and query keys leave out."""
+
+INVISIBLE = "\u00ad\u034f\u180b-\u180d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
+"""Soft hyphen, word joiner, byte order mark and variation selectors, as the inside of a character class."""

@@ -1,0 +1,35 @@
+"""A query has one key, however it is spelled."""
+
+import unicodedata
+
+import pytest
+
+from index.memory.query_key import as_query_key, renewed_query_key
+
+
+@pytest.mark.parametrize(
+    ("spellings", "key"),
+    [
+        (
+            ["İstanbul", "İSTANBUL", "istanbul", "İstanbul".lower(), unicodedata.normalize("NFD", "İstanbul")],
+            "istanbul",
+        ),
+        (["tea\u00adpot", "tea\u2060pot", "\ufeffTeapot", "teapot"], "teapot"),
+        (["❤\ufe0f", "❤"], "❤"),
+        (["e\u00ad\u0301", "É", "é"], "é"),
+        ([" Red\u3000 SHOE ", "red shoe"], "red shoe"),
+        (["\u00ad", "  "], ""),
+    ],
+)
+def test_case_white_space_and_invisible_characters_are_not_part_of_the_key(spellings: list[str], key: str) -> None:
+    assert [as_query_key(one) for one in spellings] == [key] * len(spellings)
+
+
+@pytest.mark.parametrize(("text", "key"), [("İ\u0301", "í"), ("İ\u0307", "i"), ("İΐ", "iι\u0308\u0301")])
+def test_a_key_is_its_own_key(text: str, key: str) -> None:
+    assert as_query_key(text) == as_query_key(as_query_key(text)) == renewed_query_key(as_query_key(text))
+    assert as_query_key(text) == key
+
+
+def test_other_letters_and_accents_are_part_of_the_key() -> None:
+    assert len({as_query_key(one) for one in ("kız", "kiz", "köz", "koz", "می\u200cخواهم", "می خواهم")}) == 6
