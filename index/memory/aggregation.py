@@ -12,9 +12,10 @@ import numpy as np
 
 from index.memory.click_worth import ASSUMED_WORTH, ClickWorth
 from index.memory.confirmation import Confirmation, Pair
-from index.memory.exact import LEAST_CLIENTS, ClickCount, exact_rating, liking_clients
+from index.memory.exact import LEAST_CLIENTS, ClickCount, exact_rating, liking_clients, united
 from index.memory.grades import (
     NO_GRADES,
+    NONE,
     Bounds,
     DecayClock,
     Grader,
@@ -29,6 +30,11 @@ from index.records import Floats, MemoryKey
 LEAST_WEIGHT = 0.01
 """A key is dropped if its weight, without regard to other documents of its query, is below this absolute value: its
 confirmations are old, or likes and dislikes cancel."""
+
+TenantRows = dict[str, dict[str, list[int]]]
+"""Query key -> tenant -> rows."""
+TenantClicks = Mapping[str, Mapping[str, Mapping[int, ClickCount]]]
+"""Query key -> tenant -> row -> count of clicks."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +70,18 @@ class Confirmations:
         """Client -> the pairs beyond `pairs_per_client`."""
         self._sums: dict[str, dict[int, GradeSums]] = {}
         """Query key -> row."""
-        self._best: dict[str, float] = {}
-        """Query key -> `best_clicked` of its rows, if it is not 0."""
+        self._best: dict[str, Mapping[str, float]] = {}
+        """Query key -> `best_clicked` of its rows, if a tenant has one."""
         self._outdated: dict[str, None] = {}
         """Query keys whose sums have an earlier worth of clicks."""
         self._merged: dict[int, dict[str, _Merged]] = {}
         """Row -> query key, including those beyond `keys_per_document`."""
         self._keys_over_limit: dict[int, set[str]] = {}
         """Row -> the query keys beyond `keys_per_document`."""
-        self._clicks: dict[str, dict[int, ClickCount]] = {}
-        """Query key -> row -> the impressions that showed the document."""
+        self._clicks: dict[str, dict[str, dict[int, ClickCount]]] = {}
+        """Query key -> tenant -> row -> the impressions that showed the document."""
+        self._changed_tenants: dict[str, set[str]] = {}
+        """Query key -> the tenants whose events have changed since their clicks were counted."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -129,24 +137,51 @@ class Confirmations:
             for query_key in (self._by_query_key if query_keys is None else query_keys)
         }
 
-    def clicked_by_several(self, query_keys: Iterable[str]) -> dict[str, list[int]]:
-        """Return query key -> rows that enough known clients like for their clicks to qualify the document."""
-        found: dict[str, list[int]] = {}
+    def clicked_by_several(self, query_keys: Iterable[str]) -> TenantRows:
+        """Return the rows that enough known clients like for their clicks to qualify the document, where the clicks of
+        a tenant that likes it have to be counted.
+
+        Those are the tenants with a changed event, or no tenant if none has, and the tenants without a count. So the
+        cost of an event does not depend on the number of tenants.
+        """
+        found: TenantRows = {}
         for query_key in query_keys:
             for row, by_id in self._by_query_key.get(query_key, {}).items():
-                if len(by_id) >= LEAST_CLIENTS and len(liking_clients(self._counted(query_key, row))) >= LEAST_CLIENTS:
-                    found.setdefault(query_key, []).append(row)
+                if len(by_id) < LEAST_CLIENTS:
+                    continue
+                counted = self._counted(query_key, row)
+                liking = liking_clients(counted)
+                if len(liking) >= LEAST_CLIENTS:
+                    for tenant in {each.tenant for each in counted if each.client in liking}:
+                        if self._has_to_be_counted(query_key, tenant, row):
+                            found.setdefault(query_key, {}).setdefault(tenant, []).append(row)
         return found
 
-    def use_clicks(self, query_keys: Iterable[str], clicks: Mapping[str, Mapping[int, ClickCount]]) -> None:
-        """Use these counts of clicks, query key -> row -> count, and no others for `query_keys`."""
+    def use_clicks(self, query_keys: Iterable[str], clicks: TenantClicks) -> None:
+        """Use these counts of clicks, and for `query_keys` no earlier ones of the tenants with a changed event."""
         for query_key in query_keys:
-            before = self._clicks.pop(query_key, {})
-            after = dict(clicks.get(query_key, {}))
-            if after:
-                self._clicks[query_key] = after
-            for row in (before.keys() | after.keys()) & self._by_query_key.get(query_key, {}).keys():
+            after = self._clicks.setdefault(query_key, {})
+            rows = {row for tenant in self._to_count(query_key) for row in after.pop(tenant, {})}
+            for tenant, counts in clicks.get(query_key, {}).items():
+                after.setdefault(tenant, {}).update(counts)
+                rows |= counts.keys()
+            if not after:
+                del self._clicks[query_key]
+            self._changed_tenants.pop(query_key, None)
+            for row in rows & self._by_query_key.get(query_key, {}).keys():
                 self._merge(query_key, row)
+
+    def discard_clicks(self, query_keys: Iterable[str]) -> None:
+        """Forget the counts of clicks of these queries, whose impressions have changed. `use_clicks` has to follow."""
+        for query_key in query_keys:
+            tenants = self._clicks.get(query_key, {}).keys()
+            self._changed_tenants[query_key] = self._to_count(query_key) | tenants
+
+    def _to_count(self, query_key: str) -> set[str]:
+        return self._changed_tenants.get(query_key, {""})
+
+    def _has_to_be_counted(self, query_key: str, tenant: str, row: int) -> bool:
+        return tenant in self._to_count(query_key) or row not in self._clicks.get(query_key, {}).get(tenant, {})
 
     def _update(self, pairs: set[Pair]) -> set[str]:
         rows_of: dict[str, set[int]] = {}
@@ -169,7 +204,7 @@ class Confirmations:
             sums.pop(row, None)
             if row in by_row:
                 sums[row] = grade_sums(self._counted(query_key, row), self._grader, self._bounds)
-        before, best = self._best.pop(query_key, 0.0), best_clicked(sums.values())
+        before, best = self._best.pop(query_key, NONE), best_clicked(sums.values())
         if sums:
             self._sums[query_key] = sums
         if best:
@@ -190,6 +225,8 @@ class Confirmations:
         self._by_id[new.id] = new
         self._by_query_key.setdefault(new.query_key, {}).setdefault(new.row, {})[new.id] = new
         pairs.add(new.pair)
+        if not new.judged:
+            self._changed_tenants.setdefault(new.query_key, set()).add(new.tenant)
         if new.client is not None and not new.judged:
             self._event_moments.setdefault(new.client, {}).setdefault(new.pair, []).append(new.moment)
             clients.add(new.client)
@@ -214,6 +251,8 @@ class Confirmations:
             del self._by_query_key[old.query_key]
             self._vectors.pop(old.query_key, None)
         pairs.add(old.pair)
+        if not old.judged:
+            self._changed_tenants.setdefault(old.query_key, set()).add(old.tenant)
         if old.client is not None and not old.judged:
             moments = self._event_moments[old.client]
             moments[old.pair].remove(old.moment)
@@ -250,11 +289,12 @@ class Confirmations:
         sums = self._sums.get(query_key, {}).get(row, NO_GRADES)
         merged = self._merged.setdefault(row, {})
         merged.pop(query_key, None)
-        if abs(weight_of(sums.judged + sums.clicked)) >= LEAST_WEIGHT:
+        if abs(weight_of(sums.total)) >= LEAST_WEIGHT:
             counted = self._counted(query_key, row)
             graded = [each.moment for each in counted if each.grade]
-            exact = exact_rating(counted, self._clicks.get(query_key, {}).get(row))
-            weight = pair_weight(sums, self._best.get(query_key, 0.0))
+            clicks = [by_row[row] for by_row in self._clicks.get(query_key, {}).values() if row in by_row]
+            exact = exact_rating(counted, united(clicks))
+            weight = pair_weight(sums, self._best.get(query_key, NONE))
             merged[query_key] = _Merged(weight, max(graded), len(graded), exact)
 
     def _limit_document(self, row: int) -> set[str]:

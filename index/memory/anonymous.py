@@ -39,11 +39,11 @@ def anonymous(expired: Iterable[Confirmation]) -> list[AnonymousConfirmation]:
     by_client: dict[tuple[str, int, str | int], list[Confirmation]] = {}
     for each in expired:
         client = each.id if each.client is None else each.client
-        by_client.setdefault((each.query_key, each.row, client), []).append(replace(each, position=None))
+        name = each.query_key if is_anonymous(each.query_key) else anonymous_key(each.query_key, each.tenant)
+        by_client.setdefault((name, each.row, client), []).append(replace(each, position=None))
     grades: dict[tuple[str, int, int], list[float]] = {}
     vectors: dict[str, Floats] = {}
-    for (query_key, row, _), confirmations in by_client.items():
-        name = query_key if is_anonymous(query_key) else anonymous_key(query_key)
+    for (name, row, _), confirmations in by_client.items():
         latest = max(confirmations, key=lambda each: (each.moment, each.vector.tobytes()))
         vectors[name] = min(vectors.get(name, latest.vector), latest.vector, key=lambda vector: vector.tobytes())
         grades.setdefault((name, row, latest.moment // DAY), []).append(opinion(confirmations, UNAGED))

@@ -14,7 +14,8 @@ class Confirmation:
 
     grade: signed, 1 for a click; 0 is the rating 0, which only counts in the mean rating and needs no vector. client:
     None if unknown. moment: milliseconds since 1970, UTC. judged: True for a judgment, False for an event. position:
-    the 1-based position of the document of an event in its list, None if unknown.
+    the 1-based position of the document of an event in its list, None if unknown. tenant: the tenant of an event, whose
+    clicks are merged apart from those of other tenants; empty for a judgment and an event of no tenant.
     """
 
     id: int
@@ -26,6 +27,7 @@ class Confirmation:
     moment: int
     judged: bool = False
     position: int | None = None
+    tenant: str = ""
 
     @property
     def pair(self) -> Pair:

@@ -26,7 +26,7 @@ RATING_DIGITS = 6
 
 @dataclass(frozen=True)
 class ClickCount:
-    """The logged impressions of one query that showed one document.
+    """The logged impressions of one query and tenant that showed one document.
 
     clients: the clients that liked the document in these impressions. clicked: the number of impressions in which
     they liked it. shown: the number of impressions.
@@ -42,14 +42,23 @@ class ClickCount:
         return self.clicked / max(1, self.shown)
 
 
+def united(counts: Collection[ClickCount]) -> ClickCount | None:
+    """Return the counts of several tenants as one, None without counts."""
+    if not counts:
+        return None
+    clients = frozenset[str]().union(*(one.clients for one in counts))
+    return ClickCount(clients, sum(one.clicked for one in counts), sum(one.shown for one in counts))
+
+
 def exact_rating(confirmations: Collection[Confirmation], clicks: ClickCount | None = None) -> float:
     """Return the exact rating of a pair from 3 to 4, or 0 if the document does not come first.
 
-    Each rater and each client counts once, and all anonymous events together count once. A client that dislikes the
-    document counts as a rating of 0, or against a client that clicked it. The order of confirmations has no effect.
+    Each rater and each client counts once, and all anonymous events of a tenant together count once. A client that
+    dislikes the document counts as a rating of 0, or against a client that clicked it. The order of confirmations has
+    no effect.
     """
     ratings = [max(0.0, round(each.grade, RATING_DIGITS)) for each in confirmations if each.judged]
-    disliking = len(_disliking(confirmations))
+    disliking = len(_disliking_clients(confirmations)) + len(_disliking_tenants(confirmations))
     if ratings:
         mean = fsum(ratings) / (len(ratings) + disliking)
         return mean if mean >= LEAST_RATING else 0.0
@@ -62,19 +71,23 @@ def exact_rating(confirmations: Collection[Confirmation], clicks: ClickCount | N
 def liking_clients(confirmations: Collection[Confirmation]) -> set[str]:
     """Return the known clients whose latest event about the document is not a dislike."""
     clients = {each.client for each in confirmations if each.client is not None and not each.judged}
-    return clients - _disliking(confirmations)
+    return clients - _disliking_clients(confirmations)
 
 
-def _disliking(confirmations: Collection[Confirmation]) -> set[str | None]:
-    """Return the clients whose latest event is a dislike; None stands for all anonymous events if any dislikes.
-
-    At equal times the dislike is the latest. Anonymous events dislike if their grades sum to less than 0.
-    """
-    latest: dict[str | None, tuple[int, bool]] = {}
+def _disliking_clients(confirmations: Collection[Confirmation]) -> set[str]:
+    """Return the clients whose latest event is a dislike. At equal times the dislike is the latest."""
+    latest: dict[str, tuple[int, bool]] = {}
     for each in confirmations:
         if not each.judged and each.client is not None:
             this = (each.moment, each.grade < 0)
             latest[each.client] = max(this, latest.get(each.client, this))
-    disliking: set[str | None] = {client for client, (_, dislikes) in latest.items() if dislikes}
-    anonymous = fsum(each.grade for each in confirmations if not each.judged and each.client is None)
-    return disliking | {None} if anonymous < 0 else disliking
+    return {client for client, (_, dislikes) in latest.items() if dislikes}
+
+
+def _disliking_tenants(confirmations: Collection[Confirmation]) -> set[str]:
+    """Return the tenants whose anonymous events dislike: their grades sum to less than 0."""
+    anonymous: dict[str, list[float]] = {}
+    for each in confirmations:
+        if not each.judged and each.client is None:
+            anonymous.setdefault(each.tenant, []).append(each.grade)
+    return {tenant for tenant, grades in anonymous.items() if fsum(grades) < 0}

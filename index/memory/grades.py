@@ -3,9 +3,10 @@
 Pure functions of confirmations. Sums are exactly rounded, so they do not depend on the order of confirmations.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import floor, fsum, log2
+from types import MappingProxyType
 from typing import NamedTuple
 
 from index.memory.click_worth import ASSUMED_WORTH, ClickWorth
@@ -26,7 +27,7 @@ class Bounds:
     pairs_per_client: int = 1000
     """Pairs of query and document that the events of one client count for: the latest. Judgments are not limited."""
     anonymous_grade: float = 10.0
-    """The largest absolute grade of all confirmations of one pair without a client together: ten clicks."""
+    """The largest absolute grade of all confirmations of one pair and tenant without a client together: ten clicks."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,21 @@ class Grader:
         return aged * self.worth.at(confirmation.position)
 
 
+NONE: Mapping[str, float] = MappingProxyType({})
+
+
 class GradeSums(NamedTuple):
-    """The grades of one query and document: the sum over judgments, and the sum over events."""
+    """The grades of one query and document: the sum over judgments, and over the events of no tenant and of each."""
 
     judged: float
     clicked: float
+    by_tenant: Mapping[str, float] = NONE
+    """Tenant -> sum over its events."""
+
+    @property
+    def total(self) -> float:
+        """The sum over judgments and all events."""
+        return self.judged + fsum((self.clicked, *self.by_tenant.values()))
 
 
 NO_GRADES = GradeSums(0.0, 0.0)
@@ -80,21 +91,28 @@ def grade_of(weight: float) -> float:
 
 
 def grade_sums(confirmations: Iterable[Confirmation], grader: Grader, bounds: Bounds) -> GradeSums:
-    """Return the sums over one pair: sum_r o_r over raters, and sum_c o_c + clip(sum_a g_a, -A, A) over clients.
+    """Return the sums over one pair: sum_r o_r over raters, and sum_c o_c + clip(sum_a g_a, -A, A) over the clients of
+    each tenant.
 
     o is the opinion of a rater or client, g_a the grade of an anonymous event, A `anonymous_grade`. Different clients
     add up; repetitions by one client do not.
     """
-    by_name: dict[tuple[bool, str | None], list[Confirmation]] = {}
+    by_name: dict[tuple[bool, str, str | None], list[Confirmation]] = {}
     for each in confirmations:
-        by_name.setdefault((each.judged, each.client), []).append(each)
-    anonymous = fsum(grader.grade(each) for each in by_name.pop((False, None), []))
+        by_name.setdefault((each.judged, each.tenant, each.client), []).append(each)
     bound = bounds.anonymous_grade
-    events = [min(bound, max(-bound, anonymous))]
     judged: list[float] = []
-    for (is_judged, _), of_one in by_name.items():
-        (judged if is_judged else events).append(opinion(of_one, grader))
-    return GradeSums(fsum(judged), fsum(events))
+    events: dict[str, list[float]] = {"": []}
+    for (is_judged, tenant, client), of_one in by_name.items():
+        if is_judged:
+            judged.append(opinion(of_one, grader))
+        elif client is None:
+            anonymous = fsum(grader.grade(each) for each in of_one)
+            events.setdefault(tenant, []).append(min(bound, max(-bound, anonymous)))
+        else:
+            events.setdefault(tenant, []).append(opinion(of_one, grader))
+    sums = {tenant: fsum(grades) for tenant, grades in events.items()}
+    return GradeSums(fsum(judged), sums.pop(""), sums or NONE)
 
 
 def opinion(confirmations: list[Confirmation], grader: Grader) -> float:
@@ -108,23 +126,33 @@ def opinion(confirmations: list[Confirmation], grader: Grader) -> float:
     return max((grader.grade(each) for each in confirmations if (each.grade < 0) == is_dislike), key=abs)
 
 
-def best_clicked(sums: Iterable[GradeSums]) -> float:
-    """Return the best click grade among the documents of a query, rounded down to a level; 0 without clicks.
+def best_clicked(sums: Iterable[GradeSums]) -> Mapping[str, float]:
+    """Return tenant -> its best click grade among the documents of a query, rounded down to a level, if that is not 0.
 
     It changes about LEVELS log2(clicks) times in the life of a query, and only then other weights follow a click.
     """
-    best = max((one.clicked for one in sums), default=0.0)
-    return float(2 ** (floor(LEVELS * log2(best)) / LEVELS)) if best > 0 else 0.0
+    best: dict[str, float] = {}
+    for one in sums:
+        if one.clicked > best.get("", 0.0):
+            best[""] = one.clicked
+        for tenant, clicked in one.by_tenant.items():
+            if clicked > best.get(tenant, 0.0):
+                best[tenant] = clicked
+    return {tenant: float(2 ** (floor(LEVELS * log2(clicked)) / LEVELS)) for tenant, clicked in best.items()} or NONE
 
 
-def pair_weight(sums: GradeSums, best: float) -> float:
-    """Return the weight of a pair whose query has the best click grade `best`.
+def pair_weight(sums: GradeSums, best: Mapping[str, float]) -> float:
+    """Return the weight of a pair whose query has these best click grades (`best_clicked`).
 
-    Clicks count relative to the best document of their query: with click grades alone the weight is c / (1 + best), and
-    c / (1 + c) for the best document. So a stray click on a query with many clicks weighs little. Dislikes and
-    judgments count fully.
+    Clicks count relative to the best document of their query and tenant: with click grades of one tenant alone the
+    weight is c / (1 + best), and c / (1 + c) for the best document. So a stray click on a query with many clicks weighs
+    little, and the clicks of a tenant do not weaken those of another. Dislikes and judgments count fully.
     """
-    judged, clicked = sums
-    if clicked > 0:
-        clicked /= 1 + max(0.0, best - clicked)
-    return weight_of(judged + clicked)
+    clicked = _relative(sums.clicked, best.get("", 0.0))
+    if sums.by_tenant:
+        clicked = fsum((clicked, *(_relative(grade, best.get(name, 0.0)) for name, grade in sums.by_tenant.items())))
+    return weight_of(sums.judged + clicked)
+
+
+def _relative(clicked: float, best: float) -> float:
+    return clicked / (1 + max(0.0, best - clicked)) if clicked > 0 else clicked

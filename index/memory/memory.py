@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from index.memory.near_queries import SealedQueries, near_queries, sealed_queries
 from index.memory.query_key import anonymous_key
-from index.records import Floats, Ints, MemoryKey
+from index.records import Floats, Ints, Mask, MemoryKey
 from index.storage.growable_array import GrowableArray
 from index.storage.paged_numbers import PagedNumbers
 from index.storage.sharded_map import ShardedMap
@@ -201,11 +201,27 @@ class Memory:
         """
         positions, cosine = near_queries(self.vectors, self.sealed, vector, radius)
         names, spans = self.growable_names.rows[positions].tolist(), self.spans.take(positions.tolist())
-        hidden = () if excluded_query is None else (excluded_query, anonymous_key(excluded_query))
-        usable = [at for at in np.flatnonzero(spans).tolist() if names[at] not in hidden]
+        usable = np.flatnonzero(spans).tolist()
+        if excluded_query is not None:
+            excluded = (excluded_query, anonymous_key(excluded_query))
+            usable = [at for at in usable if not _is_of(names[at], *excluded)]
         found = np.asarray(sorted(usable, key=names.__getitem__), np.int64)
         spans = spans[found]
         return _positions(spans), np.repeat(cosine[found], spans & (1 << COUNT_BITS) - 1)
+
+    def of_query(self, keys: Ints, query_key: str) -> Mask:
+        """Return which of the memory keys at these positions (m,) are of this query, the anonymous ones too."""
+        queries, anonymous = self.table["query"][keys], anonymous_key(query_key)
+        each = np.unique(queries)
+        names = self.growable_names.rows[each].tolist()
+        own = [at for at, name in zip(each.tolist(), names, strict=True) if _is_of(name, query_key, anonymous)]
+        is_own: Mask = np.isin(queries, own)
+        return is_own
+
+
+def _is_of(name: str, query_key: str, anonymous: str) -> bool:
+    """Return whether a past query has a query key, or the anonymous key of it for any tenant."""
+    return name == query_key or name.startswith(anonymous)
 
 
 def _positions(spans: Ints) -> Ints:

@@ -45,8 +45,7 @@ def _grade(of_row: Sequence[Confirmation], grader: Grader, bounds: Bounds) -> fl
     """Return the absolute grade of one document."""
     if len(of_row) == 1:
         return abs(grader.grade(of_row[0]))
-    judged, clicked = grade_sums(of_row, grader, bounds)
-    return abs(judged + clicked)
+    return abs(grade_sums(of_row, grader, bounds).total)
 
 
 def bytes_of(dim: int, confirmations: int) -> int:

@@ -12,7 +12,6 @@ from service.http.access import Asking
 from service.http.answers import TASK_ACCEPTED, answers
 from service.http.responses import accepted_task
 from service.http.routers import new_router
-from service.runtime.covered_names import names_of
 from service.runtime.dependency import Running
 
 router = new_router("/v1/collections", "collections")
@@ -37,8 +36,7 @@ def swap_collections(runtime: Running, names: SwapIn) -> dict[str, Any]:
 @router.get("", responses=answers((200, CollectionList, "The collections")))
 def list_collections(runtime: Running, asking: Asking) -> dict[str, Any]:
     """List the collections that the key covers, with their counts."""
-    states, aliases = sorted(runtime.collections.items()), runtime.aliases
-    covered = [state for name, state in states if asking.caller.covers(*names_of(name, aliases))]
+    covered = [state for name, state in sorted(runtime.collections.items()) if runtime.covers(asking.caller, name)]
     return {"collections": [actions.show(runtime, state) for state in covered]}
 
 

@@ -1,5 +1,6 @@
 """Stores and deletes feedback: checks each item, joins it to its query, and makes `query` keys from it at once."""
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
@@ -12,7 +13,7 @@ from index.memory.grades import weight_of
 from index.memory.query_key import as_query_key
 from index.records import Floats
 from service.feedback import repository
-from service.feedback.repository import MemoryRow
+from service.feedback.repository import LoggedQuery, MemoryRow
 from service.feedback.schemas import MAX_ITEMS, MAX_LINES, EventIn, JudgmentIn
 from service.http.access import OWNER, Caller
 from service.http.json_bounds import parse
@@ -22,10 +23,15 @@ from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, confirmations, require_collection
 from service.runtime.runtime import Runtime
 from service.storage.reservations import note_answer
+from service.storage.tenants import stored_client, stored_name
 
 
 def read_events(body: bytes) -> list[Any]:
-    """Return the items of a body: an object, an array, or newline-delimited JSON. An invalid line becomes None."""
+    """Return the items of a body: an object, an array, or newline-delimited JSON. An invalid line becomes None.
+
+    A byte order mark at the start of the body is left out.
+    """
+    body = body.removeprefix(BOM_UTF8)
     try:
         parsed = parse(body)
         items = parsed if isinstance(parsed, list) else [parsed]
@@ -76,7 +82,8 @@ def take_events(
     events, rejected = _checked(EventIn, items, "invalid_event")
     runtime.impressions.flush()
     with runtime.database.read() as connection:
-        queries = repository.query_texts(connection, state.id, [event.query_id for _, event in events], caller.filter)
+        named = [event.query_id for _, event in events]
+        queries = repository.logged_queries(connection, state.id, named, caller.filter)
         ids = [event.document_id for _, event in events]
         rows = repository.document_rows(connection, state.id, ids, caller.condition)
         missing = [id for id in ids if id not in rows]
@@ -89,7 +96,8 @@ def take_events(
         if refusal:
             rejected.append({"index": index, **refusal})
         else:
-            accepted.append((event, queries.get(event.query_id or "") or event.user_query or ""))
+            logged = queries.get(event.query_id or "")
+            accepted.append((event, (logged and logged.text) or event.user_query or ""))
     vectors = _vectors(runtime, state, [text for event, text in accepted if event.grade and event.document_id])
     with state.lock:
         with runtime.database.write() as connection:
@@ -102,17 +110,23 @@ def take_events(
     return _outcome(len(accepted), rejected)
 
 
-def _joined(event: EventIn, queries: Mapping[str, str], caller: Caller) -> EventIn:
-    """Return the event; of a key with a filter, with a session of its own and without the id of an unknown search.
+def _joined(event: EventIn, queries: Mapping[str, LoggedQuery], caller: Caller) -> EventIn:
+    """Return the event with the names under which it is stored.
 
-    It would otherwise be stored as feedback on the search of another tenant. An event that is refused for its unknown
-    search keeps the id.
+    Feedback with a key with a filter has a client, a session and an unknown search of its tenant: it would otherwise
+    join those of other tenants. Feedback with a key without a filter on the search of a tenant is of that tenant too.
+    An event that is refused for its unknown search keeps the id.
     """
-    if caller.filter is None:
-        return event
-    event = event.model_copy(update={"session_id": caller.session(event.session_id)})
-    is_refused = event.is_verdict or (event.grade is not None and not event.user_query)
-    return event if event.query_id in queries or is_refused else event.model_copy(update={"query_id": None})
+    logged = queries.get(event.query_id or "")
+    tenant = caller.tenant if logged is None or caller.filter is not None else logged.tenant
+    names = {"client_id": stored_client(tenant, event.client_id)}
+    if event.session_id is not None:
+        names["session_id"] = stored_name(tenant, event.session_id)
+    is_foreign = event.is_verdict and caller.filter is not None
+    is_refused = is_foreign or (event.grade is not None and not event.user_query)
+    if event.query_id and logged is None and not is_refused:
+        names["query_id"] = stored_name(tenant, event.query_id)
+    return event.model_copy(update=names)
 
 
 def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> dict[str, Any]:
@@ -153,8 +167,8 @@ def delete_events(
         with runtime.database.write() as connection:
             require_collection(connection, state.id)
             count, removed = repository.delete_events(connection, state.id, query_id, client_id, query_key)
-            if query_key is not None:
-                anonymous = repository.delete_anonymous(connection, state.id, query_key)
+            if query is not None:
+                anonymous = repository.delete_anonymous(connection, state.id, query)
                 count, removed = count + len(anonymous), removed + anonymous
             watermark = bump_watermark(connection, state.id, documents=False) if removed else 0
             note_answer(200, {"deleted": count})
@@ -181,7 +195,7 @@ def _outcome(accepted: int, rejected: list[dict[str, Any]]) -> dict[str, Any]:
     return {"accepted": accepted, "rejected": sorted(rejected, key=lambda rejection: int(rejection["index"]))}
 
 
-def _foreign(event: EventIn, queries: Mapping[str, str], caller: Caller) -> dict[str, str] | None:
+def _foreign(event: EventIn, queries: Mapping[str, LoggedQuery], caller: Caller) -> dict[str, str] | None:
     """Return the reason for rejecting a verdict of a key with a filter on a search that the key does not know."""
     if caller.filter is None or not event.is_verdict or not event.query_id or event.query_id in queries:
         return None
@@ -189,7 +203,7 @@ def _foreign(event: EventIn, queries: Mapping[str, str], caller: Caller) -> dict
 
 
 def _refusal(
-    event: EventIn, queries: Mapping[str, str], rows: Mapping[str, int], waiting: Set[str]
+    event: EventIn, queries: Mapping[str, LoggedQuery], rows: Mapping[str, int], waiting: Set[str]
 ) -> dict[str, str] | None:
     """Return the reason for rejecting an event, or None. waiting: the ids of documents that are not searchable yet."""
     if event.is_verdict and event.session_id and not event.query_id:

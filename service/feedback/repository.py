@@ -6,17 +6,18 @@ Every function runs inside the caller's transaction.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, or_, select
 
 from index.filters.conditions import FilterNode
 from index.filters.evaluation import matches
-from index.memory.query_key import anonymous_key, as_query_key
+from index.memory.query_key import anonymous_key, as_query_key, earlier_query_key
 from index.records import Floats, KeyKind
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.storage.database import now, rfc3339
 from service.storage.event_times import acted_before
 from service.storage.filter_sql import to_sql
 from service.storage.tables import DOCUMENTS, EVENTS, JUDGMENTS, KEYS, PENDING_DOCUMENTS, QUERIES
+from service.storage.tenants import is_named, split
 from service.storage.vector_codec import as_blob
 
 
@@ -37,17 +38,29 @@ class MemoryRow:
     """The day of an anonymous key, which has neither."""
 
 
-def query_texts(
+@dataclass(frozen=True)
+class LoggedQuery:
+    """The text of a logged search, and the tenant that searched."""
+
+    text: str
+    tenant: str
+
+
+def logged_queries(
     connection: Connection, collection_id: int, ids: Iterable[str | None], key_filter: str | None = None
-) -> dict[str, str]:
-    """Return query id -> text of the logged searches among these ids. key_filter: only searches with this filter."""
+) -> dict[str, LoggedQuery]:
+    """Return query id -> logged search, for these ids. key_filter: only searches with this filter."""
     wanted = sorted({id for id in ids if id})
-    found = select(QUERIES.c.query_id, QUERIES.c.text).where(
+    columns = [QUERIES.c.query_id, QUERIES.c.text, QUERIES.c.client_id, QUERIES.c.request]
+    found = select(*columns[: 3 if key_filter is None else 4]).where(
         QUERIES.c.collection_id == collection_id, QUERIES.c.query_id.in_(wanted)
     )
-    if key_filter is not None:
-        found = found.where(QUERIES.c.request["key_filter"].as_string() == key_filter)
-    return {row.query_id: row.text for row in connection.execute(found)}
+    # PostgreSQL reads no member of a JSON text with a NUL anywhere: it is read here
+    return {
+        row.query_id: LoggedQuery(row.text, split(row.client_id)[0])
+        for row in connection.execute(found)
+        if key_filter is None or row.request.get("key_filter") == key_filter
+    }
 
 
 def document_rows(
@@ -123,25 +136,28 @@ def delete_events(
 ) -> tuple[int, list[int]]:
     """Delete the events that match all given conditions, and their `query` keys.
 
+    query_id, client_id: as they are stored, or as they were written, by any tenant. query_key: of events with a text.
     before: an RFC 3339 time; only events that count at an earlier time are deleted.
     Returns the number of events and the ids of the keys.
     """
-    where = [EVENTS.c.collection_id == collection_id]
-    where += [EVENTS.c.query_id == query_id] if query_id else []
-    where += [EVENTS.c.client_id == client_id] if client_id else []
-    where += [EVENTS.c.query_key == query_key] if query_key is not None else []
+    mine = EVENTS.c.collection_id == collection_id
+    names = ((EVENTS.c.query_id, query_id), (EVENTS.c.client_id, client_id))
+    where = [is_named(column, collection_id, name) for column, name in names if name] or [mine]
+    # a text of white space has the query key of the events without a text
+    where += [EVENTS.c.query_key == query_key, EVENTS.c.query_text != ""] if query_key is not None else []
     where += [acted_before(before)] if before else []
     keys = select(KEYS.c.id).where(KEYS.c.event_id.in_(select(EVENTS.c.id).where(*where)))
     removed = [int(key) for key in connection.execute(keys).scalars()]
     return int(connection.execute(delete(EVENTS).where(*where)).rowcount), removed
 
 
-def delete_anonymous(connection: Connection, collection_id: int, query_key: str) -> list[int]:
-    """Delete the anonymous memory of a query; return the ids of its keys."""
+def delete_anonymous(connection: Connection, collection_id: int, query: str) -> list[int]:
+    """Delete the anonymous memory of a query, of all tenants; return the ids of its keys."""
+    names = {anonymous_key(as_query_key(query)), anonymous_key(earlier_query_key(query))}
     mine = (
         KEYS.c.collection_id == collection_id,
         KEYS.c.kind == KeyKind.QUERY,
-        KEYS.c.query_key == anonymous_key(query_key),
+        or_(*(KEYS.c.query_key.between(name, f"{name}~") for name in sorted(names))),
     )
     return list(connection.execute(delete(KEYS).where(*mine).returning(KEYS.c.id)).scalars())
 

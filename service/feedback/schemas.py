@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from index.memory.query_key import as_query_key
 from service.feedback.grades import GRADES
 from service.http.requests import Strict, not_blank
 
@@ -42,6 +43,14 @@ Text = Annotated[StrictStr, Field(min_length=1, max_length=2048)]
 
 def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value
+
+
+def _is_number(value: str | float) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
 
 
 class Open(BaseModel):
@@ -94,6 +103,14 @@ class EventIn(Open):
             raise ValueError(f"must have at most {MAX_DEPTH} levels of nesting")
         return event
 
+    @field_validator("timestamp", mode="before")
+    @classmethod
+    def _with_an_offset(cls, timestamp: Any) -> Any:
+        """Refuse numbers, also as text, which pydantic reads as seconds or milliseconds since 1970 in UTC."""
+        if isinstance(timestamp, str | int | float) and _is_number(timestamp):
+            raise ValueError("must be a date and time with its offset, such as 2026-09-20T10:00:00Z")
+        return timestamp
+
     @field_validator("timestamp")
     @classmethod
     def _within_utc(cls, timestamp: datetime) -> datetime:
@@ -140,7 +157,7 @@ class JudgmentIn(Strict):
     @model_validator(mode="after")
     def _about_a_query(self) -> "JudgmentIn":
         """Refuse a grade for a blank query. Earlier releases stored such judgments; they can be deleted."""
-        if self.rating is not None and not self.query.strip():
+        if self.rating is not None and not as_query_key(self.query):
             raise ValueError("query must contain more than white space")
         return self
 

@@ -3,13 +3,13 @@
 `service.access` declares the access of every operation. `service.http.authorisation` compares it with the caller.
 """
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_args
 
 from fastapi import Depends, Request
 
 from index.filters.conditions import FilterNode
+from service.storage.tenants import stored_client, stored_name, tenant_of_filter
 
 Scope = Literal["search", "events", "write", "train", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -18,11 +18,6 @@ PUBLIC: frozenset[Scope] = frozenset({"search", "events"})
 """The scopes of keys with a filter or with origins."""
 ASKED = "softseek.asked"
 """The key of an ASGI scope that has the `Asked` of the request."""
-
-FILTERED = "filter:"
-"""The beginning of a stored session of a key with a filter: `filter:DIGITS:SESSION`."""
-FILTER_DIGITS = 8
-"""Hexadecimal digits of the SHA-256 of the filter."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +68,18 @@ class Caller:
         """Return whether the caller may use a collection with one of these names."""
         return self.collections is None or not self.collections.isdisjoint(names)
 
+    @property
+    def tenant(self) -> str:
+        """What the stored names of its clients, sessions and searches begin with; empty without a filter."""
+        return tenant_of_filter(self.filter)
+
     def session(self, session_id: str | None) -> str | None:
         """Return the name under which a session is stored: sessions of different filters never join."""
-        if self.filter is None or session_id is None:
-            return session_id
-        return f"{FILTERED}{hashlib.sha256(self.filter.encode()).hexdigest()[:FILTER_DIGITS]}:{session_id}"
+        return None if session_id is None else stored_name(self.tenant, session_id)
+
+    def client(self, client_id: str | None) -> str | None:
+        """Return the name under which a client is stored, the tenant alone if there is none."""
+        return stored_client(self.tenant, client_id)
 
 
 OWNER = Caller(scopes=frozenset({"admin"}))

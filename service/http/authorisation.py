@@ -40,8 +40,8 @@ class Authority(Protocol):
     def origins(self) -> frozenset[str]:
         """Return the origins of all keys."""
 
-    def collection_named(self, name: str) -> str:
-        """Return the name of the collection that an alias names; other names are returned as they are."""
+    def covers(self, caller: Caller, collection: str) -> bool:
+        """Return whether a caller may use the collection with this name or alias."""
 
     def acting(self, asked: Asked) -> AbstractContextManager[None]:
         """Store the act of a request, if it is one, in the first transaction that the context commits."""
@@ -169,7 +169,7 @@ class Authorisation:
         self._require_use(caller, head)
         if route is not None:
             _require_access(caller, access)
-        if collection is not None and not caller.covers(collection, authority.collection_named(collection)):
+        if collection is not None and not authority.covers(caller, collection):
             raise not_found("collection")
 
     def _require_use(self, caller: Caller, head: Head) -> None:

@@ -27,9 +27,9 @@ class SearchAuthority:
         """Return the origins of all keys."""
         return self._runtime.keyring.origins
 
-    def collection_named(self, name: str) -> str:
-        """Return the name of the collection that an alias names; other names are returned as they are."""
-        return self._runtime.aliases.get(name, name)
+    def covers(self, caller: Caller, collection: str) -> bool:
+        """Return whether a caller may use the collection with this name or alias."""
+        return self._runtime.covers(caller, collection)
 
     def acting(self, asked: Asked) -> AbstractContextManager[None]:
         """Return a context that stores nothing."""

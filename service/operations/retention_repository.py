@@ -5,6 +5,7 @@ from sqlalchemy import Connection, delete, exists, or_, select
 from index.records import KeyKind
 from service.storage.event_times import acted_before, acted_since
 from service.storage.tables import EVENTS, KEYS, QUERIES
+from service.storage.tenants import is_unnamed
 
 
 def expiring_keys(connection: Connection, collection_id: int, before: str) -> list[int]:
@@ -18,6 +19,7 @@ def expiring_keys(connection: Connection, collection_id: int, before: str) -> li
         later.c.collection_id == collection_id,
         later.c.query_key == EVENTS.c.query_key,
         later.c.client_id == EVENTS.c.client_id,
+        ~is_unnamed(EVENTS.c.client_id),
         later.c.document_id == EVENTS.c.document_id,
         acted_since(before, later),
         later.c.grade != 0,

@@ -31,7 +31,6 @@ from service.runtime.served_collection import ServedCollection, Serving
 from service.search import exploring, selection
 from service.search.actions import (
     EVERYTHING,
-    VECTORS_PENDING,
     body_of,
     candidate_count,
     reading_options,
@@ -43,6 +42,7 @@ from service.search.hits import BEST, Searched
 from service.search.logged import impression
 from service.search.matrix import MATRIX, matrix
 from service.search.passing import Ranked
+from service.search.pending_vectors import VECTORS_PENDING
 from service.search.predictions import predicted
 from service.search.restriction import conditions_of
 from service.search.rounds import Found, find
@@ -129,11 +129,11 @@ class Coordinator:
         """Rank the search. Where the documents have changed since their words were asked for, rank it once more."""
         wanted = self._wanted(state)
         language, newest = state.settings.language, (self._runtime.epoch, state.documents_watermark)
-        words = self._words.of(wanted, language, newest, request.q)
+        words = self._words.of(wanted, language, newest, request.q, caller.filter)
         ranked = self._rank(self._prepared(state, serving, request, caller, words), stopwatch)
         found = ranked.parts.standings
         if not words.is_of([found[at].state if at in found else None for at in range(len(self._calls))]):
-            words = self._words.renewed(wanted, language, request.q)
+            words = self._words.renewed(wanted, language, request.q, caller.filter)
             ranked = self._rank(self._prepared(state, serving, request, caller, words), stopwatch)
         return ranked
 
@@ -180,7 +180,7 @@ class Coordinator:
             query = Query(EVERYTHING, unread, Mode(request.mode), candidate_count(request))
             search = PartSearch(wanted, serving.version, request, caller, parsed, query)
             return Prepared(search, serving, None, words)
-        query, reading = self._query(state, without_leaks(request, caller), parsed.text, words)
+        query, reading = self._query(state, without_leaks(request, caller), caller, parsed.text, words)
         rules: list[Rule] = []
         if len(state.rules):
             rules = state.rules.matching((query.text, reading.text), query.vector, now())
@@ -191,15 +191,16 @@ class Coordinator:
         return Prepared(search, serving, reading, words, rules)
 
     def _query(
-        self, state: ServedCollection, request: SearchIn, text: str, words: CollectionWords
+        self, state: ServedCollection, request: SearchIn, caller: Caller, text: str, words: CollectionWords
     ) -> tuple[Query, Reading]:
-        reading, statistics = words.read(text, reading_options(state.reading, request))
+        reading, statistics = words.read(text, reading_options(state.reading, request, caller))
         mode, unread = Mode(request.mode), np.zeros(state.dim, np.float32)
         count = candidate_count(request, reading)
         query = Query(text, unread, mode, count, typed=request.q, read=reading, statistics=statistics, encoded=False)
         if not reads_vector(state, request):
             return query, reading
-        return with_vectors(query, reading, self._runtime.encoded_query, has_memory=True), reading
+        encode = partial(self._runtime.encoded_query, caller=caller)
+        return with_vectors(query, reading, encode, has_memory=True), reading
 
     def _searched(self, ranked: RankedSearch, state: ServedCollection) -> Searched:
         """Return the ranking with its page, as the parts of an answer read it. Its documents are rows."""

@@ -36,7 +36,8 @@ from service.search import repository, selection
 from service.search.closest_sentence import Span, sentences_of
 from service.search.field_columns import Scalar, columns_of
 from service.search.hits import Searched, hits_by_place
-from service.search.named_documents import doc_indices_of
+from service.search.named_documents import doc_indices_of, in_context
+from service.search.pending_vectors import awaits_vectors
 from service.search.restriction import allowed_documents
 from service.search.serving import model_of_version
 from service.searchers.document_part import DocumentPart
@@ -83,7 +84,8 @@ class Partition:
             standing = self._standing(state, search.version)
             generation, head = state.generation, self._model(state, search.version).head
             query = replace(search.query, allowed=self._allowed(state, generation, search))
-            return Nominated(nominate(generation, head, query, vectors, asked), standing)
+            found = nominate(generation, head, query, vectors, asked)
+            return Nominated(found, self._as_seen(standing, state, generation, search, query.allowed))
 
         return state.with_sound_index(work)
 
@@ -120,6 +122,7 @@ class Partition:
         standing = self._standing(state, search.version)
         generation, database = state.generation, self._runtime.database
         allowed = self._allowed(state, generation, search)
+        standing = self._as_seen(standing, state, generation, search, allowed)
         found = doc_indices_of(database, state, generation, ids)
         passing = {id: int(generation.rows[at]) for id, at in found.items() if allowed is None or allowed[at]}
         request = search.request
@@ -155,7 +158,8 @@ class Partition:
         generation = state.generation
         allowed = self._allowed(state, generation, search)
         passing = generation.alive if allowed is None else generation.alive & allowed
-        return Newest(generation.rows[np.flatnonzero(passing)[::-1][:count]], standing)
+        newest = generation.rows[np.flatnonzero(passing)[::-1][:count]]
+        return Newest(newest, self._as_seen(standing, state, generation, search, allowed))
 
     def first_values(self, wanted: Wanted, field: str, rows: Sequence[int]) -> dict[int, Scalar | None]:
         """Return row -> first value of a filterable field, for the documents that the part has."""
@@ -237,6 +241,22 @@ class Partition:
     def _standing(self, state: CollectionState, version: int) -> Standing:
         degraded = state.degraded_by(self._model(state, version))
         return Standing(self._state_of_words(state), degraded, state.awaits_vectors)
+
+    def _as_seen(
+        self,
+        standing: Standing,
+        state: CollectionState,
+        generation: Generation,
+        search: PartSearch,
+        allowed: Mask | None,
+    ) -> Standing:
+        """Return a standing as the caller of a search sees it, whose key may have a filter."""
+        condition = search.caller.condition
+        if condition is None or not standing.awaits_vectors:
+            return standing
+        head, ids = self._model(state, search.version).head, search.request.context
+        named = in_context(self._runtime.database, state, generation, search.query, head, ids, condition).context
+        return replace(standing, awaits_vectors=awaits_vectors(state, generation, allowed, condition, named))
 
     def _model(self, state: CollectionState, version: int) -> Serving:
         if state.serving.version == version:

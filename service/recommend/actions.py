@@ -20,9 +20,9 @@ from service.recommend.schemas import MAX_WINDOW, RecommendIn
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection, Serving
 from service.search import repository
-from service.search.actions import VECTORS_PENDING
 from service.search.hits import stored_hit, with_fields
 from service.search.named_documents import stored_doc_indices
+from service.search.pending_vectors import VECTORS_PENDING, awaits_vectors
 from service.search.restriction import allowed_documents
 from service.search.stopwatch import Stopwatch
 from service.storage.database import new_id
@@ -113,7 +113,8 @@ def _answer(
     stopwatch.lap("fields")
     body = _body(request, recommended, hits or []) | stopwatch.report()
     body["degraded"] += state.degraded_by(serving)
-    body["degraded"] += [VECTORS_PENDING] if state.awaits_vectors else []
+    if awaits_vectors(state, generation, allowed, forced, _distinct(doc_index_of.values())):
+        body["degraded"].append(VECTORS_PENDING)
     return body
 
 

@@ -3,7 +3,7 @@
 `service.runtime.runtime` is the process that owns the data directory; `service.workers.worker_runtime` is a worker.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
@@ -12,6 +12,7 @@ import faiss
 
 from index.encoding.encoder import Encoder
 from index.records import EncodedQuery
+from service.http.access import OWNER, Caller
 from service.http.problems import Problem, not_found
 from service.runtime.keyring import Keyring
 from service.runtime.search_pool import SearchPool
@@ -69,6 +70,13 @@ class SearchRuntime:
             raise not_found("collection")
         return state
 
+    def covers(self, caller: Caller, name: str) -> bool:
+        """Return whether the caller may use the collection with this name or alias: its key has any name of it."""
+        collection = name if name in self.collections else self.aliases.get(name, name)
+        if caller.covers(name, collection):
+            return True
+        return caller.covers(*(alias for alias, target in list(self.aliases.items()) if target == collection))
+
     def state_of(self, name: str) -> tuple[str, int, int] | None:
         """Return the name of a collection, the epoch and the watermark of its generation; None if it is unknown."""
         state = self.find_collection(name)
@@ -87,9 +95,13 @@ class SearchRuntime:
     async def require_database(self) -> None:
         """Raise DatabaseUnreachable if searches need a database that does not answer now."""
 
-    def encoded_query(self, text: str) -> EncodedQuery:
-        """Return the unit vector (D,) of a query text, and the share of its tokens that the encoder knows."""
-        return self._encode_query(text)
+    def encoded_query(self, text: str, caller: Caller = OWNER) -> EncodedQuery:
+        """Return the unit vector (D,) of a query text, and the share of its tokens that the encoder knows.
+
+        Callers share a vector that is kept if their keys have the same filter and collections: a faster answer would
+        tell another tenant that this text was typed.
+        """
+        return self._encode_query(text, caller.filter, caller.collections)
 
     def forget_queries(self) -> None:
         """Drop the query vectors that are kept in memory, with their texts."""
@@ -99,7 +111,7 @@ class SearchRuntime:
         """Run a search in the pool of search threads. Raises Problem 503 `overloaded` if its queue is full."""
         return self.search_pool.submit(work)
 
-    def _encode_one(self, text: str) -> EncodedQuery:
+    def _encode_one(self, text: str, *_: Hashable) -> EncodedQuery:
         encoded = self.encoder.encode_query(text)
         encoded.vector.setflags(write=False)
         return encoded

@@ -5,6 +5,7 @@ A search for `*`, or for operators alone, has no words: it returns all documents
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from service.search.logged import impression
 from service.search.matrix import MATRIX, matrix
 from service.search.named_documents import in_context
 from service.search.passing import Ranked
+from service.search.pending_vectors import VECTORS_PENDING, awaits_vectors
 from service.search.predictions import predictions
 from service.search.restriction import allowed_documents
 from service.search.rounds import find
@@ -38,8 +40,6 @@ from service.storage.database import new_id
 EVERYTHING = "*"
 UNANSWERED = 0.5
 """The null weight from which a calibrated model says that no document answers the query."""
-VECTORS_PENDING = "vectors_pending"
-"""Some documents are searchable by words only, because their vectors are still being made."""
 
 
 def answer(
@@ -84,7 +84,9 @@ def _answer(
         stopwatch.lap("answer")
     body |= stopwatch.report()
     body["degraded"] += state.degraded_by(searched.serving)
-    body["degraded"] += [VECTORS_PENDING] if state.awaits_vectors and request.mode != "words" else []
+    query, condition = searched.query, caller.condition
+    if request.mode != "words" and awaits_vectors(state, searched.generation, query.allowed, condition, query.context):
+        body["degraded"].append(VECTORS_PENDING)
     if request.log and not searched.everything:
         runtime.impressions.add(impression(state, request, searched, body))
     return body
@@ -101,7 +103,7 @@ def _find(
     allowed = allowed_documents(runtime, state, generation, request.filter, parsed, caller.condition)
     state.require_encoder(runtime.encoder)
     stopwatch.lap("filter")
-    query, reading = _query(runtime, state, generation, without_leaks(request, caller), parsed.text, allowed)
+    query, reading = _query(runtime, state, generation, without_leaks(request, caller), caller, parsed.text, allowed)
     everything = reading is None
     query = in_context(runtime.database, state, generation, query, serving.head, request.context, caller.condition)
     query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading, bool(request.sort))
@@ -155,6 +157,7 @@ def _query(
     state: ServedCollection,
     generation: Generation,
     request: SearchIn,
+    caller: Caller,
     text: str,
     allowed: Mask | None,
 ) -> tuple[Query, Reading | None]:
@@ -162,13 +165,14 @@ def _query(
     mode, unread = Mode(request.mode), np.zeros(generation.dim, np.float32)
     if text.strip() in ("", EVERYTHING):
         return Query(EVERYTHING, unread, mode, candidate_count(request), allowed), None
-    options = reading_options(generation.reading, request)
+    options = reading_options(generation.reading, request, caller)
     reading = generation.words.read(text, options)
     count = candidate_count(request, reading)
     query = Query(text, unread, mode, count, allowed, reading=options, typed=request.q, encoded=False)
     if not reads_vector(state, request):
         return query, reading
-    return with_vectors(query, reading, runtime.encoded_query, bool(generation.memory.count)), reading
+    encode = partial(runtime.encoded_query, caller=caller)
+    return with_vectors(query, reading, encode, bool(generation.memory.count)), reading
 
 
 def candidate_count(request: SearchIn, reading: Reading | None = None) -> int:
@@ -191,13 +195,13 @@ def reads_vector(state: ServedCollection, request: SearchIn) -> bool:
     return request.mode != "words" or request.snippet or request.answer or state.rules.has_near
 
 
-def reading_options(of_collection: ReadingOptions, request: SearchIn) -> ReadingOptions:
+def reading_options(of_collection: ReadingOptions, request: SearchIn, caller: Caller) -> ReadingOptions:
     """Return how the query of a search is read in a collection that reads queries in this way."""
     typos = of_collection.typos if request.typos is None else request.typos
     prefix = request.prefix == "last"
-    if (typos, prefix) == (of_collection.typos, of_collection.prefix):
+    if (typos, prefix, caller.filter) == (of_collection.typos, of_collection.prefix, of_collection.reader):
         return of_collection
-    return replace(of_collection, typos=typos, prefix=prefix)
+    return replace(of_collection, typos=typos, prefix=prefix, reader=caller.filter)
 
 
 def _is_null_calibrated(request: SearchIn, searched: Searched) -> bool:
@@ -231,6 +235,8 @@ def body_of(request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -
         "degraded": [],
         "corrections": [{"from": one, "to": other} for one, other in searched.corrections],
     }
+    if searched.everything:
+        body["everything"] = True
     if request.explore:
         body["explored"] = searched.exploration is not None and searched.exploration.sampled
     if searched.facets is not None:

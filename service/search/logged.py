@@ -13,6 +13,7 @@ from service.search.exploring import exact_count
 from service.search.hits import Searched
 from service.search.schemas import SearchIn
 from service.storage.database import now
+from service.storage.tenants import split
 
 SHOWN = ("id", "position", "logit", "score", "pinned")
 """Fields of a hit that its impression keeps. Learning leaves pinned hits out: the ranker did not place them."""
@@ -39,7 +40,7 @@ def impression(state: ServedCollection, request: SearchIn, searched: Searched, b
         "collection_id": state.id,
         "text": request.q,
         "query_key": as_query_key(request.q),
-        "client_id": request.client_id,
+        "client_id": searched.caller.client(request.client_id),
         "session_id": searched.caller.session(request.session_id),
         "request": wanted,
         "shown": shown,
@@ -72,7 +73,7 @@ def show_query(runtime: SearchRuntime, state: ServedCollection, query_id: str) -
     return {
         "query_id": row.query_id,
         "q": row.text,
-        "client_id": row.client_id,
+        "client_id": split(row.client_id)[1],
         "session_id": row.session_id,
         "request": row.request,
         "shown": [

@@ -106,7 +106,7 @@ async def get_search(runtime: Searching, asking: Asking, collection: str, reques
 @several.post("/multi-search", responses=answers((200, MultiSearchAnswer, "The answers, in order")))
 async def multi_search(runtime: Searching, asking: Asking, searches: MultiSearchIn, http: Request) -> Response:
     """Answer several searches. A search that fails has the problem in its place, and does not stop the others."""
-    names = [one.collection for one in searches.searches if _covers(runtime, asking.caller, one.collection)]
+    names = [one.collection for one in searches.searches if runtime.covers(asking.caller, one.collection)]
     wanted = ",".join(http.headers.getlist(WATERMARK))
     if wanted and (problem := await problem_of_several(runtime, names, wanted)):
         raise problem
@@ -155,7 +155,7 @@ async def _result(runtime: SearchRuntime, caller: Caller, one: CollectionSearchI
     fields = {name: getattr(one, name) for name in SearchIn.model_fields}
     request = SearchIn.model_construct(one.model_fields_set & fields.keys(), **fields)
     try:
-        if not _covers(runtime, caller, one.collection):
+        if not runtime.covers(caller, one.collection):
             raise not_found("collection")
         return await _answered(runtime, caller, one.collection, request, orjson.dumps, scope)
     except Exception as error:
@@ -163,7 +163,3 @@ async def _result(runtime: SearchRuntime, caller: Caller, one: CollectionSearchI
         if problem.status >= 500:
             raise
         return orjson.dumps(problem.body(f"/v1/collections/{quote(one.collection, '')}/search"))
-
-
-def _covers(runtime: SearchRuntime, caller: Caller, collection: str) -> bool:
-    return caller.covers(collection, runtime.aliases.get(collection))

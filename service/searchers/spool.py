@@ -20,6 +20,7 @@ from service.runtime.feedback_repository import insert_impressions
 from service.runtime.repeated_failures import RepeatedFailures
 from service.storage.tables import COLLECTIONS
 from service.storage.tables_of_administration import ERASURES
+from service.storage.tenants import split
 
 GATHERED_SECONDS = 0.1
 RETRY_SECONDS = 1.0
@@ -114,13 +115,13 @@ def store_delivered(connection: Connection, rows: list[dict[str, Any]]) -> None:
     """Store impressions that a searcher delivers. The caller commits.
 
     Those of deleted collections are left out. Those of before an erasure may be of its subject, whom the database no
-    longer knows: they lose their client and session.
+    longer knows: they lose their client and session, and keep their tenant.
     """
     known = set(connection.execute(select(COLLECTIONS.c.id)).scalars())
     erased = connection.execute(select(func.max(ERASURES.c.created_at))).scalar() or ""
     kept = [row for row in rows if row["collection_id"] in known]
     for row in kept:
         if row["created_at"] <= erased:
-            row["client_id"] = row["session_id"] = None
+            row["client_id"], row["session_id"] = split(row["client_id"])[0] or None, None
     if kept:
         insert_impressions(connection, kept)

@@ -10,7 +10,6 @@ from service.http.answers import TASK_ACCEPTED, Task, answers
 from service.http.problems import not_found
 from service.http.responses import accepted_task
 from service.http.routers import new_router
-from service.runtime.covered_names import names_of
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 
@@ -40,6 +39,6 @@ def _shown(runtime: Runtime, caller: Caller, task_id: str) -> dict[str, Any]:
     """Return a task. Raises Problem 404 also for a task of a collection that the caller does not cover."""
     task = runtime.jobs.show(task_id)
     collection = task["collection"]
-    if not caller.is_admin and (collection is None or not caller.covers(*names_of(collection, runtime.aliases))):
+    if not caller.is_admin and (collection is None or not runtime.covers(caller, collection)):
         raise not_found("task")
     return task

@@ -299,14 +299,35 @@ def test_the_task_of_a_collection_that_a_key_names_by_an_alias_is_shown(client: 
     assert client.get(f"/v1/tasks/{elsewhere}", headers=headers).status_code == 404
 
 
-def test_an_alias_that_a_key_names_is_covered(client: TestClient, keys: Keys) -> None:
-    by_alias = keys.headers("search", collections=["another"])
-    assert client.get("/v1/collections/another", headers=by_alias).status_code == 200
-    assert client.get("/v1/collections/other", headers=by_alias).status_code == 404
-    names = [one["name"] for one in client.get("/v1/collections", headers=by_alias).json()["collections"]]
-    assert names == ["other"]
-    by_name = keys.headers("search", collections=["other"])
-    assert client.get("/v1/collections/another", headers=by_name).status_code == 200
+@pytest.mark.parametrize("name", ["other", "another"], ids=["by its name", "by an alias"])
+def test_a_key_covers_a_collection_under_each_of_its_names(client: TestClient, keys: Keys, name: str) -> None:
+    headers = keys.headers("search", collections=[name])
+    listed = client.get("/v1/collections", headers=headers).json()["collections"]
+    assert [one["name"] for one in listed] == ["other"]
+    for asked, status in (("other", 200), ("another", 200), ("default", 404)):
+        path = f"/v1/collections/{asked}"
+        assert client.get(path, headers=headers).status_code == status
+        assert client.post(f"{path}/search", json={"q": "a"}, headers=headers).status_code == status
+    searches = [{"collection": asked, "q": "a"} for asked in ("other", "another", "default")]
+    answers = client.post("/v1/multi-search", json={"searches": searches}, headers=headers).json()["results"]
+    assert ["hits" in one for one in answers] == [True, True, False]
+
+
+def test_a_key_for_an_alias_follows_the_alias(client: TestClient, keys: Keys) -> None:
+    headers = keys.headers("search", collections=["moving"])
+
+    def covered(collection: str) -> list[str]:
+        keys.act("PUT", "/v1/aliases/moving", {"collection": collection})
+        return [one["name"] for one in client.get("/v1/collections", headers=headers).json()["collections"]]
+
+    try:
+        assert covered("other") == ["other"]
+        assert client.get("/v1/collections/other", headers=headers).status_code == 200
+        assert covered("default") == ["default"]
+        assert client.get("/v1/collections/other", headers=headers).status_code == 404
+    finally:
+        keys.act("DELETE", "/v1/aliases/moving")
+    assert client.get("/v1/collections/default", headers=headers).status_code == 404
 
 
 def test_readiness_shows_details_to_admin_only(client: TestClient, callers: dict[str, dict[str, str]]) -> None:

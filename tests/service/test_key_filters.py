@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from sqlalchemy import text
 
 from service.documents.acceptance import accept
 from service.erasures.repository import subject_rows
+from service.storage.tenants import tenant_of_filter
 from tests.service.authorised import Keys, bearer
 from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
 
@@ -204,14 +206,15 @@ def test_a_search_of_another_tenant_is_unknown_to_events(tenants: Tenants) -> No
     for other in (logged(yours), logged(tenants.owner), "0" * 36):
         answer = tenants.as_tenant("events", event("pears", query_id=other)).json()
         assert [one["code"] for one in answer["rejected"]] == ["unknown_query"]
-    kept = tenants.as_tenant("events", event("pears", query_id=logged(yours), user_query="by its text")).json()
+    foreign = logged(yours)
+    kept = tenants.as_tenant("events", event("pears", query_id=foreign, user_query="by its text")).json()
     assert kept["accepted"] == 1
     runtime = runtime_of(tenants.client)
     with runtime.database.read() as connection:
         found = connection.exec_driver_sql(
             "SELECT query_id, position FROM events WHERE query_text = 'by its text'"
         ).all()
-    assert found == [(None, None)]
+    assert found == [(f"{tenant_of_filter(FILTER)}{foreign}", None)]  # a search of its own, which was not logged
     renewed = tenants.keys.headers("events", filter=FILTER)  # the filter is the tenant, not the key
     assert tenants.as_tenant("events", event("pears", query_id=own), renewed).json()["accepted"] == 1
 
@@ -294,3 +297,26 @@ def test_a_search_of_a_key_with_a_filter_teaches_as_a_filtered_search(tenants: T
     shown = good(tenants.keys.act("GET", f"{tenants.shop.path}/queries/{answer['query_id']}"))
     assert shown["request"]["key_filter"] == FILTER
     assert runtime_of(tenants.client).keyring.last_uses()
+
+
+def test_a_compound_of_another_tenant_hides_no_document(tmp_path: Path) -> None:
+    mine = ["Der Vertrag läuft zwei Jahre", "Ein Mietvertrag", "Die Versicherung zahlt", "Der Kuchen ist warm"]
+    yours = ["Wir prüfen den Kaufvertrag", "Eine Grundstückshaftpflichtversicherung", "Haftpflichtversicherung"]
+    every = [
+        {"id": f"{tenant}-{n}", "text": one, "metadata": {"tenant": tenant}}
+        for tenant, texts in (("mine", mine), ("yours", yours))
+        for n, one in enumerate(texts)
+    ]
+    with opened(tmp_path) as client:
+        for name, documents in (("shared", every), ("alone", every[: len(mine)])):
+            create(client, name, language="german", filterable=["tenant"]).add(*documents)
+        headers = Keys.first(client).headers("search", filter=FILTER)
+
+        def found(name: str, q: str) -> tuple[set[str], Any]:
+            body = {"q": q, "mode": "words", "facets": ["tenant"], "log": False}
+            answer = good(client.post(f"/v1/collections/{name}/search", json=body, headers=headers))
+            return {hit["id"] for hit in answer["hits"]}, answer["facets"]
+
+        for q in ("Kaufvertrag", "Pachtvertrag", "Vertrag", "Haftpflichtversicherung", "Kuchen"):
+            assert found("shared", q) == found("alone", q)
+            assert found("alone", q)[0], q
