@@ -135,7 +135,7 @@ def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
     database.migrate()
     with database.write() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(UnknownSchema, match="9999"):
+    with pytest.raises(UnknownSchema, match="a newer version of Softseek wrote the database: its schema is 9999"):
         database.migrate()
     database.close()
 

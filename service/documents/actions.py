@@ -29,7 +29,8 @@ def show_document(runtime: Runtime, state: CollectionState, document_id: str) ->
 def list_documents(runtime: Runtime, state: CollectionState, limit: int, cursor: str) -> dict[str, Any]:
     """Return searchable documents in the order of their arrival, and the cursor of the next page.
 
-    Raises Problem 422 for a cursor that no page gave.
+    Documents that cannot be read are left out; a page then has fewer than `limit`, and names them. Raises Problem 422 for a cursor that
+    no page gave.
     """
     try:
         place = place_of(cursor)
@@ -39,12 +40,15 @@ def list_documents(runtime: Runtime, state: CollectionState, limit: int, cursor:
             422, "invalid_request", f"cursor: {detail}", [{"pointer": "/cursor", "detail": detail}]
         ) from error
     with runtime.database.read() as connection:
-        rows = repository.documents_arrived_after(connection, state.id, *place, limit + 1)
-    shown = rows[:limit]
-    more = len(rows) > limit
+        rows, unreadable = repository.documents_arrived_after(connection, state.id, *place, limit + 1)
+    places = [Place(row.created_at, row.id) for row in rows]
+    if unreadable:  # only in SQLite, which orders ids as Python does
+        places = sorted([*places, *(Place(*place) for place in unreadable)])
+    page = set(places[:limit])
     return {
-        "documents": [document_body(row) for row in shown],
-        "cursor": cursor_of(Place(shown[-1].created_at, shown[-1].id)) if more else None,
+        "documents": [document_body(row) for row in rows if (row.created_at, row.id) in page],
+        "unreadable": [id for created_at, id in unreadable if (created_at, id) in page],
+        "cursor": cursor_of(places[limit - 1]) if len(places) > limit else None,
     }
 
 

@@ -31,10 +31,12 @@ class Document(Answer):
 class DocumentPage(Answer):
     """A page of documents in the order of their arrival. A document keeps its place when it is replaced."""
 
-    model_config = example(documents=[], cursor=None)
+    model_config = example(documents=[], unreadable=[], cursor=None)
 
     documents: list[Document]
     """The documents of this page."""
+    unreadable: list[str]
+    """The ids of documents whose place is on this page, and whose stored rows are damaged and cannot be read."""
     cursor: str | None
     """The parameter `cursor` of the next page; null on the last page."""
 

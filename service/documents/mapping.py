@@ -84,12 +84,27 @@ def _strict(record: Mapping[str, Any], fields: FieldMapping, columns: bool) -> d
             if not isinstance(part, str):
                 raise Unmappable(field, "must be a string")
         taken["text"] = "\n\n".join(part for part in parts if part)
-    used = {*fields.named.values(), *fields.text_fields}
-    rest = {name: value for name, value in record.items() if name not in used}
+    rest = dict(record)
+    for field in {*fields.named.values(), *fields.text_fields}:
+        if field in rest:
+            del rest[field]
+        elif not field.startswith("metadata."):  # a field of the metadata is also metadata
+            rest = _without(rest, field.split("."))
     if not columns:
         return rest | taken
     own = {name: rest.pop(name) for name in ("id", "title", "text", "url") if name in rest}
     return own | taken | {"metadata": rest}
+
+
+def _without(record: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """Return the record without the field at a path, and without the objects that have no other field."""
+    name, *inner = path
+    rest = {other: value for other, value in record.items() if other != name}
+    if not inner or name not in record:
+        return rest
+    value = record[name]
+    kept = _without(value, inner) if isinstance(value, Mapping) else value
+    return rest if kept == {} else rest | {name: kept}
 
 
 def _required(record: Mapping[str, Any], field: str, name: str) -> Any:

@@ -19,6 +19,7 @@ from service.storage.checksums import row_checksum, texts_as_stored, with_owner_
 from service.storage.database import now
 from service.storage.filter_sql import to_sql
 from service.storage.tables import DOCUMENTS, KEYS, PENDING_DOCUMENTS, VALUES
+from service.storage.unreadable_rows import readable_rows
 from service.storage.vector_codec import as_blob, as_vector
 
 PART_SIZE = 500
@@ -119,17 +120,19 @@ def documents_after(connection: Connection, collection_id: int, row: int, limit:
 
 def documents_arrived_after(
     connection: Connection, collection_id: int, created_at: str, document_id: str, limit: int
-) -> Sequence[Row[Any]]:
-    """Return the rows of up to `limit` searchable documents that arrived after a document, in the order of arrival.
+) -> tuple[list[Row[Any]], list[Row[Any]]]:
+    """Return up to `limit` searchable documents that arrived after a document, in the order of arrival.
 
-    A document keeps its place when it is replaced. Documents of the same time are in the order of their ids.
+    A document keeps its place when it is replaced. Documents of the same time are in the order of their ids. They are
+    the rows of documents, and (created_at, id) of the documents among them that cannot be read.
     """
     table = DOCUMENTS.c
     after = tuple_(table.created_at, table.id) > tuple_(
         literal(created_at, table.created_at.type), literal(document_id, table.id.type)
     )
     wanted = select(DOCUMENTS).where(table.collection_id == collection_id, after)
-    return connection.execute(wanted.order_by(table.created_at, table.id).limit(limit)).all()
+    wanted = wanted.order_by(table.created_at, table.id).limit(limit)
+    return readable_rows(connection, wanted, table.created_at, table.id)
 
 
 def record_of(row: Row[Any]) -> DocumentRecord:

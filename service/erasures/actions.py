@@ -4,8 +4,10 @@ An erasure has a row from its request on. If the process ends in between, the ne
 from a collection is one transaction, and the rewriting of the files can be repeated.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import structlog
@@ -18,7 +20,7 @@ from service.erasures.receipts import (
     new_receipt,
     set_aside,
     shown,
-    snapshots_since,
+    snapshots,
 )
 from service.erasures.repository import SubjectRows
 from service.erasures.schemas import ErasureIn
@@ -35,6 +37,9 @@ CANCELED_SECONDS = 60
 """Time that a canceled training run has to end."""
 SNAPSHOT_SECONDS = 60
 """Time that an erasure waits for a snapshot that is being made: its copy of the database would keep the rows."""
+IMPORT_SECONDS = 60
+"""Time that an erasure waits for the imports of exports that were accepted before its request."""
+LOOK_SECONDS = 0.05
 LATER = "the service tries again within an hour, and at its next start"
 EXTERNAL = (
     "another process reads the write-ahead log, and keeps copies of it: stop that process, start the service without"
@@ -52,12 +57,13 @@ def start(runtime: Runtime, wanted: ErasureIn) -> str:
         state = runtime.collection(wanted.collection)
         names, ids = [state.name], [state.id]
     receipt = new_receipt(new_id(), wanted.kind, wanted.subject, names)
+    imports = set(runtime.accepted_imports)  # an import that is accepted later may wait for this erasure to end
     with runtime.database.write() as connection:  # an erasure for whose task there is no place is not recorded
         repository.insert_erasure(connection, wanted.subject, receipt | {COLLECTION_IDS: ids})
         task_id = runtime.jobs.enqueued(connection, "erasure", wanted.collection)
 
     def work(progress: Progress) -> dict[str, Any]:
-        return carry_out(runtime, receipt["id"])
+        return carry_out(runtime, receipt["id"], imports)
 
     runtime.jobs.run(task_id, work)
     return task_id
@@ -82,20 +88,21 @@ def retry_erasures(runtime: Runtime) -> None:
         resume_erasures(runtime)
 
 
-def carry_out(runtime: Runtime, erasure_id: str) -> dict[str, Any]:
+def carry_out(runtime: Runtime, erasure_id: str, imports: Set[Path] | None = None) -> dict[str, Any]:
     """Do all steps of an erasure that are left; return its receipt. No snapshot is made meanwhile.
 
-    Raises Problem 503, and leaves the erasure unfinished.
+    imports: the files of the imports that were accepted before the request. Without them, as in a later attempt, any
+    import may be one of these, and the erasure waits for none. Raises Problem 503, and leaves the erasure unfinished.
     """
     if not runtime.snapshot_lock.acquire(timeout=SNAPSHOT_SECONDS):
         raise Problem(503, "snapshot_in_progress", f"a snapshot or another erasure goes on; {LATER}")
     try:
-        return _carry_out(runtime, erasure_id)
+        return _carry_out(runtime, erasure_id, imports)
     finally:
         runtime.snapshot_lock.release()
 
 
-def _carry_out(runtime: Runtime, erasure_id: str) -> dict[str, Any]:
+def _carry_out(runtime: Runtime, erasure_id: str, imports: Set[Path] | None) -> dict[str, Any]:
     runtime.impressions.flush()
     with runtime.database.read() as connection:
         row = repository.find_erasure(connection, erasure_id)
@@ -103,6 +110,8 @@ def _carry_out(runtime: Runtime, erasure_id: str) -> dict[str, Any]:
     if row.status == "done":  # another thread finished it
         return receipt  # type: ignore[no-any-return]
     if row.status == "deleting":
+        if is_of_all(receipt):
+            _await_imports(runtime, imports)
         states = _states(runtime, receipt)
         if is_of_all(receipt):
             names = {*receipt["collections"], *(state.name for state in states)}
@@ -115,10 +124,23 @@ def _carry_out(runtime: Runtime, erasure_id: str) -> dict[str, Any]:
         runtime.database.scrub()
     except DatabaseRead as error:
         raise Problem(503, "database_busy", f"{error}; {LATER}") from error
-    receipt = finished(receipt | _kept_copies(runtime, receipt))
+    receipt = finished(receipt | _kept_copies(runtime))
     with runtime.database.write() as connection:
         repository.update_erasure(connection, receipt)
     return receipt
+
+
+def _await_imports(runtime: Runtime, imports: Set[Path] | None) -> None:
+    """Wait until these imports of exports have ended: their collections are erased from too.
+
+    Raises Problem 503: without `imports` at once, if any import goes on.
+    """
+    waiting = set(runtime.accepted_imports) if imports is None else imports
+    deadline = monotonic() + (0 if imports is None else IMPORT_SECONDS)
+    while waiting & runtime.accepted_imports:
+        if runtime.closing or monotonic() >= deadline:  # a service that closes drops the imports that have not begun
+            raise Problem(503, "import_in_progress", f"an export is being imported; {LATER}")
+        sleep(LOOK_SECONDS)
 
 
 def receipts(runtime: Runtime) -> dict[str, Any]:
@@ -146,7 +168,7 @@ def _erase_in(runtime: Runtime, state: CollectionState, receipt: dict[str, Any],
         with runtime.database.write() as connection:
             rows = repository.subject_rows(connection, state.id, receipt["kind"], subject)
             removed = repository.delete_rows(connection, rows)
-            models = repository.models_since(connection, state.id, rows.first_at) if rows.first_at else []
+            models = repository.models_since(connection, state.id, rows.trained_from) if rows.any else []
             receipt = _with_rows(receipt, rows, len(removed), canceled, models)
             repository.update_erasure(connection, receipt)
             watermark = bump_watermark(connection, state.id, documents=False)
@@ -185,15 +207,14 @@ def _end_deletion(runtime: Runtime, receipt: dict[str, Any]) -> dict[str, Any]:
     with runtime.database.write() as connection:
         answers = repository.delete_answers(connection) if receipt["first_at"] else 0
         erased = receipt["erased"] | {"idempotent_answers": answers}
-        receipt = shown(receipt) | {"status": "scrubbing", "erased": erased} | _kept_copies(runtime, receipt)
+        receipt = shown(receipt) | {"status": "scrubbing", "erased": erased} | _kept_copies(runtime)
         repository.update_erasure(connection, receipt, subject=None)
     return receipt
 
 
-def _kept_copies(runtime: Runtime, receipt: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the snapshots that may hold what was erased, and what was set aside, as members of the receipt."""
-    data, first_at = runtime.settings.data, receipt["first_at"]
-    return {"snapshots": [] if first_at is None else snapshots_since(data, first_at), "set_aside": set_aside(data)}
+def _kept_copies(runtime: Runtime) -> dict[str, list[dict[str, Any]]]:
+    """Return the snapshots, which may hold what was erased, and what was set aside, as members of the receipt."""
+    return {"snapshots": snapshots(runtime.settings.data), "set_aside": set_aside(runtime.settings.data)}
 
 
 @contextmanager

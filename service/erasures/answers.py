@@ -108,7 +108,7 @@ class Receipt(Answer):
     models: list[SeenBy]
     """Models that may have been trained on the data. They are not changed."""
     snapshots: list[KeptSnapshot]
-    """Snapshots that may hold the data. They are not changed."""
+    """All snapshots in the data directory: each may hold the data. They are not changed."""
     set_aside: list[SetAside] = sometimes()
     """Earlier contents that may hold the data. They are not changed. Receipts of earlier releases lack it."""
     created_at: str

@@ -69,10 +69,12 @@ def checksum(receipt: dict[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def snapshots_since(data: Path, first_at: str) -> list[dict[str, Any]]:
-    """Return the files in the folder of snapshots that were changed at `first_at` or later, by name."""
-    found = [_kept(path) for path in sorted((data / SNAPSHOTS).glob("*")) if path.is_file()]
-    return [one for one in found if one["changed_at"] >= first_at]
+def snapshots(data: Path) -> list[dict[str, Any]]:
+    """Return the files in the folder of snapshots, by name.
+
+    A file of any time may hold the subject: rows that were deleted or replaced before the erasure leave no time.
+    """
+    return [_kept(path) for path in sorted((data / SNAPSHOTS).glob("*")) if path.is_file()]
 
 
 def set_aside(data: Path) -> list[dict[str, Any]]:

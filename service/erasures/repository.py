@@ -4,14 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, false, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select, true
 
-from service.http.access import FILTER_DIGITS, FILTERED
-from service.storage.checked_rows import update_row
+from service.storage.checked_rows import as_stored, update_row
+from service.storage.checksums import as_json, texts_as_stored
 from service.storage.database import now
-from service.storage.dialects import contains
+from service.storage.dialects import contains, contains_text
 from service.storage.tables import COLLECTIONS, EVENTS, JUDGMENTS, KEYS, MODELS, QUERIES
 from service.storage.tables_of_administration import ERASURES, IDEMPOTENT_ANSWERS
+from service.storage.tenants import is_named, is_unnamed
+from service.storage.unreadable_rows import UnreadableRow, readable_rows, stored_json
 
 PART = 500
 """Values in a condition of a statement, at most."""
@@ -36,6 +38,11 @@ class SubjectRows:
         """Whether there is a row."""
         return bool(self.events or self.impressions or self.judgments)
 
+    @property
+    def trained_from(self) -> str:
+        """The time from which models may have been trained on the rows, or on the ratings that judgments replaced."""
+        return "" if self.judgments else self.first_at or ""
+
 
 def subject_rows(connection: Connection, collection_id: int, kind: str, subject: str) -> SubjectRows:
     """Return the rows of a subject in a collection.
@@ -43,7 +50,8 @@ def subject_rows(connection: Connection, collection_id: int, kind: str, subject:
     An event or a search without a client belongs to a client if it shares its search or its session with a row of the
     client, or with another row that belongs to the client. For a session, its search decides in the same way; for a
     user, the search that an event of the user names. Events of others that quote the text of an erased search are
-    rows of the subject too; what shares their session is not.
+    rows of the subject too; what shares their session is not. An event whose body cannot be read counts as one that
+    names the user, or quotes the search.
     """
     events, impressions = _named_rows(connection, collection_id, kind, subject)
     seen: dict[str, set[str]] = {"query_id": set(), "session_id": set()} if kind == "client" else {"query_id": set()}
@@ -51,10 +59,12 @@ def subject_rows(connection: Connection, collection_id: int, kind: str, subject:
         for column, values in shared.items():
             seen[column] |= values
             for part in parts(sorted(values)):
-                events += _rows(connection, EVENTS, collection_id, _unnamed(EVENTS, kind), column, part)
+                events += _unnamed_events(connection, collection_id, kind, column, part)
                 impressions += _rows(connection, QUERIES, collection_id, _unnamed(QUERIES, kind), column, part)
     for part in parts(sorted({row.query_id for row in impressions})):
-        events += _rows(connection, EVENTS, collection_id, _quotes_its_search(), "query_id", part)
+        named = _rows(connection, EVENTS, collection_id, true(), "query_id", part)
+        contents = _contents(connection, named)
+        events += [row for row in named if _quotes_its_search(*contents[row.id])]
     judgments = _judgments(connection, collection_id, subject) if kind == "user" else []
     every = [*events, *impressions, *judgments]
     return SubjectRows(
@@ -75,41 +85,79 @@ def _shared(seen: Mapping[str, set[str]], rows: Sequence[Row[Any]]) -> dict[str,
 def _named_rows(
     connection: Connection, collection_id: int, kind: str, subject: str
 ) -> tuple[list[Row[Any]], list[Row[Any]]]:
-    """Return the events and the impressions that name the subject."""
-    events = _columns(EVENTS).where(EVENTS.c.collection_id == collection_id, _names(EVENTS, kind, subject))
-    impressions = _columns(QUERIES).where(QUERIES.c.collection_id == collection_id, _names(QUERIES, kind, subject))
+    """Return the events and the impressions that name the subject. Impressions have no user."""
+    if kind == "user":
+        return _events_of_user(connection, collection_id, subject), []
+    events = _columns(EVENTS).where(_names(EVENTS, collection_id, kind, subject))
+    impressions = _columns(QUERIES).where(_names(QUERIES, collection_id, kind, subject))
     return list(connection.execute(events)), list(connection.execute(impressions))
 
 
-def _names(table: Any, kind: str, subject: str) -> ColumnElement[bool]:
-    """Return the condition that a row names the subject. Impressions have no user."""
-    if kind == "user":
-        return EVENTS.c.body["user_id"].as_string() == subject if table is EVENTS else false()
-    if kind == "session":
-        return or_(table.c.session_id == subject, _names_filtered(table, subject))
-    named: ColumnElement[bool] = table.c.client_id == subject
-    return named
+def _names(table: Any, collection_id: int, kind: str, subject: str) -> ColumnElement[bool]:
+    """Return the condition that a row of a collection names the client or session, in any tenant."""
+    return is_named(table.c.client_id if kind == "client" else table.c.session_id, collection_id, subject)
 
 
-def _names_filtered(table: Any, session: str) -> ColumnElement[bool]:
-    """Return the condition that a row names a session of a key with a filter (`Caller.session`)."""
-    named = func.substr(table.c.session_id, len(FILTERED) + FILTER_DIGITS + 2) == session
-    return and_(func.substr(table.c.session_id, 1, len(FILTERED)) == FILTERED, named)
+def _events_of_user(connection: Connection, collection_id: int, user: str) -> list[Row[Any]]:
+    """Return the events that name a user.
+
+    PostgreSQL reads no member of a JSON text with a NUL anywhere. So SQL finds the events that have the name as the
+    value of a `user_id` at some depth, and their members are read here.
+    """
+    body = as_stored(connection, EVENTS.c.body)
+    written = (f'"user_id": {value}' for value in (as_json(user), user) if value.isascii() and "\0" not in value)
+    quotes = or_(*(contains_text(connection, body, part) for part in written))
+    found = list(connection.execute(_columns(EVENTS).where(EVENTS.c.collection_id == collection_id, quotes)))
+    contents = _contents(connection, found)
+    return [row for row in found if _member(contents[row.id][1], "user_id", otherwise=user) == user]
 
 
 def _unnamed(table: Any, kind: str) -> ColumnElement[bool]:
-    """Return the condition that a row names no subject of this kind."""
-    if kind == "user":
-        return EVENTS.c.body["user_id"].as_string().is_(None) if table is EVENTS else QUERIES.c.query_id.is_not(None)
-    unnamed: ColumnElement[bool] = (table.c.client_id if kind == "client" else table.c.session_id).is_(None)
-    return unnamed
+    """Return the condition that a row names no subject of this kind. For a user, it is true of all."""
+    return true() if kind == "user" else is_unnamed(table.c.client_id if kind == "client" else table.c.session_id)
 
 
-def _quotes_its_search() -> ColumnElement[bool]:
-    """Return the condition that the text of an event came from the search that it names, and not from its client."""
-    own = func.coalesce(EVENTS.c.body["user_query"].as_string(), "")
-    quotes: ColumnElement[bool] = EVENTS.c.query_text != own
-    return quotes
+def _unnamed_events(
+    connection: Connection, collection_id: int, kind: str, column: str, values: Sequence[str]
+) -> list[Row[Any]]:
+    """Return the events that name no subject of this kind, and share a search or a session with the subject."""
+    found = _rows(connection, EVENTS, collection_id, _unnamed(EVENTS, kind), column, values)
+    if kind != "user":
+        return found
+    contents = _contents(connection, found)
+    return [row for row in found if _member(contents[row.id][1], "user_id") is None]
+
+
+def _contents(connection: Connection, events: Sequence[Row[Any]]) -> dict[int, tuple[str, dict[str, Any] | None]]:
+    """Return id -> text of the query and body of events. The body is None if it is no JSON object."""
+    wanted = select(EVENTS.c.id, EVENTS.c.query_text, as_stored(connection, EVENTS.c.body))
+    contents = {}
+    with texts_as_stored(connection):
+        for part in parts([event.id for event in events]):
+            for id, text, body in connection.execute(wanted.where(EVENTS.c.id.in_(part))):
+                contents[id] = text, _object(body)
+    return contents
+
+
+def _object(stored: Any) -> dict[str, Any] | None:
+    try:
+        found = stored_json(stored)
+    except UnreadableRow:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _quotes_its_search(text: str, body: dict[str, Any] | None) -> bool:
+    """Return whether the text of an event came from the search that it names, and not from its client."""
+    return text != (_member(body, "user_query") or "")
+
+
+def _member(body: dict[str, Any] | None, name: str, otherwise: str | None = None) -> str | None:
+    """Return a member of an event as a text, None if it is missing or null. otherwise: for an event without a body."""
+    if body is None:
+        return otherwise
+    value = body.get(name)
+    return value if value is None or isinstance(value, str) else as_json(value)
 
 
 def _rows(
@@ -193,10 +241,10 @@ def unfinished_erasures(connection: Connection) -> list[str]:
 
 
 def newest_receipts(connection: Connection) -> list[dict[str, Any]]:
-    """Return the newest MAX_LISTED receipts, newest first."""
-    return list(
-        connection.execute(select(ERASURES.c.receipt).order_by(ERASURES.c.id.desc()).limit(MAX_LISTED)).scalars()
-    )
+    """Return the newest MAX_LISTED receipts, newest first, without those that cannot be read."""
+    wanted = select(ERASURES.c.receipt).order_by(ERASURES.c.id.desc()).limit(MAX_LISTED)
+    rows, _ = readable_rows(connection, wanted, ERASURES.c.id)
+    return [row.receipt for row in rows]
 
 
 def parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -19,9 +19,17 @@ from index.generation.store import GenerationStore
 from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
 from service.documents.indexing import resume_collection
 from service.documents.schemas import DocumentIn
-from service.exports.reading import check_export, invalid, records
+from service.exports.query_keys_repository import renew_query_keys
+from service.exports.reading import Names, check_export, invalid, records
 from service.exports.record_repository import RecordType
-from service.exports.repository import RowRefused, insert_collection, insert_files, insert_rows, is_unused
+from service.exports.repository import (
+    RowRefused,
+    delete_aliases,
+    insert_collection,
+    insert_files,
+    insert_rows,
+    is_unused,
+)
 from service.http.answers import TaskType
 from service.http.problems import Problem
 from service.runtime.collection import CollectionState
@@ -34,14 +42,15 @@ from service.runtime.collection_repository import (
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
 from service.runtime.loader import index_directory, load_serving, memory_keys
-from service.runtime.rule_repository import rules
-from service.runtime.rules import Rulebook
+from service.runtime.rule_repository import rulebook
 from service.runtime.runtime import Runtime
 from service.storage.database import now
 
 KIND: TaskType = "import"
 """The type of the task."""
 ROWS_AT_ONCE = 500
+MOST_NAMED = 20
+"""Names in the detail of a problem, at most."""
 REFERENCES = {"document_row": "document", "event_id": "event", "judgment_id": "judgment"}
 """Column -> the type of the record that it refers to."""
 INTERRUPTED = {"code": "interrupted", "detail": "the export was made during this run, and an import cannot resume it"}
@@ -56,12 +65,17 @@ def start_import(runtime: Runtime, path: Path) -> str:
         try:
             return import_export(runtime, path, progress)
         finally:
-            path.unlink(missing_ok=True)
+            end()
 
+    def end() -> None:
+        path.unlink(missing_ok=True)
+        runtime.accepted_imports.discard(path)
+
+    runtime.accepted_imports.add(path)
     try:
         return runtime.jobs.start(KIND, None, work)
     except BaseException:
-        path.unlink(missing_ok=True)
+        end()
         raise
 
 
@@ -72,27 +86,35 @@ def import_export(runtime: Runtime, path: Path, progress: Progress) -> dict[str,
     """
     count, names = check_export(path, progress.advance)
     with runtime.collections_lock:
-        replaced = [state for name, state in runtime.collections.items() if name in names]
+        replaced = [state for name, state in runtime.collections.items() if name in names.collections]
         with runtime.database.write() as connection:
             _require_unused(connection, runtime, names, replaced)
             for state in replaced:
                 delete_collection(connection, state.id)
+            delete_aliases(connection, names.aliases)
             importer = Importer(connection, runtime.settings.data)
             try:
-                importer.read(path, progress.check)
+                importer.read(path, names.schema, progress.check)
             except BaseException:
                 importer.discard_indexes()
                 raise
         _open(runtime, importer.collections, replaced)
-    return {"records": count, "collections": sorted(names)}
+    return {"records": count, "collections": sorted(names.collections)}
 
 
-def _require_unused(connection: Connection, runtime: Runtime, names: set[str], replaced: list[CollectionState]) -> None:
-    """Raise Problem 409 if a collection of the export has content here, or an alias has its name."""
-    used = [state.name for state in replaced if not is_unused(connection, state.id)]
-    used += sorted(names & set(runtime.aliases))
+def _require_unused(connection: Connection, runtime: Runtime, names: Names, replaced: list[CollectionState]) -> None:
+    """Raise Problem 409 if a collection or an alias of the export would take a name that is in use here.
+
+    A collection without content is not in use, nor is an alias of such a collection or of none.
+    """
+    used = {state.name for state in replaced if not is_unused(connection, state.id)}
+    used |= names.collections & runtime.aliases.keys()
+    kept = runtime.collections.keys() - {state.name for state in replaced}
+    used |= names.aliases & kept
+    used |= {alias for alias in names.aliases & runtime.aliases.keys() if runtime.aliases[alias] in used | kept}
     if used:
-        detail = f"{len(used)} collections or aliases of these names have content here; delete them first"
+        named = ", ".join(sorted(used)[:MOST_NAMED])
+        detail = f"{len(used)} collections or aliases of the import are in use here: {named}; delete them first"
         raise Problem(409, "collection_in_use", detail)
 
 
@@ -127,8 +149,8 @@ class Importer:
         self.collections: dict[str, int] = {}
         """Name -> number of each imported collection."""
 
-    def read(self, path: Path, proceed: Callable[[], None]) -> None:
-        """Insert every record of a file. Raises Problem 422 `invalid_export`."""
+    def read(self, path: Path, schema: str, proceed: Callable[[], None]) -> None:
+        """Insert every record of a file of this schema. Raises Problem 422 `invalid_export`."""
         try:
             for number, kind, values, files in records(path):
                 self._line = number
@@ -138,7 +160,8 @@ class Importer:
                 self._kind = kind
                 self._add(kind, values, files)
             self._insert()
-            for name in self.collections:
+            for name, collection_id in self.collections.items():
+                renew_query_keys(self._connection, collection_id, schema)
                 self._try(name)
         except RowRefused as error:
             raise invalid(self._line, "a record before this line has the name of another, or refers to none") from error
@@ -187,10 +210,8 @@ class Importer:
         connection, row = self._connection, collection_row(self._connection, self.collections[name])
         language = row["settings"]["language"]
         load_serving(connection, row)
-        stored = rules(connection, row["id"])
-        if any(rule.condition == "near" and rule.vector is None for rule in stored):
-            raise Unfit("a rule that is near a text lacks its vector")
-        Rulebook(stored)
+        if rulebook(connection, row["id"], row["dim"]).unreadable:
+            raise Unfit("a rule is not as documented, or lacks the vector of its text")
         store = GenerationStore(index_directory(self._data, row["id"]), row["dim"], language)
         try:
             store.apply(row["documents_watermark"], indexed_documents(connection, row["id"]))

@@ -6,6 +6,7 @@ Accepted schemas: those of `OLDEST_REVISION` to `NEWEST_REVISION`.
 import hashlib
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,28 +29,42 @@ def invalid(number: int, detail: str) -> Problem:
     return Problem(422, "invalid_export", f"line {number}: {detail}")
 
 
-def check_export(path: Path, advance: Callable[[int], None]) -> tuple[int, set[str]]:
-    """Check every line of an export; return the number of records and the names of its collections.
+@dataclass(frozen=True)
+class Names:
+    """The schema of an export, and the names of its collections and aliases."""
+
+    schema: str
+    collections: set[str] = field(default_factory=set)
+    aliases: set[str] = field(default_factory=set)
+
+    def add(self, kind: RecordType, values: Record) -> None:
+        """Add the name of a record, if it is a collection or an alias."""
+        if kind.name == "collection":
+            self.collections.add(values["name"])
+        elif kind.name == "alias":
+            self.aliases.add(values["name"])
+
+
+def check_export(path: Path, advance: Callable[[int], None]) -> tuple[int, Names]:
+    """Check every line of an export; return the number of records, its schema and its names.
 
     advance: called with the number of further lines. Raises Problem 422 `invalid_export`.
     """
-    digest, count, names, ended, schema = hashlib.sha256(), 0, set[str](), False, ""
+    digest, count, names, ended = hashlib.sha256(), 0, Names(""), False
     with path.open("rb") as file:
         for number, line in _lines(file):
             record = _parsed(number, line)
             if ended:
                 raise invalid(number, "nothing may follow the last line")
             if number == 1:
-                schema = _schema(record)
+                names = Names(_schema(record))
             elif record["type"] == END:
                 ended = True
                 if (record.get("lines"), record.get("sha256")) != (count, digest.hexdigest()):
                     raise invalid(number, "the lines differ from the number and the sha256 in the last line")
                 continue
             else:
-                kind, values = decoded(number, record, schema)
-                if kind.name == "collection":
-                    names.add(values["name"])
+                names.add(*decoded(number, record, names.schema))
             digest.update(line)
             count += 1
             if count % 1000 == 0:

@@ -1,15 +1,16 @@
 """SQL of exports and imports: reads all rows in their order, and inserts rows. The caller commits."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, exists, insert, select
+from sqlalchemy import Connection, Select, delete, exists, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from service.exports.record_repository import RecordType
 from service.runtime.collection_repository import TOMBSTONE
 from service.runtime.model_repository import insert_model_files
 from service.storage.tables import (
+    COLLECTION_ALIASES,
     COLLECTIONS,
     DOCUMENTS,
     EVENTS,
@@ -19,6 +20,7 @@ from service.storage.tables import (
     RULES,
     TRAINING_RUNS,
 )
+from service.storage.unreadable_rows import reading
 
 ROWS_AT_ONCE = 500
 
@@ -30,7 +32,8 @@ class RowRefused(Exception):
 def stored_rows(connection: Connection, kind: RecordType) -> Iterator[dict[str, Any]]:
     """Yield the rows of a type in the order of their keys, without the collections that are being deleted."""
     found = connection.execute(_rows_of(kind).execution_options(yield_per=ROWS_AT_ONCE))
-    yield from (dict(row) for row in found.mappings())
+    with reading(str(kind.table.name)):
+        yield from (dict(row) for row in found.mappings())
 
 
 def _rows_of(kind: RecordType) -> Select[Any]:
@@ -78,6 +81,12 @@ def insert_collection(connection: Connection, values: dict[str, Any]) -> int:
         return int(connection.execute(insert(COLLECTIONS).values(row).returning(COLLECTIONS.c.id)).scalar_one())
     except IntegrityError as error:
         raise RowRefused from error
+
+
+def delete_aliases(connection: Connection, names: Iterable[str]) -> None:
+    """Delete these aliases of collections, where they exist."""
+    for name in names:
+        connection.execute(delete(COLLECTION_ALIASES).where(COLLECTION_ALIASES.c.name == name))
 
 
 def is_unused(connection: Connection, collection_id: int) -> bool:

@@ -4,6 +4,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ def export_everything(runtime: Running) -> StreamingResponse:
     """Stream all content as lines of JSON: documents with their vectors, feedback, models, rules, settings."""
     parts = _parts(runtime)
     next(parts)  # takes a slot, or refuses
-    return StreamingResponse(parts, media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
+    first = next(parts)  # an error of it has an answer of its own
+    return StreamingResponse(chain([first], parts), media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
 
 
 @router.post(

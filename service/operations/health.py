@@ -37,6 +37,7 @@ from service.snapshots.state import state_hash
 from service.snapshots.stored import stored_snapshots
 from service.storage import dialects
 from service.storage.sqlite_database import SqliteDatabase
+from service.storage.unreadable_rows import UnreadableRow
 
 router = router_of(tags=["health"])
 ALIVE = {"status": "alive"}
@@ -176,6 +177,8 @@ def _missing_collections(runtime: Runtime, repair: bool) -> list[dict[str, Any]]
 def _content_check(connection: Connection) -> dict[str, Any]:
     try:
         return _check("content", True, f"state hash {state_hash(connection).sha256}")
+    except UnreadableRow as error:
+        return _check("content", False, str(error))
     except (SQLAlchemyError, ValueError) as error:
         return _check("content", False, f"a stored row cannot be read: {error}")
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from service.keys.actions import store_last_uses
 from service.operations.each_collection import for_each_collection
 from service.operations.encoded_blocks import delete_encoded_blocks
+from service.operations.idempotency import forget_old_answers
 from service.operations.restored_memory import Look, restore_memory
 from service.operations.retention import forget_old_feedback
 from service.runtime.arenas import give_back_free_memory
@@ -45,6 +46,7 @@ class Housekeeping:
         self._hourly: Mapping[str, Work] = {
             "delete_encoded_blocks": lambda runtime: delete_encoded_blocks(runtime.settings.data),
             "forget_old_feedback": forget_old_feedback,
+            "forget_old_answers": forget_old_answers,
             "tidy_database": lambda runtime: runtime.database.tidy(),
             **(hourly or {}),
         }

@@ -7,7 +7,7 @@ An answer of an operation on a collection is kept for the collection that the op
 its name names another one, by an alias, a swap or a deletion, the request is carried out anew.
 Answers with API keys are not kept. Answers to searches are not kept: a search changes nothing but the log, and public
 keys may search, so kept answers could fill the database. Nor are answers to addresses without an operation. Each API
-key has its own Idempotency-Keys.
+key has its own Idempotency-Keys. They are stored as hashes, because clients put their ids into them.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from service.http.overload import SEARCH_OPERATIONS
 from service.http.problems import Problem, answer
 from service.http.requests import MAX_BODY_BYTES
 from service.http.writing_threads import run_in_writing_thread
-from service.operations.repository import find_answer, replace_answer
+from service.operations.repository import delete_answers, find_answer, replace_answer
 from service.runtime.runtime import Runtime
 from service.storage.database import rfc3339
 from service.storage.pending_acts import acting
@@ -181,7 +181,18 @@ async def _limited_body(request: Request) -> bytes:
 
 def _find(runtime: Runtime, key: str) -> Any:
     with runtime.database.read() as connection:
-        return find_answer(connection, key, rfc3339(datetime.now(UTC) - KEPT))
+        return find_answer(connection, key, _oldest())
+
+
+def _oldest() -> str:
+    """Return the time since which answers are kept."""
+    return rfc3339(datetime.now(UTC) - KEPT)
+
+
+def forget_old_answers(runtime: Runtime) -> None:
+    """Delete the answers that are kept no longer."""
+    with runtime.database.write() as connection:
+        delete_answers(connection, _oldest())
 
 
 def _keep(runtime: Runtime, reservation: Reservation, given: NotedAnswer) -> None:
@@ -205,7 +216,7 @@ def _store(key: str, identity: Identity, connection: Connection, noted: NotedAns
         "headers": dict(noted.headers),
         "body": noted.body,
     }
-    replace_answer(connection, key, rfc3339(datetime.now(UTC) - KEPT), values)
+    replace_answer(connection, key, _oldest(), values)
 
 
 def _is_no_act(request: Request) -> None:
@@ -225,4 +236,9 @@ def _answer_of(known: Any) -> Response:
 def stored_key(request: Request, key: str) -> str:
     """Return what the answer of a request with this Idempotency-Key is stored under: each API key has its own."""
     asked = request.scope.get(ASKED)
-    return key if asked is None or asked.caller.key_id is None else f"{asked.caller.key_id}:{key}"
+    return digest_of(key if asked is None or asked.caller.key_id is None else f"{asked.caller.key_id}:{key}")
+
+
+def digest_of(key: str) -> str:
+    """Return the SHA-256 of a key, as migration 0016 stores those of earlier releases."""
+    return hashlib.sha256(key.encode()).hexdigest()

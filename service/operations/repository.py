@@ -37,6 +37,11 @@ def find_answer(connection: Connection, key: str, since: str) -> Row[Any] | None
 
 def replace_answer(connection: Connection, key: str, since: str, values: dict[str, Any]) -> None:
     """Store the answer of an Idempotency-Key; delete its previous answer and all answers older than `since`."""
-    stale = (IDEMPOTENT_ANSWERS.c.created_at < since) | (IDEMPOTENT_ANSWERS.c.key == key)
-    connection.execute(delete(IDEMPOTENT_ANSWERS).where(stale))
+    connection.execute(delete(IDEMPOTENT_ANSWERS).where(IDEMPOTENT_ANSWERS.c.key == key))
+    delete_answers(connection, since)
     connection.execute(insert(IDEMPOTENT_ANSWERS).values(key=key, created_at=now(), **values))
+
+
+def delete_answers(connection: Connection, before: str) -> None:
+    """Delete the answers that were stored before a time."""
+    connection.execute(delete(IDEMPOTENT_ANSWERS).where(IDEMPOTENT_ANSWERS.c.created_at < before))

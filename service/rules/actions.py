@@ -26,7 +26,7 @@ def put(runtime: Runtime, state: CollectionState, id: str, wanted: RuleIn) -> tu
         with runtime.database.write() as connection:
             require_collection(connection, state.id)
             repository.store_rule(connection, state.id, id, body, vector)
-        state.rules = state.rules.with_rule(as_rule(id, body, vector))
+        state.rules = state.rules.with_rule(as_rule(id, body, vector, state.dim))
     return show(runtime, state, id), created
 
 
@@ -40,9 +40,10 @@ def show(runtime: Runtime, state: CollectionState, id: str) -> dict[str, Any]:
 
 
 def list_rules(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
-    """Return all rules of a collection, by id."""
+    """Return the rules of a collection that can be read, by id."""
     with runtime.database.read() as connection:
-        return {"rules": [_body(row) for row in rule_rows(connection, state.id)]}
+        rows, _ = rule_rows(connection, state.id)
+    return {"rules": [_body(row) for row in rows]}
 
 
 def remove(runtime: Runtime, state: CollectionState, id: str) -> None:

@@ -16,9 +16,9 @@ def find_rule(connection: Connection, collection_id: int, id: str) -> Row[Any] |
 
 def store_rule(connection: Connection, collection_id: int, id: str, body: dict[str, Any], vector: bytes | None) -> None:
     """Store a rule in place of the rule with the same id."""
-    found = find_rule(connection, collection_id, id)
+    mine = (RULES.c.collection_id == collection_id, RULES.c.id == id)
+    created_at = connection.execute(select(RULES.c.created_at).where(*mine)).scalar() or now()
     delete_rule(connection, collection_id, id)
-    created_at = now() if found is None else found.created_at
     values = {"collection_id": collection_id, "id": id, "body": body, "vector": vector, "created_at": created_at}
     connection.execute(insert(RULES).values(values))
 

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from itertools import chain
@@ -18,11 +18,10 @@ from sqlalchemy import RowMapping
 
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
-from index.memory.aggregation import Confirmations
+from index.memory.aggregation import Confirmations, TenantClicks, TenantRows
 from index.memory.bounded_memory import BoundedMemory, ReadLog
 from index.memory.click_worth import ClickWorth
 from index.memory.confirmation import Confirmation
-from index.memory.exact import ClickCount
 from index.memory.grades import Bounds, DecayClock
 from index.ranking.attention import AttentionHead
 from service.runtime.collection_settings import CollectionSettings
@@ -38,8 +37,8 @@ WEIGHED = 2000
 
 Shelter = tempfile.TemporaryDirectory[str]
 log = structlog.get_logger()
-ClickCounter = Callable[[Mapping[str, Sequence[int]]], Mapping[str, Mapping[int, ClickCount]]]
-"""Query key -> rows to query key -> row -> count of clicks. It sees what is committed."""
+ClickCounter = Callable[[TenantRows], TenantClicks]
+"""The documents whose clicks are wanted, to the counts of their clicks. It sees what is committed."""
 
 
 class CollectionState(ServedCollection):
@@ -204,7 +203,9 @@ class CollectionState(ServedCollection):
         whose clicks are counted again.
         """
         self.mark(watermark)
-        self._revise_memory(watermark, self.bounded_memory.change(added, removed) | searched)
+        changed = self.bounded_memory.change(added, removed)
+        self.memory.discard_clicks(searched)
+        self._revise_memory(watermark, changed | searched)
 
     def age(self, watermark: int, clock: DecayClock) -> None:
         """Publish a generation with the same confirmations at another day or half-life. The caller holds the lock."""
@@ -300,7 +301,7 @@ def empty_memory(settings: CollectionSettings, worth: ClickWorth) -> Confirmatio
     return Confirmations(settings.decay_clock(), BOUNDS, worth)
 
 
-def no_clicks(wanted: Mapping[str, Sequence[int]]) -> Mapping[str, Mapping[int, ClickCount]]:
+def no_clicks(wanted: TenantRows) -> TenantClicks:
     """Return no count of clicks."""
     return {}
 

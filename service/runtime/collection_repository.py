@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, insert, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, func, insert, literal, or_, select, update
 
 from index.encoding.documents import words_of
 from index.generation.generation import IndexedDocument
@@ -28,6 +28,8 @@ from service.storage.tables import (
     TRAINING_RUNS,
     VALUES,
 )
+from service.storage.tenants import split
+from service.storage.unreadable_rows import UnreadableRow, reading
 from service.storage.vector_codec import as_vector
 
 PART_SIZE = 1_000
@@ -63,8 +65,9 @@ def collection_row(connection: Connection, collection_id: int) -> RowMapping:
 
 
 def collection_rows(connection: Connection) -> Sequence[RowMapping]:
-    """Return the rows of all collections."""
-    return connection.execute(select(COLLECTIONS)).mappings().all()
+    """Return the rows of all collections. Raises UnreadableRow."""
+    with reading("collections"):
+        return connection.execute(select(COLLECTIONS)).mappings().all()
 
 
 def collection_ids(connection: Connection) -> set[int]:
@@ -80,7 +83,8 @@ def greatest_collection_id(connection: Connection) -> int:
 def collection_aliases(connection: Connection) -> dict[str, str]:
     """Return alias -> name of its collection, for all aliases."""
     wanted = select(COLLECTION_ALIASES.c.name, COLLECTION_ALIASES.c.collection)
-    return {alias: collection for alias, collection in connection.execute(wanted)}  # noqa: C416
+    with reading("collection_aliases"):
+        return {alias: collection for alias, collection in connection.execute(wanted)}  # noqa: C416
 
 
 def swap_names(connection: Connection, a: int, b: int) -> None:
@@ -149,31 +153,36 @@ def indexed_documents(
 ) -> list[IndexedDocument]:
     """Return the documents of a collection with their own keys and values, in the order of rows.
 
-    rows: only these documents, at most PART_SIZE; None: all.
+    rows: only these documents, at most PART_SIZE; None: all. Raises UnreadableRow.
     """
     keys: dict[int, list[Key]] = {}
     wanted = select(KEYS.c.document_row, KEYS.c.kind, KEYS.c.vector, KEYS.c.span_start, KEYS.c.span_end)
     own = wanted.where(KEYS.c.collection_id == collection_id, KEYS.c.kind != KeyKind.QUERY).order_by(KEYS.c.id)
     if rows is not None:
         own = own.where(KEYS.c.document_row.in_(rows))
-    for row, kind, vector, start, end in connection.execute(own):
-        keys.setdefault(row, []).append(Key(KeyKind(kind), as_vector(vector), start, end))
+    with reading("keys"):
+        for row, kind, vector, start, end in connection.execute(own):
+            try:
+                keys.setdefault(row, []).append(Key(KeyKind(kind), as_vector(vector), start, end))
+            except ValueError as error:  # an unknown kind
+                raise UnreadableRow("keys") from error
     stored = select(DOCUMENTS.c.row, DOCUMENTS.c.id, DOCUMENTS.c.title, DOCUMENTS.c.text, VALUES.c.vector)
     stored = stored.join(VALUES, VALUES.c.document_row == DOCUMENTS.c.row, isouter=True)
     if rows is not None:
         stored = stored.where(DOCUMENTS.c.row.in_(rows))
     found = connection.execute(stored.where(DOCUMENTS.c.collection_id == collection_id).order_by(DOCUMENTS.c.row))
-    return [
-        IndexedDocument(
-            row,
-            words_of(DocumentRecord(id, text, title)),
-            keys.get(row, []),
-            _value(vector),
-            title or "",
-            id,
-        )
-        for row, id, title, text, vector in found
-    ]
+    with reading("documents"):
+        return [
+            IndexedDocument(
+                row,
+                words_of(DocumentRecord(id, text, title)),
+                keys.get(row, []),
+                _value(vector),
+                title or "",
+                id,
+            )
+            for row, id, title, text, vector in found
+        ]
 
 
 def document_rows(connection: Connection, collection_id: int) -> list[int]:
@@ -190,7 +199,10 @@ def rows_without_vectors(connection: Connection, collection_id: int) -> set[int]
 
 
 def _value(blob: bytes | None) -> Floats | None:
-    return None if blob is None else as_vector(blob)
+    try:
+        return None if blob is None else as_vector(blob)
+    except UnreadableRow as error:
+        raise UnreadableRow("values") from error
 
 
 def confirmations(
@@ -201,7 +213,7 @@ def confirmations(
     query_keys: Iterable[str] | None = None,
 ) -> list[Confirmation]:
     """Return the confirmations of a collection: all, or of the keys `ids`, the documents `rows` or `query_keys`."""
-    wanted = _confirmations().where(KEYS.c.kind == KeyKind.QUERY)
+    wanted = _confirmations().where(KEYS.c.kind == KeyKind.QUERY, _has_width(collection_id))
     if ids is not None:
         wanted = wanted.where(KEYS.c.id.in_(list(ids)))
     elif rows is not None:  # no condition on the collection: SQLite would scan all of its memory by that index
@@ -217,7 +229,7 @@ def confirmations(
 def confirmations_without_vectors(connection: Connection, collection_id: int) -> Iterator[Confirmation]:
     """Yield all confirmations of a collection, grouped by query; each has an empty vector."""
     wanted = _confirmations(literal(b"").label("vector")).where(
-        KEYS.c.kind == KeyKind.QUERY, KEYS.c.collection_id == collection_id
+        KEYS.c.kind == KeyKind.QUERY, KEYS.c.collection_id == collection_id, _has_width(collection_id)
     )
     rows = connection.execute(wanted.order_by(KEYS.c.query_key), execution_options={"yield_per": PART_SIZE})
     empty: dict[bytes, Floats] = {}
@@ -233,7 +245,8 @@ def read_confirmations(database: Database, collection_id: int, query_keys: Seque
 def _confirmations(vector: ColumnElement[bytes] | None = None) -> Select[*tuple[Any, ...]]:
     """Return the statement that reads confirmations; `vector` replaces the stored vector.
 
-    A damaged key without an event, a judgment and a day is left out: `softseek doctor` names it.
+    A damaged key without an event, a judgment and a day is left out, as is a key with a vector of another width:
+    `softseek doctor` names it.
     """
     event, judgment = EVENTS.c, JUDGMENTS.c
     stored = KEYS.c.vector if vector is None else vector
@@ -248,14 +261,32 @@ def _confirmations(vector: ColumnElement[bytes] | None = None) -> Select[*tuple[
     )
 
 
+def _has_width(collection_id: int) -> ColumnElement[bool]:
+    """Return the condition that the vector of a key is empty, or as wide as those of its collection.
+
+    A length is read without the vector.
+    """
+    length = func.length(KEYS.c.vector)
+    width = select(4 * COLLECTIONS.c.dim).where(COLLECTIONS.c.id == collection_id).scalar_subquery()
+    return or_(length == width, length == 0)
+
+
 def _confirmation(row: Any, vectors: dict[bytes, Floats]) -> Confirmation:
-    """Return the confirmation of a stored key. A rater and a client of the same name count as two persons."""
+    """Return the confirmation of a stored key. A rater and a client of the same name count as two persons.
+
+    Raises UnreadableRow.
+    """
     judged = row.judged_at is not None
-    client = None if row.client_id is None else f"client {row.client_id}"
+    tenant, written = split(row.client_id)
+    client = None if written is None else f"client {row.client_id}"
     if row.confirmed_on is not None:  # anonymous: without an event, its client and its position
         moment = f"{row.confirmed_on}T00:00:00Z"
     else:
         moment = row.judged_at if judged else min(row.timestamp, row.created_at)  # a client's clock may be ahead
+    try:
+        milliseconds = round(1000 * datetime.fromisoformat(moment).timestamp())
+    except ValueError as error:
+        raise UnreadableRow from error
     return Confirmation(
         row.id,
         row.document_row,
@@ -263,7 +294,8 @@ def _confirmation(row: Any, vectors: dict[bytes, Floats]) -> Confirmation:
         vectors.setdefault(row.vector, as_vector(row.vector)),
         grade_of(row.weight),
         f"rater {row.rater}" if judged else client,
-        round(1000 * datetime.fromisoformat(moment).timestamp()),
+        milliseconds,
         judged,
         row.position,
+        tenant,
     )

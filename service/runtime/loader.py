@@ -36,10 +36,10 @@ from service.runtime.collection_repository import (
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.model_files import load_version
 from service.runtime.model_repository import champion_version, click_worth, insert_model, point_alias
-from service.runtime.rule_repository import rules
-from service.runtime.rules import Rulebook
+from service.runtime.rule_repository import rulebook
 from service.runtime.served_collection import Serving
 from service.storage.database import Database
+from service.storage.unreadable_rows import reading
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -92,7 +92,7 @@ def index_directory(data: Path, collection_id: int) -> Path:
 def load_collection(database: Database, row: RowMapping, data: Path, sheltered: bool = True) -> CollectionState:
     """Return the state of a stored collection. A missing, outdated or damaged index is rebuilt.
 
-    sheltered: whether a full disk lets the index lie in a temporary folder.
+    sheltered: whether a full disk lets the index lie in a temporary folder. Raises UnreadableRow.
     """
     directory = index_directory(data, row["id"])
     language, watermark = row["settings"]["language"], row["documents_watermark"]
@@ -113,8 +113,12 @@ def load_collection(database: Database, row: RowMapping, data: Path, sheltered: 
         state.rebuild = partial(rebuild_index, database, state)
         state.count_clicks = partial(click_counts, database, row["id"])
         state.read_log = partial(read_confirmations, database, row["id"])
-        state.load_memory(confirmations_without_vectors(connection, row["id"]), row["watermark"])
-        state.rules = Rulebook(rules(connection, row["id"]))
+        with reading("keys, events or judgments"):
+            state.load_memory(confirmations_without_vectors(connection, row["id"]), row["watermark"])
+        with reading("rules"):
+            state.rules = rulebook(connection, row["id"], row["dim"])
+        if state.rules.unreadable:
+            log.error("rules_unreadable", collection=row["name"], rules=sorted(state.rules.unreadable))
     return state
 
 
@@ -151,9 +155,11 @@ def _filled(connection: Connection, row: RowMapping, directory: Path) -> Generat
 def load_serving(connection: Connection, row: RowMapping) -> Serving:
     """Return the champion. If its files are damaged, version 0 serves instead and every answer reports it."""
     initial = CollectionSettings(**row["settings"]).initial(row["dim"])
-    champion = champion_version(connection, row["id"])
+    with reading("aliases"):
+        champion = champion_version(connection, row["id"])
     try:
-        worth = click_worth(connection, row["id"], champion)
+        with reading("models"):
+            worth = click_worth(connection, row["id"], champion)
         return Serving(champion, load_version(connection, row["id"], initial, champion), worth=worth)
     except DamagedFile as damage:
         log.error("champion_damaged", collection=row["name"], version=champion, reason=str(damage))

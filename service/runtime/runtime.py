@@ -83,6 +83,8 @@ class Runtime(SearchRuntime):
         """Held while a snapshot waits or is made: there is at most one. An erasure holds it too."""
         self.export_slots = threading.BoundedSemaphore(2)
         """Exports that may be written at the same time. Each keeps a state of the database."""
+        self.accepted_imports: set[Path] = set()
+        """The files of exports whose import was accepted and has not ended. An erasure waits for them."""
         self.workers: Workers | None = None
         """The other processes that answer searches, if there are any."""
         self.missing_collections = range(0)

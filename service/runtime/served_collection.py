@@ -22,6 +22,8 @@ COMMITS_MISSING = "commits_missing"
 """The database lacks changes that an earlier process committed."""
 COPY_IS_OLD = "copy_is_old"
 """A searcher does not reach the database, so later changes are unknown to it."""
+RULES_UNREADABLE = "rules_unreadable"
+"""A stored rule is damaged and cannot be read: searches go on without it."""
 INDEX_BEHIND = "index_behind"
 """The index lacks committed changes, because it could not be written."""
 
@@ -104,7 +106,8 @@ class ServedCollection(ABC):
         """Return why answers by this model are less than they should be."""
         missing = (COMMITS_MISSING,) if self.missing_changes else ()
         old = (COPY_IS_OLD,) if self.is_old else ()
-        return (*serving.degraded, *missing, *((INDEX_BEHIND,) if self.behind else ()), *old)
+        ruled = (RULES_UNREADABLE,) if self.rules.unreadable else ()
+        return (*serving.degraded, *missing, *((INDEX_BEHIND,) if self.behind else ()), *old, *ruled)
 
     def require_encoder(self, encoder: Encoder) -> None:
         """Raise EncoderMismatch unless this encoder made the collection's keys."""

@@ -8,8 +8,7 @@ from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import PART_SIZE, confirmations, indexed_documents, rows_without_vectors
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.loader import load_serving
-from service.runtime.rule_repository import rules
-from service.runtime.rules import Rulebook
+from service.runtime.rule_repository import rulebook
 from service.searchers.replica import Effects
 
 OF_MODELS = {"models", "model_files", "aliases"}
@@ -32,7 +31,7 @@ def follow_collection(connection: Connection, state: CollectionState, row: RowMa
         if (serving.version, serving.degraded) != (state.serving.version, state.serving.degraded):
             state.serve(serving)
     if "rules" in effects.tables:
-        state.rules = Rulebook(rules(connection, state.id))
+        state.rules = rulebook(connection, state.id, state.dim)
     return True
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, selec
 from service.storage.checksums import TABLES
 from service.storage.dialects import is_sqlite
 from service.storage.postgres_text import unescaped
+from service.storage.unreadable_rows import reading
 
 NOT_CONTENT = {
     "alembic_version", "identity", "changes", "last_write", "tasks", "idempotent_answers", "sqlite_sequence",
@@ -67,7 +68,8 @@ class StoredState:
         found = connection.execute(wanted)
         names = [str(name) for name in found.keys()]  # noqa: SIM118  # names with quotes are a subclass of str
         convert = _as_it_is if is_sqlite(connection) else _unescaped
-        yield from (dict(zip(names, map(convert, row), strict=True)) for row in found)
+        with reading(str(table.name)):
+            yield from (dict(zip(names, map(convert, row), strict=True)) for row in found)
 
 
 def _as_it_is(value: Any) -> Any:

@@ -15,6 +15,7 @@ from sqlalchemy.pool import NullPool
 from service.storage.database import Database
 from service.storage.moving import copy_rows
 from service.storage.sqlite_database import SqliteDatabase
+from service.storage.unreadable_rows import name_unreadable, stored_json
 
 PAGES_PER_STEP = 1024
 """Pages copied between two pauses: 4 MiB."""
@@ -72,8 +73,12 @@ def opened_copy(path: Path) -> Iterator[Connection]:
     """Open a copy that no process writes to, read-only, without a write-ahead log or a lock beside it."""
     name = f"file:{quote(str(path))}?immutable=1"
     engine = create_engine(
-        "sqlite://", creator=lambda: sqlite3.connect(name, uri=True, check_same_thread=False), poolclass=NullPool
+        "sqlite://",
+        creator=lambda: sqlite3.connect(name, uri=True, check_same_thread=False),
+        poolclass=NullPool,
+        json_deserializer=stored_json,
     )
+    name_unreadable(engine)
     try:
         with engine.connect() as connection:
             yield connection

@@ -28,7 +28,7 @@ DATABASE_FILE = "softseek.db"
 LOCK_FILE = "owner.lock"
 ENCODERS = "encoders"
 """The folder of converted encoders, beside the database."""
-NEWEST_REVISION = "0014"
+NEWEST_REVISION = "0016"
 """The revision of the schema in the last file of `migrations/versions`."""
 
 
@@ -152,7 +152,12 @@ def migrate(connection: Connection, data: Path) -> None:
     """
     if not inspect(connection).get_table_names():
         _create(connection)
-    elif _revision(connection) != NEWEST_REVISION:
+    elif (revision := _revision(connection)) != NEWEST_REVISION:
+        if revision is not None and revision.isdecimal() and revision > NEWEST_REVISION:
+            raise UnknownSchema(
+                f"a newer version of Softseek wrote the database: its schema is {revision}, and this version reads"
+                f" schemas up to {NEWEST_REVISION}; use the newer version, or restore a snapshot of before the upgrade"
+            )
         _upgrade(connection, data)
 
 

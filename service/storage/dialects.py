@@ -36,6 +36,12 @@ def contains(connection: Connection, body: Any, part: bytes) -> ColumnElement[bo
     return found > 0
 
 
+def contains_text(connection: Connection, column: Any, part: str) -> ColumnElement[bool]:
+    """Return the condition that a column of texts contains a part, in the same case."""
+    found = func.instr(column, part) if is_sqlite(connection) else func.strpos(column, part)
+    return found > 0
+
+
 def greatest_number(connection: Connection, table: Table) -> int:
     """Return the greatest number that a table has given to a row, 0 for none.
 

@@ -25,6 +25,7 @@ from service.storage.database import Database, DatabaseRead, DatabaseReader, mig
 from service.storage.pending_acts import storing_act
 from service.storage.reservations import storing_reservation
 from service.storage.thread_connections import ThreadConnections
+from service.storage.unreadable_rows import name_unreadable, stored_json
 
 BUSY_SECONDS = 30
 READERS = 16
@@ -176,10 +177,12 @@ def _engine(address: str, writer: bool, checkpoints: bool, is_whole: bool = True
     engine = create_engine(
         f"sqlite:///{address}&uri=true" if address.startswith(URI) else f"sqlite:///{address}",
         json_serializer=as_json,
+        json_deserializer=stored_json,
         hide_parameters=True,  # errors in the log name no client and no query
         connect_args=_connect_arguments(),
         **pool,
     )
+    name_unreadable(engine)
 
     @event.listens_for(engine, "connect")
     def configure(connection: sqlite3.Connection, _record: Any) -> None:

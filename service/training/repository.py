@@ -19,6 +19,7 @@ from service.storage.tables import (
     QUERIES,
     TRAINING_RUNS,
 )
+from service.storage.unreadable_rows import readable_rows
 
 MAX_LISTED = 200
 CHUNK = 2_000
@@ -146,9 +147,12 @@ def find_run(connection: Connection, collection_id: int, run_id: str) -> Row[Any
 
 
 def newest_runs(connection: Connection, collection_id: int) -> Sequence[Row[Any]]:
-    """Return the newest MAX_LISTED runs of a collection, newest first."""
+    """Return the newest MAX_LISTED runs of a collection, newest first, without those that cannot be read."""
     wanted = select(TRAINING_RUNS).where(TRAINING_RUNS.c.collection_id == collection_id)
-    return connection.execute(wanted.order_by(TRAINING_RUNS.c.id.desc()).limit(MAX_LISTED)).all()
+    rows, _ = readable_rows(
+        connection, wanted.order_by(TRAINING_RUNS.c.id.desc()).limit(MAX_LISTED), TRAINING_RUNS.c.id
+    )
+    return rows
 
 
 def processing_runs(connection: Connection) -> Sequence[Row[Any]]:

@@ -16,7 +16,7 @@ from index.ranking.attention import AttentionHead
 from index.words.word_reader import OtherCommit
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.model_files import load_version
-from service.runtime.rule_repository import rules
+from service.runtime.rule_repository import rulebook
 from service.runtime.rules import Rulebook
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection, Serving
@@ -116,7 +116,7 @@ class MirroredCollection(ServedCollection):
             log.warning("champion_not_read", collection=self.name, version=version, reason=str(damage))
             return False
         with self._runtime.database.read() as connection:
-            self.rules = Rulebook(rules(connection, self.id))
+            self.rules = rulebook(connection, self.id, self.dim)
         self.serving = Serving(version, head, ("champion_damaged",) if is_damaged else ())
         return True
 

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import event
 
+from service.exports.query_keys_repository import renew_query_keys
 from service.exports.record_repository import ADDED, OLDEST_REVISION, TYPES
+from service.storage.checked_rows import is_sound, stored_rows
 from service.storage.database import NEWEST_REVISION
 from tests.service.client import CollectionClient, good, opened, runtime_of
 from tests.service.test_exports import imported, records_of, sealed
@@ -81,6 +84,47 @@ def test_an_export_of_an_earlier_schema_is_imported(client: TestClient, schema: 
     assert header["schema"] == NEWEST_REVISION
     keys = [one for one in records if one["type"] == "key" and one["collection"] == name]
     assert [(one["kind"], one["confirmed_on"]) for one in keys] == [(2, None), (3, None)]
+
+
+def test_feedback_of_an_earlier_export_gets_the_query_keys_of_this_release(client: TestClient) -> None:
+    header, *records = earlier(client, "renewed")
+    judgment = next(one for one in records if one["type"] == "judgment")
+    key = next(one for one in records if one.get("judgment_id"))
+    others = {"query_text": "İron", "query_key": "i\u0307ron"}
+    at = records.index(judgment) + 1
+    records[at:at] = [judgment | others | {"id": 4}, judgment | {"id": 5, "query_text": "red\u00ad metal"}
+                      | {"query_key": "red\u00ad metal", "rating": 1}]  # fmt: skip
+    at = records.index(key) + 1
+    records[at:at] = [key | {"query_key": others["query_key"], "judgment_id": 4}]
+    records[at:at] = [key | {"query_key": "red\u00ad metal", "judgment_id": 5, "weight": 0.25}]
+    done = imported(client, sealed([header, *records]))
+    assert done["status"] == "succeeded", done
+    exported = [one for one in records_of(client.get("/v1/export").content) if one.get("collection") == "renewed"]
+    found = {kind: sorted(one["query_key"] for one in exported if one["type"] == kind and one["query_key"])
+             for kind in ("judgment", "key")}  # fmt: skip
+    assert found == {"judgment": ["iron", "red metal"], "key": ["iron", "red metal"]}
+    assert [one["rating"] for one in exported if one["type"] == "judgment" and one["query_key"] == "red metal"] == [1]
+    with runtime_of(client).database.read() as connection:
+        for table in ("judgments", "keys"):
+            assert all(is_sound(table, row) for row in stored_rows(connection, table))
+
+
+@pytest.mark.parametrize(("schema", "tables"), [("0014", 4), ("0015", 0), (NEWEST_REVISION, 0)])
+def test_query_keys_are_renewed_in_earlier_exports_only_and_keys_of_documents_are_not_read(
+    client: TestClient, schema: str, tables: int
+) -> None:
+    statements: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_others: Any) -> None:
+        statements.append(statement)
+
+    with runtime_of(client).database.write() as connection:
+        event.listen(connection, "before_cursor_execute", note)
+        renew_query_keys(connection, 1, schema)
+        event.remove(connection, "before_cursor_execute", note)
+    read = [one for one in statements if one.startswith("SELECT")]
+    assert len(read) == tables
+    assert all("kind = " in one for one in read if "FROM keys" in one)
 
 
 def refusal(client: TestClient, records: list[dict[str, Any]]) -> str:

@@ -96,7 +96,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
         (data / "snapshots").mkdir(exist_ok=True)
         for name in ("before", "after"):
             (data / "snapshots" / name).write_bytes(name.encode())
-        os.utime(data / "snapshots" / "before", (1_000_000_000, 1_000_000_000))
+        os.utime(data / "snapshots" / "before", (1_000_000_000, 1_000_000_000))  # rows of then may be replaced
         body = {"q": f"{CANARY} shelter", "explain": True, "client_id": CLIENT}
         answer = client.post(f"{trees.path}/search", json=body)
         kept = {"request_sha256": "", "status": 200, "headers": {}, "body": answer.content}
@@ -142,7 +142,7 @@ def test_the_receipt_names_counts_models_and_snapshots_but_not_the_client(seen: 
     wanted = {"impressions": 6, "events": 7, "judgments": 0, "memory": 6, "idempotent_answers": 1}
     assert receipt["erased"] == wanted
     assert [(one["collection"], one["version"]) for one in receipt["models"]] == [("trees", 1)]
-    assert [one["file"] for one in receipt["snapshots"]] == ["after"]
+    assert [one["file"] for one in receipt["snapshots"]] == ["after", "before"]
     assert (receipt["status"], receipt["kind"], receipt["canceled_training_runs"]) == ("done", "client", [])
     assert facts["listed"] == {"erasures": [receipt]}
     assert receipt["sha256"] == checksum(receipt)
@@ -183,6 +183,21 @@ def test_a_session_and_a_user_are_erased_alone(client: TestClient) -> None:
     assert (erased["impressions"], erased["events"], erased["judgments"], erased["memory"]) == (1, 1, 1, 2)
     counts = trees.get()["counts"]
     assert (counts["events"], counts["judgments"], counts["keys"]["query"]) == (2, 1, 3)
+
+
+def test_an_erasure_of_a_user_reads_the_bodies_of_the_events_with_that_user_alone(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees = CollectionClient(client)
+    trees.add({"id": "oak", "text": "a tall tree"})
+    for user in ("5", "15", "55"):
+        trees.act("oak", user_query="tree number 5", user_id=user)
+    read: list[Any] = []
+    parsed = repository._object
+    monkeypatch.setattr(repository, "_object", lambda stored: read.append(stored) or parsed(stored))
+    with runtime_of(client).database.read() as connection:
+        assert len(repository.subject_rows(connection, trees.id, "user", "5").events) == 1
+    assert len(read) == 1
 
 
 def test_rows_without_a_client_are_followed_from_search_to_session_and_back(client: TestClient) -> None:

@@ -1,20 +1,25 @@
 """Erasures beside other work: snapshots, and collections whose deletion goes on."""
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 from fastapi.testclient import TestClient
 
 from service.erasures import actions, receipts
+from service.exports import importing
 from service.operations.housekeeping import Housekeeping
 from service.runtime.collection_repository import mark_deleted
 from service.runtime.first_start import start_anew
+from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.snapshots import moving
 from service.storage.database import Database
-from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
+from tests.service.client import CollectionClient, create, ended, good, opened, problem, runtime_of
 
 BOB = "canary-bob"
 
@@ -134,3 +139,158 @@ def test_a_receipt_names_what_was_set_aside(tmp_path: Path) -> None:
     assert task["result"] == receipt
     assert receipt["sha256"] == receipts.checksum(receipt)
     assert moved.read_bytes() == b"another database"
+
+
+@pytest.fixture
+def held_import(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """An accepted import with a search of the subject, which goes on once the event is set."""
+    with opened(tmp_path / "other") as other:
+        create(other, "imported").search("iron pot", client_id=BOB)
+        exported = other.get("/v1/export").content
+    go_on, check = threading.Event(), importing.check_export
+
+    def check_later(*arguments: Any) -> Any:
+        assert go_on.wait(60)
+        return check(*arguments)
+
+    monkeypatch.setattr(importing, "check_export", check_later)
+    assert client.post("/v1/import", content=exported).status_code == 202
+    yield go_on
+    go_on.set()
+
+
+def test_an_erasure_reaches_what_an_import_adds_that_was_accepted_before(
+    client: TestClient, held_import: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep = time.sleep
+
+    def go_on(seconds: float) -> None:
+        held_import.set()
+        sleep(seconds)
+
+    monkeypatch.setattr(actions, "sleep", go_on)
+    task = CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB})))
+    assert task["status"] == "succeeded", task
+    assert "imported" in task["result"]["collections"]
+    assert texts(runtime_of(client)) == set()
+    assert runtime_of(client).accepted_imports == set()
+
+
+def test_an_erasure_during_a_long_import_is_finished_later(
+    client: TestClient, held_import: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "IMPORT_SECONDS", 0)
+    task = CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB})))
+    assert (task["status"], task["error"]["code"]) == ("failed", "import_in_progress")
+    held_import.set()
+    ended(lambda: {"status": "processing" if runtime_of(client).accepted_imports else "succeeded"})
+    actions.retry_erasures(runtime_of(client))
+    assert good(client.get("/v1/erasures"))["erasures"][0]["status"] == "done"
+    assert texts(runtime_of(client)) == set()
+
+
+def test_erasures_that_occupy_all_workers_do_not_wait_for_an_import_that_was_accepted_after_them(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "IMPORT_SECONDS", 1)
+    exported = client.get("/v1/export").content
+    go_on = threading.Event()
+
+    def busy(progress: Progress) -> dict[str, Any]:
+        assert go_on.wait(60)
+        return {}
+
+    for _ in range(2):
+        runtime_of(client).jobs.start("snapshot", None, busy)
+    erasures = [good(client.post("/v1/erasures", json={"client": name})) for name in (BOB, "eve")]
+    assert client.post("/v1/import", content=exported).status_code == 202
+    go_on.set()
+    ended_tasks = [CollectionClient(client).ended_task(erasure) for erasure in erasures]
+    assert [task["status"] for task in ended_tasks] == ["succeeded", "succeeded"]
+
+
+def test_a_service_that_closes_does_not_wait_for_an_import(
+    client: TestClient, held_import: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = runtime_of(client)
+    sleeps: list[float] = []
+
+    def close(seconds: float) -> None:
+        sleeps.append(seconds)
+        assert len(sleeps) == 1, "the erasure goes on waiting"
+        monkeypatch.setattr(runtime, "closing", True)
+
+    monkeypatch.setattr(actions, "sleep", close)
+    task = CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB})))
+    assert (task["status"], task["error"]["code"]) == ("failed", "import_in_progress")
+
+
+def test_a_later_attempt_does_not_wait_for_an_import(
+    client: TestClient, held_import: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(actions, "IMPORT_SECONDS", 0)
+        CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB})))
+    sleeps: list[float] = []
+
+    def end_import(seconds: float) -> None:
+        sleeps.append(seconds)
+        held_import.set()
+
+    monkeypatch.setattr(actions, "sleep", end_import)
+    actions.retry_erasures(runtime_of(client))
+    assert sleeps == []
+    assert good(client.get("/v1/erasures"))["erasures"][0]["status"] == "deleting"
+
+
+def test_a_receipt_names_the_snapshots_of_before_a_judgment_was_replaced(client: TestClient) -> None:
+    spoken = CollectionClient(client)
+    spoken.add({"id": "pot", "text": "an iron pot"})
+    spoken.judge("pot", "pot", 4, BOB)
+    spoken.act("pot", user_query="iron", client_id="taken back")
+    file = spoken.ended_task(good(client.post("/v1/snapshots")))["result"]["file"]
+    time.sleep(0.01)
+    spoken.judge("pot", "pot", 3, BOB)
+    spoken.post("events/delete", {"client_id": "taken back"})
+    for subject in ({"user": BOB}, {"client": "taken back"}):
+        task = spoken.ended_task(good(client.post("/v1/erasures", json=subject)))
+        assert file.removeprefix("snapshots/") in [one["file"] for one in task["result"]["snapshots"]]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request: pytest.FixtureRequest) -> str | None:
+    if request.param == "sqlite":
+        return None
+    return str(request.getfixturevalue("postgres_server").database(f"erased_{uuid4().hex}"))
+
+
+def test_events_with_nul_characters_do_not_keep_erasures_from_their_rows(address: str | None, tmp_path: Path) -> None:
+    with opened(tmp_path / "data", database=address) as client:
+        spoken = CollectionClient(client)
+        spoken.add({"id": "pot", "text": "an iron pot"})
+
+        def erased(**subject: str) -> tuple[int, int]:
+            task = spoken.ended_task(good(client.post("/v1/erasures", json=subject)))
+            assert task["status"] == "succeeded", task
+            return task["result"]["erased"]["impressions"], task["result"]["erased"]["events"]
+
+        spoken.act("pot", user_query="iron", client_id="evil", comment="x\0y", nested={"user_id": "anna"})
+        users = ["anna", "nul \0 \ufdd0", "\\u0000", 'q"x', "ü"]
+        for user in users:
+            spoken.act("pot", user_query="iron", user_id=user)
+        searched = spoken.search("secret pot", client_id="bob")["query_id"]
+        spoken.act("pot", query_id=searched, client_id="evil", comment="\0")  # keeps the text of the search
+        spoken.act("pot", query_id=searched, client_id="evil", user_query="secret pot", comment="\0")
+        by_user = spoken.search("pot of anna")["query_id"]
+        spoken.act("pot", query_id=by_user, user_id="anna", comment="\0")
+        spoken.act("pot", query_id=by_user)
+        spoken.act("pot", user_query="iron", client_id="c\0l")
+        for number in (5, 5.0, 50, True):
+            spoken.act("pot", user_query="iron", user_id=number, comment="\0")
+        assert [erased(user=user) for user in ("5", "5.0", "50", "true")] == [(0, 1)] * 4
+        assert erased(client="bob") == (1, 1)
+        assert erased(client="c\0l") == (0, 1)
+        assert erased(user="anna") == (1, 3)
+        assert [erased(user=user) for user in users[1:]] == [(0, 1)] * 4
+        assert erased(user="anna") == (0, 0)
+        assert spoken.get()["counts"]["events"] == 2

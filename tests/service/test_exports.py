@@ -17,7 +17,7 @@ from service.exports.importing import Importer
 from service.exports.record_repository import NOT_EXPORTED, TABLES
 from service.snapshots.state import StateHash, state_hash
 from service.storage.base import METADATA
-from tests.service.client import CollectionClient, ended, good, opened, problem, runtime_of
+from tests.service.client import CollectionClient, create, ended, good, opened, problem, runtime_of
 from tests.service.test_snapshot_files import command
 from tests.service.test_snapshots import NIGHT, filled
 
@@ -124,6 +124,34 @@ def test_an_import_gives_new_numbers_beside_other_collections(
         assert first.ids("own") == ["mine"]
         assert CollectionClient(other, "wood").ranking(NIGHT) == CollectionClient(client, "wood").ranking(NIGHT)
         assert imported(other, sealed(rest))["error"]["code"] == "collection_in_use"
+
+
+def test_an_alias_that_a_deleted_collection_left_is_replaced_by_that_of_the_import(
+    exported: bytes, client: TestClient, tmp_path: Path
+) -> None:
+    with opened(tmp_path / "other") as other:
+        assert imported(other, exported)["status"] == "succeeded"
+        wood = CollectionClient(other, "wood")
+        other.delete(wood.path)
+        assert good(other.get("/v1/aliases"))["aliases"][0]["alias"] == "forest"
+        assert imported(other, exported)["status"] == "succeeded"
+        assert CollectionClient(other, "forest").ranking(NIGHT) == CollectionClient(client, "wood").ranking(NIGHT)
+
+
+def test_an_import_takes_no_name_of_a_collection_or_an_alias_that_is_in_use(exported: bytes, tmp_path: Path) -> None:
+    taken = "2 collections or aliases of the import are in use here: {}; delete them first"
+    with opened(tmp_path / "collections") as other:
+        create(other, "forest")
+        CollectionClient(other).add({"id": "mine", "text": "an own document"})
+        error = imported(other, exported)["error"]
+        assert (error["code"], error["detail"]) == ("collection_in_use", taken.format("default, forest"))
+        assert "wood" not in str(other.get("/v1/collections").json())
+    with opened(tmp_path / "aliases") as other:
+        good(other.put("/v1/aliases/wood", json={"collection": create(other, "mine").name}))
+        good(other.put("/v1/aliases/forest", json={"collection": "mine"}))
+        error = imported(other, exported)["error"]
+        assert (error["code"], error["detail"]) == ("collection_in_use", taken.format("forest, wood"))
+        assert good(other.get("/v1/aliases/forest"))["collection"] == "mine"
 
 
 def test_an_export_is_readable_by_type(exported: bytes) -> None:

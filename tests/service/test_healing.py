@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy.exc import OperationalError
+
 
 from index.words.bm25_index import WordIndex
 from index.words.word_search import WordSearcher
 from service.operations.housekeeping import heal_indexes
 from service.runtime.loader import reindex
+from service.storage.unreadable_rows import UnreadableRow
 from tests.service.client import DEFAULT, CollectionClient, opened, runtime_of
 
 
@@ -111,7 +112,7 @@ def test_a_rebuild_that_cannot_read_a_document_leaves_the_index_as_it_is(client:
     state = runtime.collection("default")
     with runtime.database.write() as connection:
         connection.exec_driver_sql("UPDATE documents SET text = CAST(x'69ff' AS TEXT) WHERE id = 'b'")
-    with state.lock, pytest.raises(OperationalError):
+    with state.lock, pytest.raises(UnreadableRow):
         reindex(runtime.database, state, rebuild=True)
     assert by_words(client, "copper") == {"a", "c"}
     assert state.store.is_on_disk

@@ -3,13 +3,18 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import text
 
 from service.http.problems import Problem
 from service.operations import idempotency
 from service.operations.repository import find_answer, replace_answer
+from service.storage.checked_rows import is_sound, stored_rows
+from service.storage.database import Database
+from service.storage.opening import open_database
 from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, good, opened, problem, runtime_of
 
 
@@ -93,7 +98,7 @@ def test_the_refusal_of_a_request_that_the_client_repeats_is_not_stored(
 
 def is_stored(client: TestClient, key: str) -> bool:
     with runtime_of(client).database.read() as connection:
-        return find_answer(connection, key, "") is not None
+        return find_answer(connection, idempotency.digest_of(key), "") is not None
 
 
 def lose_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,11 +212,11 @@ def test_an_answer_of_an_earlier_release_is_given_again(client: TestClient) -> N
     create(client, "earlier")
     assert batch_sent(client, "earlier", "earlier") == 200
     with runtime_of(client).database.write() as connection:  # without the collection, as earlier releases stored it
-        row = find_answer(connection, "earlier", "")
+        row = find_answer(connection, idempotency.digest_of("earlier"), "")
         assert row is not None
         digest = row.request_sha256.partition(":")[0]
         values = {"request_sha256": digest, "status": 299, "headers": {}, "body": b"{}"}
-        replace_answer(connection, "earlier", "", values)
+        replace_answer(connection, idempotency.digest_of("earlier"), "", values)
     assert batch_sent(client, "earlier", "earlier") == 299
 
 
@@ -249,3 +254,83 @@ def test_a_write_whose_request_fails_later_is_not_carried_out_again(
     again = client.post(f"{DEFAULT}/events", json=one, headers=key)
     assert (again.status_code, again.json()) == (202, {"accepted": 1, "rejected": []})
     assert CollectionClient(client).get()["counts"]["events"] == before + 1
+
+
+def test_keys_are_stored_as_hashes_and_deleted_after_a_day(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        runtime = runtime_of(client)
+        sent = {"json": event("known", user_query="once"), "headers": {"Idempotency-Key": "client-77-1"}}
+        good(client.post(f"{DEFAULT}/events", **sent))
+        stored = "SELECT key FROM idempotent_answers"
+        with runtime.database.write() as connection:
+            assert connection.exec_driver_sql(stored).scalars().all() == [idempotency.digest_of("client-77-1")]
+        idempotency.forget_old_answers(runtime)
+        assert is_stored(client, "client-77-1")
+        with runtime.database.write() as connection:
+            connection.exec_driver_sql("UPDATE idempotent_answers SET created_at = '2026-01-01T00:00:00.000Z'")
+        idempotency.forget_old_answers(runtime)
+        assert not is_stored(client, "client-77-1")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    address = None
+    if request.param == "postgres":
+        address = request.getfixturevalue("postgres_server").database(f"answers_{uuid4().hex}")
+    database = open_database(tmp_path, address)
+    database.migrate()
+    yield database
+    database.close()
+
+
+def test_an_upgrade_hashes_the_keys_of_stored_answers(database: Database) -> None:
+    answer = {"request_sha256": "00", "status": 200, "headers": {"\u00e9": "\ufdd0"}, "body": b"{}"}
+    keys = ["once", "key-1:na\u00efve", "damaged"]
+    with database.write() as connection:
+        for key in keys:
+            replace_answer(connection, key, "2026", answer)
+        connection.execute(text("UPDATE idempotent_answers SET status = 201 WHERE key = 'damaged'"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))
+    database.migrate()
+    with database.read() as connection:
+        rows = {row["key"]: row for row in stored_rows(connection, "idempotent_answers")}
+        assert [is_sound("idempotent_answers", rows.pop(idempotency.digest_of(key))) for key in keys] == [
+            True,
+            True,
+            False,
+        ]
+        assert rows == {}
+        found = find_answer(connection, idempotency.digest_of(keys[1]), "")
+        assert found is not None
+        assert (found.headers, found.body) == (answer["headers"], answer["body"])
+
+
+def test_an_upgrade_hashes_a_key_that_another_key_is_the_hash_of(database: Database) -> None:
+    first = ["!", "?"]
+    second = [idempotency.digest_of(key) for key in first]
+    keys = [first[0], *second, first[1]]
+    with database.write() as connection:
+        for number, key in enumerate(keys):
+            answer = {"request_sha256": "00", "status": 200 + number, "headers": {}, "body": b"{}"}
+            replace_answer(connection, key, "2026", answer)
+        connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))
+    database.migrate()
+    with database.read() as connection:
+        rows = [find_answer(connection, idempotency.digest_of(key), "") for key in keys]
+    assert [row and row.status for row in rows] == [200, 201, 202, 203]
+
+
+def test_an_upgrade_leaves_a_key_that_is_no_text(tmp_path: Path) -> None:
+    database = open_database(tmp_path, None)
+    database.migrate()
+    with database.write() as connection:
+        for key in ("sound", "damaged"):
+            answer = {"request_sha256": "00", "status": 200, "headers": {}, "body": b"{}"}
+            replace_answer(connection, key, "2026", answer)
+        connection.execute(text("UPDATE idempotent_answers SET key = CAST(key AS BLOB) WHERE key = 'damaged'"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))
+    database.migrate()
+    with database.read() as connection:
+        keys = set(connection.execute(text("SELECT key FROM idempotent_answers")).scalars())
+    assert keys == {idempotency.digest_of("sound"), b"damaged"}
+    database.close()
