@@ -5,7 +5,8 @@ assumption), so it is weighted by the ratio of the probabilities of this prefix 
 inverse propensity scoring (McInerney et al. 2020). The estimators are importance sampling (Horvitz and Thompson 1952),
 its self-normalised form (Swaminathan and Joachims 2015), and the doubly robust form (Dudik et al. 2011; Kiyohara et al.
 2022). Each gives a value per list; their mean is the estimate, and Student's t of the values is its interval.
-An estimate whose weight few lists carry has no interval: it would be too narrow.
+An estimate whose weight few lists carry has no interval: it would be too narrow. Neither has an estimate whose mean
+weight is too far from 1, because lists that carry weight are missing from the log.
 
 Letters: M logged lists, P positions.
 """
@@ -27,6 +28,10 @@ With less, few lists have most of the weight, and a log without such a list show
 docs/performance/exploration.md."""
 LEAST_SIZE = 50
 """Least effective sample size of an estimate with an interval: the share of fewer lists varies too much to decide."""
+WEIGHT_ERRORS = 3.0
+"""Standard errors from 1, at most, of the mean weight of an estimate with an interval."""
+WEIGHT_ROUNDING = 0.01
+"""A mean weight as near to 1 as this is no obstacle: probabilities are logged and computed with rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,26 @@ class Replay:
         squares = (self.ratios**2).sum(axis=0)
         sizes = self.ratios.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0)
         return float(sizes.mean()) if sizes.size else 0.0
+
+    @property
+    def misfit(self) -> str | None:
+        """Why the logged lists cannot stand for the lists of this policy; None if they may, or have no position.
+
+        The mean of their ratios has the expectation 1 (docs/math.md, 17).
+        """
+        if not self.ratios.size:
+            return None
+        weights = self.ratios.mean(axis=1)
+        mean = float(weights.mean())
+        if mean == 0 or abs(mean - 1) <= WEIGHT_ROUNDING:
+            return None  # with a mean of 0 the effective sample size is 0
+        error = float(weights.std()) / mean / len(weights) ** 0.5
+        if abs(np.log(mean)) <= WEIGHT_ERRORS * error:
+            return None
+        return (
+            f"the mean weight of the searches is {mean:.2f}, too far from 1: documents, rules or memory "
+            "may have changed after the searches were logged"
+        )
 
 
 def importance_sampled(rewards: Doubles, replay: Replay) -> Doubles:
@@ -91,8 +116,8 @@ ESTIMATORS = {"ips": importance_sampled, "self_normalised": self_normalised, "do
 class Estimate:
     """An estimate of the rewards per list: mean, interval, number of lists, effective sample size.
 
-    interval: low and high; None where too few lists carry the weight for it to hold as often as it says. least: the
-    effective sample size that an interval needs.
+    interval: low and high; None where too few lists carry the weight for it to hold as often as it says, and with a
+    misfit (`Replay.misfit`). least: the effective sample size that an interval needs.
     """
 
     mean: float
@@ -100,12 +125,15 @@ class Estimate:
     impressions: int
     effective_sample_size: float
     least: float
+    misfit: str | None = None
 
     @property
     def reason(self) -> str | None:
         """Why there is no interval; None if there is one."""
         if self.interval is not None:
             return None
+        if self.effective_sample_size >= self.least:
+            return self.misfit
         size, least = f"{self.effective_sample_size:.1f}", f"{self.least:.1f}"
         return f"few searches carry the weight: the effective sample size is {size}, and an interval needs {least}"
 
@@ -123,11 +151,11 @@ class Estimate:
         }
 
 
-def estimate(values: Doubles, effective_sample_size: float, sampled: float) -> Estimate:
+def estimate(values: Doubles, effective_sample_size: float, sampled: float, misfit: str | None = None) -> Estimate:
     """Return the estimate of the values (M,) of an estimator, M > 0. sampled: the lists in a sampled order."""
     least = max(LEAST_SIZE, RELIABLE_SHARE * sampled)
-    found = interval(values) if effective_sample_size >= least else None
-    return Estimate(float(values.mean()), found, len(values), effective_sample_size, least)
+    found = interval(values) if effective_sample_size >= least and misfit is None else None
+    return Estimate(float(values.mean()), found, len(values), effective_sample_size, least, misfit)
 
 
 def compared(rewards: Doubles, a: Replay, b: Replay, sampled: float) -> Mapping[str, Mapping[str, Estimate]]:
@@ -138,11 +166,12 @@ def compared(rewards: Doubles, a: Replay, b: Replay, sampled: float) -> Mapping[
     """
     found: dict[str, dict[str, Estimate]] = {"a": {}, "b": {}, "difference": {}}
     sizes = a.effective_sample_size, b.effective_sample_size
+    misfits = a.misfit, b.misfit
     for name, estimator in ESTIMATORS.items():
         left, right = estimator(rewards, a), estimator(rewards, b)
-        found["a"][name] = estimate(left, sizes[0], sampled)
-        found["b"][name] = estimate(right, sizes[1], sampled)
-        found["difference"][name] = estimate(right - left, min(sizes), sampled)
+        found["a"][name] = estimate(left, sizes[0], sampled, misfits[0])
+        found["b"][name] = estimate(right, sizes[1], sampled, misfits[1])
+        found["difference"][name] = estimate(right - left, min(sizes), sampled, misfits[0] or misfits[1])
     return found
 
 

@@ -29,7 +29,8 @@ def put(runtime: Runtime, name: str, wanted: CollectionIn, may_create: bool = Tr
     """Create a collection or change its settings; return its body, and whether it was created.
 
     may_create: whether the caller may create collections. Raises Problem 403 if the collection would be new and the
-    caller may not, 409 if an alias whose collection was deleted has the name, and 422 for lengths out of order.
+    caller may not, 409 if an alias whose collection was deleted has the name, and 422 for lengths out of order and for
+    a stop word of several words.
     """
     given = wanted.model_dump(exclude_unset=True)
     changes = {key: value for key, value in given.items() if value is not None or key in NULLABLE}
@@ -51,8 +52,14 @@ def _changed(settings: CollectionSettings, changes: dict[str, Any]) -> Collectio
     """Return the settings with these changes.
 
     Raises Problem 422 if a change of `typos` makes `one_edit` greater than `two_edits`. Settings that were stored with
-    such lengths keep them, until `typos` is changed.
+    such lengths keep them, until `typos` is changed. Raises Problem 422 for a new stop word of several words.
     """
+    for word in changes.get("stop_words", ()):
+        if len(word.split()) > 1 and word not in settings.stop_words:
+            detail = f"a stop word is a single word, and {word!r} has {len(word.split())}"
+            raise Problem(
+                422, "invalid_request", f"stop_words: {detail}", [{"pointer": "/stop_words", "detail": detail}]
+            )
     changed = settings.changed(changes)
     reading = changed.reading
     if "typos" in changes and reading.one_edit > reading.two_edits:

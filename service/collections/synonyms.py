@@ -7,6 +7,7 @@ from fastapi import Path
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field, model_validator
 
+from index.words.reading_options import folded
 from service.collections.answers import Synonyms, SynonymsList
 from service.collections.repository import update_settings
 from service.collections.schemas import Word
@@ -34,7 +35,9 @@ class SynonymsIn(Strict):
 
     @model_validator(mode="after")
     def _useful(self) -> "SynonymsIn":
-        if len({*self.words, *([self.from_] if self.from_ else [])}) < 2:
+        words = {folded(word) for word in self.words} - {""}  # as the words of queries are compared with them
+        replaced = words if self.from_ is None else {folded(self.from_)} - {""}
+        if not replaced or len(words | replaced) < 2:
             raise ValueError("synonyms are at least two different words")
         return self
 

@@ -5,13 +5,15 @@ the service takes to start.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from index.evaluation.measures import Qrels, measure_run
+from index.evaluation.measures import Qrels, Run, measure_run
 from index.evaluation.significance import compare, interval
 from index.generation.generation import Generation
 from index.learning.click_model import among_shown, estimate_clicks, held_out_qrels, highest_hash
@@ -24,6 +26,7 @@ from index.records import EncodedQuery
 from service.http.problems import Problem
 from service.models.actions import show_model
 from service.models.schemas import MEASURE_PATTERN, EvaluationIn
+from service.runtime.candidate_steps import stepped
 from service.runtime.collection import CollectionState
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.feedback_repository import document_rows
@@ -33,7 +36,9 @@ from service.runtime.model_registry import require_own_vectors
 from service.runtime.runtime import Runtime
 
 DEPTH = 1000
-"""Measured length of a ranked list."""
+"""Length of the ranked lists of a measure without a cut-off."""
+BATCH = 200
+"""Queries whose ranked lists are in memory at the same time, at most."""
 
 
 def start_evaluation(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> str:
@@ -71,20 +76,36 @@ def _evaluate(
         queries, qrels, origin = _queries(runtime, state, wanted)
     if not queries:
         detail = "there is no held-out query with a confirmed document"
+        if wanted.qrels is not None:
+            detail = "no document in qrels has a grade above 0"
         raise Problem(422, "not_enough_feedback", detail, have=0, need=1)
-    progress.expect(len(queries) * len(heads))
+    progress.expect(len(queries) * len(heads) * len(_by_candidates(wanted.measures)))
     searches = _searches(generation, queries, runtime.encoder.encode_query, progress)
-    measured: dict[int, dict[str, dict[str, float]]] = {}
-    for version, head in heads.items():
-        run = among_shown(_ranked_rows(generation, head, searches, progress), queries, DEPTH)
-        measured[version] = measure_run(run, qrels, wanted.measures)
+    measured = {
+        version: _measured(partial(_ranked_rows, generation, head, progress), queries, searches, qrels, wanted.measures)
+        for version, head in heads.items()
+    }
     models = [{"version": version, "measures": _means(values)} for version, values in measured.items()]
     comparisons = [
         {"models": [a, b], **compare(name, measured[a][name], measured[b][name]).as_dict()}
-        for a, b in pairwise(measured)
+        for a, b in pairwise(heads if wanted.models is None else wanted.models)
         for name in wanted.measures
     ]
     return {"queries": len(qrels), "judgments": origin, "models": models, "comparisons": comparisons}
+
+
+def _by_candidates(measures: Sequence[str]) -> dict[int, list[str]]:
+    """Return number of candidates -> the measures whose ranked lists have as many: as a page of their length."""
+    groups: dict[int, list[str]] = {}
+    for name in measures:
+        groups.setdefault(stepped(Query.count, _depth(name)), []).append(name)
+    return groups
+
+
+def _depth(measure: str) -> int:
+    """Return the length of the ranked lists that a measure reads: its cut-off, or DEPTH."""
+    _, _, cutoff = measure.partition("@")
+    return int(cutoff) if cutoff else DEPTH
 
 
 def _searches(
@@ -100,7 +121,7 @@ def _searches(
 
 
 def _ranked_rows(
-    generation: Generation, head: AttentionHead, searches: dict[str, Query], progress: Progress
+    generation: Generation, head: AttentionHead, progress: Progress, searches: Mapping[str, Query]
 ) -> dict[str, list[str]]:
     """Return query key -> document rows, best first."""
     run = {}
@@ -108,6 +129,25 @@ def _ranked_rows(
         run[query_key] = [str(row) for row in generation.rows[search(generation, head, query).doc_indices]]
         progress.advance(1)
     return run
+
+
+def _measured(
+    ranked: Callable[[Mapping[str, Query]], Run],
+    queries: Sequence[Feedback],
+    searches: Mapping[str, Query],
+    qrels: Qrels,
+    measures: Sequence[str],
+) -> dict[str, dict[str, float]]:
+    """Return measure -> query key -> value. ranked: the ranked document rows of queries, by query key."""
+    values: dict[str, dict[str, float]] = {name: {} for name in measures}
+    for first in range(0, len(queries), BATCH):
+        batch = queries[first : first + BATCH]
+        judged = {one.query_key: qrels[one.query_key] for one in batch}
+        for count, names in _by_candidates(measures).items():
+            run = ranked({query_key: replace(searches[query_key], count=count) for query_key in judged})
+            for name in names:
+                values[name] |= measure_run(among_shown(run, batch, _depth(name)), judged, [name])[name]
+    return values
 
 
 def _means(values: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:

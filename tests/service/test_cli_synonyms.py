@@ -73,6 +73,10 @@ def test_an_entry_is_replaced_as_a_whole(run: Run, data: tuple[object, ...]) -> 
     [
         (("--words", "tv"), 1, "two different words"),
         (("--words", "tv", "--from", "tv"), 1, "two different words"),
+        (("--words", "tv,TV"), 1, "two different words"),
+        (("--words", "café", "--from", "CAFE"), 1, "two different words"),
+        (("--words", "!!!,tv"), 1, "two different words"),
+        (("--words", "tv,television", "--from", "!!!"), 1, "two different words"),
         (("--words", ","), 1, "/words"),
         (("--words", ",".join(f"w{at}" for at in range(51))), 1, "/words"),
         (("--from", "tv"), 2, "Missing option '--words'"),

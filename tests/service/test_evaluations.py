@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from index.learning.examples import TEST_FOLDS, fold_of
+from index.ranking.retrieval import Query
+from index.ranking.search import search
+from service.models import evaluations
 from tests.service.client import CollectionClient, create, know_no_emoji, opened, problem, runtime_of
 
 HELD_OUT = [text for text in (f"gadget{n}" for n in range(60)) if fold_of(text) < TEST_FOLDS]
@@ -97,3 +101,55 @@ def test_held_out_queries_are_read_as_searches_read_them(
     assert evaluated(shop)["models"][0]["measures"]["nDCG@10"]["mean"] == 0, (
         "a text of unknown tokens alone finds nothing"
     )
+
+
+def test_a_measure_reads_the_ranking_of_a_page_of_its_length(shop: CollectionClient) -> None:
+    shop.add(*({"id": f"nut-{n}", "text": f"nut of a bolt, number {n} " + "x " * (n % 40)} for n in range(900)))
+    text = "nut bolt"
+    for cutoff, measure in ((200, "R@200"), (300, "R@300"), (1000, "R@1000")):
+        first = shop.ids(text, limit=cutoff)
+        found = evaluated(shop, qrels={text: dict.fromkeys(first, 1)}, measures=[measure, "nDCG@10", "AP"])
+        (model,) = found["models"]
+        assert list(model["measures"]) == [measure, "nDCG@10", "AP"]
+        assert model["measures"][measure]["mean"] == 1.0
+    (model,) = evaluated(shop, qrels={text: {first[700]: 1}}, measures=["RR", "R@300"])["models"]
+    assert (model["measures"]["RR"]["mean"], model["measures"]["R@300"]["mean"]) == (pytest.approx(1 / 701), 0)
+
+
+def test_measures_with_a_cut_off_up_to_200_cost_one_search_with_the_default_candidates(
+    shop: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int] = []
+
+    def counted(generation: Any, head: Any, query: Query) -> Any:
+        counts.append(query.count)
+        return search(generation, head, query)
+
+    monkeypatch.setattr(evaluations, "search", counted)
+    qrels = {HELD_OUT[0]: {f"{HELD_OUT[0]}-0": 1}}
+    evaluated(shop, qrels=qrels, measures=["nDCG@10", "R@200", "P(rel=2)@5", "Judged@10"])
+    assert counts == [200]
+    evaluated(shop, qrels=qrels, measures=["nDCG@10", "R@201", "R@801", "Rprec", "P@9999"])
+    assert counts[1:] == [200, 800, 3200, 10_000]
+
+
+def test_a_measure_is_the_same_in_batches_of_queries(shop: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    qrels = {text: {f"{other}-0": 1, f"{text}-1": 2} for text, other in pairwise(HELD_OUT)}
+    whole = evaluated(shop, qrels=qrels, measures=["nDCG@10", "AP"])
+    monkeypatch.setattr(evaluations, "BATCH", 3)
+    assert evaluated(shop, qrels=qrels, measures=["nDCG@10", "AP"]) == whole
+
+
+def test_neighbours_are_compared_as_often_as_they_are_named(shop: CollectionClient) -> None:
+    found = evaluated(shop, models=[0, 0, 0], qrels={HELD_OUT[0]: {f"{HELD_OUT[0]}-0": 1}})
+    assert [one["models"] for one in found["comparisons"]] == [[0, 0], [0, 0]]
+    assert [one["version"] for one in found["models"]] == [0]
+
+
+@pytest.mark.parametrize("grades", [{}, {"a": 0, "b": -1}], ids=["none", "zero"])
+def test_judgments_without_a_relevant_document_are_named_as_the_reason(
+    shop: CollectionClient, grades: dict[str, int]
+) -> None:
+    task = shop.ended_task(shop.post("evaluations", {"qrels": {"anvil": grades}}))
+    assert (task["status"], task["error"]["code"]) == ("failed", "not_enough_feedback")
+    assert task["error"]["detail"] == "no document in qrels has a grade above 0"

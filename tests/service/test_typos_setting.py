@@ -1,4 +1,4 @@
-"""The setting `typos` of a collection is changed field by field, and its lengths are in order."""
+"""The setting `typos` is changed field by field, and its lengths are in order. Stop words are single words."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -73,3 +73,14 @@ def test_typos_can_be_switched_off_for_a_field(client: TestClient) -> None:
     assert ids(created.search("salto", mode="words")) == ["code"]
     good(client.put(created.path, json={"typos": True}))
     assert set(ids(created.search("ketle", mode="words"))) == {"kettle", "kettle-2", "cup", "code"}
+
+
+def test_a_stop_word_of_several_words_is_refused_unless_it_is_stored(client: TestClient) -> None:
+    shop = create(client, "stopped-twice", stop_words=["for", "don't"])
+    refused = problem(client.put(shop.path, json={"stop_words": ["of", "des mines"]}), 422, "invalid_request")
+    assert refused["errors"] == [
+        {"pointer": "/stop_words", "detail": "a stop word is a single word, and 'des mines' has 2"}
+    ]
+    assert shop.get()["settings"]["stop_words"] == ["for", "don't"]
+    runtime_of(client).collections["stopped-twice"].settings.stop_words.append("des mines")  # as an earlier release did
+    assert client.put(shop.path, json={"stop_words": ["of", "des mines"]}).status_code == 200
