@@ -4,11 +4,13 @@ The service stores the same data in a database. Here documents and feedback are 
 temporary folder that `close` removes. A collection may be used by one thread at a time.
 """
 
+import re
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ import numpy as np
 
 from index.encoding.documents import encode_documents, words_of
 from index.encoding.encoder import Encoder
+from index.errors import InvalidArgument
 from index.generation.generation import IndexedDocument
 from index.generation.store import GenerationStore
 from index.memory.aggregation import Confirmations
@@ -26,7 +29,8 @@ from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.explanation import explain_parts
 from index.ranking.retrieval import UNFINISHED_CANDIDATES, Query, with_vectors
 from index.ranking.search import Ranking, search
-from index.records import Document, Floats, KeyKind
+from index.records import OWN_KINDS, Document, Floats, KeyKind
+from index.words.analyzers import LANGUAGES
 from index.words.compounds import COMPOUNDING
 from index.words.reading_options import ReadingOptions
 
@@ -35,6 +39,9 @@ if TYPE_CHECKING:
     from index.learning.fit import Fitted
 
 KINDS = (KeyKind.TITLE, KeyKind.PASSAGE)
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+MAX_GRADE = 4
+"""The grade of a perfect document; its negative is the lowest grade."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +77,24 @@ class Collection:
         encoder: Encoder,
         config: HeadConfig | None = None,
         language: str = "english",
-        kinds: Iterable[KeyKind] = KINDS,
+        kinds: Iterable[KeyKind | str] = KINDS,
         typos: bool = True,
     ) -> None:
         """Create an empty collection.
 
         config: the form of attention and its initial values; the default is the hybrid search. language: the language
-        of the stemmer, `none` for no stemming. kinds: the kinds of keys per document; passages are always included.
-        typos: whether words of queries that no document contains are corrected.
+        of the stemmer, `none` for no stemming. kinds: the kinds of keys per document, of `title`, `passage` and
+        `sentence`; passages are always included. typos: whether words of queries that no document contains are
+        corrected. Raises InvalidArgument for another language or kind, and for a config of another width than the
+        encoder's.
         """
+        if config is not None and config.dim != encoder.dim:
+            raise InvalidArgument(f"config.dim is {config.dim}; the vectors of the encoder have {encoder.dim} numbers")
+        if language not in ("none", *LANGUAGES):
+            raise InvalidArgument(f"language is {language!r}; it must be none or one of {', '.join(LANGUAGES)}")
+        self._kinds = {KeyKind.PASSAGE, *map(_kind_of, kinds)}
         self.encoder = encoder
         self.head = AttentionHead(config or HeadConfig(encoder.dim))
-        self._kinds = {KeyKind.PASSAGE, *kinds}
         self._folder = tempfile.TemporaryDirectory(prefix="softseek-")
         reading = ReadingOptions(typos=typos, known=encoder.words, compounds=language in COMPOUNDING)
         self._store = GenerationStore(Path(self._folder.name) / "index", encoder.dim, language, reading)
@@ -95,28 +108,36 @@ class Collection:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, documents: Sequence[Document]) -> None:
-        """Add documents. A document with a known id replaces the earlier document and keeps its feedback."""
-        latest = list({document.id: document for document in documents}.values())
-        encoded = encode_documents(self.encoder, latest, self._kinds)
-        removed = [self._rows[document.id] for document in latest if document.id in self._rows]
-        added = []
-        for document, vectors in zip(latest, encoded, strict=True):
-            row = next(self._numbers)
-            title = document.title or ""
-            added.append(IndexedDocument(row, words_of(document), vectors.keys, vectors.value, title, document.id))
-            self._documents.pop(self._rows.get(document.id, -1), None)
-            self._documents[row], self._rows[document.id] = document, row
+    def add(self, documents: Iterable[Document]) -> None:
+        """Add documents. A document with a known id replaces the earlier document and keeps its feedback.
+
+        Raises InvalidArgument for a document whose id, text or title is not a string of Unicode characters. After an
+        error none of the documents is added.
+        """
+        documents = list(documents)
+        for number, document in enumerate(documents):
+            _require_texts(number, document)
+        latest = {document.id: document for document in documents}
+        encoded = encode_documents(self.encoder, list(latest.values()), self._kinds)
+        removed = [self._rows[id] for id in latest if id in self._rows]
+        rows = {id: next(self._numbers) for id in latest}
+        added = [
+            IndexedDocument(rows[id], words_of(document), vectors.keys, vectors.value, document.title or "", id)
+            for (id, document), vectors in zip(latest.items(), encoded, strict=True)
+        ]
         self._store.apply(self._tick(), added, removed)
-        ids = {document.id for document in latest}
-        self._remember([one for one in self._judgments.values() if one.document_id in ids])
+        for row in removed:
+            del self._documents[row]
+        self._documents.update((rows[id], document) for id, document in latest.items())
+        self._rows.update(rows)
+        self._remember([one for one in self._judgments.values() if one.document_id in latest])
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove documents and the feedback on them; unknown ids are ignored."""
-        gone = {id: self._rows.pop(id) for id in dict.fromkeys(ids) if id in self._rows}
-        for row in gone.values():
-            del self._documents[row]
+        gone = {id: self._rows[id] for id in dict.fromkeys(ids) if id in self._rows}
         self._store.apply(self._tick(), [], list(gone.values()))
+        for id, row in gone.items():
+            del self._rows[id], self._documents[row]
         forgotten = [pair for pair in self._judgments if pair[1] in gone]
         self._remember([], [self._judgments.pop(pair) for pair in forgotten])
 
@@ -135,18 +156,25 @@ class Collection:
         ]
 
     def judge(self, text: str, document_id: str, grade: float) -> None:
-        """Store a judgment: grade 1 to 4 for a relevant document, below 0 for an irrelevant document, 0 to remove it.
+        """Store a judgment: a grade above 0 for a relevant document, below 0 for an irrelevant one, 0 to remove it.
 
-        The next search uses it as memory; `fit` learns from it. Raises KeyError for an unknown document.
+        grade: a number from -4 to 4, also with decimals. The next search uses it as memory; `fit` learns from it.
+        Raises KeyError for an unknown document, and InvalidArgument for a text of white space alone and for another
+        grade.
         """
+        if not _is_text(text) or not text.strip():
+            raise InvalidArgument("the text of a judged query must be a string with more than white space")
+        if not isinstance(grade, Real) or not abs(grade) <= MAX_GRADE:  # a comparison with NaN is False
+            raise InvalidArgument(f"grade is {grade!r}; it must be a number from {-MAX_GRADE} to {MAX_GRADE}")
         if document_id not in self._rows:
             raise KeyError(document_id)
         key = as_query_key(text)
-        before = self._judgments.pop((key, document_id), None)
         added = []
         if grade:
             vector = self.encoder.encode_queries([text])[0]
             added = [_Judgment(next(self._numbers), key, text, vector, document_id, grade)]
+        before = self._judgments.pop((key, document_id), None)
+        if added:
             self._judgments[key, document_id] = added[0]
         self._remember(added, [before] if before else [])
 
@@ -225,3 +253,25 @@ class Collection:
     def _tick(self) -> int:
         self._watermark += 1
         return self._watermark
+
+
+def _kind_of(name: KeyKind | str) -> KeyKind:
+    """Return the kind of keys with this name. Raises InvalidArgument."""
+    for kind in OWN_KINDS:
+        if name in (kind.label, kind):
+            return kind
+    known = ", ".join(kind.label for kind in OWN_KINDS)
+    raise InvalidArgument(f"kinds has {name!r}; a kind must be one of {known}")
+
+
+def _require_texts(number: int, document: Document) -> None:
+    """Raise InvalidArgument if a part of a document that the index reads is no text. number: its place, from 0."""
+    for field in ("id", "text", "title"):
+        value = getattr(document, field)
+        if not _is_text(value) and not (field == "title" and value is None):
+            raise InvalidArgument(f"documents[{number}].{field} must be a string of Unicode characters")
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value is a string without lone surrogates, which are no characters and cannot be stored."""
+    return isinstance(value, str) and not LONE_SURROGATE.search(value)

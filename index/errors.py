@@ -5,6 +5,10 @@ class SearchError(Exception):
     """Base class of all errors that the library raises."""
 
 
+class InvalidArgument(SearchError, ValueError):
+    """An argument of the library has a value that it does not take. Nothing was changed."""
+
+
 class ModelNotFound(SearchError):
     """The weights of the encoder were not found."""
 

@@ -4,8 +4,10 @@ Properties are tested with the same examples in every run, so that a run fails b
 draws new examples.
 """
 
+import logging
 import os
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,9 +35,10 @@ def postgres_server() -> Iterator[PostgresServer]:
 @pytest.fixture(autouse=True)
 def log_as_before() -> Iterator[None]:
     """Restore the configuration of the log after each test: a command that a test runs in this process changes it."""
-    before = structlog.get_config()
+    before, handler, shown = structlog.get_config(), logging.lastResort, warnings.showwarning
     yield
     structlog.configure(**before)
+    logging.lastResort, warnings.showwarning = handler, shown
 
 
 def pytest_configure(config: pytest.Config) -> None:

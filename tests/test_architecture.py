@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 FLOORS: dict[int, str] = {
-    0: "index.errors index.records",
+    0: "index.characters index.errors index.records",
     1: "index.candidates index.evaluation index.filters index.storage",
     2: "index.encoding index.memory index.words",
     3: "index.generation",

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import index
-from index import Collection, Document, NotEnoughFeedback, load_encoder
+from index import Collection, Document, HeadConfig, NotEnoughFeedback, SearchError, load_encoder
 from index.learning.examples import Feedback
 
 ROOT = Path(__file__).parents[1]
@@ -115,6 +116,43 @@ def test_a_document_posted_again_replaces_the_earlier_one_and_keeps_its_feedback
     assert animals.search("pet")[0].parts["memory"] > 0
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Document(7, "x"),  # type: ignore[arg-type]
+        Document(None, "x"),  # type: ignore[arg-type]
+        Document("fox", None),  # type: ignore[arg-type]
+        Document("fox", "x", title=b"Fox"),  # type: ignore[arg-type]
+        Document("fox", "\ud800"),
+    ],
+)
+def test_a_refused_document_changes_nothing(animals: Collection, refused: Document) -> None:
+    before = animals.search("a cat on a mat")
+    with pytest.raises(SearchError, match=r"documents\[1\]\.(id|text|title) must be a string"):
+        animals.add([Document("cat", "A lynx."), refused])
+    assert animals.search("a cat on a mat") == before
+    assert len(animals) == 3
+    with pytest.raises(KeyError):
+        animals.judge("pet", refused.id, 3)
+    animals.add([Document("fox", "A fox digs.")])
+    assert ids(animals, "a fox digs")[0] == "fox"
+
+
+def test_a_change_that_the_index_refuses_changes_nothing(animals: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    def apply(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    before = animals.search("a cat on a mat")
+    with monkeypatch.context() as disk:
+        disk.setattr(animals._store, "apply", apply)
+        for change in (lambda: animals.add([Document("cat", "A lynx.")]), lambda: animals.remove(["cat"])):
+            with pytest.raises(OSError, match="no space"):
+                change()
+    assert animals.search("a cat on a mat") == before
+    animals.remove(["cat"])
+    assert "cat" not in ids(animals, "a cat on a mat")
+
+
 def test_a_removed_document_is_gone_with_its_feedback(animals: Collection) -> None:
     animals.judge("pet", "cat", 3)
     animals.remove(["cat", "unknown"])
@@ -133,6 +171,60 @@ def test_a_judgment_works_at_once_and_can_be_taken_back(animals: Collection) -> 
 def test_a_judgment_of_an_unknown_document_is_refused(animals: Collection) -> None:
     with pytest.raises(KeyError):
         animals.judge("pet", "unknown", 3)
+
+
+@pytest.mark.parametrize("grade", [float("nan"), float("inf"), 7, -5, "3"])
+def test_a_grade_beyond_the_scale_is_refused_and_the_judgment_stays(animals: Collection, grade: float) -> None:
+    animals.judge("pet", "cat", 3)
+    before = animals.search("pet")
+    with pytest.raises(SearchError, match="from -4 to 4"):
+        animals.judge("pet", "cat", grade)
+    assert animals.search("pet") == before
+
+
+@pytest.mark.parametrize("grade", [0.2, 4, -4])
+def test_a_grade_is_any_number_of_the_scale(animals: Collection, grade: float) -> None:
+    def logit() -> float:
+        return next(hit.logit for hit in animals.search("pet") if hit.document.id == "cat")
+
+    before = logit()
+    animals.judge("pet", "cat", grade)
+    assert (logit() > before, logit() < before) == (grade > 0, grade < 0)
+
+
+def test_a_judgment_of_a_blank_query_is_refused(animals: Collection) -> None:
+    with pytest.raises(SearchError, match="white space"):
+        animals.judge(" \n", "cat", 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"language": "klingon"}, "none or one of arabic"),
+        ({"kinds": ["paragraph"]}, "one of title, passage, sentence"),
+        ({"kinds": ["query"]}, "one of title, passage, sentence"),
+        ({"config": HeadConfig(7)}, "config.dim is 7"),
+    ],
+)
+def test_a_collection_refuses_options_that_it_does_not_have(options: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(SearchError, match=wanted):
+        Collection(load_encoder("hashing"), **options)
+
+
+def test_the_kinds_of_keys_are_named() -> None:
+    keys = []
+    for kinds in ([], ["sentence"], ["title", "sentence"]):
+        collection = Collection(load_encoder("hashing"), kinds=kinds)
+        collection.add([Document("cat", "A cat sleeps. It dreams.", title="Cat")])
+        keys.append(len(collection._store.current.keys))
+        collection.close()
+    assert keys == [1, 2, 3]
+
+
+def test_a_folder_without_a_model_is_an_error_of_the_library(tmp_path: Path) -> None:
+    with pytest.raises(SearchError, match=r"modules\.json"):
+        load_encoder(str(tmp_path), cache=tmp_path / "converted")
+    assert not (tmp_path / "converted").exists()
 
 
 def test_too_little_feedback_is_an_error_that_says_how_much_is_needed(animals: Collection) -> None:

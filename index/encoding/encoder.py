@@ -17,9 +17,14 @@ from index.encoding.hashing_encoder import HashingEncoder
 from index.encoding.model_files import checked_files, fingerprint_of, locate_model
 from index.encoding.precision import Precision
 from index.encoding.reference_encoder import SentenceTransformerEncoder
+from index.errors import ModelNotFound
 from index.records import EncodedQuery, Floats
 
 HASHING_MODEL = "hashing"
+MODEL_FILES = ("modules.json", "config.json", "adapter_config.json")
+"""A model of sentence-transformers has the first file or the first two, and a model of transformers the second. The
+third is that of an adapter to another model, which sentence-transformers loads where the package `peft` is installed.
+"""
 
 log = structlog.get_logger()
 
@@ -62,11 +67,14 @@ def load_encoder(model: str, precision: Precision = "auto", cache: Path | None =
     """Return the encoder for a model name: `hashing`, or any model that sentence-transformers loads.
 
     cache: folder of converted models; None converts nothing. sentence-transformers runs a model that cannot be
-    converted, and the log contains the reason. Raises ModelNotFound and DamagedFile (weights).
+    converted, and the log contains the reason. Raises ModelNotFound, also for a folder without a model, and
+    DamagedFile (weights).
     """
     if model == HASHING_MODEL:
         return HashingEncoder()
     path = locate_model(model)
+    if not any((path / name).is_file() for name in MODEL_FILES):
+        raise ModelNotFound(f"{path} has no model: it has none of the files {', '.join(MODEL_FILES)}")
     if cache is not None:
         fingerprint = fingerprint_of(path, checked_files(model))
         try:

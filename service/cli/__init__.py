@@ -79,16 +79,25 @@ app.command()(erasing.erase)
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and end the process with its exit code."""
+    replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
         signal.signal(signal.SIGTERM, terminate)
-        sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+        try:
+            sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+        except BaseException as end:  # a command ends with SystemExit too
+            flush_stdout(succeeded=isinstance(end, SystemExit) and not end.code)
+            raise
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         silence(sys.stdout)
+        sys.exit(ERROR)
+    except OSError as error:  # such as a full disk behind stdout
+        silence(sys.stdout)
+        show.notice(f"system_error: {error}")
         sys.exit(ERROR)
 
 
@@ -116,6 +125,29 @@ def refuse_surrogates(arguments: list[str]) -> None:
 def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
     """Exit on SIGTERM as after an error, so that open resources are closed."""
     raise SystemExit(TERMINATED)
+
+
+def replace_closed_streams() -> None:
+    """Replace the streams that are None, because the process started without them (`>&-`).
+
+    Reading from such a stdin and writing to such a stdout is an OSError. What is written to such a stderr is lost.
+    """
+    for name, mode, access in (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
+
+
+def flush_stdout(succeeded: bool) -> None:
+    """Flush stdout: Python's own flush at exit prints an error in several lines and replaces the exit code by 120.
+
+    Raises OSError only after a success, so that it hides no other error and no other exit code.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        silence(sys.stdout)
+        if succeeded:
+            raise
 
 
 def silence(stream: TextIO) -> None:

@@ -43,7 +43,13 @@ def path_of(*parts: str) -> str:
 
 
 def collection_path(collection: str, *parts: str) -> str:
-    """Return the path of a collection, or of a resource in it."""
+    """Return the path of a collection, or of a resource in it.
+
+    Raises Failure USAGE for a slash in a name: only the paths of documents have one, and the service finds no other.
+    """
+    for name in (collection, *(() if parts[:1] == ("documents",) else parts)):
+        if "/" in name:
+            raise Failure(USAGE, f"{name}: a name or id must have no slash; only the id of a document may")
     return path_of("collections", collection, *parts)
 
 

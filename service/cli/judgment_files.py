@@ -29,8 +29,7 @@ class JudgmentFormat(StrEnum):
 
 def guess_judgment_format(path: Path) -> JudgmentFormat:
     """Return the format by the first line of the file. Raises Failure USAGE if the line fits no format."""
-    with path.open("rb") as file:
-        first = next((line for line in file if line.strip()), b"").removeprefix(BOM)
+    first = first_line(path)
     if first.lstrip()[:1] in (b"{", b"["):
         return JudgmentFormat.JSON
     if first.split()[:2] == [b"query-id", b"corpus-id"]:
@@ -38,6 +37,12 @@ def guess_judgment_format(path: Path) -> JudgmentFormat:
     if len(first.split()) == 4 or not first:
         return JudgmentFormat.QRELS
     raise Failure(USAGE, f"{path.name}: unknown format; set --format to qrels, beir, json or jsonl")
+
+
+def first_line(path: Path) -> bytes:
+    """Return the first line of a file that is not blank, empty for a file without one."""
+    with path.open("rb") as file:
+        return next((line for line in file if line.removeprefix(BOM).strip()), b"").removeprefix(BOM)
 
 
 def read_judgments(path: Path, kind: JudgmentFormat, queries: dict[str, str]) -> Found:

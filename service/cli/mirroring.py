@@ -35,9 +35,10 @@ def delete_missing_documents(service: "Service", collection: str, ingestion: Ing
 
 
 def stored_ids(service: "Service", collection: str) -> Iterator[str]:
-    """Yield the ids of all documents of a collection."""
+    """Yield the ids of all documents of a collection, also of those that cannot be read."""
     cursor: str | None = ""
     while cursor is not None:
         page = service.call("GET", collection_path(collection, "documents"), params={"limit": PAGE, "cursor": cursor})
         yield from (document["id"] for document in page["documents"])
+        yield from page.get("unreadable", ())  # a server of an earlier release has no such member
         cursor = page["cursor"]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, cast
 
+import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.http.body_limit import is_import
@@ -22,6 +23,7 @@ from service.http.presence import CONNECTION, Presence
 from service.http.problems import Problem
 from service.http.raw_answer import raw_answer
 
+log = structlog.get_logger()
 SEARCH_PATHS = re.compile(rb"/v1/(?:collections/[^/]+/(?:search|recommend)|multi-search)")
 """The paths whose requests take a place in the queue of searches."""
 MAX_HEAD_BYTES = 64 * 1024
@@ -169,6 +171,9 @@ class BoundedConnection(HttpToolsProtocol, Presence):
 
     def _should_upgrade(self) -> bool:
         return False  # another protocol would leave the bounds of this connection
+
+    def _unsupported_upgrade_warning(self) -> None:
+        log.warning("upgrade_ignored")  # uvicorn's own message asks to install a library for WebSocket
 
     def _is_free(self) -> bool:
         """Return whether no request of this connection waits for its answer."""

@@ -19,6 +19,9 @@ BLOCK_BYTES = 64 * 1024
 """Bytes that are checked at once."""
 QUOTE, BACKSLASH, COMMA, ARRAY, OBJECT = b'"\\,[{'
 
+GZIP_MAGIC = b"\x1f\x8b"
+"""The first bytes of gzip."""
+
 Bytes = NDArray[np.uint8]
 
 
@@ -27,6 +30,13 @@ class TooComplex(HTTPException):
 
     def __init__(self) -> None:
         super().__init__(422, f"the body has more than {MAX_VALUES} values")
+
+
+class Compressed(HTTPException):
+    """A body of gzip, which only imports may have."""
+
+    def __init__(self) -> None:
+        super().__init__(415, "the body is gzip, which only imports may be")
 
 
 class _Structure:
@@ -83,6 +93,11 @@ def require_simple(body: bytes) -> None:
 
 
 def parse(body: bytes) -> Any:
-    """Return JSON as objects. Raises TooComplex, and orjson.JSONDecodeError."""
+    """Return JSON as objects. Raises TooComplex, Compressed for gzip, and orjson.JSONDecodeError."""
     require_simple(body)
-    return orjson.loads(body)
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        if body.startswith(GZIP_MAGIC):
+            raise Compressed from None
+        raise

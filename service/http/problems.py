@@ -23,6 +23,7 @@ from service.http.input_errors import input_errors
 from service.http.instances import instance_of
 from service.http.json_bounds import TooComplex
 from service.storage.database import DatabaseOwned, DatabaseUnreachable, MemoryOutdated
+from service.storage.unreadable_rows import UnreadableRow
 
 log = structlog.get_logger()
 INSUFFICIENT_STORAGE = "insufficient_storage"
@@ -51,6 +52,8 @@ TITLES = {
     503: "Service unavailable",
     507: "Insufficient storage",
 }
+CODES = {404: "not_found", 405: "method_not_allowed", 413: "payload_too_large", 415: "unsupported_encoding"}
+"""Status -> code of the errors that the framework and the reader of bodies raise."""
 
 
 class Problem(Exception):
@@ -122,12 +125,12 @@ def problem_of(error: Exception) -> Problem:
         case RequestValidationError():
             return _validation_problem(error)
         case HTTPException():
-            code = {404: "not_found", 405: "method_not_allowed", 413: "payload_too_large"}.get(
-                error.status_code, "bad_request"
-            )
+            code = CODES.get(error.status_code, "bad_request")
             headers = dict(error.headers or {})
             detail = "the request body is too large" if error.status_code == 413 else str(error.detail)
             return Problem(error.status_code, code, detail, headers=headers)
+    if isinstance(error, UnreadableRow):
+        return Problem(409, "row_damaged", str(error))
     if isinstance(error, DatabaseOwned):
         return Problem(503, "database_owned", str(error))
     if isinstance(error, MemoryOutdated):

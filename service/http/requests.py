@@ -9,6 +9,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from starlette.concurrency import run_in_threadpool
 
+from index.memory.query_key import as_query_key
 from service.http.json_bounds import parse
 from service.http.query_parameters import declared_parameters, require_declared, require_utf8, require_utf8_path
 from service.http.wording import field_name, in_words
@@ -40,8 +41,8 @@ class Strict(BaseModel):
 
 
 def not_blank(text: str) -> str:
-    """Return a query text. Raises ValueError for a text of white space alone, which no search takes."""
-    if not text.strip():
+    """Return a query text. Raises ValueError for a text of white space and invisible characters alone."""
+    if not as_query_key(text):
         raise ValueError("must contain more than white space")
     return text
 

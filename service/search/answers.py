@@ -308,6 +308,8 @@ class SearchAnswer(Answer):
     """The parts of `took_ms`."""
     matrix: Matrix = sometimes()
     """With `"explain": "matrix"`: two matrices about the hits of this page."""
+    everything: bool = sometimes()
+    """True for a query without words: all documents are hits, and the search is not logged."""
     explored: bool = sometimes()
     """With `explore`: whether the order of the hits was sampled from the attention."""
     pooled: list[float] = sometimes()

@@ -34,7 +34,8 @@ def passing_ranks(ranking: Ranking, request: SearchIn) -> Ints:
         return _NONE
     if request.min_logit is None:
         return np.arange(len(ranking.doc_indices))
-    ranks: Ints = np.flatnonzero(ranking.logits >= request.min_logit)
+    # a threshold beyond the range of float32 overflows where it is compared as one
+    ranks: Ints = np.flatnonzero(ranking.logits >= np.float64(request.min_logit))
     return ranks
 
 

@@ -90,7 +90,7 @@ class Selection:
         assert self.columns is not None, "the search has `distinct`"
         reading = self.reading if self.request.mode == "words" else None
         if reading is not None:
-            reading = replace(reading, words=reading.words.without_phrases())
+            reading = replace(reading, words=reading.words.without_parts())
         rows = self.generation.rows[matching_documents(self.generation, reading, self.allowed)]
         return rows, self.columns.of(self.request.distinct or "", rows).first_codes()
 

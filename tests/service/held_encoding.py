@@ -41,3 +41,8 @@ class HeldEncoding:
     def open(self) -> None:
         """Let documents be encoded."""
         self._open.set()
+
+    def hold(self) -> None:
+        """Hold the documents that come from now on."""
+        for event in (self._open, self._reached, self._words_published):
+            event.clear()

@@ -10,7 +10,18 @@ from service.documents.acceptance import accept
 from service.documents.indexing import make_searchable
 from service.feedback.repository import insert_event, insert_judgment
 from service.feedback.schemas import EventIn, JudgmentIn
-from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, ndjson, opened, problem, runtime_of
+from tests.service.client import (
+    DEFAULT,
+    SECRET,
+    CollectionClient,
+    create,
+    event,
+    good,
+    ndjson,
+    opened,
+    problem,
+    runtime_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +56,8 @@ def test_each_event_is_accepted_or_rejected_separately(client: TestClient) -> No
     assert rejected(client, SECRET) == "invalid_event"
     assert rejected(client, event("known", user_query="x") | {"timestamp": SECRET}) == "invalid_event"
     assert rejected(client, event("known", user_query="x") | {"timestamp": "2026-09-20T10:00:00"}) == "invalid_event"
+    for number in (5, 1_790_000_000_000, 5.5, True, "5", " 1790000000.5 ", "1e9", "-5"):
+        assert rejected(client, event("known", user_query="x") | {"timestamp": number}) == "invalid_event"
     assert rejected(client, event("known", user_query=SECRET * 1000)) == "invalid_event"
     assert rejected(client, event("known", user_query="")) == "invalid_event"
     assert rejected(client, event("known", user_query=" \t\u2003")) == "invalid_event"
@@ -104,6 +117,19 @@ def test_an_invalid_line_of_events_is_rejected_with_its_index(client: TestClient
     assert SECRET not in answer.text
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_byte_order_mark_before_events_is_left_out(client: TestClient, count: int) -> None:
+    body = b"\xef\xbb\xbf" + ndjson([event("known", user_query="x")] * count)
+    answer = client.post(f"{DEFAULT}/events", content=body)
+    assert (answer.status_code, answer.json()) == (202, {"accepted": count, "rejected": []})
+
+
+@pytest.mark.parametrize("query", [" ", "\n\t", "\u2003", "\u200b"])
+def test_a_deletion_by_a_blank_text_keeps_the_events_without_a_text(client: TestClient, query: str) -> None:
+    post_events(client, [event(None, "own_action"), event(None, "thumbs_up", session_id="s")])
+    assert CollectionClient(client).post("events/delete", {"query": query}) == {"deleted": 0}
+
+
 def test_too_many_events_and_judgments_are_refused(client: TestClient) -> None:
     problem(post_events(client, [event("known", user_query=SECRET)] * 1001), 422, "too_many_events")
     problem(post_events(client, []), 422, "invalid_request")
@@ -150,6 +176,15 @@ def test_feedback_on_a_document_that_is_not_searchable_yet_is_refused_until_it_i
     assert wood.post("judgments", judgments) == wood.post("events", events) == {"accepted": 0, "rejected": expected}
     make_searchable(runtime, state, accepted.sequences)
     assert wood.post("judgments", judgments) == wood.post("events", events) == {"accepted": 1, "rejected": expected[1:]}
+
+
+@pytest.mark.parametrize("blank", [" ", "\u2060", " \u00ad\ufeff"])
+def test_feedback_on_a_query_without_a_visible_character_is_refused(client: TestClient, blank: str) -> None:
+    given = {"judgments": [{"query": blank, "document_id": "oak", "rating": 4}]}
+    for path, body in (("judgments", given), ("events", [event("oak", user_query=blank)])):
+        answer = good(client.post(f"{DEFAULT}/{path}", json=body))
+        assert answer["accepted"] == 0
+        assert "must contain more than white space" in answer["rejected"][0]["detail"]
 
 
 def test_feedback_on_a_blank_query_that_was_stored_earlier_is_read_and_can_be_deleted(client: TestClient) -> None:

@@ -1,5 +1,6 @@
 """Every invalid request gets a problem with a stable code and the place of the error, without the value, and no 500."""
 
+import gzip
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -47,6 +48,14 @@ def test_values_that_are_not_json_are_refused_in_every_field(client: TestClient,
 def test_a_broken_body_is_refused(client: TestClient, body: bytes) -> None:
     answer = raw_search(client, body)
     problem(answer, *((400, "invalid_json") if body else (422, "invalid_request")))
+
+
+@pytest.mark.parametrize("path", ["search", "documents", "events", "judgments"])
+def test_a_compressed_body_that_is_no_import_is_refused(client: TestClient, path: str) -> None:
+    for body in (b"{}", SECRET.encode() * 10_000):  # long bodies are read elsewhere
+        packed = gzip.compress(body, 0)
+        headers = {"Content-Encoding": "gzip"}
+        problem(client.post(f"{DEFAULT}/{path}", content=packed, headers=headers), 415, "unsupported_encoding")
 
 
 @pytest.mark.parametrize("body", ["[]", "null", "7", '"hunter2"', "true"])

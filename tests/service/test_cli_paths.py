@@ -35,6 +35,22 @@ def test_a_name_of_dots_or_slashes_stays_in_its_place(
     assert [target for _, target, _ in fake.requests] == [path]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("synonyms", "set", "a/b", "--words", "tv,television"),
+        ("synonyms", "get", "a/b"),
+        ("rules", "set", "a/b", "--exact", "x", "--hide", "d"),
+        ("documents", "get", "d", "--collection", "a/b"),
+        ("collections", "show", "a/b"),
+    ],
+)
+def test_a_slash_is_refused_where_the_service_finds_nothing(run: Run, fake: Fake, arguments: tuple[str, ...]) -> None:
+    ended = run(*arguments, "--url", fake.url)
+    assert (ended.code, ended.err) == (2, "a/b: a name or id must have no slash; only the id of a document may\n")
+    assert fake.requests == []
+
+
 def test_other_names_are_quoted_as_before() -> None:
     assert path_of("keys", "...") == "/v1/keys/..."
     assert collection_path("shop", "documents", "a b/é") == "/v1/collections/shop/documents/a%20b%2F%C3%A9"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import uvicorn
 from fastapi import FastAPI
 
@@ -96,6 +97,16 @@ def test_a_head_at_the_bound_is_read_and_a_longer_one_is_refused(client: socket.
     assert (status, body["code"]) == (431, "head_too_large")
     assert b"connection: close" in head
     assert closed(client)
+
+
+def test_another_protocol_is_not_taken_up_and_no_library_for_it_is_asked_for(
+    client: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    with structlog.testing.capture_logs() as logged:
+        client.sendall(HEAD + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        assert answer(client)[0] == 200
+    assert [one["event"] for one in logged] == ["upgrade_ignored"]
+    assert caplog.records == []
 
 
 def test_a_header_without_end_is_refused(client: socket.socket) -> None:

@@ -1,5 +1,6 @@
 """Records of any shape become documents: names of fields, types, nested objects, dates."""
 
+import copy
 import math
 from typing import Any
 
@@ -155,6 +156,30 @@ def test_strict_keeps_records_as_they_are() -> None:
     record = {"id": 7, "colour": "red", "metadata": {"a": None}}
     assert map_record(record, FieldMapping()) == Mapped(record)
     assert map_record({"key": "a", "text": "x"}, FieldMapping(id_field="key")).document == {"id": "a", "text": "x"}
+
+
+@pytest.mark.parametrize(
+    ("record", "left"),
+    [
+        ({"product": {"id": "a"}}, {}),
+        ({"product": {"id": "a", "more": {"name": "T"}}}, {"title": "T"}),
+        ({"product": {"id": "a", "size": 2}}, {"product": {"size": 2}}),
+        ({"product.id": "a", "product": 5}, {"product": 5}),
+        ({"product": {"id": "a"}, "more": {"slug": "s"}}, {"more": {"slug": "s"}}),
+        ({"metadata": {"product": {"id": "a"}}}, {"metadata": {"product": {"id": "a"}}}),
+    ],
+)
+def test_strict_takes_named_fields_out_of_inner_objects(record: dict[str, Any], left: dict[str, Any]) -> None:
+    fields = FieldMapping(id_field="product.id", title_field="product.more.name")
+    before = copy.deepcopy(record)
+    assert map_record(record | {"text": "x"}, fields).document == {"id": "a", "title": None, "text": "x"} | left
+    assert record == before
+
+
+def test_strict_keeps_a_named_field_of_the_metadata() -> None:
+    record = {"text": "x", "metadata": {"key": "a"}}
+    for field in ("key", "metadata.key"):
+        assert map_record(record, FieldMapping(id_field=field)).document == record | {"id": "a"}
 
 
 SCALARS = some.none() | some.booleans() | some.integers() | some.floats() | some.text()

@@ -89,6 +89,14 @@ def test_named_fields_are_taken_in_both_modes(shop: CollectionClient) -> None:
 
 
 @pytest.mark.parametrize("mapping", ["strict", "lenient"])
+def test_named_fields_of_inner_objects_are_taken_in_both_modes(shop: CollectionClient, mapping: str) -> None:
+    rows = [{"product": {"id": mapping, "about": {"text": "x"}}}]
+    named = {"id_field": "product.id", "text_field": "product.about.text"}
+    assert imported(shop, ndjson(rows), mapping=mapping, **named)["errors"] == []
+    assert (shop.get(f"documents/{mapping}")["text"], shop.get(f"documents/{mapping}")["metadata"]) == ("x", {})
+
+
+@pytest.mark.parametrize("mapping", ["strict", "lenient"])
 def test_an_integer_that_would_be_rounded_is_refused(shop: CollectionClient, mapping: str) -> None:
     wide = {"id": "wide", "text": "x", "metadata": {"n": 2**63}}
     table = f"id,text,n:number\nwide,x,{2**63}\nnarrow,x,{2**63 - 1}\n"

@@ -114,7 +114,7 @@ def test_the_stream_of_a_training_run_declares_its_media_type() -> None:
 def test_additions_to_a_search_are_optional() -> None:
     required = set(SCHEMAS["SearchAnswer"]["required"])
     assert {"query_id", "hits", "attention", "page", "model"} <= required
-    assert not required & {"facets", "corrections", "answer", "answered", "pooled", "predictions"}
+    assert not required & {"facets", "corrections", "answer", "answered", "pooled", "predictions", "everything"}
     assert SCHEMAS["Hit"]["required"] == ["id", "position", "score", "logit"]
 
 

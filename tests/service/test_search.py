@@ -156,6 +156,15 @@ def test_a_search_without_logging_has_no_impression(shop: CollectionClient) -> N
     assert (answer.status_code, answer.json()["code"]) == (404, "query_not_found")
 
 
+@pytest.mark.parametrize("q", ["*", "-kettle"])
+def test_a_search_without_words_says_so_and_is_not_logged(shop: CollectionClient, q: str) -> None:
+    answer = shop.search(q, operators=True, log=True)
+    assert answer["everything"] is True
+    runtime_of(shop.client).impressions.flush()
+    assert shop.client.get(f"{shop.path}/queries/{answer['query_id']}").status_code == 404
+    assert "everything" not in shop.search("kettle", operators=True)
+
+
 def test_an_impression_belongs_to_its_collection(shop: CollectionClient, client: TestClient) -> None:
     query_id = shop.search("white bowl")["query_id"]
     assert client.get(f"/v1/collections/default/queries/{query_id}").status_code == 404
@@ -221,3 +230,17 @@ def test_a_search_uses_no_thread_of_the_framework(shop: CollectionClient, monkey
     assert sent == []
     assert shop.get("")["name"] == "shop"
     assert sent  # requests that read the database run in a thread of the framework
+
+
+def test_a_synonym_of_pairs_is_marked_as_a_whole(client: TestClient) -> None:
+    phones = create(client, "phones")
+    phones.add(
+        {"id": "whole", "text": "移动电话 黑色"}, {"id": "pair", "text": "电话机 座机"}, {"id": "own", "text": "手机"}
+    )
+    good(client.put(f"{phones.path}/synonyms/phone", json={"words": ["手机", "移动电话"]}))
+    hits = {hit["id"]: hit for hit in phones.search("手机")["hits"]}
+    marked = {
+        id: [hit["text"][one["start"] : one["end"]] for one in hit["highlights"] if one["field"] == "text"]
+        for id, hit in hits.items()
+    }
+    assert marked == {"whole": ["移动电话"], "pair": [], "own": ["手机"]}

@@ -91,6 +91,7 @@ def test_what_cannot_be_read_in_a_folder_is_a_fault(tmp_path: Path, monkeypatch:
     written(tmp_path / "closed" / "b.md", "words")
     (tmp_path / "c.md").symlink_to(tmp_path / "nowhere.md")
     written(tmp_path / "d.bin", b"\0\1")
+    written(tmp_path / "e", "\n")
     scan = os.scandir
 
     def refuse(path: Any) -> Any:
@@ -103,6 +104,7 @@ def test_what_cannot_be_read_in_a_folder_is_a_fault(tmp_path: Path, monkeypatch:
     assert [(file, detail.partition(";")[0]) for file, _, detail in found] == [
         ("c.md", "No such file or directory"),
         ("d.bin", "unknown format"),
+        ("e", "the file is empty"),
         ("closed", "Permission denied"),
     ]
     with pytest.raises(Failure, match="unknown format") as raised:

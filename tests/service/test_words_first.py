@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from service.documents import indexing, words_first
 from service.documents.acceptance import accept
 from service.documents.words_first import publish_words
 from service.runtime.jobs import Progress
-from tests.service.client import DEADLINE_SECONDS, CollectionClient, ndjson, opened, runtime_of
+from tests.service.authorised import Keys, bearer
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, good, ndjson, opened, runtime_of
 from tests.service.held_encoding import HeldEncoding
 
 COUNT = 2 * words_first.MANY
@@ -56,6 +58,40 @@ def test_many_documents_are_found_by_words_before_their_vectors_are_made(
     assert (after["hits"][0]["id"], after["degraded"]) == ("book-77", [])
     assert after["hits"][0]["explain"]["keys"][0]["kind"] == "passage"
     assert (shelf.get()["counts"]["pending"], shelf.get()["counts"]["documents"]) == (0, COUNT)
+
+
+def test_a_key_with_a_filter_hears_of_the_waiting_vectors_of_its_documents_only(
+    shelf: CollectionClient, encoding: HeldEncoding
+) -> None:
+    encoding.open()
+    good(shelf.client.put(shelf.path, json={"filterable": ["tenant"]}))
+    shelf.add(
+        *({"id": tenant, "text": "of the annals", "metadata": {"tenant": tenant}} for tenant in ("mine", "yours")),
+        {"id": "without text", "text": "", "metadata": {"tenant": "mine"}},
+    )
+    encoding.hold()
+    posted(shelf, encoding, [one | {"metadata": {"tenant": "yours"}} for one in books()])
+    keys = Keys.first(shelf.client)
+    owner = bearer(keys.admin)
+
+    def degraded(path: str, body: dict[str, Any], headers: dict[str, str]) -> list[str]:
+        return list(good(shelf.client.post(f"{shelf.path}/{path}", json=body, headers=headers))["degraded"])
+
+    mine, yours = (keys.headers("search", filter=f"tenant = {tenant}") for tenant in ("mine", "yours"))
+    for path, body in (("search", {"q": "annals"}), ("recommend", {"like": ["mine"]})):
+        assert degraded(path, body, owner) == ["vectors_pending"]
+        assert degraded(path, body, mine) == []
+    for path, body in (("search", {"q": "annals"}), ("recommend", {"like": ["yours"]})):
+        assert degraded(path, body, yours) == ["vectors_pending"]
+    assert degraded("search", {"q": "annals", "mode": "words"}, yours) == []
+    liked = {"like": ["book-1"], "filter": "tenant = mine"}
+    assert degraded("recommend", liked, yours) == ["vectors_pending"], "the liked document is no evidence"
+    in_context = {"q": "annals", "filter": "tenant = mine", "context": ["book-1"]}
+    assert degraded("search", in_context, yours) == [], "the model has no use for a context"
+    state = runtime_of(shelf.client).collection(shelf.name)
+    state.serving = replace(state.serving, head=state.serving.head.changed(context=0.5))
+    assert degraded("search", in_context, yours) == ["vectors_pending"]
+    assert degraded("search", in_context, mine) == degraded("search", in_context | {"context": []}, yours) == []
 
 
 def test_chunks_are_encoded_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,8 @@ class Source:
         try:
             if kind is SourceFormat.AUTO:
                 head = read_start(content, HEAD_BYTES)
+                if not head.removeprefix(BOM).strip() and len(head) < HEAD_BYTES and not self.path.is_dir():
+                    return  # without a format, an empty source has no document; in a folder it is a fault
                 kind, content = format_of_content(head), Joined(head, content).buffered()
             if kind.is_text:
                 yield self._text(read_whole(content), name, kind, fallback_id)
