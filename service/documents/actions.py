@@ -29,8 +29,8 @@ def show_document(runtime: Runtime, state: CollectionState, document_id: str) ->
 def list_documents(runtime: Runtime, state: CollectionState, limit: int, cursor: str) -> dict[str, Any]:
     """Return searchable documents in the order of their arrival, and the cursor of the next page.
 
-    Documents that cannot be read are left out; a page then has fewer than `limit`, and names them. Raises Problem 422 for a cursor that
-    no page gave.
+    Documents that cannot be read are left out; a page then has fewer than `limit`, and names them. Raises Problem 422
+    for a cursor that no page gave.
     """
     try:
         place = place_of(cursor)
@@ -47,7 +47,7 @@ def list_documents(runtime: Runtime, state: CollectionState, limit: int, cursor:
     page = set(places[:limit])
     return {
         "documents": [document_body(row) for row in rows if (row.created_at, row.id) in page],
-        "unreadable": [id for created_at, id in unreadable if (created_at, id) in page],
+        "unreadable": [row.id for row in unreadable if (row.created_at, row.id) in page],
         "cursor": cursor_of(places[limit - 1]) if len(places) > limit else None,
     }
 

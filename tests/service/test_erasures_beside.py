@@ -16,6 +16,7 @@ from service.operations.housekeeping import Housekeeping
 from service.runtime.collection_repository import mark_deleted
 from service.runtime.first_start import start_anew
 from service.runtime.jobs import Progress
+from service.runtime.model_repository import insert_model
 from service.runtime.runtime import Runtime
 from service.snapshots import moving
 from service.storage.database import Database
@@ -255,6 +256,19 @@ def test_a_receipt_names_the_snapshots_of_before_a_judgment_was_replaced(client:
     for subject in ({"user": BOB}, {"client": "taken back"}):
         task = spoken.ended_task(good(client.post("/v1/erasures", json=subject)))
         assert file.removeprefix("snapshots/") in [one["file"] for one in task["result"]["snapshots"]]
+
+
+def test_a_receipt_names_the_models_that_were_trained_before_a_judgment_was_replaced(client: TestClient) -> None:
+    spoken = CollectionClient(client)
+    spoken.add({"id": "pot", "text": "an iron pot"})
+    spoken.judge("pot", "pot", 4, BOB)
+    trained = {"lineage": {"kind": "trained", "training_run": "run"}, "report": {}, "decision": {}}
+    with runtime_of(client).database.write() as connection:
+        insert_model(connection, spoken.id, 1, trained)
+    time.sleep(0.01)
+    spoken.judge("pot", "pot", 3, BOB)
+    task = spoken.ended_task(good(client.post("/v1/erasures", json={"user": BOB})))
+    assert [one["version"] for one in task["result"]["models"]] == [1]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
