@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-
 from index.words.bm25_index import WordIndex
 from index.words.word_search import WordSearcher
 from service.operations.housekeeping import heal_indexes
