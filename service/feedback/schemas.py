@@ -36,6 +36,8 @@ DWELL_SHARES = (0.3, 1.0)
 """Share of the grade up to the first of DWELL_SECONDS, and from the second on; linear in between. A quick return shows
 that the document did not answer the query (Fox et al. 2005; Kim et al. 2014)."""
 MAX_DWELL_SECONDS = 86_400.0
+EARLIEST = 946_684_800
+"""The year 2000 in seconds since 1970: a smaller number is no time of an event, but a mistake."""
 
 Short = Annotated[StrictStr, Field(max_length=512)]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=2048)]
@@ -45,12 +47,11 @@ def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value
 
 
-def _is_number(value: str | float) -> bool:
+def _as_number(value: str | float) -> float | None:
     try:
-        float(value)
-    except ValueError:
-        return False
-    return True
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
 
 
 class Open(BaseModel):
@@ -106,8 +107,9 @@ class EventIn(Open):
     @field_validator("timestamp", mode="before")
     @classmethod
     def _with_an_offset(cls, timestamp: Any) -> Any:
-        """Refuse numbers, also as text, which pydantic reads as seconds or milliseconds since 1970 in UTC."""
-        if isinstance(timestamp, str | int | float) and _is_number(timestamp):
+        """Refuse numbers that are no time since EARLIEST in seconds or milliseconds since 1970, also as text."""
+        number = _as_number(timestamp) if isinstance(timestamp, str | int | float) else None
+        if number is not None and (isinstance(timestamp, bool) or number < EARLIEST):
             raise ValueError("must be a date and time with its offset, such as 2026-09-20T10:00:00Z")
         return timestamp
 

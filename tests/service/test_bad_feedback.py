@@ -56,8 +56,12 @@ def test_each_event_is_accepted_or_rejected_separately(client: TestClient) -> No
     assert rejected(client, SECRET) == "invalid_event"
     assert rejected(client, event("known", user_query="x") | {"timestamp": SECRET}) == "invalid_event"
     assert rejected(client, event("known", user_query="x") | {"timestamp": "2026-09-20T10:00:00"}) == "invalid_event"
-    for number in (5, 1_790_000_000_000, 5.5, True, "5", " 1790000000.5 ", "1e9", "-5"):
+    for number in (5, 946_684_799, 5.5, True, "5", "-5"):
         assert rejected(client, event("known", user_query="x") | {"timestamp": number}) == "invalid_event"
+    for number in (1_760_000_000, 1_760_000_000_000, "1760000000.5"):
+        assert CollectionClient(client).post("events", event("known", user_query="x") | {"timestamp": number})[
+            "accepted"
+        ]
     assert rejected(client, event("known", user_query=SECRET * 1000)) == "invalid_event"
     assert rejected(client, event("known", user_query="")) == "invalid_event"
     assert rejected(client, event("known", user_query=" \t\u2003")) == "invalid_event"
