@@ -53,28 +53,30 @@ def _clipped(marks: Sequence[Span], start: int, end: int) -> list[Span]:
 def _crop(text: str, marks: Sequence[Span], best: Span, length: int) -> Span:
     """Return the span of the crop of a text of more than `length` characters. It begins with no white space."""
     stop = len(text.rstrip())
-    first = _first_mark(text, marks, best, length) if marks else None
-    wanted = best[0] if first is None else first - length // 4
+    wanted, last = best[0], stop
+    if marks:
+        last, part_end = _best_part(text, marks, best, length)
+        wanted = last - max(0, min(length // 4, length - BORDER - (part_end - last)))
     start = max(0, min(wanted, stop - length))
-    start = _word_border(text, start, min(stop, start + BORDER if first is None else first))
+    start = _word_border(text, start, last)
     start += len(text[start:stop]) - len(text[start:stop].lstrip())
     end = min(stop, start + length)
     return start, _word_end(text, end, start + length // 2)
 
 
-def _first_mark(text: str, marks: Sequence[Span], best: Span, length: int) -> int:
-    """Return where the first query word stands of the part that is shown."""
+def _best_part(text: str, marks: Sequence[Span], best: Span, length: int) -> Span:
+    """Return the span of the query words that are shown."""
     inside = [mark for mark in marks if best[0] <= mark[0] < best[1]] or marks
     words = [text[start : min(end, start + length)].casefold() for start, end in inside]
     if text.isascii() or max(words) < FIRST_UNSPACED or not any(has_unspaced(word, len(word)) for word in set(words)):
         return _most_words(inside, words, length)[0]
     everywhere, pairs = _pairs(text, marks, length)
-    first, most = _most_words(everywhere, pairs, length)
+    part, most = _most_words(everywhere, pairs, length)
     if len(inside) == len(marks):
-        return first
+        return part
     in_passage = [at for at, (start, _) in enumerate(everywhere) if best[0] <= start < best[1]]
     own, count = _most_words([everywhere[at] for at in in_passage], [pairs[at] for at in in_passage], length)
-    return first if most > count else own
+    return part if most > count else own
 
 
 def _pairs(text: str, marks: Sequence[Span], length: int) -> tuple[list[Span], list[str]]:
@@ -88,22 +90,22 @@ def _pairs(text: str, marks: Sequence[Span], length: int) -> tuple[list[Span], l
     return spans, [pair for word in words for _, _, pair in cut[word]]
 
 
-def _most_words(marks: Sequence[Span], words: Sequence[str], length: int) -> tuple[int, int]:
-    """Return where the part of at most `length` characters begins that has the most distinct words, and their number.
+def _most_words(marks: Sequence[Span], words: Sequence[str], length: int) -> tuple[Span, int]:
+    """Return the span of at most `length` characters that has the most distinct words, and their number.
 
-    words: the word of each mark. Of equal parts it is the first one.
+    words: the word of each mark. Of equal parts it is the first one, without words at its beginning that come again.
     """
-    best, most, first = marks[0][0], 0, 0
+    best, most, first = marks[0], 0, 0
     counts: dict[str, int] = {}
     for last, (_, end) in enumerate(marks):
         counts[words[last]] = counts.get(words[last], 0) + 1
-        while end - marks[first][0] > length and first < last:
+        while first < last and (end - marks[first][0] > length or counts[words[first]] > 1):
             counts[words[first]] -= 1
             if not counts[words[first]]:
                 del counts[words[first]]
             first += 1
         if len(counts) > most:
-            best, most = marks[first][0], len(counts)
+            best, most = (marks[first][0], end), len(counts)
     return best, most
 
 

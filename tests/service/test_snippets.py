@@ -54,6 +54,19 @@ def test_a_word_of_letters_is_shown_from_the_passage_with_the_most_attention() -
     assert shown(text, spans(text, "copy", "Copy", "folder"), 60, best=(0, 7)).startswith("A copy.")
 
 
+@pytest.mark.parametrize("apart", [40, 80, 150, 190])
+def test_all_words_of_the_best_part_are_shown(apart: int) -> None:
+    text = "The end. " * 12 + "copy " + "and so on " * (apart // 10) + "folder " + "The end. " * 40
+    assert {"copy", "folder"} <= set(shown(text, spans(text, "copy", "folder"), 240).split())
+
+
+def test_a_word_that_comes_again_does_not_begin_the_best_part() -> None:
+    text = "大学，这里有很多内容。" * 30 + "东京大学成立。" + "这里有很多内容。" * 30
+    marks = spans(text, "大学", "东京大学")
+    marks.remove((text.index("东京大学") + 2, text.index("东京大学") + 4))
+    assert "东京大学成立" in shown(text, marks, 240)
+
+
 def test_of_equal_parts_the_first_one_of_the_passage_is_shown() -> None:
     text = "大学。" + "这里有很多内容。" * 30 + "大学校。"
     assert shown(text, spans(text, "大学"), 60).startswith("大学。")
